@@ -1,0 +1,17 @@
+//! The words of the project: identifiers, paths, checksums and limits, shared by every other crate.
+//!
+//! Promise: plain values only. Nothing here has an effect, and nothing here knows a wire or a disk format.
+
+pub mod checksum;
+pub mod id;
+pub mod limits;
+pub mod path;
+pub mod random;
+pub mod rows;
+pub mod time;
+
+pub use checksum::{ChecksumKind, ChecksumSpec};
+pub use id::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, NodeId, PipelineId};
+pub use path::FsPath;
+pub use random::Random;
+pub use time::Millis;
