@@ -1,1 +1,16 @@
-//! Not written yet.
+//! What tests of several crates share. Nothing here is linked into a product.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// The workspace as cargo sees it, without the graph of other people's crates.
+pub fn cargo_metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
+}

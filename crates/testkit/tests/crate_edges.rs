@@ -1,0 +1,99 @@
+//! Holds the table of allowed edges between crates: a crate is a promise about effects, and arrows point inward only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A crate and the crates of ours it may import.
+const ALLOWED: &[(&str, &[&str])] = &[
+    // ring 0: words
+    ("types", &[]),
+    // ring 1: pure
+    ("wire", &["types"]),
+    ("hdfs", &["types"]),
+    ("namespace", &["types"]),
+    ("blocks", &["types"]),
+    ("chain", &["types"]),
+    // ring 2: effects
+    ("io", &["types"]),
+    ("kv", &["types", "io"]),
+    ("container", &["types", "io", "kv"]),
+    ("raft", &["types", "io", "kv"]),
+    ("rpc", &["types", "io", "hdfs"]),
+    // ring 3: services
+    ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "io", "kv", "raft", "rpc"]),
+    ("datad", &["types", "wire", "hdfs", "chain", "io", "kv", "container", "rpc"]),
+    ("client", &["types", "wire", "hdfs", "io", "rpc"]),
+    ("http", &["types", "io"]),
+    // ring 4: products
+    ("levada", &["types", "io", "metad", "datad", "client", "http"]),
+    // aside: development only
+    ("testkit", &["types"]),
+    ("xtask", &[]),
+];
+
+/// Rings 0 and 1 have no clock, socket, disk, thread, chance or `async`, so they may import only crates that have none.
+const PURE: &[&str] = &["types", "wire", "hdfs", "namespace", "blocks", "chain"];
+const PURE_EXTERNALS: &[&str] = &["bytes", "crc-fast", "crc32fast", "postcard", "prost", "serde", "thiserror"];
+
+/// Every crate, and what it names under `[dependencies]`.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = testkit::cargo_metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    packages
+        .iter()
+        .map(|package| {
+            let normal = package["dependencies"].as_array().expect("dependencies").iter();
+            let normal = normal.filter(|dependency| dependency["kind"].is_null());
+            (text(&package["name"]), normal.map(|dependency| text(&dependency["name"])).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn crates_import_only_what_the_table_allows() {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let found = dependencies();
+    let ours: BTreeSet<&str> = found.keys().map(String::as_str).collect();
+    let table: BTreeSet<&str> = allowed.keys().copied().collect();
+    assert_eq!(ours, table, "every crate has its line in the table");
+    for (name, imports) in &found {
+        for import in imports.iter().filter(|import| ours.contains(import.as_str())) {
+            let may = allowed[name.as_str()].contains(&import.as_str());
+            assert!(may, "{name} imports {import}; if that is right, change the table and DESIGN's with it");
+        }
+    }
+}
+
+#[test]
+fn pure_crates_import_nothing_that_acts() {
+    let found = dependencies();
+    for name in PURE {
+        for import in &found[*name] {
+            let may = PURE.contains(&import.as_str()) || PURE_EXTERNALS.contains(&import.as_str());
+            assert!(may, "{name} is pure and imports {import}");
+        }
+    }
+}
+
+/// `unsafe` lives in `io`, and in the one call of `kv` that maps the store.
+#[test]
+fn unsafe_code_stays_where_it_is_kept() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/");
+    for entry in walk(root) {
+        let text = std::fs::read_to_string(&entry).expect("a source file");
+        let place = entry.strip_prefix(root).expect("below crates/").display().to_string();
+        let kept = place.starts_with("io/") || place.starts_with("kv/src/") || place.starts_with("testkit/");
+        assert!(kept || !text.contains("allow(unsafe_code)"), "{place} allows unsafe code");
+    }
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries
+        .flat_map(|path| match () {
+            () if path.is_dir() => walk(&path),
+            () if path.extension().is_some_and(|ending| ending == "rs") => vec![path],
+            () => Vec::new(),
+        })
+        .collect()
+}
