@@ -1,0 +1,163 @@
+//! The TOML files of the roles, and the places and ports that `up` chooses for them.
+//!
+//! ```text
+//! DIR/                      everything of one store
+//! ├── meta/                 the metadata server: Raft log, key-value store
+//! ├── data1/ data2/ …       one datanode each
+//! └── conf/                 the files `levada meta --config` and `levada data --config` take
+//! ```
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// `levada meta --config`: the metadata server and the HTTP front beside it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MetaFile {
+    /// Where `/status` and `/metrics` are served; port 0 takes a free one.
+    pub http_addr: SocketAddr,
+    pub meta: metad::Config,
+}
+
+/// `levada data --config`: one datanode.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DataFile {
+    pub data: datad::Config,
+}
+
+/// What is wrong with a configuration, in words for the person who wrote it.
+#[derive(Debug)]
+pub(crate) struct ConfigError(pub String);
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError(format!("{}: {error}", path.display())))?;
+    toml::from_str(&text).map_err(|error| ConfigError(format!("{}: {error}", path.display())))
+}
+
+pub(crate) fn write<T: Serialize>(path: &Path, file: &T) -> Result<(), ConfigError> {
+    let text = toml::to_string_pretty(file).map_err(|error| ConfigError(error.to_string()))?;
+    let text = format!("# Written by `levada up`, and again at each start.\n{text}");
+    std::fs::write(path, text).map_err(|error| ConfigError(format!("{}: {error}", path.display())))
+}
+
+/// Which ports a store on one machine takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ports {
+    /// Those of HDFS: 8020, 9870, and 9866 and 9867 for the first datanode, ten more for each further one.
+    Hdfs,
+    /// `N` RPC, `N+1` HTTP, and `N+10·i` and the next for the i-th datanode.
+    From(u16),
+    /// Whatever is free.
+    Free,
+}
+
+impl Ports {
+    pub(crate) fn from_base(base: Option<u16>) -> Self {
+        match base {
+            None => Self::Hdfs,
+            Some(0) => Self::Free,
+            Some(base) => Self::From(base),
+        }
+    }
+
+    pub(crate) fn rpc(self) -> SocketAddr {
+        self.addr(8020, 0)
+    }
+
+    pub(crate) fn http(self) -> SocketAddr {
+        self.addr(9870, 1)
+    }
+
+    /// Transfer and RPC port of the datanode `number`, counted from 1.
+    pub(crate) fn data(self, number: u16) -> (SocketAddr, SocketAddr) {
+        let step = 10 * (number - 1);
+        (self.addr(9866 + step, 10 + step), self.addr(9867 + step, 11 + step))
+    }
+
+    fn addr(self, hdfs: u16, offset: u16) -> SocketAddr {
+        let port = match self {
+            Self::Hdfs => hdfs,
+            Self::From(base) => base.saturating_add(offset),
+            Self::Free => 0,
+        };
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+    }
+}
+
+/// `512M`, `2G`, `1.5GiB`: a number of bytes, in powers of 1024.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = text[digits.len()..].to_ascii_lowercase();
+    let scale = match unit.trim_end_matches("ib").trim_end_matches('b') {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1u64 << 30,
+        "t" => 1 << 40,
+        _ => return Err(format!("{unit:?} is no unit of memory; use K, M or G, as in 512M")),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("{digits:?} is no number; write for example 512M"))?;
+    let bytes = number * scale as f64;
+    if (0.0..9e18).contains(&bytes) { Ok(bytes as u64) } else { Err(format!("{text} is out of range")) }
+}
+
+/// Where a store lies when nobody says: the user's data directory, as the XDG base directories have it.
+pub(crate) fn default_dir() -> PathBuf {
+    let data_home = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+    data_home.or_else(home).unwrap_or_else(|| PathBuf::from(".")).join("levada")
+}
+
+/// The last lines of `up`: endpoints, and what to try.
+pub(crate) fn welcome(seconds: f64, dir: &Path, rpc: SocketAddr, http: SocketAddr, data: &[SocketAddr]) -> String {
+    let fs = format!("hdfs://{rpc}");
+    let mut text = format!("Levada is ready after {seconds:.2} s. Its data is in {}.\n\n", dir.display());
+    let _ = writeln!(text, "  {fs:<28} files, for every HDFS client");
+    let _ = writeln!(text, "  {:<28} status and metrics", format!("http://{http}"));
+    let nodes: Vec<String> = data.iter().map(SocketAddr::to_string).collect();
+    let _ = writeln!(text, "  {:<28} datanodes", nodes.join(" "));
+    let _ = writeln!(text, "\nTry, in another terminal:\n");
+    let _ = writeln!(text, "  hdfs dfs -ls {fs}/");
+    let _ = writeln!(
+        text,
+        "  python3 -c \"import hdfs_native as h; print(list(h.Client('{fs}').list_status('/')))\"   # pip install hdfs-native"
+    );
+    let _ = writeln!(text, "  levada put FILE {fs}/");
+    let _ = write!(text, "\nCtrl-C stops it; the data stays.");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_follow_hdfs_or_the_base() {
+        let ports = |base| {
+            let ports = Ports::from_base(base);
+            let (xfer, ipc) = ports.data(3);
+            [ports.rpc(), ports.http(), xfer, ipc].map(|addr| addr.port())
+        };
+        assert_eq!(ports(None), [8020, 9870, 9886, 9887]);
+        assert_eq!(ports(Some(7000)), [7000, 7001, 7030, 7031]);
+        assert_eq!(ports(Some(0)), [0; 4]);
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(parse_size("512M"), Ok(512 << 20));
+        assert_eq!(parse_size("1.5GiB"), Ok(3 << 29));
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert!(parse_size("lots").is_err() && parse_size("5X").is_err() && parse_size("-1G").is_err());
+    }
+}

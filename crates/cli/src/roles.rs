@@ -1,0 +1,214 @@
+//! The roles as processes of their own: `levada meta --config F` and `levada data --config F`.
+//!
+//! `up` starts the same [`MetaRole`] and [`DataRole`], in its own process or as children, so what is tried on one machine is
+//! what runs on many.
+
+use crate::config::{self, ConfigError, DataFile, MetaFile};
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MetaArgs {
+    /// TOML file of the metadata server; `levada up --processes` leaves an example in DIR/conf/meta.toml
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print one line of JSON when ready
+    #[arg(long)]
+    json: bool,
+    /// Stop when standard input ends, that is, with the process that started this one
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DataArgs {
+    /// TOML file of the datanode; `levada up --processes` leaves examples in DIR/conf/
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print one line of JSON when ready
+    #[arg(long)]
+    json: bool,
+    /// Stop when standard input ends, that is, with the process that started this one
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
+}
+
+/// What a metadata server says when it is ready.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct MetaReady {
+    pub ready: bool,
+    pub rpc: SocketAddr,
+    pub http: SocketAddr,
+    pub pid: u32,
+}
+
+/// What a datanode says when the metadata server knows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DataReady {
+    pub ready: bool,
+    pub node: String,
+    pub data: SocketAddr,
+    pub rpc: SocketAddr,
+    pub pid: u32,
+}
+
+/// Why a role did not start, as the person at the terminal needs it.
+#[derive(Debug)]
+pub(crate) struct StartError(pub String);
+
+impl StartError {
+    pub(crate) fn new(what: &str, why: &dyn Display) -> Self {
+        Self(format!("{what}: {why}"))
+    }
+}
+
+impl From<ConfigError> for StartError {
+    fn from(error: ConfigError) -> Self {
+        Self(error.0)
+    }
+}
+
+pub(crate) struct MetaRole {
+    meta: Arc<metad::Metad>,
+    http: http::Server,
+}
+
+impl MetaRole {
+    pub(crate) async fn start(file: MetaFile) -> Result<Self, StartError> {
+        let rpc_addr = file.meta.rpc_addr;
+        let meta = metad::start(file.meta)
+            .await
+            .map_err(|error| StartError::new(&format!("metadata server on {rpc_addr}"), &error))?;
+        let meta = Arc::new(meta);
+        let source = Arc::clone(&meta);
+        let status = Arc::new(move || source.status());
+        let http = http::Server::bind(file.http_addr, status)
+            .await
+            .map_err(|error| StartError::new(&format!("HTTP on {}", file.http_addr), &error))?;
+        Ok(Self { meta, http })
+    }
+
+    pub(crate) fn ready(&self) -> MetaReady {
+        MetaReady { ready: true, rpc: self.meta.rpc_addr(), http: self.http.addr(), pid: std::process::id() }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.http.shutdown();
+        self.meta.shutdown().await;
+    }
+}
+
+pub(crate) struct DataRole {
+    data: datad::Datad,
+}
+
+impl DataRole {
+    /// Returns when the metadata server knows the datanode.
+    pub(crate) async fn start(file: DataFile) -> Result<Self, StartError> {
+        let addr = file.data.xfer_addr;
+        let data = datad::start(file.data)
+            .await
+            .map_err(|error| StartError::new(&format!("datanode on {addr}"), &error))?;
+        data.registered().await;
+        Ok(Self { data })
+    }
+
+    pub(crate) fn ready(&self) -> DataReady {
+        DataReady {
+            ready: true,
+            node: self.data.node_id().to_string(),
+            data: self.data.xfer_addr(),
+            rpc: self.data.ipc_addr(),
+            pid: std::process::id(),
+        }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.data.shutdown().await;
+    }
+}
+
+pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {
+    serve(async move {
+        let role = MetaRole::start(config::read(&args.config)?).await?;
+        let ready = role.ready();
+        announce(args.json, &ready, &format!("metadata server ready on {}, HTTP on {}", ready.rpc, ready.http));
+        stop_asked(args.until_stdin_ends).await;
+        role.stop().await;
+        Ok(())
+    })
+}
+
+pub(crate) fn run_data(args: DataArgs) -> ExitCode {
+    serve(async move {
+        let role = tokio::select! {
+            role = DataRole::start(config::read(&args.config)?) => role?,
+            () = stop_asked(args.until_stdin_ends) => return Ok(()),
+        };
+        let ready = role.ready();
+        announce(args.json, &ready, &format!("datanode {} ready on {}", ready.node, ready.data));
+        stop_asked(args.until_stdin_ends).await;
+        role.stop().await;
+        Ok(())
+    })
+}
+
+fn announce<T: Serialize>(json: bool, ready: &T, text: &str) {
+    if json {
+        println!("{}", serde_json::to_string(ready).expect("a ready line is plain data"));
+    } else {
+        println!("{text}");
+    }
+}
+
+/// Runs a server to its end; an error is told in one line.
+pub(crate) fn serve(run: impl Future<Output = Result<(), StartError>>) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("levada: the runtime does not start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("levada: {}", error.0);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Ends when this process is asked to stop, by a signal or by the end of its parent.
+async fn stop_asked(until_stdin_ends: bool) {
+    tokio::select! {
+        () = stop_signal() => {}
+        () = stdin_end(), if until_stdin_ends => {}
+    }
+}
+
+/// Ends with standard input. A thread reads it: the runtime would wait for its own read at shutdown.
+async fn stdin_end() {
+    let (ended, end) = tokio::sync::oneshot::channel();
+    io::task::thread("stdin", move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = ended.send(());
+    });
+    let _ = end.await;
+}
+
+/// Ends with the first Ctrl-C or SIGTERM.
+pub(crate) async fn stop_signal() {
+    let stream = |kind| signal(kind).expect("signal handlers can be set");
+    let (mut interrupt, mut terminate) = (stream(SignalKind::interrupt()), stream(SignalKind::terminate()));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}

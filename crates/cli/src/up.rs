@@ -1,0 +1,281 @@
+//! `levada up`: a whole store on one machine, in one process or with a process for each role.
+
+use crate::config::{self, DataFile, MetaFile, Ports};
+use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, serve, stop_signal};
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where everything of this store lies [default: levada in the user's data directory]
+    #[arg(long, value_name = "PATH")]
+    dir: Option<PathBuf>,
+    /// First port; 0 takes free ones [default: the ports of HDFS, 8020, 9870, 9866 and so on]
+    #[arg(long, value_name = "N")]
+    port_base: Option<u16>,
+    /// How many datanodes to run
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    datanodes: u16,
+    /// Copies of each block when the client does not say [default: 3, or the number of datanodes if that is less]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    replication: Option<u16>,
+    /// When a block is acknowledged: on disk on all replicas, or in the memory of all replicas (as HDFS does)
+    #[arg(long, value_enum, default_value_t = Durability::Synced)]
+    durability: Durability,
+    /// Memory for buffers and caches of all roles together, as in 512M or 2G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = config::parse_size)]
+    memory: u64,
+    /// Run each role as a process of its own
+    #[arg(long)]
+    processes: bool,
+    /// Print one line of JSON when ready, and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Durability {
+    Synced,
+    Replicated,
+}
+
+/// The line of `--json`.
+#[derive(Debug, Serialize)]
+struct Ready {
+    ready: bool,
+    fs: String,
+    http: String,
+    data: Vec<String>,
+    dir: PathBuf,
+    pids: Pids,
+    data_dirs: Vec<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct Pids {
+    meta: Vec<u32>,
+    data: Vec<u32>,
+}
+
+/// Least memory that makes sense: below it the buffers of a few connections would already be refused.
+const MEMORY_MIN: u64 = 64 << 20;
+/// How long a child may take to stop after SIGTERM before it is killed; a flush of a full overlay takes about a second.
+const STOP_MAX: Duration = Duration::from_secs(20);
+
+pub(crate) fn run(args: Args) -> ExitCode {
+    serve(async move {
+        let started = io::clock::SystemClock::default();
+        let begun = io::clock::Clock::monotonic(&started);
+        let plan = Plan::new(&args)?;
+        let json = args.json;
+        let report = |meta: &MetaReady, data: &[DataReady]| {
+            let seconds = (io::clock::Clock::monotonic(&started) - begun).as_secs_f64();
+            plan.report(json, seconds, meta, data);
+        };
+        if args.processes { in_processes(&plan, report).await } else { in_this_process(&plan, report).await }
+    })
+}
+
+/// All that `up` decides before anything runs.
+struct Plan {
+    dir: PathBuf,
+    ports: Ports,
+    datanodes: u16,
+    replication: u16,
+    durability: Durability,
+    memory: u64,
+}
+
+impl Plan {
+    fn new(args: &Args) -> Result<Self, StartError> {
+        if args.memory < MEMORY_MIN {
+            return Err(StartError(format!("--memory {} is too little; give at least 64M", args.memory)));
+        }
+        let highest = u32::from(args.port_base.unwrap_or(0)) + 10 * u32::from(args.datanodes) + 1;
+        if highest > u32::from(u16::MAX) {
+            return Err(StartError(format!("--port-base is too high: {} datanodes need ports to {highest}", args.datanodes)));
+        }
+        let replication = args.replication.unwrap_or(args.datanodes.min(3));
+        if replication > args.datanodes {
+            let asked = format!("--replication {replication} with {} datanodes", args.datanodes);
+            return Err(StartError(format!("{asked}: each copy needs a datanode of its own; give --datanodes {replication}")));
+        }
+        let dir = args.dir.clone().unwrap_or_else(config::default_dir);
+        let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
+        let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
+        Ok(Self {
+            dir,
+            ports: Ports::from_base(args.port_base),
+            datanodes: args.datanodes,
+            replication,
+            durability: args.durability,
+            memory: args.memory,
+        })
+    }
+
+    fn data_dir(&self, number: u16) -> PathBuf {
+        self.dir.join(format!("data{number}"))
+    }
+
+    fn conf(&self, name: &str) -> PathBuf {
+        self.dir.join("conf").join(format!("{name}.toml"))
+    }
+
+    fn meta_file(&self) -> MetaFile {
+        let mut meta = metad::Config::new(self.dir.join("meta"), self.ports.rpc());
+        meta.replication = self.replication;
+        meta.memory = self.memory / 2;
+        MetaFile { http_addr: self.ports.http(), meta }
+    }
+
+    fn data_file(&self, number: u16, meta: SocketAddr) -> DataFile {
+        let (xfer, ipc) = self.ports.data(number);
+        let mut data = datad::Config::new(self.data_dir(number), xfer, ipc, meta.to_string());
+        data.durability = match self.durability {
+            Durability::Synced => datad::Durability::Synced,
+            Durability::Replicated => datad::Durability::Replicated,
+        };
+        data.memory = self.memory / 2 / u64::from(self.datanodes);
+        DataFile { data }
+    }
+
+    fn report(&self, json: bool, seconds: f64, meta: &MetaReady, data: &[DataReady]) {
+        let addrs: Vec<SocketAddr> = data.iter().map(|node| node.data).collect();
+        if !json {
+            println!("{}", config::welcome(seconds, &self.dir, meta.rpc, meta.http, &addrs));
+            return;
+        }
+        let mut pids: Vec<u32> = data.iter().map(|node| node.pid).collect();
+        pids.dedup();
+        let ready = Ready {
+            ready: true,
+            fs: format!("hdfs://{}", meta.rpc),
+            http: format!("http://{}", meta.http),
+            data: addrs.iter().map(SocketAddr::to_string).collect(),
+            dir: self.dir.clone(),
+            pids: Pids { meta: vec![meta.pid], data: pids },
+            data_dirs: (1..=self.datanodes).map(|number| self.data_dir(number)).collect(),
+        };
+        println!("{}", serde_json::to_string(&ready).expect("a ready line is plain data"));
+    }
+}
+
+async fn in_this_process(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) -> Result<(), StartError> {
+    let meta = MetaRole::start(plan.meta_file()).await?;
+    let ready = meta.ready();
+    // All datanodes open their volumes at the same time.
+    let starts: Vec<_> = (1..=plan.datanodes)
+        .map(|number| io::task::spawn("datanode start", DataRole::start(plan.data_file(number, ready.rpc))))
+        .collect();
+    let mut nodes = Vec::new();
+    for start in starts {
+        let node = start.await.map_err(|error| StartError::new("a datanode did not start", &error))?;
+        nodes.push(node?);
+    }
+    report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>());
+    stop_signal().await;
+    for node in nodes {
+        node.stop().await;
+    }
+    meta.stop().await;
+    Ok(())
+}
+
+async fn in_processes(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) -> Result<(), StartError> {
+    config::write(&plan.conf("meta"), &plan.meta_file())?;
+    let mut meta = Role::spawn("meta", &plan.conf("meta"))?;
+    let ready: MetaReady = meta.ready().await?;
+    let mut nodes = Vec::new();
+    for number in 1..=plan.datanodes {
+        let conf = plan.conf(&format!("data{number}"));
+        config::write(&conf, &plan.data_file(number, ready.rpc))?;
+        nodes.push(Role::spawn("data", &conf)?);
+    }
+    let mut data: Vec<DataReady> = Vec::new();
+    for node in &mut nodes {
+        data.push(node.ready().await?);
+    }
+    report(&ready, &data);
+    let lost = tokio::select! {
+        () = stop_signal() => None,
+        status = meta.child.wait() => Some(StartError::new("the metadata server ended", &ended(status))),
+        () = watch(&mut nodes) => None,
+    };
+    for role in nodes.iter().chain([&meta]) {
+        role.ask_to_stop();
+    }
+    for role in nodes.iter_mut().chain([&mut meta]) {
+        role.stopped().await;
+    }
+    lost.map_or(Ok(()), Err)
+}
+
+/// Tells of each datanode that ends; the store goes on without it. Never returns.
+async fn watch(nodes: &mut [Role]) {
+    let watches = nodes.iter_mut().map(|node| async move {
+        let status = node.child.wait().await;
+        eprintln!("levada: the datanode of {} ended: {}; the store goes on without it", node.conf.display(), ended(status));
+    });
+    let mut watches: Vec<_> = watches.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        watches.retain_mut(|watch| watch.as_mut().poll(context).is_pending());
+        std::task::Poll::<()>::Pending
+    })
+    .await;
+}
+
+fn ended(status: std::io::Result<std::process::ExitStatus>) -> String {
+    status.map_or_else(|error| error.to_string(), |status| status.to_string())
+}
+
+/// A role in a process of its own, which ends when this one does.
+struct Role {
+    child: Child,
+    conf: PathBuf,
+}
+
+impl Role {
+    fn spawn(role: &str, conf: &Path) -> Result<Self, StartError> {
+        let program = std::env::current_exe().map_err(|error| StartError::new("the path of this program", &error))?;
+        let mut command = Command::new(program);
+        command.arg(role).arg("--config").arg(conf).args(["--json", "--until-stdin-ends"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Ctrl-C at the terminal reaches the whole group; the children are told by this process instead, in order.
+        command.process_group(0).kill_on_drop(true);
+        let child = command.spawn().map_err(|error| StartError::new(&format!("starting `levada {role}`"), &error))?;
+        Ok(Self { child, conf: conf.to_owned() })
+    }
+
+    async fn ready<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, StartError> {
+        let Some(output) = self.child.stdout.take() else { return Err(StartError("no output of a role".into())) };
+        let mut line = String::new();
+        let told = tokio::select! {
+            told = async { BufReader::new(output).read_line(&mut line).await } => told,
+            () = stop_signal() => return Err(StartError("stopped before it was ready".into())),
+        };
+        match told {
+            Ok(_) => serde_json::from_str(&line).map_err(|_| {
+                StartError(format!("the role of {} did not start; its own message is above", self.conf.display()))
+            }),
+            Err(error) => Err(StartError::new(&self.conf.display().to_string(), &error)),
+        }
+    }
+
+    fn ask_to_stop(&self) {
+        if let Some(pid) = self.child.id().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)) {
+            // Fails only if it ended meanwhile.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    }
+
+    async fn stopped(&mut self) {
+        if tokio::time::timeout(STOP_MAX, self.child.wait()).await.is_err() {
+            eprintln!("levada: the role of {} did not stop in {STOP_MAX:?} and is killed", self.conf.display());
+            let _ = self.child.kill().await;
+        }
+    }
+}
