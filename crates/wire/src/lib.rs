@@ -1,1 +1,28 @@
-//! Not written yet.
+//! The frames of data transfer, and the messages our own nodes exchange.
+//!
+//! ```text
+//! one op on a connection:   OpHeader · delimited message · then packets one way, acks or a status the other way
+//!   [`op`]        the three bytes and the message that open an operation
+//!   [`delimited`] a message behind its length, with a bound on the length
+//!   [`packet`]    sums and data, of reads and of writes
+//!   [`ack`]       what a write chain answers, packet by packet
+//!   [`token`]     what of ours rides in a block token
+//!   [`node`]      datanode ↔ metad: registration, heartbeats, catalogue, recovery
+//! ```
+//!
+//! Promise: every length that a stranger chose is held against a bound before anybody takes memory for it, and no
+//! input whatever makes a decoder panic. HDFS's own protobuf messages live in the crate `hdfs`.
+
+pub mod ack;
+pub mod delimited;
+mod error;
+pub mod node;
+pub mod op;
+pub mod packet;
+pub mod token;
+
+pub use ack::{PipelineAck, Status};
+pub use error::WireError;
+pub use op::{Op, OpHeader};
+pub use packet::{PacketFrame, PacketHeader, PacketPrefix};
+pub use token::BlockScope;

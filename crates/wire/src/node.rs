@@ -1,0 +1,256 @@
+//! What our own nodes tell each other, over Hadoop RPC: the messages of [`NODE_PROTOCOL`] and [`REPLICA_PROTOCOL`].
+//!
+//! ```text
+//! datanode ── register ─────▶ metad     once, and again whenever metad does not know the node
+//!          ── catalogue ────▶           all replicas, page by page: after registration, then every ten minutes
+//!          ── heartbeat ────▶           about each second, at once when a replica was put
+//! metad    ── beginRecovery ▶ datanode  fences the writer of a block, asks what is there
+//!          ── finishRecovery ▶          cuts it to the length agreed on, under the new generation
+//! ```
+//!
+//! A message is protobuf with fields that may be added and are never renumbered. Numbers of blocks, generations,
+//! files and containers are the plain ids; zero means that the sender does not know.
+
+use prost::Message;
+use types::{BlockId, ContainerId, Generation, InodeId};
+
+/// Datanode → metad, on metad's RPC port.
+pub const NODE_PROTOCOL: &str = "org.levada.NodeProtocol";
+/// Metad → datanode, on the datanode's RPC port.
+pub const REPLICA_PROTOCOL: &str = "org.levada.ReplicaProtocol";
+/// Version of both.
+pub const PROTOCOL_VERSION: u64 = 1;
+
+pub const REGISTER: &str = "register";
+pub const HEARTBEAT: &str = "heartbeat";
+pub const CATALOGUE: &str = "catalogue";
+pub const BEGIN_RECOVERY: &str = "beginRecovery";
+pub const FINISH_RECOVERY: &str = "finishRecovery";
+
+/// Replicas in one page of the catalogue; changes in one heartbeat.
+pub const PAGE_COUNT_MAX: usize = 10_000;
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RegisterRequest {
+    /// The node's id as a UUID, chosen when its directory was made.
+    #[prost(string, tag = "1")]
+    pub node: String,
+    /// What clients dial: address and host name.
+    #[prost(string, tag = "2")]
+    pub ip: String,
+    #[prost(string, tag = "3")]
+    pub host: String,
+    #[prost(uint32, tag = "4")]
+    pub xfer_port: u32,
+    #[prost(uint32, tag = "5")]
+    pub ipc_port: u32,
+    #[prost(uint32, tag = "6")]
+    pub info_port: u32,
+    /// The id of its storage, a UUID as well.
+    #[prost(string, tag = "7")]
+    pub storage: String,
+    /// Where it stands, as HDFS writes it: `/default-rack`.
+    #[prost(string, tag = "8")]
+    pub rack: String,
+    #[prost(message, required, tag = "9")]
+    pub usage: Usage,
+    /// The program's version, for people.
+    #[prost(string, tag = "10")]
+    pub version: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RegisterResponse {
+    /// The block pool that clients name in every block; the node refuses blocks of another.
+    #[prost(string, tag = "1")]
+    pub block_pool: String,
+}
+
+/// Bytes of the node's volumes.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Usage {
+    #[prost(uint64, tag = "1")]
+    pub capacity_len: u64,
+    /// By replicas.
+    #[prost(uint64, tag = "2")]
+    pub used_len: u64,
+    /// What new replicas can take.
+    #[prost(uint64, tag = "3")]
+    pub free_len: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum ReplicaState {
+    Finalized = 0,
+    /// A chain writes it, or one did and broke off.
+    Open = 1,
+    /// Was open when the node went down; only a recovery makes it readable.
+    WaitingForRecovery = 2,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Replica {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    #[prost(uint64, tag = "3")]
+    pub len: u64,
+    #[prost(uint64, tag = "4")]
+    pub file: u64,
+    #[prost(uint64, tag = "5")]
+    pub home: u64,
+    #[prost(enumeration = "ReplicaState", tag = "6")]
+    pub state: i32,
+}
+
+impl Replica {
+    pub fn block_id(&self) -> BlockId {
+        BlockId(self.block)
+    }
+
+    pub fn generation_stamp(&self) -> Generation {
+        Generation(self.generation)
+    }
+
+    /// The file it belongs to, if the node knows.
+    pub fn file_id(&self) -> Option<InodeId> {
+        (self.file != 0).then_some(InodeId(self.file))
+    }
+
+    pub fn home_id(&self) -> Option<ContainerId> {
+        (self.home != 0).then_some(ContainerId(self.home))
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct HeartbeatRequest {
+    #[prost(string, tag = "1")]
+    pub node: String,
+    #[prost(message, required, tag = "2")]
+    pub usage: Usage,
+    /// Transfers under way, which HDFS calls xceivers.
+    #[prost(uint32, tag = "3")]
+    pub transfer_count: u32,
+    /// Put (finalized) since the last heartbeat that was answered.
+    #[prost(message, repeated, tag = "4")]
+    pub put: Vec<Replica>,
+    /// Blocks whose replica was deleted since then.
+    #[prost(uint64, repeated, tag = "5")]
+    pub deleted: Vec<u64>,
+    /// Open replicas whose chain broke off, and that nobody took up again since.
+    #[prost(message, repeated, tag = "6")]
+    pub stale: Vec<Replica>,
+}
+
+/// A replica to delete, unless its generation is higher: a younger one is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Deletion {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub generation_at_most: u64,
+}
+
+/// Whose a replica is, for one that was reported without file or home.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Owner {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub file: u64,
+    #[prost(uint64, tag = "3")]
+    pub home: u64,
+}
+
+/// The answer to a heartbeat and to a page of the catalogue.
+#[derive(Clone, PartialEq, Message)]
+pub struct Orders {
+    /// False: the node must register again before anything else.
+    #[prost(bool, tag = "1")]
+    pub known: bool,
+    #[prost(message, repeated, tag = "2")]
+    pub delete: Vec<Deletion>,
+    #[prost(message, repeated, tag = "3")]
+    pub owners: Vec<Owner>,
+}
+
+pub type HeartbeatResponse = Orders;
+pub type CatalogueResponse = Orders;
+
+/// One page: every replica of the node whose block id lies in `from..=through`. A block in that range which is not
+/// listed is not on the node. The last page has `through` = 2⁶⁴−1.
+#[derive(Clone, PartialEq, Message)]
+pub struct CatalogueRequest {
+    #[prost(string, tag = "1")]
+    pub node: String,
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
+    #[prost(uint64, tag = "3")]
+    pub through: u64,
+    /// Ascending by block. Finalized ones, open ones that nobody writes, and those waiting for recovery.
+    #[prost(message, repeated, tag = "4")]
+    pub replicas: Vec<Replica>,
+    /// Blocks of this page that a chain is writing now: they are there, and nothing more can be said of them.
+    #[prost(uint64, repeated, tag = "5")]
+    pub writing: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct BeginRecoveryRequest {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    /// The generation the block will have; writers with a lower one are shut out from now on.
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct BeginRecoveryResponse {
+    /// Absent: the node has no replica of the block. `len` is what it holds and has checked.
+    #[prost(message, optional, tag = "1")]
+    pub replica: Option<Replica>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FinishRecoveryRequest {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    /// As in [`BeginRecoveryRequest`].
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    #[prost(uint64, tag = "3")]
+    pub len: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FinishRecoveryResponse {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes are fixed: nodes of two versions talk to each other during an upgrade.
+    #[test]
+    fn golden_heartbeat() {
+        let put =
+            Replica { block: 5, generation: 1001, len: 3, file: 16_386, home: 0, state: ReplicaState::Open as i32 };
+        let heartbeat = HeartbeatRequest {
+            node: "n".to_owned(),
+            usage: Usage { capacity_len: 1, used_len: 0, free_len: 1 },
+            transfer_count: 2,
+            put: vec![put],
+            deleted: vec![9, 10],
+            stale: vec![],
+        };
+        let bytes = heartbeat.encode_to_vec();
+        let golden = [
+            0x0a, 1, b'n', 0x12, 4, 0x08, 1, 0x18, 1, 0x18, 2, 0x22, 13, 0x08, 5, 0x10, 0xe9, 0x07, 0x18, 3, 0x20,
+            0x82, 0x80, 0x01, 0x30, 1, 0x2a, 2, 9, 10,
+        ];
+        assert_eq!(bytes, golden);
+        assert_eq!(HeartbeatRequest::decode(&bytes[..]), Ok(heartbeat));
+        assert_eq!((put.file_id(), put.home_id(), put.state()), (Some(InodeId(16_386)), None, ReplicaState::Open));
+    }
+}
