@@ -1,1 +1,27 @@
-//! Not written yet.
+//! What acts on the machine: clocks, chance, tasks, files, sockets, memory.
+//!
+//! Promise: this is the only crate with `unsafe`, and the only one that reads a clock, draws a random number or starts
+//! a thread or a task. Everything here is thin; what decides lives elsewhere and takes these as arguments.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
+//! | [`file`] | residency, write-back, holes, free space, directories made durable |
+//! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
+//! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
+//! | [`pool`] | buffers of one size with a budget |
+//! | [`user`] | names and groups of the machine's users |
+
+pub mod clock;
+pub mod file;
+pub mod poll;
+pub mod pool;
+pub mod random;
+pub mod socket;
+pub mod task;
+pub mod transfer;
+pub mod user;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use pool::{Buffer, BufferPool};
+pub use random::OsRandom;

@@ -1,0 +1,172 @@
+//! File calls that the standard library lacks. All may wait for the disk unless said otherwise.
+
+use rustix::fs::{Advice, FallocateFlags};
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// Bytes of a range that are in the page cache, at the grain of pages. Does not wait.
+/// A kernel that cannot tell (before 6.5, or a file of another user) gets the answer 0: the careful way is then taken.
+pub fn resident_len(file: &File, offset: u64, len: u64) -> u64 {
+    match cachestat(file, offset, len) {
+        Some(stat) => stat.cached.saturating_mul(page_len()).min(len),
+        None => 0,
+    }
+}
+
+/// True if all of the range is in the page cache, so that reading it will not wait for the disk.
+pub fn is_resident(file: &File, offset: u64, len: u64) -> bool {
+    if len == 0 {
+        return true; // the call below would take 0 for "to the end"
+    }
+    let pages = (offset + len - 1) / page_len() - offset / page_len() + 1;
+    cachestat(file, offset, len).is_some_and(|stat| stat.cached >= pages)
+}
+
+/// Asks the kernel to read a range ahead; returns before the bytes are there, but may wait to queue the reads.
+pub fn will_need(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    advise(file, offset, len, Advice::WillNeed)
+}
+
+/// Drops clean pages of a range from the page cache.
+pub fn drop_cache(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    advise(file, offset, len, Advice::DontNeed)
+}
+
+fn advise(file: &File, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
+    match NonZeroU64::new(len) {
+        Some(len) => Ok(rustix::fs::fadvise(file, offset, Some(len), advice)?),
+        None => Ok(()),
+    }
+}
+
+/// Starts writing the dirty pages of a range to the disk and does not wait for them, so that a later `fsync` is short.
+/// Promises nothing by itself: only `fsync` makes bytes durable.
+#[expect(unsafe_code, reason = "sync_file_range has no safe wrapper")]
+pub fn start_writeback(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    if len == 0 {
+        return Ok(()); // the call would take 0 for "to the end"
+    }
+    let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    // SAFETY: takes a valid descriptor and three numbers; touches no memory of ours.
+    let done = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Gives the blocks of a range back to the file system; the range then reads as zeros and the file keeps its length.
+/// A file system without holes answers `Unsupported`.
+pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    if len == 0 {
+        return Ok(());
+    }
+    Ok(rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?)
+}
+
+/// Makes the names in a directory durable: what was created, renamed or removed there.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Space of a file system, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    pub capacity: u64,
+    /// What a process without privileges may still take.
+    pub available: u64,
+}
+
+/// The space of the file system that holds `path`.
+pub fn space_of(path: &Path) -> io::Result<Space> {
+    let stat = rustix::fs::statvfs(path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok(Space { capacity: bytes(stat.f_blocks), available: bytes(stat.f_bavail) })
+}
+
+/// What cachestat(2) counts, in pages.
+#[repr(C)]
+#[derive(Default)]
+struct CacheStat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+#[repr(C)]
+struct CacheStatRange {
+    offset: u64,
+    len: u64,
+}
+
+/// The call's number, the same on every architecture that got it with Linux 6.5 (alpha alone differs, and is not ours).
+const SYS_CACHESTAT: libc::c_long = 451;
+
+#[expect(unsafe_code, reason = "cachestat has no wrapper at all")]
+fn cachestat(file: &File, offset: u64, len: u64) -> Option<CacheStat> {
+    let range = CacheStatRange { offset, len };
+    let mut stat = CacheStat::default();
+    // SAFETY: both structs are laid out as the kernel's, live through the call, and the kernel writes `stat` alone.
+    let done = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), std::ptr::from_ref(&range), std::ptr::from_mut(&mut stat), 0)
+    };
+    (done == 0).then_some(stat)
+}
+
+#[expect(unsafe_code, reason = "sysconf has no safe wrapper")]
+fn page_len() -> u64 {
+    // SAFETY: takes a number and gives one.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek, Write};
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn bytes_just_written_are_resident_unless_the_kernel_cannot_tell() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![1; 1 << 20]).unwrap();
+        if cachestat(&file, 0, 1).is_some() {
+            assert!(is_resident(&file, 0, 1 << 20) && is_resident(&file, 5000, 1));
+            assert!(!is_resident(&file, 0, 2 << 20), "nothing lies behind the end");
+            assert_eq!(resident_len(&file, 0, 1 << 20), 1 << 20);
+        } else {
+            assert!(!is_resident(&file, 0, 1));
+        }
+        assert!(is_resident(&file, 0, 0));
+        will_need(&file, 0, 1 << 20).unwrap();
+    }
+
+    #[test]
+    fn a_punched_hole_gives_space_back_and_reads_as_zeros() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![1; 1 << 20]).unwrap();
+        start_writeback(&file, 0, 1 << 20).unwrap();
+        file.sync_all().unwrap();
+        let before = file.metadata().unwrap().blocks();
+        match punch_hole(&file, 4096, 900_000) {
+            Ok(()) => assert!(file.metadata().unwrap().blocks() < before),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => return,
+            Err(error) => panic!("{error}"),
+        }
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        assert_eq!((bytes.len(), bytes[4095], bytes[4096], bytes[1 << 19]), (1 << 20, 1, 0, 0));
+    }
+
+    #[test]
+    fn space_and_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        sync_dir(dir.path()).unwrap();
+        let space = space_of(dir.path()).unwrap();
+        assert!(space.available <= space.capacity && space.capacity > 0);
+    }
+}

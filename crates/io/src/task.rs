@@ -1,0 +1,152 @@
+//! Who runs when: named tasks and threads whose panics are reported and end nothing but themselves.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::task::JoinHandle;
+
+/// Starts a task on the current tokio runtime. A panic in it is logged with `name` and shows up in the handle; the node
+/// goes on. Dropping the handle lets the task run on.
+#[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
+pub fn spawn<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    tokio::spawn(Reporting { name, future: Box::pin(future) })
+}
+
+/// As [`spawn`], but the task ends when the returned guard is dropped: for what must not outlive its owner.
+pub fn spawn_owned<F>(name: &'static str, future: F) -> Owned<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Owned(spawn(name, future))
+}
+
+/// A task that is aborted when this is dropped. Await it for its output.
+#[derive(Debug)]
+pub struct Owned<T>(JoinHandle<T>);
+
+impl<T> Owned<T> {
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+}
+
+impl<T> Future for Owned<T> {
+    type Output = Result<T, tokio::task::JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Starts a thread. A panic in it is logged with `name` and shows up when the thread is joined; the node goes on.
+/// `Err`: the machine has no thread left.
+pub fn thread<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<T>> {
+    let owned = name.to_owned();
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(output) => output,
+        Err(panic) => {
+            report(&owned, &*panic);
+            resume_unwind(panic)
+        }
+    })
+}
+
+/// Runs what may wait for a disk on the runtime's blocking threads. A panic in it goes on in the caller, as if it had
+/// been called in place. Once the runtime shuts down this never returns, as the caller is about to be dropped.
+#[expect(clippy::disallowed_methods, reason = "the one place that starts blocking work")]
+pub async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(run).await {
+        Ok(output) => output,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_cancelled) => std::future::pending().await,
+        },
+    }
+}
+
+/// A future whose panic is logged before tokio keeps it in the handle.
+struct Reporting<F> {
+    name: &'static str,
+    future: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Reporting<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let future = &mut self.future;
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(poll) => poll,
+            Err(panic) => {
+                report(self.name, &*panic);
+                resume_unwind(panic)
+            }
+        }
+    }
+}
+
+fn report(name: &str, panic: &(dyn Any + Send)) {
+    tracing::error!(task = name, reason = panic_text(panic), "a task panicked; the node goes on without it");
+}
+
+/// What a panic said.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no text)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_its_task_and_nothing_else() {
+        let bad = spawn("bad", async { panic!("on purpose") });
+        let good = spawn("good", async { 7 });
+        assert!(bad.await.unwrap_err().is_panic());
+        assert_eq!(good.await.unwrap(), 7);
+        let thread = thread("bad thread", || panic!("on purpose {}", 1)).unwrap();
+        assert_eq!(panic_text(&*thread.join().unwrap_err()), "on purpose 1");
+    }
+
+    #[tokio::test]
+    async fn blocking_work_panics_in_its_caller() {
+        assert_eq!(blocking(|| 3).await, 3);
+        let outer = spawn("caller", async { blocking(|| panic!("on purpose")).await });
+        assert!(outer.await.unwrap_err().is_panic());
+    }
+
+    #[tokio::test]
+    async fn an_owned_task_ends_with_its_owner() {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel::<()>(1);
+        let task = spawn_owned("waits for ever", async move {
+            let _held = sender;
+            std::future::pending::<()>().await;
+        });
+        drop(task);
+        assert_eq!(receiver.recv().await, None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Users and groups as the machine knows them. The calls may ask a directory server: keep them off the runtime's
+//! threads, and remember the answers for a while.
+
+#![expect(unsafe_code, reason = "the user database speaks C")]
+
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+
+/// Longest record of a user or group we take: groups of some thousand members fit.
+const RECORD_LEN_MAX: usize = 1 << 20;
+/// More groups than any system lets one user have (Linux: 65536).
+const GROUP_COUNT_MAX: usize = 65_536;
+
+/// The name of the user this process runs as; a user without a name gets its number.
+pub fn current() -> String {
+    let id = rustix::process::geteuid().as_raw();
+    user_record(|user, buffer, len, found| {
+        // SAFETY: `user_record` hands over valid pointers.
+        unsafe { libc::getpwuid_r(id, user, buffer, len, found) }
+    })
+    .map_or_else(|| id.to_string(), |user| user.name)
+}
+
+/// The groups of a user, the main one first. A user that this machine does not know is in one group of its own name.
+pub fn groups_of(name: &str) -> Vec<String> {
+    known_groups_of(name).filter(|groups| !groups.is_empty()).unwrap_or_else(|| vec![name.to_owned()])
+}
+
+fn known_groups_of(name: &str) -> Option<Vec<String>> {
+    let name = CString::new(name).ok()?;
+    let user = user_record(|user, buffer, len, found| {
+        // SAFETY: `name` ends with a zero byte; the rest is `user_record`'s.
+        unsafe { libc::getpwnam_r(name.as_ptr(), user, buffer, len, found) }
+    })?;
+    let mut ids: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let mut count = ids.len() as libc::c_int;
+        // SAFETY: `ids` has room for `count` numbers, and the call says in `count` how many it wrote or would write.
+        let done = unsafe { libc::getgrouplist(name.as_ptr(), user.group, ids.as_mut_ptr(), &raw mut count) };
+        let count = usize::try_from(count).ok()?;
+        if done >= 0 {
+            ids.truncate(count);
+            break;
+        }
+        if ids.len() >= GROUP_COUNT_MAX {
+            return None;
+        }
+        ids.resize(count.max(ids.len() * 2).min(GROUP_COUNT_MAX), 0);
+    }
+    let mut names = Vec::new();
+    for id in ids {
+        let name = group_name(id).unwrap_or_else(|| id.to_string());
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Some(names)
+}
+
+struct User {
+    name: String,
+    group: libc::gid_t,
+}
+
+type UserCall<'a> =
+    dyn Fn(*mut libc::passwd, *mut libc::c_char, libc::size_t, *mut *mut libc::passwd) -> libc::c_int + 'a;
+
+fn user_record(
+    call: impl Fn(*mut libc::passwd, *mut libc::c_char, libc::size_t, *mut *mut libc::passwd) -> libc::c_int,
+) -> Option<User> {
+    let call: &UserCall<'_> = &call;
+    with_growing_buffer(|buffer| {
+        let mut record = MaybeUninit::<libc::passwd>::uninit();
+        let mut found = std::ptr::null_mut();
+        let code = call(record.as_mut_ptr(), buffer.as_mut_ptr(), buffer.len(), &raw mut found);
+        if code != 0 || found.is_null() {
+            return Err(code);
+        }
+        // SAFETY: `found` is set, so the record is filled in, and its strings lie in `buffer`, which still lives.
+        let record = unsafe { record.assume_init_ref() };
+        Ok(User { name: text(record.pw_name), group: record.pw_gid })
+    })
+}
+
+fn group_name(id: libc::gid_t) -> Option<String> {
+    with_growing_buffer(|buffer| {
+        let mut record = MaybeUninit::<libc::group>::uninit();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: the pointers are valid for the lengths given.
+        let code =
+            unsafe { libc::getgrgid_r(id, record.as_mut_ptr(), buffer.as_mut_ptr(), buffer.len(), &raw mut found) };
+        if code != 0 || found.is_null() {
+            return Err(code);
+        }
+        // SAFETY: as in `user_record`.
+        Ok(text(unsafe { record.assume_init_ref() }.gr_name))
+    })
+}
+
+/// Repeats `call` with a larger buffer as long as it answers ERANGE.
+fn with_growing_buffer<T>(mut call: impl FnMut(&mut [libc::c_char]) -> Result<T, libc::c_int>) -> Option<T> {
+    let mut buffer = vec![0; 1024];
+    loop {
+        match call(&mut buffer) {
+            Ok(record) => return Some(record),
+            Err(libc::ERANGE) if buffer.len() < RECORD_LEN_MAX => buffer.resize(buffer.len() * 4, 0),
+            Err(libc::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// A C string of the user database.
+fn text(pointer: *const libc::c_char) -> String {
+    // SAFETY: both callers pass a name that the call set, in a buffer that still lives.
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_in_root_and_strangers_in_their_own_group() {
+        assert_eq!(groups_of("root").first().map(String::as_str), Some("root"));
+        assert_eq!(groups_of("no-such-user-here"), ["no-such-user-here"]);
+        assert_eq!(groups_of("bad\0name"), ["bad\0name"]);
+        assert!(!current().is_empty());
+        assert!(!groups_of(&current()).is_empty());
+    }
+}
