@@ -1,6 +1,7 @@
 //! A path of the file system, parsed once: absolute, without `.`, `..`, empty or over-long components.
 
 use crate::limits::{NAME_LEN_MAX, PATH_DEPTH_MAX, PATH_LEN_MAX};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,8 +18,9 @@ pub enum PathError {
     NameTooLong { name: String, len: usize },
 }
 
-/// An absolute path. `components` of the root is empty.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// An absolute path. `components` of the root is empty. Serialized as its text, and parsed again when read.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct FsPath {
     text: String,
 }
@@ -93,6 +95,20 @@ impl FsPath {
     pub fn is_below(&self, above: &Self) -> bool {
         above.is_root() && !self.is_root()
             || self.text.strip_prefix(above.as_str()).is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+impl TryFrom<String> for FsPath {
+    type Error = PathError;
+
+    fn try_from(text: String) -> Result<Self, PathError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<FsPath> for String {
+    fn from(path: FsPath) -> Self {
+        path.text
     }
 }
 
