@@ -18,7 +18,8 @@ import record
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "interop"))
-import clients  # noqa: E402
+import java  # noqa: E402
+import paths  # noqa: E402
 
 LEN_MAX = 64 * 1024
 
@@ -48,10 +49,10 @@ class Golden:
         return str(path)
 
     def shell(self, *words, user="alice", check=True, options=()):
-        return clients.hdfs_dfs(self.through, *words, user=user, check=check, options=options)
+        return java.hdfs_dfs(self.through, *words, user=user, check=check, options=options)
 
     def quiet(self, *words):
-        return clients.hdfs_dfs(self.direct, *words, user="root", check=False)
+        return java.hdfs_dfs(self.direct, *words, user="root", check=False)
 
     def keep(self, crate: str, name: str, stream: record.Stream, says: str):
         folder = ROOT / "crates" / crate / "tests" / "golden"
@@ -76,7 +77,7 @@ class Golden:
         self.streams = self.recorder.take()
 
     def readme(self):
-        version = clients.HADOOP_VERSION
+        version = paths.HADOOP_VERSION
         for crate, rows in self.notes.items():
             lines = [
                 "# Golden bytes",
@@ -172,15 +173,15 @@ class Golden:
 
     def record_open_file(self, home):
         """hflush in mid-chunk, a reader meanwhile, pread, and the errors that the API shows."""
-        with clients.Java() as java:
+        with java.Java() as jvm:
             self.recorder.take()
-            writer = java.mount(self.through, "alice", {"dfs.client-write-packet-size": 4096})
+            writer = jvm.mount(self.through, "alice", {"dfs.client-write-packet-size": 4096})
             out = writer.create(home + "/open")
             out.write(content(700))
             out.hflush()
             out.write(content(800)[700:])
             out.hsync()
-            reader = java.mount(self.through, "alice", {"dfs.client.read.shortcircuit": False})
+            reader = jvm.mount(self.through, "alice", {"dfs.client.read.shortcircuit": False})
             assert reader.read(home + "/open") == content(800)
             out.close()
             time.sleep(0.3)
@@ -193,19 +194,19 @@ class Golden:
             self.keep("wire", "read_open", reads[0], story + "; op 81 of the open replica")
 
             self.recorder.take()
-            fs = java.mount(self.through, "alice", {})
+            fs = jvm.mount(self.through, "alice", {})
             for path in ("/golden/missing",):
                 try:
                     fs.read(path)
-                except clients.JavaError:
+                except java.JavaError:
                     pass
             try:
                 fs.create(home + "/open", overwrite=False)
-            except clients.JavaError:
+            except java.JavaError:
                 pass
             try:
                 fs.delete(home, recursive=False)
-            except clients.JavaError:
+            except java.JavaError:
                 pass
             fs.unmount()
             time.sleep(0.3)

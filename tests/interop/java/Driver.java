@@ -1,5 +1,3 @@
-import java.io.EOFException;
-import java.io.File;
 import java.io.BufferedReader;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
@@ -11,6 +9,7 @@ import java.io.PrintStream;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
@@ -35,11 +34,10 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.permission.FsAction;
 import org.apache.hadoop.fs.permission.FsPermission;
-import org.apache.hadoop.hdfs.DFSInputStream;
-import org.apache.hadoop.hdfs.DFSOutputStream;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.client.HdfsDataInputStream;
 import org.apache.hadoop.hdfs.client.HdfsDataOutputStream;
+import org.apache.hadoop.ipc.RemoteException;
 import org.apache.hadoop.shaded.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.hadoop.util.DataChecksum;
 
@@ -69,7 +67,8 @@ public final class Driver {
         try {
           answer.put("ok", call(new Ask(request)));
         } catch (Throwable e) {
-          answer.put("error", e.getClass().getName());
+          // What the server named, where the client did not turn it into a class of its own.
+          answer.put("error", e instanceof RemoteException r ? r.getClassName() : e.getClass().getName());
           answer.put("message", String.valueOf(e.getMessage()));
         }
         try {
@@ -155,7 +154,7 @@ public final class Driver {
       case "blocks": return blocks(a.fs().getFileBlockLocations(a.path("path"), a.number("offset", 0), a.number("length", Long.MAX_VALUE)));
       case "checksum": {
         FileChecksum c = a.fs().getFileChecksum(a.path("path"));
-        return c == null ? null : c.getAlgorithmName() + " " + hex(c.getBytes());
+        return c == null ? null : c.getAlgorithmName() + " " + hex(Arrays.copyOf(c.getBytes(), c.getLength()));
       }
       case "truncate": return a.fs().truncate(a.path("path"), a.number("length"));
       case "concat": {

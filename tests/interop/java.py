@@ -1,4 +1,4 @@
-"""The stock clients as Python calls: `hdfs dfs`, Hadoop's FileSystem API, and later ones.
+"""The Java client, unmodified: `hdfs dfs` as a process, and Hadoop's FileSystem API in one long-lived JVM.
 
 Everything here talks to any `hdfs://` address; nothing knows Levada.
 """
@@ -7,19 +7,10 @@ import base64
 import itertools
 import json
 import os
-import pathlib
 import subprocess
 import threading
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CACHE = pathlib.Path(os.environ.get("LEVADA_TEST_CACHE", ROOT / ".test"))
-HADOOP_VERSION = os.environ.get("HADOOP_VERSION", "3.4.3")
-HADOOP_LIB = CACHE / f"hadoop-{HADOOP_VERSION}" / "lib"
-JAVA_CONF = CACHE / "conf"
-JAVA_CLASSES = CACHE / "classes"
-
-# One block of the tests; small, so that files of several blocks are cheap.
-BLOCK = 1 << 20
+from paths import BLOCK, HADOOP_LIB, JAVA_CLASSES, JAVA_CONF
 
 
 def java_command(*arguments: str, quick: bool = True) -> list[str]:
@@ -29,17 +20,28 @@ def java_command(*arguments: str, quick: bool = True) -> list[str]:
     return ["java", *options, "-Dhadoop.root.logger=ERROR,console", "-cp", classpath, *arguments]
 
 
+def shell_command(url, *words, options=()) -> list[str]:
+    return java_command("org.apache.hadoop.fs.FsShell", "-D", f"fs.defaultFS={url}", *options, *map(str, words))
+
+
+def shell_environment(user=None) -> dict:
+    return {**os.environ, "HADOOP_USER_NAME": user} if user else dict(os.environ)
+
+
 def hdfs_dfs(url, *words, user=None, check=True, options=(), stdin=None, timeout=300):
     """Runs Hadoop's FsShell as `hdfs dfs` does; gives the finished process with text output."""
-    environment = dict(os.environ)
-    if user:
-        environment["HADOOP_USER_NAME"] = user
-    command = java_command("org.apache.hadoop.fs.FsShell", "-D", f"fs.defaultFS={url}", *options, *map(str, words))
     done = subprocess.run(
-        command, env=environment, stdin=stdin or subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout
+        shell_command(url, *words, options=options),
+        env=shell_environment(user),
+        stdin=stdin or subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
     )
     if check and done.returncode != 0:
-        raise AssertionError(f"hdfs dfs {' '.join(map(str, words))} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+        line = " ".join(map(str, words))
+        raise AssertionError(f"hdfs dfs {line} ended with {done.returncode}\n{done.stdout}{done.stderr}")
     return done
 
 

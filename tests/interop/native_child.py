@@ -1,0 +1,61 @@
+"""A line of JSON in, a line of JSON out: hdfs-native for the tests. Argument: the hdfs:// address."""
+
+import json
+import sys
+
+from hdfs_native import Client, WriteOptions
+
+client = Client(sys.argv[1])
+writers = {}
+
+
+def call(call, path="", local="", to="", block=None, replication=None, offset=0, length=0, handle="", size=1 << 20):
+    if call == "put":
+        options = WriteOptions(block_size=block, replication=replication, overwrite=True)
+        with open(local, "rb") as source, client.create(path, options) as out:
+            while data := source.read(size):
+                out.write(data)
+    elif call == "append":
+        with open(local, "rb") as source, client.append(path) as out:
+            out.write(source.read())
+    elif call == "get":
+        reader = client.read(path)
+        with open(local, "wb") as out:
+            for data in reader.read_range_stream(0, len(reader)):
+                out.write(data)
+    elif call == "pread":
+        return client.read(path).read_range(offset, length).hex()
+    elif call == "create":
+        writers[handle] = client.create(path, WriteOptions(block_size=block, replication=replication))
+    elif call == "write":
+        writers[handle].write(open(local, "rb").read())
+    elif call == "hsync":
+        writers[handle].hsync()
+    elif call == "close":
+        writers.pop(handle).close()
+    elif call == "mkdir":
+        client.mkdirs(path, create_parent=True)
+    elif call == "remove":
+        return client.delete(path, True)
+    elif call == "rename":
+        client.rename(path, to, False)
+    elif call == "list":
+        return [status.path.rsplit("/", 1)[-1] for status in client.list_status(path)]
+    elif call == "walk":
+        return sorted(status.path for status in client.list_status(path, recursive=True) if not status.isdir)
+    elif call == "stat":
+        status = client.get_file_info(path)
+        return {"length": status.length, "directory": status.isdir, "mode": f"{status.permission:o}"}
+    elif call == "summary":
+        summary = client.get_content_summary(path)
+        return {"length": summary.length, "files": summary.file_count, "directories": summary.directory_count}
+    else:
+        raise ValueError(f"no call {call}")
+
+
+for line in sys.stdin:
+    try:
+        answer = {"ok": call(**json.loads(line))}
+    except Exception as error:  # the other side wants to see every failure
+        answer = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer), flush=True)

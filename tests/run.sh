@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Installs what the tests need into .test/, then runs them: format, clippy, Rust tests, real clients.
+#
+#   tests/run.sh                       everything
+#   tests/run.sh rust                  format, clippy, cargo test
+#   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
+#
+# Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go and Python 3.11 are taken from Debian when missing.
+#   LEVADA_TEST_FS=hdfs://host:port    run the clients against another HDFS; what needs our own servers is skipped
+#   HADOOP_VERSION=3.4.3               which Java client
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+cache=${LEVADA_TEST_CACHE:-$root/.test}
+hadoop=${HADOOP_VERSION:-3.4.3}
+part=${1:-all}
+
+say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+
+need() { # command, Debian package
+  command -v "$1" > /dev/null && return
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
+    echo "tests/run.sh: there is no $1; install it (Debian: $2)" >&2
+    exit 1
+  fi
+  apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$2" > /dev/null
+}
+
+# Runs a step unless what it depends on is unchanged since it last succeeded.
+once() { # name, dependency text, command...
+  local stamp=$cache/stamps/$1 wanted=$2
+  shift 2
+  if [ "$(cat "$stamp" 2> /dev/null)" != "$wanted" ]; then
+    "$@"
+    mkdir -p "$cache/stamps"
+    echo "$wanted" > "$stamp"
+  fi
+}
+
+hadoop_jars() {
+  rm -rf "$cache/hadoop-$hadoop"
+  mvn -q -B -f tests/interop/java/pom.xml -Dhadoop.version="$hadoop" dependency:copy-dependencies -DoutputDirectory="$cache/hadoop-$hadoop/lib"
+}
+
+java_driver() {
+  rm -rf "$cache/classes"
+  mkdir -p "$cache/classes"
+  javac -nowarn -d "$cache/classes" -cp "$cache/hadoop-$hadoop/lib/*" tests/interop/java/Driver.java
+}
+
+java_conf() {
+  mkdir -p "$cache/conf"
+  cp tests/interop/java/conf/* "$cache/conf/"
+}
+
+python_packages() {
+  rm -rf "$cache/venv"
+  python3 -m venv "$cache/venv"
+  "$cache/venv/bin/pip" -q --disable-pip-version-check install -r tests/requirements.txt
+}
+
+go_client() {
+  (cd tests/interop/go && GOPATH="$cache/go" GOFLAGS=-modcacherw go build -o "$cache/bin/hdfs-go" .)
+}
+
+prepare() {
+  need javac openjdk-17-jdk-headless
+  need mvn maven
+  need go golang-go
+  need python3 python3
+  python3 -c 'import ensurepip' 2> /dev/null || need python3-venv-is-missing python3-venv
+  once "hadoop-$hadoop" "$(sha256sum tests/interop/java/pom.xml)" hadoop_jars
+  once driver "$hadoop $(sha256sum tests/interop/java/Driver.java)" java_driver
+  once conf "$(cat tests/interop/java/conf/* | sha256sum)" java_conf
+  once python "$(sha256sum tests/requirements.txt) $(python3 --version)" python_packages
+  once go "$(cat tests/interop/go/* | sha256sum)" go_client
+}
+
+rust() {
+  say "cargo fmt --check"
+  cargo fmt --all --check
+  say "cargo clippy"
+  cargo clippy -q --workspace --all-targets -- -D warnings
+  say "cargo test"
+  cargo test -q --workspace
+}
+
+interop() {
+  say "clients"
+  prepare
+  if [ -z "${LEVADA_BIN:-}" ]; then
+    say "cargo build --release"
+    cargo build -q --release
+  fi
+  say "real clients"
+  cd tests/interop
+  exec "$cache/venv/bin/python" -m pytest "$@"
+}
+
+case $part in
+  all) rust && interop ;;
+  rust) rust ;;
+  interop) shift && interop "$@" ;;
+  *) sed -n '2,12p' "$0" && exit 2 ;;
+esac
