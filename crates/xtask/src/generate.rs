@@ -1,0 +1,95 @@
+//! From .proto text to checked-in Rust: protox parses, prost-build writes.
+//!
+//! Promise: the output depends on the .proto text and the pinned versions of both crates alone, so that a check in CI
+//! is a comparison of bytes.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// One flat module made of all .proto files of a folder, which share one package.
+struct Target {
+    /// Relative to the root of the repository.
+    proto_dir: &'static str,
+    package: &'static str,
+    output: &'static str,
+}
+
+const TARGETS: &[Target] =
+    &[Target { proto_dir: "crates/hdfs/proto", package: "hdfs", output: "crates/hdfs/src/proto.rs" }];
+
+const HEADER: &str = "// Made by `cargo run -p xtask -- generate` from the .proto files beside this crate's sources.\n\
+     // Change those and run it again.\n\n";
+
+pub(crate) fn write() -> Result<(), Box<dyn Error>> {
+    for target in TARGETS {
+        std::fs::write(root().join(target.output), target.generate()?)?;
+        println!("wrote {}", target.output);
+    }
+    Ok(())
+}
+
+pub(crate) fn check() -> Result<(), Box<dyn Error>> {
+    for target in TARGETS {
+        if std::fs::read_to_string(root().join(target.output)).unwrap_or_default() != target.generate()? {
+            return Err(format!("{} is stale: run `cargo run -p xtask -- generate`", target.output).into());
+        }
+    }
+    Ok(())
+}
+
+impl Target {
+    fn generate(&self) -> Result<String, Box<dyn Error>> {
+        let files = self.files()?;
+        let mut compiler = protox::Compiler::new([root().join(self.proto_dir)])?;
+        let descriptors =
+            compiler.include_source_info(true).include_imports(true).open_files(files)?.file_descriptor_set();
+        let requests = descriptors
+            .file
+            .into_iter()
+            .map(|file| (prost_build::Module::from_protobuf_package_name(file.package()), file))
+            .collect();
+        let mut config = prost_build::Config::new();
+        config.bytes(["."]);
+        let module = prost_build::Module::from_protobuf_package_name(self.package);
+        let code = config.generate(requests)?.remove(&module).ok_or("the package is empty")?;
+        Ok(format!("{HEADER}{code}{}", nested_enums(&code)))
+    }
+
+    /// Sorted, so that the order of a directory does not show in the output.
+    fn files(&self) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(root().join(self.proto_dir))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "proto") {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+}
+
+/// prost puts what is nested in a message into a module named after it. HDFS's names are unique without that, so the
+/// nested ones are offered flat as well.
+fn nested_enums(code: &str) -> String {
+    let mut uses = String::from("\n// What is nested in a message, by its own name.\n");
+    let mut module = None;
+    for line in code.lines() {
+        if let Some(rest) = line.strip_prefix("pub mod ") {
+            module = rest.split_whitespace().next();
+        } else if line == "}" {
+            module = None;
+        }
+        let nested = line.strip_prefix("    pub enum ").or_else(|| line.strip_prefix("    pub struct "));
+        if let (Some(module), Some(rest)) = (module, nested) {
+            let name = rest.split([' ', '{']).next().unwrap_or_default();
+            writeln!(uses, "pub use self::{module}::{name};").expect("a string grows");
+        }
+    }
+    uses
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders below the root")
+}
