@@ -1,1 +1,47 @@
-//! Not written yet.
+//! The namespace: files, directories, leases, and which blocks make up a file, as one pure state machine.
+//!
+//! ```text
+//!            Request (time, caller, retry key, Op)                    Status, Listing, FileBlocks …
+//!                          │                                                     ▲
+//!                          ▼                                                     │
+//!   retry ──▶ ops/… ──▶ resolve ──▶ permission ──▶ rows (tables.rs) ──────────▶ read/…
+//! ```
+//!
+//! Promise: [`apply`] is a function of rows and request alone, so every copy of the state that applies the same
+//! requests holds the same rows. It reads no clock and draws no number; the leader puts time, new block ids and
+//! what it knows of silent lease holders into the request. Work per call is bounded by the depth of the path and not by the
+//! size of a tree, except for the permission walk of a recursive delete by an ordinary user. What must hold at all
+//! times is written down in [`check`].
+
+mod block;
+pub mod check;
+mod doom;
+mod error;
+mod inode;
+mod lease;
+mod limits;
+mod make;
+pub mod ops;
+mod permission;
+pub mod read;
+mod record;
+mod recovery;
+mod request;
+mod resolve;
+mod retry;
+pub mod tables;
+mod view;
+mod walk;
+
+pub use error::{Answer, NsError};
+pub use lease::RECOVERY_HOLDER;
+pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RETRY_KEPT};
+pub use ops::{
+    AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BumpGeneration, Complete, Create, Delete,
+    FinishRecovery, ForgetDoomed, Format, Fsync, Mkdirs, Op, Reap, RecoveryTarget, Rename, Rename2, SetOwner,
+    SetPermission, SetReplication, SetTimes, TouchAccessTime, UpdatePipeline, apply,
+};
+pub use permission::Access;
+pub use request::{Caller, Recovery, Reply, Request, RetryKey};
+pub use resolve::ROOT;
+pub use view::{BlockView, DoomedBlock, FileBlocks, Kind, Status};

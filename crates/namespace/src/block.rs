@@ -1,0 +1,202 @@
+//! Blocks of files in their rows: BLOCK and OWNER in step, and the deletion list.
+
+use crate::error::{Failure, NsError, corrupt};
+use crate::inode::Node;
+use crate::ops::BlockRef;
+use crate::record::{BlockRow, BlockState, DoomedRow, File, decode, encode};
+use crate::tables::{BLOCK, DOOMED_BLOCK, OWNER, block_key, doomed_block_key, owner_key, split_pair};
+use crate::view::{BlockView, DoomedBlock};
+use std::ops::{Bound, ControlFlow};
+use types::rows::{Rows, RowsError, RowsMut};
+use types::{BlockId, ContainerId, FileId, Generation, InodeId};
+
+/// Lengths travel as signed numbers in HDFS.
+const FILE_LEN_MAX: u64 = i64::MAX as u64;
+
+/// A row and where its block begins.
+pub(crate) type Placed = (u64, BlockRow);
+
+pub(crate) fn last_row(rows: &dyn Rows, file: FileId) -> Result<Option<Placed>, RowsError> {
+    row_at_most(rows, file, u64::MAX)
+}
+
+/// The block before the one that begins at `offset`.
+pub(crate) fn row_before(rows: &dyn Rows, file: FileId, offset: u64) -> Result<Option<Placed>, RowsError> {
+    match offset.checked_sub(1) {
+        Some(offset) => row_at_most(rows, file, offset),
+        None => Ok(None),
+    }
+}
+
+/// The last block that begins at or before `offset`.
+pub(crate) fn row_at_most(rows: &dyn Rows, file: FileId, offset: u64) -> Result<Option<Placed>, RowsError> {
+    let Some((key, value)) = rows.last_at_most(BLOCK, &block_key(file, offset))? else { return Ok(None) };
+    let (owner, offset) = split_pair(&key).ok_or_else(|| corrupt("read a block", "a key of a wrong length"))?;
+    if owner != file.0 {
+        return Ok(None);
+    }
+    Ok(Some((offset, decode("read a block", &value)?)))
+}
+
+/// Shows the blocks of a file from `offset` on, in order, until the visitor breaks.
+pub(crate) fn scan_rows(
+    rows: &dyn Rows,
+    file: FileId,
+    offset: u64,
+    visit: &mut dyn FnMut(u64, BlockRow) -> ControlFlow<()>,
+) -> Result<(), RowsError> {
+    let mut failed = None;
+    rows.scan(BLOCK, Bound::Included(&block_key(file, offset)), &mut |key, value| {
+        match split_pair(key) {
+            Some((owner, offset)) if owner == file.0 => match decode("read a block", value) {
+                Ok(row) => return visit(offset, row),
+                Err(error) => failed = Some(error),
+            },
+            Some(_) => {}
+            None => failed = Some(corrupt("read a block", "a key of a wrong length")),
+        }
+        ControlFlow::Break(())
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+pub(crate) fn find(rows: &dyn Rows, block: BlockId) -> Result<Option<(FileId, Placed)>, RowsError> {
+    let Some(bytes) = rows.get(OWNER, &owner_key(block))? else { return Ok(None) };
+    let damaged = || corrupt("find a block", format!("the owner of {block} is damaged"));
+    let (file, offset) = split_pair(&bytes).ok_or_else(damaged)?;
+    let value = rows.get(BLOCK, &block_key(InodeId(file), offset))?.ok_or_else(damaged)?;
+    let row: BlockRow = decode("find a block", &value)?;
+    if row.block != block {
+        return Err(damaged());
+    }
+    Ok(Some((InodeId(file), (offset, row))))
+}
+
+/// Writes a row whose block stood there before.
+pub(crate) fn write_row(rows: &mut dyn RowsMut, file: FileId, offset: u64, row: &BlockRow) {
+    rows.put(BLOCK, &block_key(file, offset), encode(row));
+}
+
+/// Writes a row with a block that is new.
+pub(crate) fn hook_row(rows: &mut dyn RowsMut, file: FileId, offset: u64, row: &BlockRow) {
+    write_row(rows, file, offset, row);
+    rows.put(OWNER, &owner_key(row.block), block_key(file, offset).to_vec());
+}
+
+/// Takes a block from its file; its replicas are to be deleted.
+pub(crate) fn doom_row(
+    rows: &mut dyn RowsMut,
+    file: FileId,
+    offset: u64,
+    row: &BlockRow,
+) -> Result<DoomedBlock, RowsError> {
+    rows.delete(BLOCK, &block_key(file, offset));
+    rows.delete(OWNER, &owner_key(row.block));
+    // Replicas may carry any generation that was issued.
+    doom_replicas(rows, row.block, row.home, row.issued)
+}
+
+/// Replicas of at most `generation` in `home` are to be deleted.
+pub(crate) fn doom_replicas(
+    rows: &mut dyn RowsMut,
+    block: BlockId,
+    home: ContainerId,
+    generation: Generation,
+) -> Result<DoomedBlock, RowsError> {
+    let key = doomed_block_key(block, home);
+    let earlier = match rows.get(DOOMED_BLOCK, &key)? {
+        Some(bytes) => decode::<DoomedRow>("doom a block", &bytes)?.generation,
+        None => Generation(0),
+    };
+    let generation = generation.max(earlier);
+    rows.put(DOOMED_BLOCK, &key, encode(&DoomedRow { generation }));
+    Ok(DoomedBlock { block, home, generation })
+}
+
+pub(crate) fn view(file: FileId, (offset, row): &Placed) -> BlockView {
+    BlockView {
+        file,
+        block: row.block,
+        generation: row.generation,
+        len: row.len,
+        offset: *offset,
+        home: row.home,
+        complete: row.is_complete(),
+    }
+}
+
+/// The writer says how long its last block became, and the block is whole by that. An empty one is dropped.
+/// `node` is the file, and is changed but not written.
+pub(crate) fn commit(
+    rows: &mut dyn RowsMut,
+    node: &mut Node,
+    (offset, mut row): Placed,
+    claim: &BlockRef,
+) -> Result<(), Failure> {
+    let id = node.inode.id;
+    check_claim(&row, claim)?;
+    if row.is_complete() {
+        return Ok(());
+    }
+    if claim.len == 0 {
+        doom_row(rows, id, offset, &row)?;
+        return Ok(resize(node, row.len, 0, -1)?);
+    }
+    let before = row.len;
+    check_len(offset, claim.len)?;
+    row.len = claim.len;
+    row.generation = claim.generation;
+    row.state = BlockState::Complete;
+    write_row(rows, id, offset, &row);
+    Ok(resize(node, before, row.len, 0)?)
+}
+
+/// True if the claim may be what became of the block in `row`.
+pub(crate) fn check_claim(row: &BlockRow, claim: &BlockRef) -> Result<(), NsError> {
+    let have = named(row.block, row.generation);
+    let want = named(claim.block, claim.generation);
+    let known = if row.is_complete() { row.generation } else { row.issued };
+    if claim.generation < row.generation || claim.generation > known {
+        return Err(NsError::Other(format!(
+            "Commit block with mismatching GS. NN has {have}, client submitted {want}"
+        )));
+    }
+    if claim.len < row.len || row.is_complete() && claim.len != row.len {
+        return Err(NsError::Other(format!(
+            "Commit block {want} with {} bytes, but {} bytes of it are recorded already",
+            claim.len, row.len
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_len(offset: u64, len: u64) -> Result<(), NsError> {
+    if offset.checked_add(len).is_none_or(|end| end > FILE_LEN_MAX) {
+        return Err(NsError::Other(format!("A block of {len} bytes at offset {offset} makes the file too long")));
+    }
+    Ok(())
+}
+
+/// Carries a change of one block's length, and of the count of blocks, into the file. The caller writes the node.
+pub(crate) fn resize(node: &mut Node, block_before: u64, block_after: u64, count: i32) -> Result<(), RowsError> {
+    let id = node.inode.id;
+    let damaged = || corrupt("resize a file", format!("length and blocks of {id} do not agree"));
+    let file = node.inode.file_mut().ok_or_else(damaged)?;
+    let rest = file.len.checked_sub(block_before).ok_or_else(damaged)?;
+    file.len = rest.checked_add(block_after).ok_or_else(damaged)?;
+    file.block_count = file.block_count.checked_add_signed(count).ok_or_else(damaged)?;
+    Ok(())
+}
+
+/// As HDFS writes a block.
+pub(crate) fn named(block: BlockId, generation: Generation) -> String {
+    format!("{block}_{}", generation.0)
+}
+
+/// Bytes of all blocks but the one under construction.
+pub(crate) fn complete_len(file: &File, last: Option<&Placed>) -> u64 {
+    match last {
+        Some((offset, row)) if !row.is_complete() => *offset,
+        _ => file.len,
+    }
+}

@@ -1,0 +1,22 @@
+//! Trees that were deleted and wait to be freed.
+
+use crate::lease;
+use crate::record::{Inode, encode};
+use crate::tables::{DOOMED_TREE, inode_key};
+use types::rows::RowsMut;
+
+/// Takes over an inode that was unhooked from its place. A file's lease ends at once; what lies below a directory keeps
+/// its rows until `Reap` comes to it, but nobody finds a way to it any more.
+pub(crate) fn doom_tree(rows: &mut dyn RowsMut, mut inode: Inode) {
+    let id = inode.id;
+    let mut hangs_on = inode.child_count() > 0;
+    if let Some(file) = inode.file_mut() {
+        if let Some(open) = file.open.take() {
+            lease::release(rows, id, &open.holder);
+        }
+        hangs_on = file.block_count > 0;
+    }
+    if hangs_on {
+        rows.put(DOOMED_TREE, &inode_key(id), encode(&inode));
+    }
+}

@@ -1,0 +1,116 @@
+//! Why the namespace refuses, and the two ways a call can fail.
+
+use types::FsPath;
+use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
+use types::rows::RowsError;
+
+/// What the namespace answers: the inner error is the caller's, the outer one this node's, which must then stop.
+pub type Answer<T> = Result<Result<T, NsError>, RowsError>;
+
+/// Why a call was refused. One variant for each thing a client does differently, that is for each class of exception
+/// HDFS has; the text is the one HDFS sends, since tools and users know it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NsError {
+    /// `java.io.FileNotFoundException`
+    #[error("{0}")]
+    NotFound(String),
+    /// `org.apache.hadoop.fs.FileAlreadyExistsException`
+    #[error("{0}")]
+    AlreadyExists(String),
+    /// `org.apache.hadoop.fs.ParentNotDirectoryException`
+    #[error("{0}")]
+    ParentNotDirectory(String),
+    /// `org.apache.hadoop.fs.PathIsNotEmptyDirectoryException`
+    #[error("{0}")]
+    NotEmpty(String),
+    /// `org.apache.hadoop.fs.InvalidPathException`
+    #[error("{0}")]
+    InvalidPath(String),
+    /// `org.apache.hadoop.security.AccessControlException`
+    #[error("{0}")]
+    AccessDenied(String),
+    /// `org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException`: the file is not open, or not by this client.
+    #[error("{0}")]
+    LeaseExpired(String),
+    /// `org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException`
+    #[error("{0}")]
+    AlreadyBeingCreated(String),
+    /// `org.apache.hadoop.hdfs.protocol.RecoveryInProgressException`: try again later.
+    #[error("{0}")]
+    RecoveryInProgress(String),
+    /// `org.apache.hadoop.hdfs.protocol.FSLimitException$PathComponentTooLongException`
+    #[error("{0}")]
+    NameTooLong(String),
+    /// `org.apache.hadoop.hdfs.protocol.FSLimitException$MaxDirectoryItemsExceededException`
+    #[error("{0}")]
+    TooManyChildren(String),
+    /// `org.apache.hadoop.fs.DirectoryListingStartAfterNotFoundException`
+    #[error("{0}")]
+    ListingStartGone(String),
+    /// `org.apache.hadoop.HadoopIllegalArgumentException`
+    #[error("{0}")]
+    IllegalArgument(String),
+    /// `java.io.IOException`: everything that has no class of its own.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl NsError {
+    pub(crate) fn no_file(path: &FsPath) -> Self {
+        Self::NotFound(format!("File does not exist: {path}"))
+    }
+
+    pub(crate) fn not_a_file(path: &FsPath) -> Self {
+        Self::NotFound(format!("Path is not a file: {path}"))
+    }
+
+    pub(crate) fn invalid_path(path: &FsPath) -> Self {
+        Self::InvalidPath(format!("Invalid path name {path}"))
+    }
+
+    pub(crate) fn too_many_children(path: &str) -> Self {
+        Self::TooManyChildren(format!(
+            "The directory item limit of {path} is exceeded: limit={CHILDREN_COUNT_MAX} items={}",
+            CHILDREN_COUNT_MAX + 1
+        ))
+    }
+
+    pub(crate) fn name_too_long(name: &str) -> Self {
+        Self::NameTooLong(format!(
+            "The maximum path component name limit of {name} in directory is exceeded: limit={NAME_LEN_MAX} length={}",
+            name.len()
+        ))
+    }
+}
+
+/// Either failure, so that `?` serves both inside the crate. [`split`] parts them again at the door.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused(NsError),
+    Rows(RowsError),
+}
+
+impl From<NsError> for Failure {
+    fn from(error: NsError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<RowsError> for Failure {
+    fn from(error: RowsError) -> Self {
+        Self::Rows(error)
+    }
+}
+
+pub(crate) fn split<T>(result: Result<T, Failure>) -> Answer<T> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(Failure::Refused(error)) => Ok(Err(error)),
+        Err(Failure::Rows(error)) => Err(error),
+    }
+}
+
+/// A row that contradicts another one: the state of this node is damaged.
+pub(crate) fn corrupt(op: &'static str, reason: impl Into<String>) -> RowsError {
+    RowsError { op, reason: reason.into() }
+}

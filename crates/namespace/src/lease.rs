@@ -1,0 +1,139 @@
+//! Who may write a file: one client at a time, by its name.
+//!
+//! When a client's lease runs out is the leader's business (it sees the renewals); here stands only who holds what.
+
+use crate::error::{Failure, NsError};
+use crate::inode::{Node, write_node};
+use crate::limits::HOLDER_LEN_MAX;
+use crate::ops::Context;
+use crate::record::OpenFile;
+use crate::resolve::{Purpose, find_standing, resolve};
+use crate::tables::{LEASE, OPEN, inode_key, lease_key, lease_prefix};
+use std::ops::{Bound, ControlFlow};
+use types::rows::{Rows, RowsError, RowsMut};
+use types::{FileId, FsPath};
+
+/// Holds files whose writer was shut out, until their last block is recovered. No client may call itself so.
+pub const RECOVERY_HOLDER: &str = "levada-recovery";
+
+/// Most leases counted for a message.
+const COUNTED_MAX: usize = 1000;
+
+pub(crate) fn check_holder_name(holder: &str) -> Result<(), NsError> {
+    if holder.is_empty() || holder.len() > HOLDER_LEN_MAX || holder.contains('\0') || holder == RECOVERY_HOLDER {
+        return Err(NsError::IllegalArgument(format!(
+            "{:?} can not be the name of a client: 1 to {HOLDER_LEN_MAX} bytes, no zero byte, not {RECOVERY_HOLDER:?}",
+            holder.chars().take(100).collect::<String>()
+        )));
+    }
+    Ok(())
+}
+
+/// Writes the rows of a lease; the inode's own `open` is the caller's to set.
+pub(crate) fn grant(rows: &mut dyn RowsMut, file: FileId, holder: &str) {
+    rows.put(LEASE, &lease_key(holder, file), Vec::new());
+    rows.put(OPEN, &inode_key(file), Vec::new());
+}
+
+pub(crate) fn release(rows: &mut dyn RowsMut, file: FileId, holder: &str) {
+    rows.delete(LEASE, &lease_key(holder, file));
+    rows.delete(OPEN, &inode_key(file));
+}
+
+/// Ends the writing of a file whose blocks are all whole.
+pub(crate) fn close(context: &mut Context<'_>, node: &mut Node) {
+    let id = node.inode.id;
+    node.inode.modified = context.now;
+    if let Some(open) = node.inode.file_mut().and_then(|file| file.open.take()) {
+        release(context.rows, id, &open.holder);
+    }
+    write_node(context.rows, node);
+}
+
+/// The file and its path, if `client` is the one who writes it. The id wins over the path.
+pub(crate) fn find_written(
+    context: &Context<'_>,
+    path: &FsPath,
+    file: Option<FileId>,
+    client: &str,
+) -> Result<(Node, String), Failure> {
+    let rows = &*context.rows;
+    let (node, path) = find_file(rows, context.caller, path, file, client)?;
+    check_writer(rows, &node, &path, client)?;
+    Ok((node, path))
+}
+
+/// The file and its path, open or not.
+pub(crate) fn find_file(
+    rows: &dyn Rows,
+    caller: &crate::request::Caller,
+    path: &FsPath,
+    file: Option<FileId>,
+    client: &str,
+) -> Result<(Node, String), Failure> {
+    let found = match file.filter(|id| id.0 != 0) {
+        Some(id) => find_standing(rows, id)?,
+        None => resolve(rows, caller, path, Purpose::Find)?.into_last().map(|node| (node, path.to_string())),
+    };
+    match found {
+        Some((node, path)) if node.inode.is_directory() => {
+            let id = node.inode.id;
+            Err(NsError::LeaseExpired(format!("INode is not a regular file: {}", told(rows, &path, id, client)?))
+                .into())
+        }
+        Some(found) => Ok(found),
+        None => {
+            let told = told(rows, path.as_str(), file.unwrap_or_default(), client)?;
+            Err(NsError::NotFound(format!("File does not exist: {told}")).into())
+        }
+    }
+}
+
+pub(crate) fn check_writer(rows: &dyn Rows, node: &Node, path: &str, client: &str) -> Result<(), Failure> {
+    let told = || told(rows, path, node.inode.id, client);
+    let Some(open) = node.inode.file().and_then(|file| file.open.as_ref()) else {
+        return Err(NsError::LeaseExpired(format!("File is not open for writing: {}", told()?)).into());
+    };
+    if !writes(open, client) {
+        let message = format!("Client (={client}) is not the lease owner (={}: {}", open.holder, told()?);
+        return Err(NsError::LeaseExpired(message).into());
+    }
+    Ok(())
+}
+
+/// A writer that was shut out does not get back in by knowing the name of the one who holds its file now.
+pub(crate) fn writes(open: &OpenFile, client: &str) -> bool {
+    open.holder == client && open.recovery.is_none()
+}
+
+/// How HDFS tells about a lease in its messages.
+fn told(rows: &dyn Rows, path: &str, file: FileId, client: &str) -> Result<String, RowsError> {
+    let count = if client.len() > HOLDER_LEN_MAX { 0 } else { files(rows, client, None, COUNTED_MAX)?.len() };
+    let lease = match count {
+        0 => format!("Holder {client} does not have any open files."),
+        count => format!("[Lease.  Holder: {client}, pending creates: {count}]"),
+    };
+    Ok(format!("{path} (inode {}) {lease}", file.0))
+}
+
+/// Files that `holder` has open, by id.
+pub(crate) fn files(
+    rows: &dyn Rows,
+    holder: &str,
+    after: Option<FileId>,
+    limit: usize,
+) -> Result<Vec<FileId>, RowsError> {
+    let prefix = lease_prefix(holder);
+    let from = lease_key(holder, after.unwrap_or_default());
+    let mut files = Vec::new();
+    rows.scan(LEASE, Bound::Excluded(&from), &mut |key, _| match key.strip_prefix(prefix.as_slice()) {
+        Some(id) if files.len() < limit => {
+            if let Some(id) = crate::tables::split_inode(id) {
+                files.push(id);
+            }
+            ControlFlow::Continue(())
+        }
+        _ => ControlFlow::Break(()),
+    })?;
+    Ok(files)
+}

@@ -1,0 +1,17 @@
+//! Limits of the namespace that no other crate needs to agree on.
+
+use std::time::Duration;
+
+/// Blocks of one file. HDFS stops at 10,000 (`dfs.namenode.fs-limits.max-blocks-per-file`); ten times that still fits one
+/// answer of some 30 MB, which is what clients that ask for all blocks at once will get.
+pub const BLOCK_COUNT_MAX: u32 = 100_000;
+/// Bytes of a lease holder's name, so that its rows' keys fit LMDB. HDFS clients send about 50.
+pub const HOLDER_LEN_MAX: usize = 400;
+/// How long the outcome of a call that must not run twice is kept: HDFS's `dfs.namenode.retrycache.expirytime.millis`.
+pub const RETRY_KEPT: Duration = Duration::from_secs(600);
+/// Expired outcomes dropped by each applied request. Above 1, so that the table shrinks after a burst.
+pub(crate) const RETRY_PURGED_PER_APPLY: usize = 4;
+/// Bits of a mode that are kept: rwxrwxrwx and sticky.
+pub(crate) const MODE_MASK: u16 = 0o1777;
+
+const _: () = assert!(1 + HOLDER_LEN_MAX + 1 + 8 <= 511, "LMDB's longest key, with the table's byte");

@@ -1,0 +1,102 @@
+//! Adding children to directories, removing and moving them: what several operations share.
+
+use crate::doom;
+use crate::error::{Failure, NsError, corrupt};
+use crate::inode::{Node, Place, change_children, hook_node, next_inode, unhook_node};
+use crate::ops::Context;
+use crate::record::{Body, Inode};
+use crate::resolve::Resolved;
+use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
+
+/// What directories made on the way to a new inode grant their owner in any case.
+const PARENT_MODE_AT_LEAST: u16 = 0o300;
+
+/// Refuses if anything but the last name is missing.
+pub(crate) fn check_parent(resolved: &Resolved) -> Result<(), NsError> {
+    if resolved.missing.len() <= 1 {
+        return Ok(());
+    }
+    let parent = resolved.path.parent().map(|path| path.to_string()).unwrap_or_default();
+    Err(NsError::NotFound(format!("Parent directory doesn't exist: {parent}")))
+}
+
+/// Makes all missing directories but the last name.
+pub(crate) fn make_parents(context: &mut Context<'_>, resolved: &mut Resolved, mode: u16) -> Result<(), Failure> {
+    let mode = mode & 0o777 | PARENT_MODE_AT_LEAST;
+    while resolved.missing.len() > 1 {
+        make_child(context, resolved, mode, Body::Directory { child_count: 0 })?;
+    }
+    Ok(())
+}
+
+/// Makes the first of the missing names.
+pub(crate) fn make_child(
+    context: &mut Context<'_>,
+    resolved: &mut Resolved,
+    mode: u16,
+    body: Body,
+) -> Result<Node, Failure> {
+    assert!(!resolved.missing.is_empty(), "nothing is missing in {}", resolved.path);
+    let parent_path = resolved.path_at(resolved.nodes.len() - 1);
+    let name = resolved.missing.remove(0);
+    let id = next_inode(context.rows)?;
+    let parent = resolved.nodes.last_mut().ok_or_else(|| corrupt("make an inode", "a path without a root"))?;
+    check_room(&parent.inode, &parent_path, &name)?;
+    let inode = Inode {
+        id,
+        owner: context.caller.user.clone(),
+        group: parent.inode.group.clone(),
+        mode,
+        modified: context.now,
+        body,
+    };
+    let node = Node { place: Place { parent: parent.inode.id, name }, inode };
+    hook_node(context.rows, &node);
+    change_children(context, parent, 1)?;
+    resolved.nodes.push(node.clone());
+    Ok(node)
+}
+
+/// Takes what the path names out of the tree. The name is missing from then on.
+pub(crate) fn remove_child(context: &mut Context<'_>, resolved: &mut Resolved) -> Result<(), Failure> {
+    assert!(resolved.missing.is_empty() && resolved.nodes.len() > 1, "{} can not be removed", resolved.path);
+    let Some(node) = resolved.nodes.pop() else { return Ok(()) };
+    resolved.missing.push(node.place.name.clone());
+    unhook_node(context.rows, &node);
+    doom::doom_tree(context.rows, node.inode);
+    if let Some(parent) = resolved.nodes.last_mut() {
+        change_children(context, parent, -1)?;
+    }
+    Ok(())
+}
+
+/// Moves what `from` names to the one name that is missing in `to`. One row moves, however large the tree.
+pub(crate) fn move_node(context: &mut Context<'_>, mut from: Resolved, mut to: Resolved) -> Result<(), Failure> {
+    assert!(from.missing.is_empty() && to.missing.len() == 1, "{} can not move to {}", from.path, to.path);
+    let to_path = to.path_at(to.nodes.len() - 1);
+    let (Some(mut node), Some(name)) = (from.nodes.pop(), to.missing.pop()) else { return Ok(()) };
+    let (Some(from_parent), Some(to_parent)) = (from.nodes.last_mut(), to.nodes.last_mut()) else { return Ok(()) };
+    let same = from_parent.inode.id == to_parent.inode.id;
+    if !same {
+        check_room(&to_parent.inode, &to_path, &name)?;
+    }
+    unhook_node(context.rows, &node);
+    node.place = Place { parent: to_parent.inode.id, name };
+    hook_node(context.rows, &node);
+    if !same {
+        change_children(context, from_parent, -1)?;
+    }
+    // `to` was read last, and has seen what an overwriting rename removed.
+    change_children(context, to_parent, if same { 0 } else { 1 })?;
+    Ok(())
+}
+
+fn check_room(parent: &Inode, parent_path: &str, name: &str) -> Result<(), NsError> {
+    if name.len() > NAME_LEN_MAX {
+        return Err(NsError::name_too_long(name));
+    }
+    if parent.child_count() >= CHILDREN_COUNT_MAX {
+        return Err(NsError::too_many_children(parent_path));
+    }
+    Ok(())
+}

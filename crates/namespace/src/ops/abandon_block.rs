@@ -1,0 +1,35 @@
+//! Giving up a block that nobody could be reached for.
+
+use super::Context;
+use crate::block::{self, doom_row, last_row};
+use crate::error::Failure;
+use crate::inode::write_node;
+use crate::lease::find_written;
+use crate::request::Reply;
+use serde::{Deserialize, Serialize};
+use types::{BlockId, FileId, FsPath};
+
+/// Drops the last block, if it is under construction. A block that is gone already is a repeat, and fine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbandonBlock {
+    pub path: FsPath,
+    pub client: String,
+    pub file: Option<FileId>,
+    pub block: BlockId,
+}
+
+impl AbandonBlock {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let (mut node, _) = find_written(context, &self.path, self.file, &self.client)?;
+        let id = node.inode.id;
+        match last_row(context.rows, id)? {
+            Some((offset, row)) if row.block == self.block && !row.is_complete() => {
+                doom_row(context.rows, id, offset, &row)?;
+                block::resize(&mut node, row.len, 0, -1)?;
+                write_node(context.rows, &node);
+            }
+            _ => {}
+        }
+        Ok(Reply::Done)
+    }
+}

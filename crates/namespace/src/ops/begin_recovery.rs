@@ -1,0 +1,65 @@
+//! Taking an open file from its writer.
+
+use super::Context;
+use crate::error::{Failure, NsError};
+use crate::inode::Node;
+use crate::permission::{self, Access, Ask};
+use crate::recovery;
+use crate::request::{Recovery, Reply};
+use crate::resolve::{Purpose, find_standing, resolve};
+use serde::{Deserialize, Serialize};
+use types::{FileId, FsPath};
+
+/// Shuts the writer out and closes the file, at once if all its blocks are whole; otherwise the last block must be
+/// recovered under the new generation in the answer. Asked again, it issues a still higher one. Answers `Reply::Recovery`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeginRecovery {
+    pub target: RecoveryTarget,
+    /// Only if this holder still has the file; `None`: whoever has it.
+    pub holder: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RecoveryTarget {
+    /// As a client asks; needs WRITE on the path.
+    Path(FsPath),
+    /// As the leader asks, of a lease past the hard limit.
+    File(FileId),
+}
+
+impl BeginRecovery {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let (mut node, path) = self.find(context)?;
+        let id = node.inode.id;
+        let Some(open) = node.inode.file().and_then(|file| file.open.as_ref()) else {
+            return Ok(Reply::Recovery(Recovery::Closed { file: id }));
+        };
+        if self.holder.as_ref().is_some_and(|holder| *holder != open.holder) {
+            return Ok(Reply::Recovery(Recovery::NotHeld { file: id }));
+        }
+        let message = format!(
+            "Failed to RECOVER_LEASE {path} because lease recovery is in progress. Try again later. (It was held by {} on {}.)",
+            open.holder, open.client_host
+        );
+        Ok(Reply::Recovery(recovery::begin(context, &mut node, message)?))
+    }
+
+    fn find(&self, context: &Context<'_>) -> Result<(Node, String), Failure> {
+        match &self.target {
+            RecoveryTarget::File(id) => match find_standing(context.rows, *id)? {
+                Some((node, path)) if !node.inode.is_directory() => Ok((node, path)),
+                _ => Err(NsError::NotFound(format!("File does not exist: {id}")).into()),
+            },
+            RecoveryTarget::Path(path) => {
+                let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
+                if resolved.last().is_some_and(|node| node.inode.is_directory()) {
+                    return Err(NsError::not_a_file(path).into());
+                }
+                let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
+                permission::check(context.rows, context.caller, &resolved, ask)?;
+                let node = resolved.into_last().ok_or_else(|| NsError::no_file(path))?;
+                Ok((node, path.to_string()))
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! A new generation for a block whose chain broke (HDFS: updateBlockForPipeline).
+
+use super::Context;
+use super::update_pipeline::find_under_construction;
+use crate::block::write_row;
+use crate::error::Failure;
+use crate::inode::next_generation;
+use crate::record::BlockState;
+use crate::request::Reply;
+use serde::{Deserialize, Serialize};
+use types::BlockId;
+
+/// Issues a generation above all issued before. The block itself keeps its own until `UpdatePipeline` names the new one;
+/// only that the new one was issued is remembered, so that a recovery goes above it. Answers `Reply::Generation`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BumpGeneration {
+    pub block: BlockId,
+    pub client: String,
+}
+
+impl BumpGeneration {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let (node, (offset, mut row)) = find_under_construction(context.rows, self.block, &self.client)?;
+        row.issued = next_generation(context.rows)?;
+        row.state = BlockState::Written;
+        write_row(context.rows, node.inode.id, offset, &row);
+        Ok(Reply::Generation(row.issued))
+    }
+}

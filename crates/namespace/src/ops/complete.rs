@@ -1,0 +1,68 @@
+//! Closing a file.
+
+use super::BlockRef;
+use super::Context;
+use crate::block::{commit, last_row, named, write_row};
+use crate::error::{Failure, NsError};
+use crate::inode::Node;
+use crate::lease::{check_writer, close, find_file};
+use crate::record::{BlockRow, BlockState};
+use crate::request::Reply;
+use serde::{Deserialize, Serialize};
+use types::rows::{Rows, RowsError};
+use types::{FileId, FsPath};
+
+/// Commits the last block, sets length and modification time, ends the lease. Answers `Reply::Bool`; a repeat is `true`.
+/// That the replicas of all blocks were reported is the leader's business, before this is proposed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Complete {
+    pub path: FsPath,
+    pub client: String,
+    pub file: Option<FileId>,
+    pub last: Option<BlockRef>,
+}
+
+impl Complete {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let (mut node, path) = find_file(context.rows, context.caller, &self.path, self.file, &self.client)?;
+        if let Err(refused) = check_writer(context.rows, &node, &path, &self.client) {
+            return if self.is_repeat(context.rows, &node)? { Ok(Reply::Bool(true)) } else { Err(refused) };
+        }
+        let id = node.inode.id;
+        match (&self.last, last_row(context.rows, id)?) {
+            (Some(claim), Some(last)) if claim.block == last.1.block => {
+                commit(context.rows, &mut node, last, claim)?;
+            }
+            (Some(claim), last) => {
+                let have = last.map_or("null".into(), |(_, row)| named(row.block, row.generation));
+                return Err(NsError::Other(format!(
+                    "Cannot complete {path}: passed 'last' block {} does not match actual last block in file {have}",
+                    named(claim.block, claim.generation)
+                ))
+                .into());
+            }
+            (None, Some((offset, row))) if row.state == BlockState::Reopened => {
+                // Opened for appending and closed again: some clients do not name the block then.
+                write_row(context.rows, id, offset, &BlockRow { state: BlockState::Complete, ..row });
+            }
+            (None, Some((_, row))) if !row.is_complete() => return Ok(Reply::Bool(false)),
+            (None, _) => {}
+        }
+        close(context, &mut node);
+        Ok(Reply::Bool(true))
+    }
+
+    /// The file is closed already, and just as this client saw it.
+    fn is_repeat(&self, rows: &dyn Rows, node: &Node) -> Result<bool, RowsError> {
+        if node.inode.file().is_none_or(|file| file.open.is_some()) {
+            return Ok(false);
+        }
+        Ok(match (&self.last, last_row(rows, node.inode.id)?) {
+            (None, None) => true,
+            (Some(claim), Some((_, row))) => {
+                (claim.block, claim.generation, claim.len) == (row.block, row.generation, row.len)
+            }
+            _ => false,
+        })
+    }
+}

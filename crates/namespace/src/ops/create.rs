@@ -1,0 +1,110 @@
+//! Creating a file, open for writing.
+
+use super::Context;
+use crate::error::{Failure, NsError};
+use crate::lease;
+use crate::limits::MODE_MASK;
+use crate::make::{check_parent, make_child, make_parents, remove_child};
+use crate::permission::{self, Access, Ask};
+use crate::read::status_of;
+use crate::record::{Body, File, OpenFile};
+use crate::recovery::{Newcomer, meet_open};
+use crate::request::Reply;
+use crate::resolve::{Purpose, resolve};
+use serde::{Deserialize, Serialize};
+use types::FsPath;
+use types::Millis;
+
+/// Makes an empty file leased to `client`. Answers `Reply::Status`, or `Reply::Recovery(Started)` when the file is held by a
+/// silent client and must be recovered first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Create {
+    pub path: FsPath,
+    /// Holder of the lease, as the client calls itself.
+    pub client: String,
+    /// Shown in messages and in the list of open files.
+    pub client_host: String,
+    pub mode: u16,
+    /// HDFS's flag CREATE: without it, the file must exist.
+    pub create: bool,
+    pub overwrite: bool,
+    pub create_parent: bool,
+    pub replication: u16,
+    pub block_len: u64,
+    /// The leader's setting `dfs.namenode.fs-limits.min-block-size`.
+    pub block_len_min: u64,
+    /// The holder whose lease the leader found past the soft limit, if it holds this file.
+    pub takeover: Option<String>,
+}
+
+impl Create {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let mut resolved = resolve(context.rows, context.caller, &self.path, Purpose::Make)?;
+        self.check_wishes()?;
+        let exists = resolved.last().is_some();
+        let path_right = (exists && self.overwrite).then_some(Access::WRITE);
+        let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
+        permission::check(context.rows, context.caller, &resolved, ask)?;
+        if resolved.last().is_some_and(|node| node.inode.is_directory()) {
+            return Err(NsError::AlreadyExists(format!("{} already exists as a directory", resolved.path)).into());
+        }
+        permission::check(context.rows, context.caller, &resolved, Ask { path: path_right, ..Ask::default() })?;
+        if !exists {
+            if !self.create_parent {
+                check_parent(&resolved)?;
+            }
+            if !self.create {
+                return Err(NsError::NotFound(format!("Can't overwrite non-existent {}", resolved.path)).into());
+            }
+        } else if self.overwrite {
+            remove_child(context, &mut resolved)?;
+        } else if let Some(node) = resolved.nodes.last_mut() {
+            let newcomer = Newcomer {
+                call: "CREATE_FILE",
+                client: &self.client,
+                client_host: &self.client_host,
+                takeover: self.takeover.as_deref(),
+            };
+            if let Some(started) = meet_open(context, node, resolved.path.as_str(), &newcomer)? {
+                return Ok(Reply::Recovery(started));
+            }
+            let message = format!("{} for client {} already exists", resolved.path, self.client_host);
+            return Err(NsError::AlreadyExists(message).into());
+        }
+        // Parents made on the way are like the directory they stand in.
+        let parent_mode = resolved.nodes.last().map_or(0, |node| node.inode.mode);
+        make_parents(context, &mut resolved, parent_mode)?;
+        let body = Body::File(self.new_file(context.now));
+        let node = make_child(context, &mut resolved, self.mode & MODE_MASK, body)?;
+        lease::grant(context.rows, node.inode.id, &self.client);
+        Ok(Reply::Status(status_of(&node.inode, "")))
+    }
+
+    fn new_file(&self, now: Millis) -> File {
+        File {
+            len: 0,
+            accessed: now,
+            replication: self.replication,
+            block_len: self.block_len,
+            block_count: 0,
+            open: Some(OpenFile { holder: self.client.clone(), client_host: self.client_host.clone(), recovery: None }),
+        }
+    }
+
+    /// What the client may not wish for, whatever stands there.
+    fn check_wishes(&self) -> Result<(), NsError> {
+        lease::check_holder_name(&self.client)?;
+        super::set_replication::check_replication(self.replication, &self.path)?;
+        if self.block_len < self.block_len_min {
+            return Err(NsError::Other(format!(
+                "Specified block size is less than configured minimum value \
+                 (dfs.namenode.fs-limits.min-block-size): {} < {}",
+                self.block_len, self.block_len_min
+            )));
+        }
+        if self.block_len > i64::MAX as u64 {
+            return Err(NsError::IllegalArgument(format!("A block size of {} bytes is too large", self.block_len)));
+        }
+        Ok(())
+    }
+}

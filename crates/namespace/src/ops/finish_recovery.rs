@@ -1,0 +1,61 @@
+//! The end of a recovery: the last block has one length again.
+
+use super::Context;
+use crate::block::{self, check_len, doom_row, last_row, write_row};
+use crate::error::{Failure, NsError};
+use crate::lease::close;
+use crate::record::BlockState;
+use crate::request::Reply;
+use crate::resolve::find_standing;
+use serde::{Deserialize, Serialize};
+use types::{BlockId, FileId, Generation};
+
+/// Closes the file. A recovery that a later one overtook is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FinishRecovery {
+    pub file: FileId,
+    pub block: BlockId,
+    /// As `BeginRecovery` issued it.
+    pub generation: Generation,
+    /// What the replicas were cut to; `None` or 0: nothing was found, the block goes.
+    pub len: Option<u64>,
+}
+
+impl FinishRecovery {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let Some((mut node, _)) = find_standing(context.rows, self.file)? else {
+            return Err(NsError::NotFound(format!("File does not exist: {}", self.file)).into());
+        };
+        let open = node.inode.file().and_then(|file| file.open.as_ref());
+        let last = last_row(context.rows, self.file)?.filter(|(_, row)| row.block == self.block);
+        if open.is_none() && last.as_ref().is_none_or(|(_, row)| row.generation == self.generation) {
+            return Ok(Reply::Done); // A repeat.
+        }
+        let current = open.and_then(|open| open.recovery);
+        let Some((offset, mut row)) = last.filter(|_| current == Some(self.generation)) else {
+            return Err(NsError::Other(format!(
+                "The recovery of {} under {} is over, or another one has overtaken it: now {current:?}",
+                self.block, self.generation
+            ))
+            .into());
+        };
+        match self.len {
+            None | Some(0) => {
+                doom_row(context.rows, self.file, offset, &row)?;
+                block::resize(&mut node, row.len, 0, -1)?;
+            }
+            Some(len) => {
+                check_len(offset, len)?;
+                // May be less than recorded: some writers record what they sent, not what was acknowledged.
+                block::resize(&mut node, row.len, len, 0)?;
+                row.len = len;
+                row.generation = self.generation;
+                row.issued = self.generation;
+                row.state = BlockState::Complete;
+                write_row(context.rows, self.file, offset, &row);
+            }
+        }
+        close(context, &mut node);
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,41 @@
+//! Recording how much of the last block was written.
+
+use super::Context;
+use crate::block::{self, check_len, last_row, write_row};
+use crate::error::Failure;
+use crate::inode::write_node;
+use crate::lease::find_written;
+use crate::record::BlockState;
+use crate::request::Reply;
+use serde::{Deserialize, Serialize};
+use types::{FileId, FsPath};
+
+/// The block list is durable anyway; `last_len` becomes the recorded length of the last block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fsync {
+    pub path: FsPath,
+    pub client: String,
+    pub file: Option<FileId>,
+    /// Of the last block, not of the file.
+    pub last_len: Option<u64>,
+}
+
+impl Fsync {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let (mut node, _) = find_written(context, &self.path, self.file, &self.client)?;
+        let id = node.inode.id;
+        let Some((len, (offset, mut row))) = self.last_len.zip(last_row(context.rows, id)?) else {
+            return Ok(Reply::Done);
+        };
+        // Calls may overtake each other: a recorded length never shrinks.
+        if !row.is_complete() && len > row.len {
+            check_len(offset, len)?;
+            block::resize(&mut node, row.len, len, 0)?;
+            row.len = len;
+            row.state = BlockState::Written;
+            write_row(context.rows, id, offset, &row);
+            write_node(context.rows, &node);
+        }
+        Ok(Reply::Done)
+    }
+}

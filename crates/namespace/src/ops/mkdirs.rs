@@ -1,0 +1,42 @@
+//! Making directories.
+
+use super::Context;
+use crate::error::{Failure, NsError};
+use crate::limits::MODE_MASK;
+use crate::make::{check_parent, make_child, make_parents};
+use crate::permission::{self, Access, Ask};
+use crate::record::Body;
+use crate::request::Reply;
+use crate::resolve::{Purpose, resolve};
+use serde::{Deserialize, Serialize};
+use types::FsPath;
+
+/// Makes a directory, and with `create_parent` all that is missing above it. `true` also if it exists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mkdirs {
+    pub path: FsPath,
+    /// With the client's umask applied already; no other is applied here.
+    pub mode: u16,
+    pub create_parent: bool,
+}
+
+impl Mkdirs {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let mut resolved = resolve(context.rows, context.caller, &self.path, Purpose::Make)?;
+        match resolved.last() {
+            Some(node) if node.inode.is_directory() => return Ok(Reply::Bool(true)),
+            Some(_) => {
+                return Err(NsError::AlreadyExists(format!("Path is not a directory: {}", resolved.path)).into());
+            }
+            None => {}
+        }
+        let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
+        permission::check(context.rows, context.caller, &resolved, ask)?;
+        if !self.create_parent {
+            check_parent(&resolved)?;
+        }
+        make_parents(context, &mut resolved, self.mode)?;
+        make_child(context, &mut resolved, self.mode & MODE_MASK, Body::Directory { child_count: 0 })?;
+        Ok(Reply::Bool(true))
+    }
+}

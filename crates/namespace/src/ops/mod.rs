@@ -1,0 +1,174 @@
+//! One operation a file. Each is a struct with what the client sent and the leader decided, and its `run`.
+
+mod abandon_block;
+mod add_block;
+mod append;
+mod begin_recovery;
+mod bump_generation;
+mod complete;
+mod create;
+mod delete;
+mod finish_recovery;
+mod forget_doomed;
+mod format;
+mod fsync;
+mod mkdirs;
+mod reap;
+mod rename;
+mod rename2;
+mod set_owner;
+mod set_permission;
+mod set_replication;
+mod set_times;
+mod touch_access_time;
+mod update_pipeline;
+
+pub use abandon_block::AbandonBlock;
+pub use add_block::{AddBlock, Allocated, BlockRef};
+pub(crate) use add_block::{Step, next_step};
+pub use append::Append;
+pub use begin_recovery::{BeginRecovery, RecoveryTarget};
+pub use bump_generation::BumpGeneration;
+pub use complete::Complete;
+pub use create::Create;
+pub use delete::Delete;
+pub use finish_recovery::FinishRecovery;
+pub use forget_doomed::ForgetDoomed;
+pub use format::Format;
+pub use fsync::Fsync;
+pub use mkdirs::Mkdirs;
+pub use reap::Reap;
+pub(crate) use reap::first_tree as reap_first_tree;
+pub use rename::Rename;
+pub use rename2::Rename2;
+pub use set_owner::SetOwner;
+pub use set_permission::SetPermission;
+pub use set_replication::SetReplication;
+pub use set_times::SetTimes;
+pub use touch_access_time::TouchAccessTime;
+pub use update_pipeline::UpdatePipeline;
+
+use crate::error::{Answer, Failure, split};
+use crate::request::{Caller, Reply, Request};
+use crate::retry;
+use serde::{Deserialize, Serialize};
+use types::rows::RowsMut;
+use types::{FsPath, Millis};
+
+/// What an operation works with.
+pub(crate) struct Context<'a> {
+    pub(crate) rows: &'a mut dyn RowsMut,
+    pub(crate) now: Millis,
+    pub(crate) caller: &'a Caller,
+}
+
+macro_rules! operations {
+    ($($op:ident: $name:literal, $once:literal;)*) => {
+        /// One change of the namespace.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Op {
+            $($op($op),)*
+        }
+
+        $(impl From<$op> for Op {
+            fn from(op: $op) -> Self {
+                Self::$op(op)
+            }
+        })*
+
+        impl Op {
+            /// For the audit log; HDFS's name where it has one.
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$op(_) => $name,)* }
+            }
+
+            /// True if a repeat must not run again, so its outcome is kept under the retry key.
+            pub fn is_at_most_once(&self) -> bool {
+                match self { $(Self::$op(_) => $once,)* }
+            }
+
+            fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+                match self { $(Self::$op(op) => op.run(context),)* }
+            }
+        }
+    };
+}
+
+// The order is that of the numbers in the log: new operations go to the end.
+operations! {
+    Format: "format", false;
+    Mkdirs: "mkdirs", false;
+    Create: "create", true;
+    Append: "append", true;
+    AddBlock: "addBlock", false;
+    AbandonBlock: "abandonBlock", false;
+    BumpGeneration: "updateBlockForPipeline", false;
+    UpdatePipeline: "updatePipeline", true;
+    Complete: "complete", false;
+    Fsync: "fsync", false;
+    Rename: "rename", true;
+    Rename2: "rename2", true;
+    Delete: "delete", true;
+    SetPermission: "setPermission", false;
+    SetOwner: "setOwner", false;
+    SetTimes: "setTimes", false;
+    SetReplication: "setReplication", false;
+    BeginRecovery: "recoverLease", false;
+    FinishRecovery: "commitBlockSynchronization", false;
+    Reap: "reap", false;
+    ForgetDoomed: "forgetDoomed", false;
+    TouchAccessTime: "touchAccessTime", false;
+}
+
+impl Op {
+    /// Source and destination, for the audit log.
+    pub fn paths(&self) -> (Option<&FsPath>, Option<&FsPath>) {
+        match self {
+            Self::Mkdirs(op) => (Some(&op.path), None),
+            Self::Create(op) => (Some(&op.path), None),
+            Self::Append(op) => (Some(&op.path), None),
+            Self::AddBlock(op) => (Some(&op.path), None),
+            Self::AbandonBlock(op) => (Some(&op.path), None),
+            Self::Complete(op) => (Some(&op.path), None),
+            Self::Fsync(op) => (Some(&op.path), None),
+            Self::Rename(op) => (Some(&op.from), Some(&op.to)),
+            Self::Rename2(op) => (Some(&op.from), Some(&op.to)),
+            Self::Delete(op) => (Some(&op.path), None),
+            Self::SetPermission(op) => (Some(&op.path), None),
+            Self::SetOwner(op) => (Some(&op.path), None),
+            Self::SetTimes(op) => (Some(&op.path), None),
+            Self::SetReplication(op) => (Some(&op.path), None),
+            Self::TouchAccessTime(op) => (Some(&op.path), None),
+            Self::BeginRecovery(BeginRecovery { target: RecoveryTarget::Path(path), .. }) => (Some(path), None),
+            Self::BeginRecovery(_)
+            | Self::Format(_)
+            | Self::BumpGeneration(_)
+            | Self::UpdatePipeline(_)
+            | Self::FinishRecovery(_)
+            | Self::Reap(_)
+            | Self::ForgetDoomed(_) => (None, None),
+        }
+    }
+}
+
+/// Applies one request. On a refusal (`Ok(Err(..))`) some rows may be changed already: the caller hands in a staged
+/// change and drops it then.
+pub fn apply(rows: &mut dyn RowsMut, request: &Request) -> Answer<Reply> {
+    split(apply_once(rows, request))
+}
+
+fn apply_once(rows: &mut dyn RowsMut, request: &Request) -> Result<Reply, Failure> {
+    let key = request.retry.filter(|_| request.op.is_at_most_once());
+    if let Some(key) = key
+        && let Some(reply) = retry::recall(rows, key, request)?
+    {
+        return Ok(reply);
+    }
+    let mut context = Context { rows: &mut *rows, now: request.now, caller: &request.caller };
+    let reply = request.op.run(&mut context)?;
+    retry::purge(rows, request.now)?;
+    if let Some(key) = key {
+        retry::remember(rows, key, request, &reply)?;
+    }
+    Ok(reply)
+}

@@ -1,0 +1,43 @@
+//! The old rename, which answers false where others raise an error, and moves into directories.
+
+use super::Context;
+use crate::error::{Failure, NsError};
+use crate::make::move_node;
+use crate::permission::{self, Access, Ask};
+use crate::request::Reply;
+use crate::resolve::{Purpose, resolve};
+use serde::{Deserialize, Serialize};
+use types::FsPath;
+
+/// Answers `Reply::Bool`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rename {
+    pub from: FsPath,
+    pub to: FsPath,
+}
+
+impl Rename {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let from = resolve(context.rows, context.caller, &self.from, Purpose::Find)?;
+        let mut to = resolve(context.rows, context.caller, &self.to, Purpose::Make)?;
+        if to.last().is_some_and(|node| node.inode.is_directory()) && !from.path.is_root() {
+            let into = to.path.join(from.path.name()).map_err(|error| NsError::InvalidPath(error.to_string()))?;
+            to = resolve(context.rows, context.caller, &into, Purpose::Make)?;
+        }
+        let ask = Ask { parent: Some(Access::WRITE), ..Ask::default() };
+        permission::check(context.rows, context.caller, &from, ask)?;
+        let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
+        permission::check(context.rows, context.caller, &to, ask)?;
+        if from.last().is_none() || from.path.is_root() {
+            return Ok(Reply::Bool(false));
+        }
+        if from.path == to.path {
+            return Ok(Reply::Bool(true));
+        }
+        if to.path.is_below(&from.path) || to.last().is_some() || to.parent_index().is_none() {
+            return Ok(Reply::Bool(false));
+        }
+        move_node(context, from, to)?;
+        Ok(Reply::Bool(true))
+    }
+}

@@ -1,0 +1,79 @@
+//! The rename that says why not, and may replace its target.
+
+use super::Context;
+use crate::error::{Failure, NsError};
+use crate::make::{move_node, remove_child};
+use crate::permission::{self, Access, Ask};
+use crate::request::Reply;
+use crate::resolve::{Purpose, Resolved, resolve};
+use serde::{Deserialize, Serialize};
+use types::FsPath;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rename2 {
+    pub from: FsPath,
+    pub to: FsPath,
+    /// Replaces a file, or an empty directory by a directory, in one step.
+    pub overwrite: bool,
+    /// The caller must be allowed to delete the source, not only to move it.
+    pub to_trash: bool,
+}
+
+impl Rename2 {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let from = resolve(context.rows, context.caller, &self.from, Purpose::Find)?;
+        let mut to = resolve(context.rows, context.caller, &self.to, Purpose::Make)?;
+        let tree = self.to_trash.then_some(Access::ALL);
+        let ask = Ask { parent: Some(Access::WRITE), tree, ..Ask::default() };
+        permission::check(context.rows, context.caller, &from, ask)?;
+        let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
+        permission::check(context.rows, context.caller, &to, ask)?;
+        self.check_ends(&from, &to)?;
+        if to.last().is_some() {
+            // To replace a file is to delete it, so the sticky bit counts. (HDFS forgets it here.)
+            if !context.caller.superuser {
+                permission::check_sticky(context.caller, &to)?;
+            }
+            remove_child(context, &mut to)?;
+        }
+        move_node(context, from, to)?;
+        Ok(Reply::Done)
+    }
+
+    /// Refuses what can not be renamed, or not to there.
+    fn check_ends(&self, from: &Resolved, to: &Resolved) -> Result<(), NsError> {
+        let (src, dst) = (&from.path, &to.path);
+        let Some(source) = from.last() else {
+            return Err(NsError::NotFound(format!("rename source {src} is not found.")));
+        };
+        if src.is_root() {
+            return Err(NsError::Other("rename source cannot be the root".into()));
+        }
+        if src == dst {
+            return Err(NsError::AlreadyExists(format!("The source {src} and destination {dst} are the same")));
+        }
+        if dst.is_below(src) {
+            return Err(NsError::Other(format!("Rename destination {dst} is a directory or file under source {src}")));
+        }
+        if dst.is_root() {
+            return Err(NsError::Other("rename destination cannot be the root".into()));
+        }
+        let Some(target) = to.last() else {
+            return match to.parent_index() {
+                Some(_) => Ok(()),
+                None => Err(NsError::NotFound(format!("rename destination parent {dst} not found."))),
+            };
+        };
+        if source.inode.is_directory() != target.inode.is_directory() {
+            let kinds = if source.inode.is_directory() { "directories" } else { "files" };
+            return Err(NsError::Other(format!("Source {src} and destination {dst} must both be {kinds}")));
+        }
+        if !self.overwrite {
+            return Err(NsError::AlreadyExists(format!("rename destination {dst} already exists")));
+        }
+        if target.inode.child_count() > 0 {
+            return Err(NsError::Other(format!("rename destination directory is not empty: {dst}")));
+        }
+        Ok(())
+    }
+}

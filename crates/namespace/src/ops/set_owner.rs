@@ -1,0 +1,47 @@
+//! Changing owner and group.
+
+use super::Context;
+use super::set_permission::find_existing;
+use crate::error::{Failure, NsError};
+use crate::inode::write_node;
+use crate::permission::Ask;
+use crate::request::Reply;
+use serde::{Deserialize, Serialize};
+use types::FsPath;
+
+/// `None` leaves one alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetOwner {
+    pub path: FsPath,
+    pub owner: Option<String>,
+    pub group: Option<String>,
+}
+
+impl SetOwner {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let caller = context.caller;
+        let mut node = find_existing(context, &self.path, Ask { owner: true, ..Ask::default() })?;
+        if !caller.superuser {
+            if self.owner.as_ref().is_some_and(|owner| *owner != caller.user) {
+                return Err(NsError::AccessDenied(format!(
+                    "User {} is not a super user (non-super user cannot change owner).",
+                    caller.user
+                ))
+                .into());
+            }
+            if let Some(group) = &self.group
+                && !caller.groups.contains(group)
+            {
+                return Err(NsError::AccessDenied(format!("User {} does not belong to {group}", caller.user)).into());
+            }
+        }
+        for (have, want) in [(&mut node.inode.owner, &self.owner), (&mut node.inode.group, &self.group)] {
+            // A status without a name for owner or group breaks clients.
+            if let Some(want) = want.as_ref().filter(|want| !want.is_empty()) {
+                have.clone_from(want);
+            }
+        }
+        write_node(context.rows, &node);
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,34 @@
+//! Changing a mode.
+
+use super::Context;
+use crate::error::{Failure, NsError};
+use crate::inode::{Node, write_node};
+use crate::limits::MODE_MASK;
+use crate::permission::{self, Ask};
+use crate::request::Reply;
+use crate::resolve::{Purpose, resolve};
+use serde::{Deserialize, Serialize};
+use types::FsPath;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetPermission {
+    pub path: FsPath,
+    /// Bits above 01777 are ignored.
+    pub mode: u16,
+}
+
+impl SetPermission {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let mut node = find_existing(context, &self.path, Ask { owner: true, ..Ask::default() })?;
+        node.inode.mode = self.mode & MODE_MASK;
+        write_node(context.rows, &node);
+        Ok(Reply::Done)
+    }
+}
+
+/// What the path names, if the caller has what is asked for.
+pub(crate) fn find_existing(context: &Context<'_>, path: &FsPath, ask: Ask) -> Result<Node, Failure> {
+    let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
+    permission::check(context.rows, context.caller, &resolved, ask)?;
+    resolved.into_last().ok_or_else(|| NsError::no_file(path).into())
+}

@@ -1,0 +1,41 @@
+//! Changing how many replicas a file should have.
+
+use super::Context;
+use crate::error::{Failure, NsError};
+use crate::inode::write_node;
+use crate::permission::{self, Access, Ask};
+use crate::request::Reply;
+use crate::resolve::{Purpose, resolve};
+use serde::{Deserialize, Serialize};
+use types::FsPath;
+use types::limits::REPLICATION_MAX;
+
+/// Answers `Reply::Bool`: false for a directory and for a missing path. Moving the replicas is the block side's work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetReplication {
+    pub path: FsPath,
+    pub replication: u16,
+}
+
+impl SetReplication {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        check_replication(self.replication, &self.path)?;
+        let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
+        let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
+        permission::check(context.rows, context.caller, &resolved, ask)?;
+        let Some(mut node) = resolved.into_last() else { return Ok(Reply::Bool(false)) };
+        let Some(file) = node.inode.file_mut() else { return Ok(Reply::Bool(false)) };
+        file.replication = self.replication;
+        write_node(context.rows, &node);
+        Ok(Reply::Bool(true))
+    }
+}
+
+pub(crate) fn check_replication(replication: u16, path: &FsPath) -> Result<(), NsError> {
+    let why = match replication {
+        0 => "is less than the required minimum of 1".to_string(),
+        1..=REPLICATION_MAX => return Ok(()),
+        _ => format!("exceeds maximum of {REPLICATION_MAX}"),
+    };
+    Err(NsError::Other(format!("Requested replication factor of {replication} {why} for {path}")))
+}

@@ -1,0 +1,95 @@
+//! A block goes on under a new generation, perhaps elsewhere.
+
+use super::Context;
+use crate::block::{self, Placed, check_len, doom_replicas, named, write_row};
+use crate::error::{Failure, NsError};
+use crate::inode::{Node, write_node};
+use crate::lease;
+use crate::record::BlockState;
+use crate::request::Reply;
+use crate::resolve::find_standing;
+use serde::{Deserialize, Serialize};
+use types::rows::Rows;
+use types::{BlockId, ContainerId, Generation};
+
+/// The new chain stands: replicas of lower generations are stale from here on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpdatePipeline {
+    pub client: String,
+    pub block: BlockId,
+    pub old: Generation,
+    pub new: Generation,
+    /// Written so far; must not shrink.
+    pub len: u64,
+    /// The container whose members are the new nodes; `None` if it is still the same.
+    pub home: Option<ContainerId>,
+}
+
+impl UpdatePipeline {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let (mut node, (offset, mut row)) = find_under_construction(context.rows, self.block, &self.client)?;
+        let home = self.home.unwrap_or(row.home);
+        if self.new == row.generation && home == row.home && self.len == row.len {
+            return Ok(Reply::Done); // A repeat, of a client that has no retry key.
+        }
+        let refuse = |why: String| {
+            let (old, new) = (named(self.block, self.old), named(self.block, self.new));
+            Err(NsError::Other(format!("Update {old} but the new block {new} {why}")).into())
+        };
+        if self.new <= row.generation {
+            let have = named(row.block, row.generation);
+            return refuse(format!("does not have a larger generation stamp than the last block {have}"));
+        }
+        if self.new > row.issued {
+            return refuse("has a generation stamp that was never issued".into());
+        }
+        if self.len < row.len {
+            return refuse(format!("of {} bytes is shorter than the {} bytes recorded", self.len, row.len));
+        }
+        check_len(offset, self.len)?;
+        if home != row.home {
+            // Members of the old home that are not in the new one keep a stale replica.
+            doom_replicas(context.rows, row.block, row.home, row.generation)?;
+        }
+        block::resize(&mut node, row.len, self.len, 0)?;
+        row.len = self.len;
+        row.generation = self.new;
+        row.home = home;
+        row.state = BlockState::Written;
+        write_row(context.rows, node.inode.id, offset, &row);
+        write_node(context.rows, &node);
+        Ok(Reply::Done)
+    }
+}
+
+/// The file of a block that `client` is writing, and the block.
+pub(crate) fn find_under_construction(
+    rows: &dyn Rows,
+    block: BlockId,
+    client: &str,
+) -> Result<(Node, Placed), Failure> {
+    let Some((file, (offset, row))) = block::find(rows, block)? else {
+        return Err(NsError::Other(format!("{block} does not exist.")).into());
+    };
+    let name = named(block, row.generation);
+    let standing = find_standing(rows, file)?.map(|(node, _)| node);
+    let Some((node, open)) = standing.and_then(|node| {
+        let open = node.inode.file()?.open.clone()?;
+        Some((node, open))
+    }) else {
+        return Err(NsError::Other(format!(
+            "The file {name} belonged to does not exist or it is not under construction."
+        ))
+        .into());
+    };
+    if !lease::writes(&open, client) {
+        return Err(NsError::LeaseExpired(format!(
+            "Lease mismatch: {name} is accessed by a non lease holder {client}"
+        ))
+        .into());
+    }
+    if row.is_complete() {
+        return Err(NsError::Other(format!("{name} is not under construction.")).into());
+    }
+    Ok((node, (offset, row)))
+}

@@ -1,0 +1,172 @@
+//! Who may do what: owner, group, others, the sticky bit, the superuser. The one place, used by every operation.
+//!
+//! The rules and texts are those of HDFS's permission checker. Passing the directories above is checked while a path is
+//! resolved; an operation then says in an [`Ask`] what else it needs.
+
+use crate::error::{Failure, NsError};
+use crate::record::Inode;
+use crate::request::Caller;
+use crate::resolve::Resolved;
+use crate::walk;
+use std::fmt;
+use types::rows::Rows;
+
+/// A set of rights: read 4, write 2, execute 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access(u8);
+
+impl Access {
+    pub const READ: Self = Self(4);
+    pub const WRITE: Self = Self(2);
+    pub const EXECUTE: Self = Self(1);
+    pub const READ_EXECUTE: Self = Self(5);
+    pub const ALL: Self = Self(7);
+
+    /// As HDFS numbers them (`FsActionProto`); higher bits are ignored.
+    pub fn from_bits(bits: u8) -> Self {
+        Self(bits & 7)
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [&str; 8] =
+            ["NONE", "EXECUTE", "WRITE", "WRITE_EXECUTE", "READ", "READ_EXECUTE", "READ_WRITE", "ALL"];
+        f.write_str(NAMES[usize::from(self.0 & 7)])
+    }
+}
+
+/// What an operation needs beside the way to its path. Asking for rights on something that does not exist passes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ask {
+    /// On the closest directory above that exists.
+    pub(crate) ancestor: Option<Access>,
+    /// On the directory that holds the last name. With WRITE, its sticky bit counts.
+    pub(crate) parent: Option<Access>,
+    /// On the path itself.
+    pub(crate) path: Option<Access>,
+    /// On each non-empty directory of the tree, the top included.
+    pub(crate) tree: Option<Access>,
+    /// The caller must own the path.
+    pub(crate) owner: bool,
+}
+
+pub(crate) fn check(rows: &dyn Rows, caller: &Caller, resolved: &Resolved, ask: Ask) -> Result<(), Failure> {
+    if caller.superuser {
+        return Ok(());
+    }
+    let parent = resolved.parent_index();
+    if ask.parent.is_some_and(|access| access.0 & Access::WRITE.0 != 0) {
+        check_sticky(caller, resolved)?;
+    }
+    if let (Some(access), Some(index)) = (ask.ancestor, resolved.ancestor_index()) {
+        check_node(caller, resolved, index, access)?;
+    }
+    if let (Some(access), Some(index)) = (ask.parent, parent) {
+        check_node(caller, resolved, index, access)?;
+    }
+    let Some(last) = resolved.last() else { return Ok(()) };
+    if let Some(access) = ask.path {
+        check_node(caller, resolved, resolved.nodes.len() - 1, access)?;
+    }
+    if let Some(access) = ask.tree
+        && last.inode.is_directory()
+    {
+        walk::check_tree(rows, caller, resolved.path.as_str(), &last.inode, access)?;
+    }
+    if ask.owner && last.inode.owner != caller.user {
+        let message = format!("Permission denied. user={} is not the owner of inode={}", caller.user, resolved.path);
+        return Err(NsError::AccessDenied(message).into());
+    }
+    Ok(())
+}
+
+pub(crate) fn check_node(caller: &Caller, resolved: &Resolved, index: usize, access: Access) -> Result<(), NsError> {
+    let Some(node) = resolved.nodes.get(index) else { return Ok(()) };
+    if allows(caller, &node.inode, access) {
+        return Ok(());
+    }
+    Err(denied(caller, &node.inode, &resolved.path_at(index), access))
+}
+
+pub(crate) fn allows(caller: &Caller, inode: &Inode, access: Access) -> bool {
+    if caller.superuser {
+        return true;
+    }
+    let class = if inode.owner == caller.user {
+        6
+    } else if caller.groups.contains(&inode.group) {
+        3
+    } else {
+        0
+    };
+    let granted = (inode.mode >> class & 7) as u8;
+    granted & access.0 == access.0
+}
+
+pub(crate) fn denied(caller: &Caller, inode: &Inode, path: &str, access: Access) -> NsError {
+    NsError::AccessDenied(format!(
+        "Permission denied: user={}, access={access}, inode={}",
+        caller.user,
+        described(inode, path)
+    ))
+}
+
+/// Below a sticky directory only the owners of directory and child may remove the child.
+pub(crate) fn breaks_sticky(caller: &Caller, parent: &Inode, child: &Inode) -> bool {
+    !caller.superuser && parent.mode & 0o1000 != 0 && parent.owner != caller.user && child.owner != caller.user
+}
+
+pub(crate) fn denied_sticky(
+    caller: &Caller,
+    (parent, parent_path): (&Inode, &str),
+    (child, child_path): (&Inode, &str),
+) -> NsError {
+    NsError::AccessDenied(format!(
+        "Permission denied by sticky bit: user={}, path={}, parent={}",
+        caller.user,
+        described(child, child_path),
+        described(parent, parent_path)
+    ))
+}
+
+pub(crate) fn check_sticky(caller: &Caller, resolved: &Resolved) -> Result<(), NsError> {
+    if let (Some(parent), Some(index), Some(child)) = (resolved.parent(), resolved.parent_index(), resolved.last())
+        && breaks_sticky(caller, &parent.inode, &child.inode)
+    {
+        let parent_path = resolved.path_at(index);
+        return Err(denied_sticky(caller, (&parent.inode, &parent_path), (&child.inode, resolved.path.as_str())));
+    }
+    Ok(())
+}
+
+fn described(inode: &Inode, path: &str) -> String {
+    let kind = if inode.is_directory() { 'd' } else { '-' };
+    format!("\"{path}\":{}:{}:{kind}{}", inode.owner, inode.group, symbols(inode.mode))
+}
+
+/// `rwxr-xr-t`, as ls shows it.
+fn symbols(mode: u16) -> String {
+    let mut text: String =
+        (0..9).map(|place| if mode >> (8 - place) & 1 == 1 { ['r', 'w', 'x'][place % 3] } else { '-' }).collect();
+    if mode & 0o1000 != 0 {
+        let last = if mode & 1 == 1 { 't' } else { 'T' };
+        text.pop();
+        text.push(last);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_look_as_in_a_listing() {
+        for (mode, text) in
+            [(0o755, "rwxr-xr-x"), (0o1777, "rwxrwxrwt"), (0o1770, "rwxrwx--T"), (0o640, "rw-r-----"), (0, "---------")]
+        {
+            assert_eq!(symbols(mode), text);
+        }
+    }
+}

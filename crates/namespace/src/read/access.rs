@@ -1,0 +1,21 @@
+//! May this caller do that?
+
+use crate::error::{Answer, Failure, NsError, split};
+use crate::permission::{self, Access, Ask};
+use crate::request::Caller;
+use crate::resolve::{Purpose, resolve};
+use types::FsPath;
+use types::rows::Rows;
+
+/// Refused with AccessDenied, or NotFound.
+pub fn check_access(rows: &dyn Rows, caller: &Caller, path: &FsPath, access: Access) -> Answer<()> {
+    split(run(rows, caller, path, access))
+}
+
+fn run(rows: &dyn Rows, caller: &Caller, path: &FsPath, access: Access) -> Result<(), Failure> {
+    let resolved = resolve(rows, caller, path, Purpose::Find)?;
+    if resolved.last().is_none() {
+        return Err(NsError::no_file(path).into());
+    }
+    permission::check(rows, caller, &resolved, Ask { path: Some(access), ..Ask::default() })
+}

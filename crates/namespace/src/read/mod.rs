@@ -1,0 +1,19 @@
+//! Reading the namespace. Nothing here changes a row; each call is short enough to run over one view of the store.
+
+mod access;
+mod blocks;
+mod leases;
+mod list;
+mod plan;
+mod status;
+mod summary;
+
+pub use access::check_access;
+pub use blocks::{doomed_blocks, file_of_block, has_deleted_trees, located};
+pub use leases::{Holder, OpenView, holder_of, is_closed, lease_files, lease_holders, open_files};
+pub use list::{Entry, Listing, PageLimits, list};
+pub use plan::{BlockPlan, Writing, plan_block, writing};
+pub use status::{path_of_inode, status};
+pub use summary::{Summary, Totals};
+
+pub(crate) use status::status_of;

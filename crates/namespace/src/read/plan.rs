@@ -1,0 +1,80 @@
+//! What the leader must know before it proposes a change of an open file.
+
+use super::status_of;
+use crate::block::{self, last_row, row_before};
+use crate::error::{Answer, Failure, split};
+use crate::lease::{check_writer, find_file};
+use crate::ops::{BlockRef, Step, next_step};
+use crate::request::Caller;
+use crate::view::{BlockView, Status};
+use types::rows::Rows;
+use types::{FileId, FsPath};
+
+/// An open file as its writer may ask about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writing {
+    pub status: Status,
+    pub last: Option<BlockView>,
+    /// The block before it.
+    pub penultimate: Option<BlockView>,
+}
+
+/// The file `client` is writing; refused as `AddBlock` would be. The id wins over the path.
+pub fn writing(rows: &dyn Rows, caller: &Caller, path: &FsPath, file: Option<FileId>, client: &str) -> Answer<Writing> {
+    split(find_writing(rows, caller, path, file, client).map(|(writing, _)| writing))
+}
+
+/// What an `AddBlock` would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockPlan {
+    pub file: FileId,
+    pub replication: u16,
+    pub block_len: u64,
+    /// The request is a retry and this block is its answer: no id needs to be allocated. (`AddBlock` finds the same.)
+    pub existing: Option<BlockView>,
+    /// The block that will be committed, or stands complete, before the new one: its replicas should have been reported.
+    pub previous: Option<BlockView>,
+}
+
+/// Looks ahead of `AddBlock`, so that the leader allocates only when a block is needed, and waits for the replicas before it.
+pub fn plan_block(
+    rows: &dyn Rows,
+    caller: &Caller,
+    path: &FsPath,
+    file: Option<FileId>,
+    client: &str,
+    previous: Option<&BlockRef>,
+) -> Answer<BlockPlan> {
+    let run = || {
+        let (Writing { status, last, penultimate }, path) = find_writing(rows, caller, path, file, client)?;
+        let step = next_step(rows, &path, status.id, status.block_len, previous)?;
+        let (existing, previous) = match step {
+            Step::Again(placed) => (Some(block::view(status.id, &placed)), penultimate),
+            Step::Behind(_) => (None, last),
+        };
+        let Status { id, replication, block_len, .. } = status;
+        Ok(BlockPlan { file: id, replication, block_len, existing, previous })
+    };
+    split(run())
+}
+
+fn find_writing(
+    rows: &dyn Rows,
+    caller: &Caller,
+    path: &FsPath,
+    file: Option<FileId>,
+    client: &str,
+) -> Result<(Writing, String), Failure> {
+    let (node, path) = find_file(rows, caller, path, file, client)?;
+    check_writer(rows, &node, &path, client)?;
+    let id = node.inode.id;
+    let last = last_row(rows, id)?;
+    let penultimate = match &last {
+        Some((offset, _)) => row_before(rows, id, *offset)?,
+        None => None,
+    };
+    let view = |placed| block::view(id, &placed);
+    let writing =
+        Writing { status: status_of(&node.inode, ""), last: last.map(view), penultimate: penultimate.map(view) };
+    Ok((writing, path))
+}

@@ -1,0 +1,50 @@
+//! What an inode looks like from outside.
+
+use crate::error::{Answer, split};
+use crate::record::{Body, Inode};
+use crate::request::Caller;
+use crate::resolve::{self, Purpose, resolve};
+use crate::view::{Kind, Status};
+use types::rows::{Rows, RowsError};
+use types::{FsPath, InodeId, Millis};
+
+/// `None`: there is nothing. Needs no right but to pass the directories above.
+pub fn status(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<Status>> {
+    split(
+        resolve(rows, caller, path, Purpose::Find)
+            .map(|resolved| resolved.last().map(|node| status_of(&node.inode, ""))),
+    )
+}
+
+/// Where an inode stands. `None`: nowhere (any more).
+pub fn path_of_inode(rows: &dyn Rows, id: InodeId) -> Result<Option<String>, RowsError> {
+    resolve::path_of(rows, id)
+}
+
+pub(crate) fn status_of(inode: &Inode, name: &str) -> Status {
+    let directory = Status {
+        kind: Kind::Directory,
+        name: name.into(),
+        len: 0,
+        mode: inode.mode,
+        owner: inode.owner.clone(),
+        group: inode.group.clone(),
+        modified: inode.modified,
+        accessed: Millis(0),
+        replication: 0,
+        block_len: 0,
+        id: inode.id,
+        child_count: inode.child_count(),
+    };
+    match &inode.body {
+        Body::Directory { .. } => directory,
+        Body::File(file) => Status {
+            kind: Kind::File,
+            len: file.len,
+            accessed: file.accessed,
+            replication: file.replication,
+            block_len: file.block_len,
+            ..directory
+        },
+    }
+}

@@ -1,0 +1,192 @@
+//! What the rows hold, and how it is written: a version byte, then postcard.
+//!
+//! A field is added by a new version: the old struct stays beside the new one and is turned into it when read.
+
+use crate::error::corrupt;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use types::rows::RowsError;
+use types::{BlockId, ContainerId, Generation, InodeId, Millis};
+
+const VERSION: u8 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Inode {
+    pub(crate) id: InodeId,
+    pub(crate) owner: String,
+    pub(crate) group: String,
+    pub(crate) mode: u16,
+    pub(crate) modified: Millis,
+    pub(crate) body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Body {
+    Directory { child_count: u32 },
+    File(File),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct File {
+    /// Sum of the recorded lengths of all blocks.
+    pub(crate) len: u64,
+    pub(crate) accessed: Millis,
+    pub(crate) replication: u16,
+    pub(crate) block_len: u64,
+    pub(crate) block_count: u32,
+    pub(crate) open: Option<OpenFile>,
+}
+
+/// Who writes a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenFile {
+    pub(crate) holder: String,
+    pub(crate) client_host: String,
+    /// The file was taken from its writer; the last block is being recovered under this generation.
+    pub(crate) recovery: Option<Generation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BlockRow {
+    pub(crate) block: BlockId,
+    /// Replicas below it are stale.
+    pub(crate) generation: Generation,
+    /// The highest generation ever issued for this block; replicas may carry it already.
+    pub(crate) issued: Generation,
+    pub(crate) len: u64,
+    pub(crate) home: ContainerId,
+    pub(crate) state: BlockState,
+    /// The empty block that stood here before, so that a repeated request to follow it is known as one.
+    pub(crate) replaces: Option<BlockId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum BlockState {
+    /// Whole; its length is final.
+    Complete,
+    /// Under construction.
+    Written,
+    /// Under construction again for an append, and nothing known to be written since: it may be closed as it is.
+    Reopened,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DoomedRow {
+    pub(crate) generation: Generation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// Given out last; the root is the first.
+    pub(crate) inode: InodeId,
+    pub(crate) generation: Generation,
+}
+
+impl Inode {
+    pub(crate) fn is_directory(&self) -> bool {
+        matches!(self.body, Body::Directory { .. })
+    }
+
+    pub(crate) fn file(&self) -> Option<&File> {
+        match &self.body {
+            Body::File(file) => Some(file),
+            Body::Directory { .. } => None,
+        }
+    }
+
+    pub(crate) fn file_mut(&mut self) -> Option<&mut File> {
+        match &mut self.body {
+            Body::File(file) => Some(file),
+            Body::Directory { .. } => None,
+        }
+    }
+
+    /// 0 for files.
+    pub(crate) fn child_count(&self) -> u32 {
+        match self.body {
+            Body::Directory { child_count } => child_count,
+            Body::File(_) => 0,
+        }
+    }
+}
+
+impl BlockRow {
+    pub(crate) fn is_complete(&self) -> bool {
+        self.state == BlockState::Complete
+    }
+}
+
+pub(crate) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
+    let start = vec![VERSION];
+    // Records are plain structs of numbers and strings: there is nothing in them that could fail to be written.
+    postcard::to_extend(record, start).expect("a record of plain fields can be written")
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(op: &'static str, bytes: &[u8]) -> Result<T, RowsError> {
+    match bytes.split_first() {
+        Some((&VERSION, record)) => match postcard::take_from_bytes(record) {
+            Ok((record, [])) => Ok(record),
+            Ok((_, rest)) => Err(corrupt(op, format!("{} bytes behind the record", rest.len()))),
+            Err(error) => Err(corrupt(op, format!("a damaged record: {error}"))),
+        },
+        Some((version, _)) => Err(corrupt(op, format!("a record of version {version}, this program knows {VERSION}"))),
+        None => Err(corrupt(op, "an empty record")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> Inode {
+        Inode {
+            id: InodeId(16_386),
+            owner: "alice".into(),
+            group: "users".into(),
+            mode: 0o644,
+            modified: Millis(1),
+            body: Body::File(File {
+                len: 1 << 40,
+                accessed: Millis(2),
+                replication: 3,
+                block_len: 128 << 20,
+                block_count: 1,
+                open: Some(OpenFile { holder: "c".into(), client_host: "h".into(), recovery: Some(Generation(1001)) }),
+            }),
+        }
+    }
+
+    /// These bytes are on disks: a change of them needs a new version.
+    #[test]
+    fn the_written_form_stays() {
+        let bytes: [u8; 48] = [
+            1, 130, 128, 1, 5, b'a', b'l', b'i', b'c', b'e', 5, b'u', b's', b'e', b'r', b's', 164, 3, 1, // inode
+            1, 128, 128, 128, 128, 128, 32, 2, 3, 128, 128, 128, 64, 1, // file
+            1, 1, b'c', 1, b'h', 1, 233, 7, // open
+            0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        let bytes = &bytes[..40];
+        assert_eq!(encode(&sample()), bytes);
+        assert_eq!(decode::<Inode>("inode", bytes).unwrap(), sample());
+    }
+
+    #[test]
+    fn other_versions_and_tails_are_refused() {
+        let mut bytes = encode(&sample());
+        bytes.push(0);
+        assert!(decode::<Inode>("inode", &bytes).is_err());
+        bytes[0] = 2;
+        assert!(decode::<Inode>("inode", &bytes).is_err());
+        assert!(decode::<Inode>("inode", &[]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn damage_never_panics(mut bytes in Just(encode(&sample())), at in 0usize..40, value in any::<u8>(), cut in 0usize..40) {
+            bytes[at] = value;
+            let _ = decode::<Inode>("inode", &bytes);
+            let _ = decode::<Inode>("inode", &bytes[..cut]);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What comes in and what goes out: a request with everything the leader decided, and the reply.
+
+use crate::ops::Op;
+use crate::view::{BlockView, DoomedBlock, Status};
+use serde::{Deserialize, Serialize};
+use types::{FileId, Generation, Millis};
+
+/// Who asks. The leader looks groups and the superuser up; copies of the state do not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    pub user: String,
+    pub groups: Vec<String>,
+    /// The user that runs the server, or a member of its supergroup: all checks are skipped.
+    pub superuser: bool,
+}
+
+impl Caller {
+    /// The server itself, when no client asked.
+    pub fn system() -> Self {
+        Self { user: "levada".into(), groups: Vec::new(), superuser: true }
+    }
+}
+
+/// Names a call across its retries: a client takes a new number for each call, and keeps it when it repeats one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RetryKey {
+    pub client: [u8; 16],
+    pub call: i32,
+}
+
+/// One change of the namespace, as it stands in the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The leader's clock. The state knows no other.
+    pub now: Millis,
+    pub caller: Caller,
+    /// `None` if the client gave no usable id (empty client id, negative call id): then a repeat runs again.
+    pub retry: Option<RetryKey>,
+    pub op: Op,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    Done,
+    Bool(bool),
+    /// Of the file just created.
+    Status(Status),
+    /// `last` is the partial last block. If it is not `complete`, the client goes on writing it; if it is (the client asked
+    /// for a new block), it tells the position alone and is sent without locations.
+    Append {
+        last: Option<BlockView>,
+        status: Status,
+    },
+    /// The block to write. If its id is not the one that was brought along, the request was a retry: the id that was
+    /// brought along is still free.
+    Block(BlockView),
+    Generation(Generation),
+    /// Answer to `BeginRecovery`; also of `Create` and `Append` when they took a lease over and the last block must be
+    /// recovered first: the client is then told RecoveryInProgress.
+    Recovery(Recovery),
+    /// `more`: another step is needed. `doomed` are the blocks this step added to those that wait for deletion.
+    Reaped {
+        more: bool,
+        doomed: Vec<DoomedBlock>,
+    },
+}
+
+/// How far the recovery of an open file has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Recovery {
+    /// The file is closed: it was already, or all its blocks were whole.
+    Closed { file: FileId },
+    /// The holder named in the request holds the file no more. Nothing was changed.
+    NotHeld { file: FileId },
+    /// The old writer is shut out. The replicas of `last` must be fenced with `generation`, cut to one length, and
+    /// `FinishRecovery` brings that length. `message` is what a waiting client is told.
+    Started { file: FileId, last: BlockView, generation: Generation, message: String },
+}

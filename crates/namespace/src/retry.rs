@@ -1,0 +1,84 @@
+//! Calls that must not run twice: their outcome is kept for ten minutes and given again to a repeat.
+
+use crate::error::corrupt;
+use crate::limits::{RETRY_KEPT, RETRY_PURGED_PER_APPLY};
+use crate::record::{decode, encode};
+use crate::request::{Reply, Request, RetryKey};
+use crate::tables::{RETRY, RETRY_EXPIRY};
+use serde::{Deserialize, Serialize};
+use std::ops::{Bound, ControlFlow};
+use types::Millis;
+use types::rows::{Rows, RowsError, RowsMut};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RetryRow {
+    pub(crate) expires: Millis,
+    /// Name of the operation. A client that uses one key for two different calls must not get the answer of the other.
+    pub(crate) op: String,
+    pub(crate) reply: Reply,
+}
+
+/// The answer this call got before.
+pub(crate) fn recall(rows: &dyn Rows, key: RetryKey, request: &Request) -> Result<Option<Reply>, RowsError> {
+    let row = read(rows, key)?;
+    Ok(row.filter(|row| row.expires > request.now && row.op == request.op.name()).map(|row| row.reply))
+}
+
+/// Keeps the answer. A call that was told to wait for a recovery has failed, as far as its client knows: it runs again.
+pub(crate) fn remember(
+    rows: &mut dyn RowsMut,
+    key: RetryKey,
+    request: &Request,
+    reply: &Reply,
+) -> Result<(), RowsError> {
+    if matches!(reply, Reply::Recovery(_)) {
+        return Ok(());
+    }
+    if let Some(old) = read(rows, key)? {
+        rows.delete(RETRY_EXPIRY, &expiry_key(old.expires, key));
+    }
+    let expires = request.now.plus(RETRY_KEPT);
+    let row = RetryRow { expires, op: request.op.name().into(), reply: reply.clone() };
+    rows.put(RETRY, &retry_key(key), encode(&row));
+    rows.put(RETRY_EXPIRY, &expiry_key(expires, key), Vec::new());
+    Ok(())
+}
+
+/// Drops a few of the outcomes nobody will ask for any more.
+pub(crate) fn purge(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError> {
+    let mut expired: Vec<Vec<u8>> = Vec::new();
+    rows.scan(RETRY_EXPIRY, Bound::Unbounded, &mut |key, _| {
+        if expired.len() == RETRY_PURGED_PER_APPLY || split_expiry(key).is_some_and(|(expires, _)| expires > now) {
+            return ControlFlow::Break(());
+        }
+        expired.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    for key in expired {
+        let (_, retry) = split_expiry(&key).ok_or_else(|| corrupt("purge outcomes", "a key of a wrong length"))?;
+        rows.delete(RETRY, retry);
+        rows.delete(RETRY_EXPIRY, &key);
+    }
+    Ok(())
+}
+
+fn read(rows: &dyn Rows, key: RetryKey) -> Result<Option<RetryRow>, RowsError> {
+    match rows.get(RETRY, &retry_key(key))? {
+        Some(bytes) => Ok(Some(decode("read an outcome", &bytes)?)),
+        None => Ok(None),
+    }
+}
+
+fn retry_key(key: RetryKey) -> Vec<u8> {
+    [&key.client[..], &key.call.to_be_bytes()].concat()
+}
+
+fn expiry_key(expires: Millis, key: RetryKey) -> Vec<u8> {
+    [&expires.0.to_be_bytes()[..], &retry_key(key)].concat()
+}
+
+/// Parts a key of RETRY_EXPIRY into time and key of RETRY.
+pub(crate) fn split_expiry(key: &[u8]) -> Option<(Millis, &[u8])> {
+    let (expires, retry) = key.split_first_chunk::<8>()?;
+    (retry.len() == 20).then(|| (Millis(u64::from_be_bytes(*expires)), retry))
+}

@@ -1,0 +1,73 @@
+//! What readers are shown: status, blocks.
+
+use serde::{Deserialize, Serialize};
+use types::{BlockId, ContainerId, FileId, Generation, InodeId, Millis};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    File,
+    Directory,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    pub kind: Kind,
+    /// Last component; empty unless the status is an entry of a listing.
+    pub name: Vec<u8>,
+    /// Of an open file: with what is recorded of the last block. 0 for directories.
+    pub len: u64,
+    pub mode: u16,
+    pub owner: String,
+    pub group: String,
+    pub modified: Millis,
+    /// 0 for directories.
+    pub accessed: Millis,
+    /// 0 for directories, as is `block_len`.
+    pub replication: u16,
+    pub block_len: u64,
+    pub id: InodeId,
+    /// 0 for files.
+    pub child_count: u32,
+}
+
+/// One block of a file. The nodes that hold it are those of its `home` container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockView {
+    pub file: FileId,
+    pub block: BlockId,
+    pub generation: Generation,
+    /// Recorded so far, if not `complete`; often 0 then.
+    pub len: u64,
+    /// Of its first byte in the file.
+    pub offset: u64,
+    pub home: ContainerId,
+    /// Not under construction.
+    pub complete: bool,
+}
+
+/// Blocks of a file that overlap a range, and what a reader needs beside them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileBlocks {
+    pub status: Status,
+    /// Complete blocks only: a reader asks the nodes for the length of the block under construction.
+    pub file_len: u64,
+    pub blocks: Vec<BlockView>,
+    /// The last block of the file, whatever the range.
+    pub last: Option<BlockView>,
+    pub under_construction: bool,
+}
+
+impl FileBlocks {
+    /// As HDFS counts: a file without blocks has no complete last block.
+    pub fn last_complete(&self) -> bool {
+        self.last.is_some_and(|last| last.complete)
+    }
+}
+
+/// A block no file owns any more, or that moved: replicas of at most this generation in this container must go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DoomedBlock {
+    pub block: BlockId,
+    pub home: ContainerId,
+    pub generation: Generation,
+}

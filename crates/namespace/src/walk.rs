@@ -1,0 +1,165 @@
+//! Walking over a tree in memory that grows with its depth alone, a few entries at a time.
+
+use crate::error::{Failure, NsError, corrupt};
+use crate::permission::{self, Access};
+use crate::record::{Inode, decode};
+use crate::request::Caller;
+use crate::tables::{ENTRY, entry_key, split_entry};
+use std::ops::{Bound, ControlFlow};
+use types::InodeId;
+use types::rows::Rows;
+
+/// Shows the children of a directory in order of their names, from behind `after` on, until the visitor breaks.
+pub(crate) fn scan_children(
+    rows: &dyn Rows,
+    parent: InodeId,
+    after: &[u8],
+    visit: &mut dyn FnMut(&str, Inode) -> Result<ControlFlow<()>, Failure>,
+) -> Result<(), Failure> {
+    // No child has an empty name, so an empty `after` excludes none.
+    let from = entry_key(parent, after);
+    let mut failed = None;
+    rows.scan(ENTRY, Bound::Excluded(&from), &mut |key, value| {
+        let Some((at, name)) = split_entry(key) else {
+            failed = Some(corrupt("scan a directory", "a key of a wrong length").into());
+            return ControlFlow::Break(());
+        };
+        if at != parent {
+            return ControlFlow::Break(());
+        }
+        let name = match std::str::from_utf8(name) {
+            Ok(name) => name,
+            Err(_) => {
+                failed = Some(corrupt("scan a directory", format!("a name in {parent} is not UTF-8")).into());
+                return ControlFlow::Break(());
+            }
+        };
+        match decode("scan a directory", value).map_err(Failure::from).and_then(|inode| visit(name, inode)) {
+            Ok(flow) => flow,
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// A walk that can be left and taken up again; in between the tree may change under it.
+#[derive(Clone, Debug)]
+pub(crate) struct Walk {
+    /// Directories being walked, the deepest last.
+    levels: Vec<Level>,
+    /// Path of the deepest one.
+    path: String,
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    directory: Inode,
+    /// Name seen last.
+    after: String,
+    /// Length of the path without this level.
+    path_len: usize,
+}
+
+/// One entry on the way, shown before what lies below it.
+pub(crate) struct Seen<'a> {
+    pub(crate) parent: &'a Inode,
+    pub(crate) parent_path: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) inode: &'a Inode,
+}
+
+impl Seen<'_> {
+    pub(crate) fn path(&self) -> String {
+        join(self.parent_path, self.name)
+    }
+}
+
+impl Walk {
+    /// Below `directory`, which itself is not shown.
+    pub(crate) fn new(directory: Inode, path: &str) -> Self {
+        let level = Level { directory, after: String::new(), path_len: 0 };
+        Self { levels: vec![level], path: path.into() }
+    }
+
+    /// Shows up to `entries_max` entries. `true`: the walk is over.
+    pub(crate) fn step(
+        &mut self,
+        rows: &dyn Rows,
+        entries_max: usize,
+        visit: &mut dyn FnMut(Seen<'_>) -> Result<(), Failure>,
+    ) -> Result<bool, Failure> {
+        let mut left = entries_max;
+        while let Some(level) = self.levels.last_mut() {
+            let mut below = None;
+            let mut ended = true;
+            let (directory, path) = (&level.directory, self.path.as_str());
+            let mut after = None;
+            scan_children(rows, directory.id, level.after.as_bytes(), &mut |name, inode| {
+                if left == 0 {
+                    ended = false;
+                    return Ok(ControlFlow::Break(()));
+                }
+                left -= 1;
+                visit(Seen { parent: directory, parent_path: path, name, inode: &inode })?;
+                after = Some(name.to_string());
+                if inode.child_count() == 0 {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                below = Some(inode);
+                ended = false;
+                Ok(ControlFlow::Break(()))
+            })?;
+            if let Some(after) = after {
+                level.after = after;
+            }
+            if let Some(directory) = below {
+                let path = join(&self.path, &level.after);
+                let path_len = std::mem::replace(&mut self.path, path).len();
+                self.levels.push(Level { directory, after: String::new(), path_len });
+            } else if ended {
+                self.path.truncate(level.path_len);
+                self.levels.pop();
+            } else {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Holds the rights of the caller on each non-empty directory of a tree, and the sticky bits in it, as HDFS does before it
+/// deletes one.
+pub(crate) fn check_tree(
+    rows: &dyn Rows,
+    caller: &Caller,
+    path: &str,
+    top: &Inode,
+    access: Access,
+) -> Result<(), Failure> {
+    check_directory(caller, top, path, access)?;
+    Walk::new(top.clone(), path).step(rows, usize::MAX, &mut |seen| {
+        if permission::breaks_sticky(caller, seen.parent, seen.inode) {
+            let parent = (seen.parent, seen.parent_path);
+            return Err(permission::denied_sticky(caller, parent, (seen.inode, &seen.path())).into());
+        }
+        if seen.inode.child_count() > 0 {
+            check_directory(caller, seen.inode, &seen.path(), access)?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn check_directory(caller: &Caller, inode: &Inode, path: &str, access: Access) -> Result<(), NsError> {
+    if inode.child_count() == 0 || permission::allows(caller, inode, access) {
+        return Ok(());
+    }
+    Err(permission::denied(caller, inode, path, access))
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path == "/" { format!("/{name}") } else { format!("{path}/{name}") }
+}
