@@ -1,0 +1,170 @@
+"""`levada up` itself: ready, the line of --json, stopping, starting again, memory."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+
+import pytest
+
+import content
+import paths
+from store import SUPERUSER, Store, memory
+
+pytestmark = pytest.mark.levada
+
+
+@pytest.mark.parametrize("options", [(), ("--processes",)], ids=["one", "processes"])
+def test_ready_line(up, options):
+    store = up(*options)
+    assert store.fs.startswith("hdfs://127.0.0.1:") and store.http.startswith("http://")
+    assert len(store.transfer) == 3 and len(store.data_dirs) == 3
+    assert all(d.is_dir() and store.directory in d.parents for d in store.data_dirs)
+    for address in [store.rpc, *store.transfer]:
+        socket.create_connection(address, 2).close()
+    pids = store.pids
+    if options:
+        assert len(set(pids["meta"] + pids["data"])) == 4
+    else:
+        assert set(pids["meta"]) == set(pids["data"]) == {store.process.pid}
+
+
+def test_it_is_small_and_quick(up):
+    """Ready in about a second and idle under 60 MB; the bounds here leave room for a busy machine."""
+    store = up()
+    time.sleep(2)
+    resident = memory(store.process.pid, "VmRSS")
+    print(f"ready after {store.ready_s:.2f} s, idle {resident / 1e6:.0f} MB")
+    assert store.ready_s < 5
+    assert resident < 60e6
+
+
+def test_idle_costs_no_cpu(up):
+    """Ten seconds of doing nothing cost less than half a second of CPU."""
+    store = up()
+    time.sleep(2)
+    ticks = lambda: sum(map(int, open(f"/proc/{store.process.pid}/stat").read().rsplit(")", 1)[1].split()[11:13]))
+    before = ticks()
+    time.sleep(10)
+    assert (ticks() - before) / os.sysconf("SC_CLK_TCK") < 0.5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("options", [(), ("--processes",)], ids=["one", "processes"])
+def test_stops_with_clients_connected(up, java, options, number):
+    """An open file and idle connections do not hold it up, and nothing of it stays behind."""
+    store = up(*options)
+    fs = java.mount(store.fs, SUPERUSER)
+    fs.write("/whole", content.make(100_000))
+    out = fs.create("/open")
+    out.write(content.make(100_000))
+    out.hflush()
+    idle = [socket.create_connection(store.rpc) for _ in range(10)]
+    begun = time.monotonic()
+    store.process.send_signal(number)
+    assert store.process.wait(15) == 0
+    assert time.monotonic() - begun < 5
+    for pid in store.all_pids():
+        assert not os.path.exists(f"/proc/{pid}"), pid
+    out.abandon()
+    del idle
+    store.start()
+    assert java.mount(store.fs, SUPERUSER).read("/whole") == content.make(100_000)
+
+
+def test_starts_again_on_the_same_directory(up, java):
+    store = up()
+    fs = java.mount(store.fs, SUPERUSER)
+    expected = {f"/d{i % 7}/f{i}": content.make(i * 997, i) for i in range(60)}
+    for path, data in expected.items():
+        fs.write(path, data)
+    fs.call("set-permission", path="/d1", mode="1711")
+    fs.call("set-times", path="/d2", modified=1_000_000_000_000, accessed=-1)
+    fs.rename("/d3", "/renamed")
+    expected = {path.replace("/d3/", "/renamed/"): data for path, data in expected.items()}
+    for round in range(3):
+        store.stop()
+        store.start()
+        fs = java.mount(store.fs, SUPERUSER)
+        for path, data in expected.items():
+            assert fs.read(path) == data
+        assert fs.stat("/d1")["mode"] == "1711"
+        assert fs.stat("/d2")["modified"] == 1_000_000_000_000
+        fs.write(f"/after{round}", b"one")
+        expected[f"/after{round}"] = b"one"
+
+
+def test_second_up_on_the_same_directory_is_refused(up):
+    store = up()
+    command = [str(paths.LEVADA), "up", "--dir", str(store.directory), "--port-base", "0", "--json"]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+    assert second.returncode != 0
+    assert second.stderr.strip(), "it says why"
+    assert store.process.poll() is None
+
+
+def test_taken_port_is_told(up, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [str(paths.LEVADA), "up", "--dir", str(tmp_path / "x"), "--port-base", str(port), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+    assert done.returncode != 0
+    assert str(port) in done.stderr
+
+
+def test_welcome_names_the_endpoints(tmp_path):
+    """Without --json it prints where it is and three commands to try."""
+    command = [str(paths.LEVADA), "up", "--dir", str(tmp_path / "levada"), "--port-base", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    text, until = "", time.monotonic() + 20
+    os.set_blocking(process.stdout.fileno(), False)
+    while time.monotonic() < until and not all(word in text for word in ("hdfs dfs", "python", "levada put")):
+        text += process.stdout.read() or ""
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(15) == 0
+    for word in ("hdfs://127.0.0.1:", "http://127.0.0.1:", "hdfs dfs", "python", "levada put"):
+        assert word in text, text
+
+
+def test_one_datanode(up, java):
+    store = up("--datanodes", "1")
+    fs = java.mount(store.fs, SUPERUSER, {"dfs.replication": 1})
+    fs.write("/f", content.make(1_500_000))
+    assert fs.read("/f") == content.make(1_500_000)
+
+
+@pytest.mark.parametrize("durability", ["synced", "replicated"])
+def test_durability(up, java, durability):
+    store = up("--durability", durability)
+    fs = java.mount(store.fs, SUPERUSER)
+    fs.write("/f", content.make(1_500_000))
+    store.kill()
+    store.start()
+    assert java.mount(store.fs, SUPERUSER).read("/f") == content.make(1_500_000)
+
+
+def test_roles_by_themselves(up, tmp_path, java):
+    """The files that --processes leaves run each role alone."""
+    store = up("--processes")
+    conf = store.directory / "conf"
+    store.stop()
+    meta = subprocess.Popen(
+        [str(paths.LEVADA), "meta", "--config", str(conf / "meta.toml"), "--json"],
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        assert json.loads(meta.stdout.readline())
+    finally:
+        meta.send_signal(signal.SIGTERM)
+        assert meta.wait(15) == 0
+
+
+def test_status_over_http(up):
+    store = up()
+    for path in ("/", "/metrics", "/health"):
+        with urllib.request.urlopen(store.http + path, timeout=5) as answer:
+            assert answer.status == 200 and answer.read()
