@@ -1,1 +1,32 @@
-//! Not written yet.
+//! The block side: which datanodes there are, which sets of them hold a container, and where the next block goes.
+//!
+//! ```text
+//! rows (durable, replicated)          Cluster (the leader's picture)               decisions
+//!   node ─┐                            the rows, mirrored                           place, home_for, additional
+//!   pipeline ── members, epoch   ──▶   + heartbeats, load, free space        ──▶    ahead: what to prepare
+//!   container ── pipeline, state       + block ids in hand, deletions owed          order of nodes, deletions
+//!        ▲                                                                             │
+//!        └───────────────────────────── apply(Command) ◀── Raft ◀── Plan::Propose ─────┘
+//! ```
+//!
+//! Promise: [`apply`] is a function of rows and command, so every copy of the state holds the same rows; [`Cluster`] takes
+//! time and chance as arguments, so a whole history replays from a seed. A block id is handed out once, ever: ids are leased in
+//! batches by a command, and a lease names the process that asked for it. Nothing here knows files: a block of this crate
+//! is an id and the container that is its home.
+
+mod ahead;
+mod cluster;
+mod command;
+mod doomed;
+mod node;
+mod order;
+mod place;
+pub mod tables;
+
+pub use cluster::{Cluster, Container, Pipeline};
+pub use command::{BlocksError, Command, Reply, apply};
+pub use doomed::{Doomed, DoomedReplicas};
+pub use node::{Member, Node, SILENCE_MAX, Usage};
+pub use order::Distance;
+pub use place::{Allocation, Ask, PlaceError, Plan};
+pub use tables::ContainerState;

@@ -1,0 +1,115 @@
+//! What is prepared before anybody asks: sets of nodes, a container for each, and ids in hand, so that a new block waits for none
+//! of them.
+//!
+//! Few distinct sets: if three nodes die at once, data is lost only when they are a set. With each node in a handful of sets,
+//! that is some thousand times less likely than with sets drawn for each block, and costs nothing else (Cidon et al., Copysets, 2013).
+
+use crate::cluster::{Cluster, Container};
+use crate::command::Command;
+use std::time::Duration;
+use types::limits::{BLOCK_LEN_DEFAULT, CONTAINER_LEN_MAX};
+use types::{BlockId, NodeId, Random};
+
+/// Planned sets that each node is in. Enough that a dead node's data is copied from and to several others.
+const PIPELINES_PER_NODE: usize = 3;
+/// Attempts at a set that is not there yet. Small clusters have only few sets, and trying again later costs the same.
+const DRAW_COUNT: usize = 8;
+/// Ids leased at once. What is not used is lost with the process; a container has a million.
+const LEASE_COUNT_MIN: u32 = 32;
+const LEASE_COUNT_MAX: u32 = 4096;
+
+impl Cluster {
+    /// The next thing to prepare for blocks of this replication; `None` when all is ready. To be asked again after each answer.
+    pub fn ahead(&self, replication: u16, now: Duration, random: &mut dyn Random) -> Option<Command> {
+        self.missing_pipeline(usize::from(replication), now, random).or_else(|| self.missing_ids(replication, now))
+    }
+
+    /// A set with the node that is in too few.
+    fn missing_pipeline(&self, size: usize, now: Duration, random: &mut dyn Random) -> Option<Command> {
+        let live: Vec<NodeId> =
+            self.nodes.values().filter(|member| member.is_live(now)).map(|member| member.node.id).collect();
+        if size == 0 || live.len() < size {
+            return None;
+        }
+        let first = live.iter().copied().min_by_key(|id| (self.planned_count(*id, size), random.next_u64()))?;
+        if self.planned_count(first, size) >= PIPELINES_PER_NODE {
+            return None;
+        }
+        (0..DRAW_COUNT).find_map(|_| {
+            let mut members = self.draw_set(size, &live, Some(first), random);
+            members.sort_unstable();
+            let known = self.by_members.get(&members).is_some_and(|id| self.pipelines[id].planned);
+            (!known).then_some(Command::CreatePipeline { members, planned: true })
+        })
+    }
+
+    /// A container, or ids of it, for pipelines that new blocks may go to.
+    fn missing_ids(&self, replication: u16, now: Duration) -> Option<Command> {
+        let live = |node: &NodeId| self.nodes.get(node).is_some_and(|member| member.is_live(now));
+        let wanted = self.pipelines.iter().filter(|(_, pipeline)| {
+            (pipeline.in_use || pipeline.planned && pipeline.members.len() == usize::from(replication))
+                && pipeline.members.iter().all(live)
+        });
+        wanted.into_iter().find_map(|(id, pipeline)| {
+            let Some(home) = pipeline.open.last() else {
+                // One that lost its nodes' favour gets a container when somebody asks for it again.
+                return pipeline.planned.then_some(Command::OpenContainer { pipeline: *id });
+            };
+            let container = &self.containers[home];
+            if container.is_full() {
+                return Some(Command::Seal { container: *home, len: container.len });
+            }
+            let count = lease_count(container, BLOCK_LEN_DEFAULT);
+            let low = container.in_hand.len() as u32 <= count / 4;
+            (low && count > 0).then(|| Command::LeaseIndexes {
+                container: *home,
+                from: container.leased,
+                up_to: container.leased + count,
+                lessee: self.lessee(),
+                len: container.len,
+            })
+        })
+    }
+
+    /// `size` of the `able` nodes: racks as even as they can be, then nodes that are in the fewest sets, then chance.
+    pub(crate) fn draw_set(
+        &self,
+        size: usize,
+        able: &[NodeId],
+        first: Option<NodeId>,
+        random: &mut dyn Random,
+    ) -> Vec<NodeId> {
+        let mut drawn: Vec<NodeId> = first.into_iter().collect();
+        while drawn.len() < size {
+            let racks: Vec<&str> = drawn.iter().map(|id| self.rack(*id)).collect();
+            let free = able.iter().copied().filter(|id| !drawn.contains(id));
+            let next = free.min_by_key(|id| {
+                let same = racks.iter().filter(|rack| **rack == self.rack(*id)).count();
+                // Not the fewest exactly, or the same nodes would meet each other again and again.
+                (same, self.planned_count(*id, size) / 2, random.next_u64())
+            });
+            let Some(next) = next else { break };
+            drawn.push(next);
+        }
+        drawn
+    }
+
+    fn planned_count(&self, node: NodeId, size: usize) -> usize {
+        let pipelines = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
+        let planned = pipelines.iter().map(|id| &self.pipelines[id]);
+        planned.filter(|pipeline| pipeline.planned && pipeline.members.len() == size).count()
+    }
+
+    fn rack(&self, node: NodeId) -> &str {
+        self.nodes.get(&node).map_or("", |member| &member.node.rack)
+    }
+}
+
+/// How many ids to lease: about what fills the rest of the container, judged by the blocks it got so far. So the length that goes into
+/// the rows with each lease is never far behind.
+pub(crate) fn lease_count(container: &Container, block_len: u64) -> u32 {
+    let usual = container.written_len.checked_div(container.given_count).unwrap_or(block_len).max(1);
+    let room = CONTAINER_LEN_MAX.saturating_sub(container.len) / usual;
+    let count = u32::try_from(room).unwrap_or(u32::MAX).clamp(LEASE_COUNT_MIN, LEASE_COUNT_MAX);
+    count.min(BlockId::INDEX_COUNT - container.leased.min(BlockId::INDEX_COUNT))
+}

@@ -1,0 +1,204 @@
+//! Replicas that have to go: who still has to delete what.
+//!
+//! ```text
+//! doomed row (namespace) ──feed──▶ one entry a member of the home ──heartbeat's answer──▶ datanode
+//!                                            │ confirmed, or the member is gone
+//!                                            ▼
+//!                        no member left: the row can be forgotten
+//! ```
+//!
+//! Promise: a row is given for forgetting only when each live member confirmed, or did not object after several orders. A node
+//! that comes back later is put right by its catalogue, so nothing is lost if this memory is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{BlockId, ContainerId, Generation, NodeId};
+
+/// Orders in one answer: about 160 KB.
+const ORDER_COUNT_MAX: usize = 5000;
+/// An order is repeated after this, in case an answer was lost.
+const REPEAT_AFTER: Duration = Duration::from_secs(3);
+/// After so many orders without a confirmation the node has no such replica; its catalogue would tell otherwise.
+const ORDERS_UNTIL_DONE: u8 = 3;
+
+/// A block whose replicas of at most `generation` must go from the members of `home`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DoomedReplicas {
+    pub block: BlockId,
+    pub home: ContainerId,
+    pub generation: Generation,
+}
+
+#[derive(Debug)]
+struct Owed {
+    generation: Generation,
+    ordered: Option<Duration>,
+    order_count: u8,
+}
+
+/// Deletions that are owed, by node.
+#[derive(Debug, Default)]
+pub struct Doomed {
+    owed: BTreeMap<NodeId, BTreeMap<(BlockId, ContainerId), Owed>>,
+    /// Rows not forgotten yet, with the nodes that still owe.
+    rows: BTreeMap<(BlockId, ContainerId), Row>,
+    forgettable: BTreeSet<DoomedReplicas>,
+}
+
+#[derive(Debug)]
+struct Row {
+    generation: Generation,
+    debtors: BTreeSet<NodeId>,
+}
+
+impl Doomed {
+    /// Takes a doomed row up. One that is known at this generation already changes nothing.
+    pub fn feed(&mut self, doomed: DoomedReplicas, members: &[NodeId]) {
+        let key = (doomed.block, doomed.home);
+        let waits = self.rows.get(&key).is_some_and(|row| row.generation >= doomed.generation);
+        if waits || self.forgettable.contains(&doomed) {
+            return;
+        }
+        if members.is_empty() {
+            self.forgettable.insert(doomed);
+            return;
+        }
+        for member in members {
+            let owed = Owed { generation: doomed.generation, ordered: None, order_count: 0 };
+            self.owed.entry(*member).or_default().insert(key, owed);
+        }
+        self.rows.insert(key, Row { generation: doomed.generation, debtors: members.iter().copied().collect() });
+    }
+
+    /// Rows that are not forgotten yet, including those that can be.
+    pub fn len(&self) -> usize {
+        self.rows.len() + self.forgettable.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What to tell `node` now.
+    pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<(BlockId, Generation)> {
+        let Some(owed) = self.owed.get_mut(&node) else { return Vec::new() };
+        let mut orders = Vec::new();
+        let mut done = Vec::new();
+        for (key, entry) in owed.iter_mut() {
+            if entry.ordered.is_some_and(|at| now.saturating_sub(at) < REPEAT_AFTER) {
+                continue;
+            }
+            if entry.order_count >= ORDERS_UNTIL_DONE {
+                done.push(*key);
+                continue;
+            }
+            if orders.len() == ORDER_COUNT_MAX {
+                break;
+            }
+            (entry.ordered, entry.order_count) = (Some(now), entry.order_count + 1);
+            orders.push((key.0, entry.generation));
+        }
+        for key in done {
+            self.settle(node, key);
+        }
+        orders
+    }
+
+    /// `node` says that its replica of `block` is gone.
+    pub fn on_deleted(&mut self, node: NodeId, block: BlockId) {
+        let Some(owed) = self.owed.get(&node) else { return };
+        let keys: Vec<_> = owed
+            .range((block, ContainerId(0))..=(block, ContainerId(u64::MAX)))
+            .filter(|(_, entry)| entry.ordered.is_some())
+            .map(|(key, _)| *key)
+            .collect();
+        for key in keys {
+            self.settle(node, key);
+        }
+    }
+
+    /// `node` is gone for now: nobody waits for it.
+    pub fn on_lost(&mut self, node: NodeId) {
+        for key in self.owed.remove(&node).unwrap_or_default().into_keys() {
+            self.settle(node, key);
+        }
+    }
+
+    /// Nodes that owe something.
+    pub fn debtors(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.owed.keys().copied()
+    }
+
+    /// Takes at most `count_max` rows that can be forgotten.
+    pub fn take_forgettable(&mut self, count_max: usize) -> Vec<DoomedReplicas> {
+        let taken: Vec<_> = self.forgettable.iter().take(count_max).copied().collect();
+        for row in &taken {
+            self.forgettable.remove(row);
+        }
+        taken
+    }
+
+    fn settle(&mut self, node: NodeId, key: (BlockId, ContainerId)) {
+        if let Some(owed) = self.owed.get_mut(&node) {
+            owed.remove(&key);
+            if owed.is_empty() {
+                self.owed.remove(&node);
+            }
+        }
+        if let Some(row) = self.rows.get_mut(&key) {
+            row.debtors.remove(&node);
+            if row.debtors.is_empty() {
+                self.forgettable.insert(DoomedReplicas { block: key.0, home: key.1, generation: row.generation });
+                self.rows.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOME: ContainerId = ContainerId(1);
+
+    fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    fn doomed(index: u32) -> DoomedReplicas {
+        DoomedReplicas { block: BlockId::new(HOME, index), home: HOME, generation: Generation(1001) }
+    }
+
+    #[test]
+    fn a_row_is_forgotten_when_all_members_confirmed() {
+        let mut queue = Doomed::default();
+        queue.feed(doomed(1), &[node(1), node(2)]);
+        queue.feed(doomed(1), &[node(1), node(2)]);
+        let now = Duration::from_secs(1);
+        assert_eq!(queue.orders(node(1), now), [(doomed(1).block, Generation(1001))]);
+        assert_eq!(queue.orders(node(1), now), [], "not again at once");
+        queue.on_deleted(node(1), doomed(1).block);
+        assert_eq!(queue.take_forgettable(10), []);
+        assert_eq!(queue.orders(node(2), now).len(), 1);
+        queue.on_deleted(node(2), doomed(1).block);
+        assert_eq!(queue.take_forgettable(10), [doomed(1)]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_silent_or_lost_member_is_not_waited_for() {
+        let mut queue = Doomed::default();
+        queue.feed(doomed(1), &[node(1), node(2)]);
+        queue.on_lost(node(2));
+        let told: usize = (0..10).map(|second| queue.orders(node(1), Duration::from_secs(second * 4)).len()).sum();
+        assert_eq!(told, usize::from(ORDERS_UNTIL_DONE));
+        assert_eq!(queue.take_forgettable(10), [doomed(1)]);
+    }
+
+    #[test]
+    fn a_row_nobody_holds_is_forgotten_at_once() {
+        let mut queue = Doomed::default();
+        queue.feed(doomed(1), &[]);
+        assert_eq!(queue.take_forgettable(10), [doomed(1)]);
+    }
+}

@@ -1,0 +1,90 @@
+//! A datanode: what is remembered of it for ever, and what its last heartbeat said.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use types::NodeId;
+
+/// A node that was silent for longer gets no new blocks, and readers are sent to it last. Heartbeats come about each second; HDFS
+/// waits 30 s until it calls a node stale and 10 min until it calls it dead.
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// Who a datanode is and where it is dialled, as it registered last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    pub id: NodeId,
+    /// Address and name that clients dial.
+    pub ip: String,
+    pub host: String,
+    pub xfer_port: u16,
+    pub ipc_port: u16,
+    pub info_port: u16,
+    /// Id of its storage, shown to clients beside each location.
+    pub storage: String,
+    /// As HDFS writes it, `/default-rack`; never empty, since Java clients take an empty one for null.
+    pub rack: String,
+}
+
+impl Node {
+    /// True if a program on `host` (a name or an address) runs on this node's machine.
+    pub fn is_on(&self, host: &str) -> bool {
+        self.ip == host || self.host == host
+    }
+
+    pub fn xfer_addr(&self) -> String {
+        addr(&self.ip, self.xfer_port)
+    }
+
+    pub fn ipc_addr(&self) -> String {
+        addr(&self.ip, self.ipc_port)
+    }
+}
+
+/// IPv6 addresses stand in brackets before a port.
+fn addr(ip: &str, port: u16) -> String {
+    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}
+
+/// Bytes of a node's volumes, and transfers under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub capacity_len: u64,
+    pub used_len: u64,
+    pub free_len: u64,
+    pub transfer_count: u32,
+}
+
+/// A node as the leader sees it now.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub node: Node,
+    pub usage: Usage,
+    /// `None`: known from the rows alone; it has not registered with this process yet.
+    pub(crate) seen: Option<Duration>,
+    /// Blocks sent here since the last heartbeat, which counts only what runs already.
+    pub(crate) placed_count: u32,
+}
+
+impl Member {
+    pub(crate) fn remembered(node: Node) -> Self {
+        Self { node, usage: Usage::default(), seen: None, placed_count: 0 }
+    }
+
+    /// When it was heard last; `None` if never by this process.
+    pub fn seen(&self) -> Option<Duration> {
+        self.seen
+    }
+
+    pub fn is_live(&self, now: Duration) -> bool {
+        self.seen.is_some_and(|seen| now.saturating_sub(seen) <= SILENCE_MAX)
+    }
+
+    /// What it has to do at the moment.
+    pub(crate) fn load(&self) -> u32 {
+        self.usage.transfer_count.saturating_add(self.placed_count)
+    }
+
+    pub(crate) fn used_permille(&self) -> u64 {
+        let whole = self.usage.used_len.saturating_add(self.usage.free_len);
+        if whole == 0 { 0 } else { (u128::from(self.usage.used_len) * 1000 / u128::from(whole)) as u64 }
+    }
+}

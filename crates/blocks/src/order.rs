@@ -1,0 +1,79 @@
+//! Who is near whom: the order in which a chain passes nodes, and in which a reader tries them.
+
+use crate::cluster::Cluster;
+use crate::node::{Member, Node};
+use std::time::Duration;
+use types::{ContainerId, NodeId, Random};
+
+/// Steps over the network, as far as addresses and racks tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Distance {
+    SameHost,
+    SameRack,
+    Apart,
+}
+
+/// Where a client is: its host, and the rack if a node on that host tells it.
+pub(crate) struct Viewpoint<'a> {
+    host: Option<&'a str>,
+    rack: Option<String>,
+}
+
+impl Viewpoint<'_> {
+    pub(crate) fn distance(&self, to: &Node) -> Distance {
+        match () {
+            () if self.host.is_some_and(|host| to.is_on(host)) => Distance::SameHost,
+            () if self.rack.as_ref() == Some(&to.rack) => Distance::SameRack,
+            () => Distance::Apart,
+        }
+    }
+}
+
+fn between(from: &Node, to: &Node) -> Distance {
+    match () {
+        () if from.ip == to.ip => Distance::SameHost,
+        () if from.rack == to.rack => Distance::SameRack,
+        () => Distance::Apart,
+    }
+}
+
+impl Cluster {
+    pub(crate) fn viewpoint<'a>(&self, host: Option<&'a str>) -> Viewpoint<'a> {
+        let neighbour = host.and_then(|host| self.nodes.values().find(|member| member.node.is_on(host)));
+        Viewpoint { host, rack: neighbour.map(|member| member.node.rack.clone()) }
+    }
+
+    /// The members of a container in the order a reader at `client` should try them: live ones first, near ones before far
+    /// ones, and by chance among equals, so that readers spread.
+    pub fn readers_order(
+        &self,
+        home: ContainerId,
+        client: Option<&str>,
+        now: Duration,
+        random: &mut dyn Random,
+    ) -> Vec<&Member> {
+        let view = self.viewpoint(client);
+        let mut members = self.members(home);
+        members.sort_by_cached_key(|member| (!member.is_live(now), view.distance(&member.node), random.next_u64()));
+        members
+    }
+
+    /// The order in which a chain passes `members`: the nearest to the client first, then each nearest to the one before.
+    pub(crate) fn chain_order(&self, members: &[NodeId], client: Option<&str>, random: &mut dyn Random) -> Vec<NodeId> {
+        let view = self.viewpoint(client);
+        let mut left: Vec<&Member> = members.iter().filter_map(|id| self.nodes.get(id)).collect();
+        let mut order: Vec<NodeId> = Vec::with_capacity(left.len());
+        let mut last: Option<&Node> = None;
+        while !left.is_empty() {
+            let ranks = left.iter().enumerate().map(|(place, member)| {
+                let distance = last.map_or_else(|| view.distance(&member.node), |last| between(last, &member.node));
+                ((distance, member.load(), random.next_u64()), place)
+            });
+            let (_, place) = ranks.min().expect("some are left");
+            let next = left.swap_remove(place);
+            order.push(next.node.id);
+            last = Some(&next.node);
+        }
+        order
+    }
+}

@@ -1,0 +1,216 @@
+//! Where the next block goes, who takes over in a broken chain, and which container a changed chain belongs to.
+//!
+//! Promise: nobody is chosen who was silent too long, is short of space or was excluded, and fewer nodes than asked are given
+//! only when there are no more. A decision that needs a durable change first comes as [`Plan::Propose`]: put that through
+//! Raft, show it to [`Cluster::on_applied`], and ask again.
+
+use crate::ahead::lease_count;
+use crate::cluster::Cluster;
+use crate::command::Command;
+use crate::node::Member;
+use std::time::Duration;
+use types::{BlockId, ContainerId, NodeId, PipelineId, Random};
+
+/// Pipelines looked at when the choice is free. Two are enough to keep loads even (Mitzenmacher 2001); some more so that a few that
+/// lost a member do not send us over the whole list.
+const SAMPLE_COUNT: usize = 8;
+/// Nodes on the client's host whose pipelines are looked at.
+const LOCAL_COUNT_MAX: usize = 4;
+
+#[derive(Clone, Debug, Default)]
+pub struct Ask {
+    pub replication: u16,
+    /// Space each node must have.
+    pub block_len: u64,
+    /// Name or address of the client's machine; `None`: no matter where.
+    pub client_host: Option<String>,
+    pub excluded: Vec<NodeId>,
+    /// Taken if that costs nothing else.
+    pub favored: Vec<NodeId>,
+}
+
+/// The next block, with the nodes in the order of the chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    pub block: BlockId,
+    pub home: ContainerId,
+    pub nodes: Vec<NodeId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan<T> {
+    Use(T),
+    /// First put this through Raft, then ask again.
+    Propose(Command),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// The text is HDFS's, after the name of the file: people and tools know it.
+    #[error(
+        "could only be written to 0 of the 1 minReplication nodes. There are {running} datanode(s) running and {} node(s) are \
+         excluded in this operation.", count(*.excluded)
+    )]
+    NoNodes { running: usize, excluded: usize },
+    #[error("datanode {0} is not known here")]
+    UnknownNode(NodeId),
+}
+
+fn count(number: usize) -> String {
+    if number == 0 { "no".into() } else { number.to_string() }
+}
+
+impl Cluster {
+    /// Chooses pipeline and container for a new block and takes the next of the ids in hand.
+    pub fn place(&mut self, ask: &Ask, now: Duration, random: &mut dyn Random) -> Result<Plan<Allocation>, PlaceError> {
+        let able_count = self.nodes.values().filter(|member| is_able(member, ask, now)).count();
+        if able_count == 0 || ask.replication == 0 {
+            return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: ask.excluded.len() });
+        }
+        let size = able_count.min(usize::from(ask.replication));
+        let Some(id) = self.choose(size, ask, now, random) else {
+            let able: Vec<NodeId> =
+                self.nodes.values().filter(|member| is_able(member, ask, now)).map(|member| member.node.id).collect();
+            let first = self.local_nodes(ask).find(|id| able.contains(id));
+            let members = self.draw_set(size, &able, first, random);
+            // Sets made for a moment's trouble are not used again when it is over, so distinct sets stay few.
+            let planned = ask.excluded.is_empty() && size == usize::from(ask.replication);
+            return Ok(Plan::Propose(Command::CreatePipeline { members, planned }));
+        };
+        let (block, home) = match self.next_block(id, ask.block_len) {
+            Plan::Use(next) => next,
+            Plan::Propose(command) => return Ok(Plan::Propose(command)),
+        };
+        let members = self.pipelines[&id].members.clone();
+        let nodes = self.chain_order(&members, ask.client_host.as_deref(), random);
+        for node in &nodes {
+            if let Some(member) = self.nodes.get_mut(node) {
+                member.placed_count = member.placed_count.saturating_add(1);
+            }
+        }
+        Ok(Plan::Use(Allocation { block, home, nodes }))
+    }
+
+    /// The container whose members are exactly `nodes`, for a block that goes on there: `current` if its members are those.
+    pub fn home_for(&self, nodes: &[NodeId], current: ContainerId) -> Result<Plan<ContainerId>, PlaceError> {
+        let mut members = nodes.to_vec();
+        members.sort_unstable();
+        members.dedup();
+        if let Some(unknown) = members.iter().find(|id| !self.nodes.contains_key(id)) {
+            return Err(PlaceError::UnknownNode(*unknown));
+        }
+        if members.is_empty() {
+            return Err(PlaceError::NoNodes { running: 0, excluded: 0 });
+        }
+        if self.member_ids(current) == members {
+            return Ok(Plan::Use(current));
+        }
+        let Some(id) = self.by_members.get(&members) else {
+            return Ok(Plan::Propose(Command::CreatePipeline { members, planned: false }));
+        };
+        Ok(match self.pipelines[id].open.last() {
+            Some(home) => Plan::Use(*home),
+            None => Plan::Propose(Command::OpenContainer { pipeline: *id }),
+        })
+    }
+
+    /// Up to `count` more nodes for a chain that has `existing`: those that bring a rack of their own first, then the idle ones.
+    pub fn additional(
+        &self,
+        existing: &[NodeId],
+        count: usize,
+        ask: &Ask,
+        now: Duration,
+        random: &mut dyn Random,
+    ) -> Vec<NodeId> {
+        let mut racks: Vec<&str> =
+            existing.iter().filter_map(|id| self.nodes.get(id)).map(|member| member.node.rack.as_str()).collect();
+        let mut found: Vec<NodeId> = Vec::new();
+        while found.len() < count {
+            let free = self.nodes.values().filter(|member| is_able(member, ask, now));
+            let free = free.filter(|member| {
+                let id = &member.node.id;
+                !existing.contains(id) && !found.contains(id)
+            });
+            let next = free.min_by_key(|member| {
+                let same = racks.iter().filter(|rack| **rack == member.node.rack).count();
+                (same, member.load(), random.next_u64())
+            });
+            let Some(next) = next else { break };
+            racks.push(&next.node.rack);
+            found.push(next.node.id);
+        }
+        found
+    }
+
+    /// The pipeline of `size` able nodes that suits best; `None` if there is none.
+    fn choose(&self, size: usize, ask: &Ask, now: Duration, random: &mut dyn Random) -> Option<PipelineId> {
+        let able = |id: &PipelineId| {
+            let pipeline = &self.pipelines[id];
+            let mut members = pipeline.members.iter();
+            pipeline.members.len() == size
+                && members.all(|node| self.nodes.get(node).is_some_and(|member| is_able(member, ask, now)))
+        };
+        let planned = |id: &PipelineId| self.pipelines[id].planned;
+        let wanted: Vec<NodeId> =
+            ask.favored.iter().copied().chain(self.local_nodes(ask)).take(LOCAL_COUNT_MAX).collect();
+        let near = wanted.iter().filter_map(|node| self.by_node.get(node)).flatten().copied();
+        let near: Vec<PipelineId> = near.filter(|id| planned(id) && able(id)).collect();
+        if let Some(best) = self.idlest(near.into_iter(), random) {
+            return Some(best);
+        }
+        let all = self.by_size.get(&size).map_or(&[][..], Vec::as_slice);
+        if all.len() > SAMPLE_COUNT {
+            let drawn: Vec<PipelineId> = (0..SAMPLE_COUNT).map(|_| all[random.below(all.len())]).collect();
+            let drawn = drawn.into_iter().filter(|id| planned(id) && able(id));
+            if let Some(best) = self.idlest(drawn, random) {
+                return Some(best);
+            }
+        }
+        let scan = all.iter().copied().filter(able);
+        let (planned, others): (Vec<_>, Vec<_>) = scan.partition(planned);
+        self.idlest(planned.into_iter(), random).or_else(|| self.idlest(others.into_iter(), random))
+    }
+
+    fn idlest(&self, from: impl Iterator<Item = PipelineId>, random: &mut dyn Random) -> Option<PipelineId> {
+        from.min_by_key(|id| {
+            let members = self.pipelines[id].members.iter().filter_map(|node| self.nodes.get(node));
+            let busiest = members.map(|member| (member.load(), member.used_permille() / 100)).max();
+            (busiest, random.next_u64())
+        })
+    }
+
+    fn local_nodes<'a>(&'a self, ask: &'a Ask) -> impl Iterator<Item = NodeId> + 'a {
+        let host = ask.client_host.as_deref();
+        let local = self.nodes.values().filter(move |member| host.is_some_and(|host| member.node.is_on(host)));
+        local.map(|member| member.node.id)
+    }
+
+    /// The next id of the pipeline's open container, or what must be done to have one.
+    fn next_block(&mut self, id: PipelineId, block_len: u64) -> Plan<(BlockId, ContainerId)> {
+        let pipeline = self.pipelines.get_mut(&id).expect("a pipeline just chosen");
+        pipeline.in_use = true;
+        let Some(home) = pipeline.open.last().copied() else {
+            return Plan::Propose(Command::OpenContainer { pipeline: id });
+        };
+        let lessee = self.lessee();
+        let container = self.containers.get_mut(&home).expect("open containers are mirrored");
+        if container.is_full() {
+            return Plan::Propose(Command::Seal { container: home, len: container.len });
+        }
+        match container.in_hand.next() {
+            Some(index) => {
+                container.given_count += 1;
+                Plan::Use((BlockId::new(home, index), home))
+            }
+            None => {
+                let (from, up_to) = (container.leased, container.leased + lease_count(container, block_len));
+                Plan::Propose(Command::LeaseIndexes { container: home, from, up_to, lessee, len: container.len })
+            }
+        }
+    }
+}
+
+pub(crate) fn is_able(member: &Member, ask: &Ask, now: Duration) -> bool {
+    member.is_live(now) && member.usage.free_len >= ask.block_len && !ask.excluded.contains(&member.node.id)
+}
