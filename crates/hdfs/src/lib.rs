@@ -1,8 +1,20 @@
 //! HDFS's words: its messages, the framing of its RPC and SASL, its exceptions.
 //!
 //! Promise: pure. Bytes come in, values go out, and no length a stranger chose is believed before it was bounded.
-//! This is the one place where HDFS's words and ours meet.
+//! This is the one place where HDFS's words and ours meet. Start reading at [`frame`], which draws the wire.
 
+pub mod call_id;
+pub mod exception;
+pub mod frame;
+pub mod opening;
+pub mod protocol;
+pub mod sasl;
+mod words;
+
+/// HDFS's messages by its own names, flat; made by `cargo run -p xtask -- generate` from `crates/hdfs/proto`.
 #[rustfmt::skip]
 #[allow(missing_docs, clippy::all)]
 pub mod proto;
+
+pub use exception::Exception;
+pub use frame::FrameError;

@@ -1,0 +1,153 @@
+//! What a failed call is answered with: a Java exception's class and a message.
+//!
+//! The class decides what clients do (retry, fail over, answer false to their caller), so it must be exactly Java's
+//! binary name, inner classes behind a `$`. The first line of the message is what people see.
+
+use crate::proto::RpcErrorCodeProto as Code;
+
+/// An answer other than success.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{class}: {message}")]
+pub struct Exception {
+    pub class: &'static str,
+    pub message: String,
+    /// A FATAL code ends the connection once the answer is out.
+    pub code: Code,
+}
+
+impl Exception {
+    /// The failure of one call; the connection stays.
+    pub fn new(class: &'static str, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), code: Code::ErrorApplication }
+    }
+
+    /// `java.io.IOException`, for whatever clients do not tell apart.
+    pub fn io(message: impl Into<String>) -> Self {
+        Self::new(IO, message)
+    }
+
+    /// What some client calls take as the sign to use an older one.
+    pub fn no_such_method(method: &str, protocol: &str) -> Self {
+        let message = format!("Unknown method {method} called on {protocol} protocol.");
+        Self { class: RPC_NO_SUCH_METHOD, message, code: Code::ErrorNoSuchMethod }
+    }
+
+    pub fn no_such_protocol(protocol: &str) -> Self {
+        let message = format!("Unknown protocol: {protocol}");
+        Self { class: RPC_NO_SUCH_PROTOCOL, message, code: Code::ErrorNoSuchProtocol }
+    }
+
+    /// The protocol is known, but not at the client's version.
+    pub fn protocol_version(protocol: &str, client: u64, server: u64) -> Self {
+        let message = format!("Protocol {protocol} version mismatch. (client = {client}, server = {server})");
+        Self { class: RPC_VERSION_MISMATCH, message, code: Code::ErrorRpcVersionMismatch }
+    }
+
+    /// The request message of a call cannot be read.
+    pub fn malformed_request(method: &str, reason: impl std::fmt::Display) -> Self {
+        let message = format!("the request of {method} cannot be read: {reason}");
+        Self { class: RPC_SERVER, message, code: Code::ErrorRpcServer }
+    }
+
+    /// The connection cannot go on: a client broke the rules of RPC.
+    pub fn fatal(code: Code, message: impl Into<String>) -> Self {
+        let fatal = Self { class: RPC_SERVER, message: message.into(), code };
+        assert!(fatal.is_fatal());
+        fatal
+    }
+
+    /// The connection is refused to this user.
+    pub fn unauthorized(class: &'static str, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), code: Code::FatalUnauthorized }
+    }
+
+    /// True when the connection ends with this answer.
+    pub fn is_fatal(&self) -> bool {
+        self.code as i32 >= Code::FatalUnknown as i32
+    }
+}
+
+// Java's own.
+pub const IO: &str = "java.io.IOException";
+pub const FILE_NOT_FOUND: &str = "java.io.FileNotFoundException";
+pub const ILLEGAL_ARGUMENT: &str = "java.lang.IllegalArgumentException";
+pub const UNSUPPORTED_OPERATION: &str = "java.lang.UnsupportedOperationException";
+pub const SASL: &str = "javax.security.sasl.SaslException";
+
+// Hadoop's file systems.
+pub const HADOOP_ILLEGAL_ARGUMENT: &str = "org.apache.hadoop.HadoopIllegalArgumentException";
+pub const FILE_ALREADY_EXISTS: &str = "org.apache.hadoop.fs.FileAlreadyExistsException";
+pub const PARENT_NOT_DIRECTORY: &str = "org.apache.hadoop.fs.ParentNotDirectoryException";
+pub const PATH_IS_NOT_DIRECTORY: &str = "org.apache.hadoop.fs.PathIsNotDirectoryException";
+pub const PATH_IS_NOT_EMPTY_DIRECTORY: &str = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException";
+pub const INVALID_PATH: &str = "org.apache.hadoop.fs.InvalidPathException";
+pub const START_AFTER_NOT_FOUND: &str = "org.apache.hadoop.fs.DirectoryListingStartAfterNotFoundException";
+pub const UNRESOLVED_PATH: &str = "org.apache.hadoop.hdfs.protocol.UnresolvedPathException";
+
+// Security.
+pub const ACCESS_CONTROL: &str = "org.apache.hadoop.security.AccessControlException";
+pub const AUTHORIZATION: &str = "org.apache.hadoop.security.authorize.AuthorizationException";
+pub const INVALID_TOKEN: &str = "org.apache.hadoop.security.token.SecretManager$InvalidToken";
+
+// Which server, and when.
+pub const STANDBY: &str = "org.apache.hadoop.ipc.StandbyException";
+pub const OBSERVER_RETRY_ON_ACTIVE: &str = "org.apache.hadoop.ipc.ObserverRetryOnActiveException";
+pub const RETRIABLE: &str = "org.apache.hadoop.ipc.RetriableException";
+pub const SAFE_MODE: &str = "org.apache.hadoop.hdfs.server.namenode.SafeModeException";
+
+// RPC itself.
+pub const RPC_SERVER: &str = "org.apache.hadoop.ipc.RpcServerException";
+pub const RPC_NO_SUCH_METHOD: &str = "org.apache.hadoop.ipc.RpcNoSuchMethodException";
+pub const RPC_NO_SUCH_PROTOCOL: &str = "org.apache.hadoop.ipc.RpcNoSuchProtocolException";
+pub const RPC_VERSION_MISMATCH: &str = "org.apache.hadoop.ipc.RPC$VersionMismatch";
+
+// Writing.
+pub const LEASE_EXPIRED: &str = "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException";
+pub const ALREADY_BEING_CREATED: &str = "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException";
+pub const RECOVERY_IN_PROGRESS: &str = "org.apache.hadoop.hdfs.protocol.RecoveryInProgressException";
+pub const NOT_REPLICATED_YET: &str = "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException";
+pub const RETRY_START_FILE: &str = "org.apache.hadoop.hdfs.server.namenode.RetryStartFileException";
+pub const REPLICA_NOT_FOUND: &str = "org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException";
+
+// Limits.
+pub const NAMESPACE_QUOTA_EXCEEDED: &str = "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException";
+pub const SPACE_QUOTA_EXCEEDED: &str = "org.apache.hadoop.hdfs.protocol.DSQuotaExceededException";
+pub const TYPE_QUOTA_EXCEEDED: &str = "org.apache.hadoop.hdfs.protocol.QuotaByStorageTypeExceededException";
+pub const NAME_TOO_LONG: &str = "org.apache.hadoop.hdfs.protocol.FSLimitException$PathComponentTooLongException";
+pub const DIRECTORY_FULL: &str = "org.apache.hadoop.hdfs.protocol.FSLimitException$MaxDirectoryItemsExceededException";
+
+// Features.
+pub const SNAPSHOT_ACCESS_CONTROL: &str = "org.apache.hadoop.hdfs.protocol.SnapshotAccessControlException";
+pub const SNAPSHOT: &str = "org.apache.hadoop.hdfs.protocol.SnapshotException";
+pub const ACL: &str = "org.apache.hadoop.hdfs.protocol.AclException";
+pub const XATTR_NOT_FOUND: &str = "org.apache.hadoop.hdfs.protocol.XAttrNotFoundException";
+pub const NO_EC_POLICY_SET: &str = "org.apache.hadoop.hdfs.protocol.NoECPolicySetException";
+pub const UNKNOWN_CRYPTO_PROTOCOL: &str = "org.apache.hadoop.hdfs.UnknownCryptoProtocolVersionException";
+pub const UNSUPPORTED_ACTION: &str = "org.apache.hadoop.hdfs.server.namenode.UnsupportedActionException";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clients compare these texts and names, so they are as in Hadoop to the letter.
+    #[test]
+    fn clients_fall_back_on_exactly_this() {
+        let exception = Exception::no_such_method("getQuotaUsage", crate::protocol::CLIENT);
+        assert_eq!(
+            exception.to_string(),
+            "org.apache.hadoop.ipc.RpcNoSuchMethodException: Unknown method getQuotaUsage called on \
+             org.apache.hadoop.hdfs.protocol.ClientProtocol protocol."
+        );
+        assert_eq!(exception.code as i32, 2);
+        let exception = Exception::no_such_protocol("x");
+        assert_eq!((exception.message.as_str(), exception.code as i32), ("Unknown protocol: x", 3));
+    }
+
+    #[test]
+    fn only_fatal_codes_end_a_connection() {
+        assert!(!Exception::io("x").is_fatal());
+        assert!(!Exception::protocol_version("p", 2, 1).is_fatal());
+        assert!(Exception::unauthorized(ACCESS_CONTROL, "x").is_fatal());
+        assert!(Exception::fatal(Code::FatalUnknown, "x").is_fatal());
+    }
+}
