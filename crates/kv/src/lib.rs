@@ -1,1 +1,45 @@
-//! Not written yet.
+//! Rows on disk: LMDB below, and an overlay of changes that are not synced yet above it.
+//!
+//! ```text
+//!   change ──commit──▶ active ──flush──▶ frozen ──one transaction, fsync──▶ LMDB
+//!                        └───────────────┴────────── a view reads all three ──┘
+//! ```
+//!
+//! Promise: a committed [`Change`] is seen by every later [`View`], all of it or nothing; after a crash the store is what
+//! it was at the end of some flush, never between two. Nothing is durable before a flush: whoever needs that keeps a
+//! log, and a row that says how far the store contains it (docs/adr/0003). LMDB is always synced, and each value on disk
+//! carries a CRC-32C of key and value, since LMDB has no checksums of its own.
+
+mod change;
+mod disk;
+mod layer;
+mod merge;
+mod store;
+mod view;
+
+pub use change::Change;
+pub use store::{Options, Store};
+pub use view::View;
+
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KvError {
+    #[error("{dir} is in use by another process; stop it first, or choose another directory")]
+    InUse { dir: PathBuf },
+    #[error("the store is full: its map holds {map_len} bytes at most")]
+    Full { map_len: usize },
+    #[error("{op} in {dir}: {source}")]
+    Io { op: &'static str, dir: PathBuf, source: std::io::Error },
+    #[error("{op} in {dir}: {reason}")]
+    Lmdb { op: &'static str, dir: PathBuf, reason: String },
+    #[error("a row of table {table} does not match its checksum; the disk returned other bytes than were written")]
+    Damaged { table: u8 },
+}
+
+impl KvError {
+    /// As pure code sees it.
+    fn into_rows(self, op: &'static str) -> types::rows::RowsError {
+        types::rows::RowsError { op, reason: self.to_string() }
+    }
+}

@@ -177,7 +177,7 @@ pub fn self_test() -> Result<(), String> {
         if have != want {
             return Err(format!("{kind:?} of \"123456789\" is {have:#x}, not {want:#x}"));
         }
-        let bytes: Vec<u8> = (0..4096u32).map(|at| (at * 31 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..4096u32).map(|at| ((at * 31) >> 3) as u8).collect();
         // Lengths around each step of the vector code, at unaligned starts.
         for len in [0, 1, 15, 16, 63, 64, 127, 255, 256, 511, 512, 513, 1024, 4093] {
             for start in [0, 1, 3] {

@@ -26,4 +26,4 @@ pub const REPLICATION_MAX: u16 = 512;
 pub const CONTAINER_LEN_MAX: u64 = 5 << 30;
 
 const _: () = assert!(BYTES_PER_CHECKSUM_MAX < PACKET_LEN_MAX);
-const _: () = assert!(NAME_LEN_MAX + 8 + 1 <= 511, "LMDB's longest key");
+const _: () = assert!(NAME_LEN_MAX + 8 < 511, "LMDB's longest key");

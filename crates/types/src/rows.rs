@@ -21,6 +21,9 @@ pub struct RowsError {
 /// Shown each row of a scan, in ascending order of keys (unsigned bytes); `Break` ends the scan.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
+/// A key and its value.
+pub type Row = (Vec<u8>, Vec<u8>);
+
 pub trait Rows {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, RowsError>;
 
@@ -28,7 +31,7 @@ pub trait Rows {
     fn scan(&self, table: Table, from: Bound<&[u8]>, visit: &mut Visit<'_>) -> Result<(), RowsError>;
 
     /// The row with the greatest key that is at most `key`.
-    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, RowsError>;
+    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<Row>, RowsError>;
 }
 
 pub trait RowsMut: Rows {
@@ -73,7 +76,7 @@ impl Rows for MemoryRows {
         Ok(())
     }
 
-    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, RowsError> {
+    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<Row>, RowsError> {
         let row = self.0.range((table, Vec::new())..=(table, key.to_vec())).next_back();
         Ok(row.map(|((_, key), value)| (key.clone(), value.clone())))
     }
