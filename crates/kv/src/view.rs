@@ -109,7 +109,7 @@ pub(crate) fn last_at_most(
     below: &Below<'_>,
     table: Table,
     key: &[u8],
-) -> Result<Option<(Vec<u8>, Vec<u8>)>, KvError> {
+) -> Result<Option<types::rows::Row>, KvError> {
     let full = full_key(table, key);
     let to = Bound::Included(full.as_slice());
     let mut runs: Vec<Run<'_>> = Vec::with_capacity(layers.len() + 1);
