@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn keys_sort_as_their_numbers_and_names_do() {
-        let mut keys = vec![
+        let mut keys = [
             entry_key(InodeId(1), b"b"),
             entry_key(InodeId(256), b""),
             entry_key(InodeId(1), "é".as_bytes()),

@@ -9,12 +9,15 @@ use std::ops::{Bound, ControlFlow};
 use types::InodeId;
 use types::rows::Rows;
 
+/// What a scan shows each child to.
+type VisitChild<'a> = dyn FnMut(&str, Inode) -> Result<ControlFlow<()>, Failure> + 'a;
+
 /// Shows the children of a directory in order of their names, from behind `after` on, until the visitor breaks.
 pub(crate) fn scan_children(
     rows: &dyn Rows,
     parent: InodeId,
     after: &[u8],
-    visit: &mut dyn FnMut(&str, Inode) -> Result<ControlFlow<()>, Failure>,
+    visit: &mut VisitChild<'_>,
 ) -> Result<(), Failure> {
     // No child has an empty name, so an empty `after` excludes none.
     let from = entry_key(parent, after);
