@@ -1,1 +1,43 @@
-//! Not written yet.
+//! The replicas of one disk of a datanode: written, put, found, read, recovered and deleted.
+//!
+//! ```text
+//! create ──▶ Writer: write · sync · set_visible ──▶ put ──▶ finalized ──▶ read: Reader ──▶ delete
+//!               ▲                                              │
+//!               └── reopen, begin_recovery + finish_recovery ──┘   always under a higher generation
+//! ```
+//!
+//! Promises:
+//! - What was *put* is there after a crash, with the right bytes ([`Durability`] says after which crash).
+//! - What was written and not put is there as a replica that waits for recovery, as far as its checksums vouch for it.
+//! - A replica never changes under its generation once it is finalized, and a writer that was superseded writes no more.
+//! - Nothing here trusts the index more than the files: it is rebuilt from them wherever it may lag.
+//!
+//! Calls may wait for the disk: run them where that is welcome. Where things lie is drawn in [`layout`]; the file formats in
+//! [`header`] and [`record`]; start reading at [`Volume`].
+
+mod ahead;
+mod error;
+mod group;
+pub mod header;
+mod index;
+pub mod layout;
+mod open;
+mod pack;
+mod put;
+mod reader;
+pub mod record;
+mod recovery;
+mod reopen;
+mod replica;
+mod restore;
+mod version;
+mod volume;
+mod writer;
+
+pub use error::{Advice, ReplicaError, VolumeError};
+pub use reader::Reader;
+pub use reopen::{ReopenAsk, ReopenKind};
+pub use replica::{Identity, ReplicaInfo, ReplicaState};
+pub use version::VolumeIdentity;
+pub use volume::{Durability, Options, Usage, Volume};
+pub use writer::{Progress, Writer};

@@ -1,0 +1,171 @@
+//! Which containers may hold replicas that the index on disk does not know yet.
+//!
+//! Promise: before a put into a container can survive a crash, the container's mark does. A mark goes away only after a
+//! flush of the index that began when all puts of the container were in the index. So after a crash only the marked
+//! containers need to be looked through.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{ErrorKind, Result};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use types::ContainerId;
+
+/// Flushes that a container must pass without a put before its mark goes: a busy one then keeps its mark, instead of
+/// paying two directory changes a flush.
+const QUIET_FLUSHES: u64 = 3;
+
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    dir: PathBuf,
+    synced: bool,
+    marks: Mutex<Marks>,
+}
+
+#[derive(Debug, Default)]
+struct Marks {
+    flushes: u64,
+    of: HashMap<ContainerId, Mark>,
+}
+
+#[derive(Debug, Default)]
+struct Mark {
+    /// Puts under way, not in the index yet.
+    pending: u64,
+    /// The number of flushes that had begun at the last put.
+    touched: u64,
+}
+
+/// A put under way. Drop it when the replica is in the index, or will never be.
+#[derive(Debug)]
+pub(crate) struct Pending<'a> {
+    ahead: &'a Ahead,
+    container: ContainerId,
+}
+
+/// The marks that a flush which begins now will make superfluous.
+#[derive(Debug)]
+pub(crate) struct Superfluous(Vec<ContainerId>);
+
+impl Ahead {
+    /// Takes over the marks of before; all of them count as just touched.
+    pub(crate) fn open(dir: PathBuf, synced: bool) -> Result<(Self, Vec<ContainerId>)> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&dir)? {
+            if let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
+                found.push(ContainerId(number));
+            }
+        }
+        let of = found.iter().map(|container| (*container, Mark::default())).collect();
+        Ok((Self { dir, synced, marks: Mutex::new(Marks { flushes: 0, of }) }, found))
+    }
+
+    /// Marks a container, durably if the volume is, before something is put there.
+    pub(crate) fn mark(&self, container: ContainerId) -> Result<Pending<'_>> {
+        let mut marks = self.lock();
+        let flushes = marks.flushes;
+        if let Some(mark) = marks.of.get_mut(&container) {
+            mark.pending += 1;
+            mark.touched = flushes;
+            return Ok(Pending { ahead: self, container });
+        }
+        // Under the lock: nobody may take the mark for granted before it is durable. It happens once in a long while.
+        File::create(self.dir.join(container.0.to_string()))?;
+        if self.synced {
+            io::file::sync_dir(&self.dir)?;
+        }
+        marks.of.insert(container, Mark { pending: 1, touched: flushes });
+        Ok(Pending { ahead: self, container })
+    }
+
+    /// To be called before the index is flushed.
+    pub(crate) fn before_flush(&self) -> Superfluous {
+        let mut marks = self.lock();
+        marks.flushes += 1;
+        let flushes = marks.flushes;
+        let quiet = marks.of.iter().filter(|(_, mark)| mark.pending == 0 && mark.touched + QUIET_FLUSHES <= flushes);
+        Superfluous(quiet.map(|(container, _)| *container).collect())
+    }
+
+    /// To be called after the index was flushed well. A mark that stays for some reason costs time at the next start only.
+    pub(crate) fn after_flush(&self, superfluous: Superfluous) {
+        let mut marks = self.lock();
+        for container in superfluous.0 {
+            let still = marks.of.get(&container).is_some_and(|mark| mark.pending == 0 && mark.touched < marks.flushes);
+            if still {
+                marks.of.remove(&container);
+                self.unmark(container);
+            }
+        }
+    }
+
+    /// After a last flush, with nothing under way: removes all marks that can be.
+    pub(crate) fn close(&self) {
+        let mut marks = self.lock();
+        marks.of.retain(|container, mark| {
+            if mark.pending == 0 {
+                self.unmark(*container);
+            }
+            mark.pending > 0
+        });
+    }
+
+    /// True if there is anything a flush could clear away.
+    pub(crate) fn any(&self) -> bool {
+        !self.lock().of.is_empty()
+    }
+
+    fn unmark(&self, container: ContainerId) {
+        match std::fs::remove_file(self.dir.join(container.0.to_string())) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::warn!(%container, %error, "a mark stays; the next start looks through the container");
+            }
+            _ => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let mut marks = self.ahead.lock();
+        let flushes = marks.flushes;
+        if let Some(mark) = marks.of.get_mut(&self.container) {
+            mark.pending -= 1;
+            mark.touched = flushes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_outlives_every_put_it_stands_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let count = || std::fs::read_dir(dir.path()).unwrap().count();
+        let (ahead, found) = Ahead::open(dir.path().into(), true).unwrap();
+        assert!(found.is_empty());
+        let put = ahead.mark(ContainerId(7)).unwrap();
+        for _ in 0..9 {
+            ahead.after_flush(ahead.before_flush());
+        }
+        assert_eq!(count(), 1, "the put is still under way");
+        drop(put);
+        assert_eq!(Ahead::open(dir.path().into(), true).unwrap().1, [ContainerId(7)]);
+        let superfluous = (0..QUIET_FLUSHES).map(|_| ahead.before_flush()).last().unwrap();
+        let again = ahead.mark(ContainerId(7)).unwrap();
+        drop(again);
+        ahead.after_flush(superfluous);
+        assert_eq!(count(), 1, "a put began while the index was flushed");
+        for _ in 0..=QUIET_FLUSHES {
+            ahead.after_flush(ahead.before_flush());
+        }
+        assert_eq!(count(), 0);
+        assert!(!ahead.any());
+    }
+}

@@ -1,0 +1,245 @@
+//! The pack of one container: small replicas, one record after the other in one file.
+//!
+//! Promise: records are written in order and synced together, so a record that was promised has only whole records
+//! before it; whatever a crash leaves behind the last whole one is written over. The records' form: [`crate::record`].
+
+use crate::group::GroupSync;
+use crate::record::RecordHeader;
+use crate::replica::Identity;
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Result};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use types::{ChecksumKind, ContainerId};
+
+#[derive(Debug)]
+pub(crate) struct Pack {
+    pub container: ContainerId,
+    pub file: Arc<File>,
+    tail: Mutex<Tail>,
+    group: GroupSync,
+}
+
+#[derive(Debug)]
+struct Tail {
+    end: u64,
+    /// Starts of records that are written but not in the index yet.
+    in_flight: BTreeSet<u64>,
+    /// The file was removed; whoever holds this opens it anew.
+    removed: bool,
+}
+
+impl Pack {
+    /// Opens the pack and finds its end, from `known` on. `found` is shown every whole record there, dead ones too.
+    pub(crate) fn open(
+        path: &Path,
+        container: ContainerId,
+        known: u64,
+        create: bool,
+        found: impl FnMut(u64, &RecordHeader),
+    ) -> Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
+        let end = scan(&file, known, found)?;
+        let tail = Tail { end, in_flight: BTreeSet::new(), removed: false };
+        Ok(Self { container, file: Arc::new(file), tail: Mutex::new(tail), group: GroupSync::default() })
+    }
+
+    /// Writes a record behind the last one and returns where; `None` if the pack was removed meanwhile. It counts as in
+    /// flight until [`Pack::landed`]. Nothing is promised before [`Pack::sync`].
+    pub(crate) fn append(&self, record: &[u8]) -> Result<Option<u64>> {
+        assert_eq!(record.len() as u64 % RecordHeader::ALIGN, 0, "records keep the alignment");
+        let mut tail = self.tail();
+        if tail.removed {
+            return Ok(None);
+        }
+        // Under the lock, so that a later record is never synced before an earlier one is written.
+        let offset = tail.end;
+        self.file.write_all_at(record, offset)?;
+        tail.end += record.len() as u64;
+        tail.in_flight.insert(offset);
+        Ok(Some(offset))
+    }
+
+    /// All records appended so far are on disk when this returns.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.group.sync(|| self.file.sync_data())
+    }
+
+    /// The record at `offset` is in the index, or never will be. Returns the offset below which none is in flight. Call
+    /// it inside the index change that records it, so that no other change can run ahead of this one.
+    pub(crate) fn landed(&self, offset: u64) -> u64 {
+        let mut tail = self.tail();
+        tail.in_flight.remove(&offset);
+        tail.in_flight.first().copied().unwrap_or(tail.end)
+    }
+
+    /// Where the next record will start.
+    pub(crate) fn end(&self) -> u64 {
+        self.tail().end
+    }
+
+    /// The record's header, if there is one at `offset`.
+    pub(crate) fn header_at(&self, offset: u64) -> Result<Option<RecordHeader>> {
+        let mut bytes = [0; RecordHeader::LEN];
+        match self.file.read_exact_at(&mut bytes, offset) {
+            Ok(()) => Ok(RecordHeader::decode(&bytes)),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Marks the record dead and gives the space of its body back.
+    pub(crate) fn bury(&self, offset: u64) -> Result<()> {
+        let Some(header) = self.header_at(offset)?.filter(|header| !header.dead) else { return Ok(()) };
+        self.file.write_all_at(&RecordHeader::DEAD_MARK, offset + RecordHeader::DEAD_OFFSET)?;
+        let body = offset + header.sums_offset();
+        match io::file::punch_hole(&self.file, body, offset + header.record_len() - body) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Writes another owner into the record's header.
+    pub(crate) fn rename(&self, offset: u64, identity: Identity) -> Result<()> {
+        match self.header_at(offset)? {
+            Some(header) if header.identity.block == identity.block => {
+                self.file.write_all_at(&RecordHeader { identity, ..header }.encode(), offset)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs `remove` if nothing is in flight, and lets nobody append afterwards.
+    pub(crate) fn remove_if_idle(&self, remove: impl FnOnce() -> Result<()>) -> Result<bool> {
+        let mut tail = self.tail();
+        if tail.removed || !tail.in_flight.is_empty() {
+            return Ok(false);
+        }
+        remove()?;
+        tail.removed = true;
+        Ok(true)
+    }
+
+    fn tail(&self) -> std::sync::MutexGuard<'_, Tail> {
+        // The end moves only after a whole record was written, so a panic elsewhere leaves it true.
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Walks the records from `from` on and returns where the last whole one ends.
+fn scan(file: &File, from: u64, mut found: impl FnMut(u64, &RecordHeader)) -> Result<u64> {
+    let file_len = file.metadata()?.len();
+    let mut end = from;
+    let mut at = from;
+    while at + RecordHeader::LEN as u64 <= file_len {
+        let mut bytes = [0; RecordHeader::LEN];
+        file.read_exact_at(&mut bytes, at)?;
+        match RecordHeader::decode(&bytes) {
+            Some(header) if at + header.record_len() <= file_len && is_whole(file, at, &header)? => {
+                found(at, &header);
+                at += header.record_len();
+                end = at;
+            }
+            // A torn record, or a damaged header amid sound records: what follows is looked through for the next whole
+            // one, so that one bad sector does not hide the rest of the pack.
+            _ => at = next_magic(file, at + RecordHeader::ALIGN, file_len)?,
+        }
+    }
+    Ok(end)
+}
+
+/// A dead record has no body any more.
+fn is_whole(file: &File, at: u64, header: &RecordHeader) -> Result<bool> {
+    if header.dead {
+        return Ok(true);
+    }
+    let mut body = vec![0; (header.sums_len() + u64::from(header.data_len)) as usize];
+    file.read_exact_at(&mut body, at + header.sums_offset())?;
+    Ok(ChecksumKind::Crc32c.of(&body) == header.body_crc)
+}
+
+/// The next place at or behind `at` that starts like a record; `file_len` if there is none.
+fn next_magic(file: &File, mut at: u64, file_len: u64) -> Result<u64> {
+    let mut window = vec![0; 1 << 20];
+    while at < file_len {
+        let len = (window.len() as u64).min(file_len - at) as usize;
+        file.read_exact_at(&mut window[..len], at)?;
+        let place = window[..len].chunks(RecordHeader::ALIGN as usize).position(|piece| piece.starts_with(b"LVPK"));
+        if let Some(place) = place {
+            return Ok(at + place as u64 * RecordHeader::ALIGN);
+        }
+        at += len as u64;
+    }
+    Ok(file_len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{BlockId, ChecksumSpec, Generation, InodeId};
+
+    fn record(index: u32, len: usize) -> Vec<u8> {
+        let identity = Identity {
+            block: BlockId::new(ContainerId(7), index),
+            generation: Generation(1001),
+            file: InodeId(1),
+            home: ContainerId(7),
+            checksum: ChecksumSpec::DEFAULT,
+        };
+        let data = vec![index as u8; len];
+        let mut sums = Vec::new();
+        identity.checksum.compute(&data, &mut sums);
+        RecordHeader::record(identity, &data, &sums).1
+    }
+
+    fn open(path: &Path) -> (Pack, Vec<(u32, bool)>) {
+        let mut found = Vec::new();
+        let pack = Pack::open(path, ContainerId(7), 0, true, |_, header| {
+            found.push((header.identity.block.index(), header.dead));
+        });
+        (pack.unwrap(), found)
+    }
+
+    /// The process dies with a record half written: the whole ones are found, and the next append takes its place.
+    #[test]
+    fn a_torn_record_is_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pack");
+        let (pack, _) = open(&path);
+        pack.append(&record(1, 1000)).unwrap();
+        let torn = pack.append(&record(2, 5000)).unwrap().unwrap();
+        pack.file.set_len(torn + 640).unwrap();
+        let (pack, found) = open(&path);
+        assert_eq!(found, [(1, false)]);
+        assert_eq!(pack.append(&record(3, 10)).unwrap(), Some(torn));
+        assert_eq!(open(&path).1, [(1, false), (3, false)]);
+    }
+
+    #[test]
+    fn a_damaged_header_hides_its_record_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pack");
+        let (pack, _) = open(&path);
+        let offsets: Vec<u64> = (1..5).map(|index| pack.append(&record(index, 3000)).unwrap().unwrap()).collect();
+        pack.file.write_all_at(&[0xff], offsets[1] + 20).unwrap();
+        pack.bury(offsets[2]).unwrap();
+        let (pack, found) = open(&path);
+        assert_eq!(found, [(1, false), (3, true), (4, false)]);
+        assert!(pack.append(&record(5, 1)).unwrap().unwrap() > offsets[3]);
+    }
+
+    #[test]
+    fn what_is_known_stops_at_the_first_record_in_flight() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pack, _) = open(&dir.path().join("pack"));
+        let offsets: Vec<u64> = (1..4).map(|index| pack.append(&record(index, 100)).unwrap().unwrap()).collect();
+        assert_eq!(pack.landed(offsets[1]), offsets[0]);
+        assert!(!pack.remove_if_idle(|| Ok(())).unwrap());
+        assert_eq!(pack.landed(offsets[0]), offsets[2]);
+        assert_eq!(pack.landed(offsets[2]), offsets[2] + record(3, 100).len() as u64);
+        assert!(pack.remove_if_idle(|| Ok(())).unwrap());
+        assert_eq!(pack.append(&record(4, 1)).unwrap(), None);
+    }
+}

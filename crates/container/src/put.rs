@@ -1,0 +1,233 @@
+//! Putting a replica: whole, durable and recorded from then on.
+//!
+//! ```text
+//! files   header "finalized" → fdatasync data, sums → mark container → rename data, sums → fsync directory → index
+//! packed  bytes of open/<block> → mark container → append to the pack → fdatasync (shared) → index → remove open/<block>
+//! ```
+//!
+//! A crash between any two steps leaves either the open replica, or both, or the finalized one; [`crate::restore`] tells
+//! them apart.
+
+use crate::error::{ReplicaError, Result};
+use crate::header::{Stage, SumsHeader};
+use crate::index::{self, Place, Row};
+use crate::open::{Disk, OpenReplica, Phase, State, sums_place};
+use crate::record::RecordHeader;
+use crate::replica::Identity;
+use crate::volume::{Durability, Inner, Volume, lock, remove};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use types::{BlockId, ContainerId};
+
+impl Volume {
+    /// Puts a small replica in one step: no open replica, no files of its own. `sums` cover `data` chunk by chunk.
+    /// A length above the volume's `pack_len_max` is refused: such a replica is streamed.
+    pub fn put_small(&self, identity: Identity, data: &[u8], sums: &[u8]) -> Result<()> {
+        let inner = self.inner();
+        let block = identity.block;
+        inner.check_health()?;
+        if data.len() as u64 > inner.options.pack_len_max {
+            let need = format!("at most {}", inner.options.pack_len_max);
+            return Err(ReplicaError::Length { block, have: data.len() as u64, need });
+        }
+        if sums.len() as u64 != identity.checksum.sums_len(data.len() as u64) {
+            let reason = format!("{} bytes of checksums", sums.len());
+            return Err(ReplicaError::Packet { block, offset: 0, reason });
+        }
+        let _stripe = inner.stripe(block);
+        inner.make_room(identity)?;
+        inner.note(inner.put_record(identity, data, sums))
+    }
+}
+
+impl Inner {
+    /// Finalizes an open replica of exactly `len` bytes.
+    pub(crate) fn put(&self, replica: &Arc<OpenReplica>, ticket: u64, len: u64) -> Result<()> {
+        self.check_health()?;
+        let mut disk = replica.lock_disk();
+        let state = replica.check_ticket(ticket)?;
+        self.put_locked(replica, &mut disk, &state, len)
+    }
+
+    /// As [`Self::put`], for who holds the disk and may write.
+    pub(crate) fn put_locked(&self, replica: &OpenReplica, _disk: &mut Disk, state: &State, len: u64) -> Result<()> {
+        if state.len != len {
+            let need = format!("exactly {len} to be put");
+            return Err(ReplicaError::Length { block: replica.block, have: state.len, need });
+        }
+        let outcome = if len <= self.options.pack_len_max {
+            self.put_packed(replica, state)
+        } else {
+            self.put_files(replica, state)
+        };
+        self.note(outcome)?;
+        if len <= self.options.pack_len_max {
+            // What stays behind by a crash, or by an error here, the next start removes.
+            if let Err(error) = self.remove_open_files(replica.block, state.identity.shelf()) {
+                tracing::warn!(block = %replica.block, %error, "files of a packed replica stay until the next start");
+            }
+        }
+        // Last, so that a reader finds the replica in one of the two places at any moment, and nobody makes new files
+        // under these names before ours are gone.
+        lock(&self.open).remove(&replica.block);
+        replica.set_gone();
+        Ok(())
+    }
+
+    fn put_files(&self, replica: &OpenReplica, state: &State) -> Result<()> {
+        let (block, shelf) = (replica.block, state.identity.shelf());
+        replica.set_identity(state.identity, Stage::Finalized, state.len)?;
+        let synced = self.options.durability == Durability::Synced;
+        if synced {
+            replica.sync()?;
+        }
+        let syncs = self.shelf(shelf)?;
+        let _pending = self.ahead.mark(shelf).map_err(replica.io("mark the container"))?;
+        let (from, to) = (self.layout.open_pair(block), self.layout.shelved_pair(shelf, block));
+        // The data first: checksums that say "finalized" in open/ are then the sign of a put to be ended.
+        std::fs::rename(&from.data, &to.data).map_err(replica.io("shelve data"))?;
+        if let Err(error) = std::fs::rename(&from.sums, &to.sums) {
+            // A full disk, most likely: the replica stays open, so its data go back where an open replica has them.
+            let _stays_for_restore = std::fs::rename(&to.data, &from.data);
+            return Err(replica.io("shelve checksums")(error));
+        }
+        if synced {
+            let dir = self.layout.container(shelf);
+            syncs.sync(|| io::file::sync_dir(&dir)).map_err(replica.io("sync the container's directory"))?;
+        }
+        self.record(block, Row::new(state.identity, state.len, Place::Files { shelf }), |_| Ok(()))
+    }
+
+    fn put_packed(&self, replica: &OpenReplica, state: &State) -> Result<()> {
+        let spec = state.identity.checksum;
+        let mut data = vec![0; state.len as usize];
+        replica.data.read_exact_at(&mut data, 0).map_err(replica.io("read data"))?;
+        let mut sums = vec![0; spec.sums_len(state.len) as usize];
+        replica.sums.read_exact_at(&mut sums, sums_place(0)).map_err(replica.io("read checksums"))?;
+        self.put_record(state.identity, &data, &sums)
+    }
+
+    pub(crate) fn put_record(&self, identity: Identity, data: &[u8], sums: &[u8]) -> Result<()> {
+        let shelf = identity.shelf();
+        let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
+        let (_, bytes) = RecordHeader::record(identity, data, sums);
+        let _pending = self.ahead.mark(shelf).map_err(io("mark the container"))?;
+        let (pack, offset) = loop {
+            // Every second try at least meets a pack that was not just removed for being empty.
+            let Some(pack) = self.pack(shelf, true)? else { continue };
+            match pack.append(&bytes).map_err(io("append to the pack"))? {
+                Some(offset) => break (pack, offset),
+                None => self.drop_removed_pack(shelf, &pack),
+            }
+        };
+        if self.options.durability == Durability::Synced
+            && let Err(error) = pack.sync()
+        {
+            // Nobody was promised this record; it should not turn up again.
+            let _known = pack.landed(offset);
+            let _stays_unnamed = pack.bury(offset);
+            return Err(io("sync the pack")(error));
+        }
+        let row = Row::new(identity, data.len() as u64, Place::Pack { shelf, offset });
+        self.record(identity.block, row, |rows| {
+            let known = pack.landed(offset);
+            let container = index::read_container(rows, shelf)?;
+            index::write_container(rows, shelf, index::ContainerRow { pack_known: known, ..container })
+        })
+    }
+
+    /// Writes a replica's row, and removes what the row before it named.
+    fn record(
+        &self,
+        block: BlockId,
+        row: Row,
+        also: impl FnOnce(&mut dyn types::rows::RowsMut) -> Result<(), types::rows::RowsError>,
+    ) -> Result<()> {
+        let old = self.index.change(|rows| {
+            let old = index::set_replica(rows, block, Some(&row))?;
+            also(rows)?;
+            Ok(old)
+        })?;
+        match old {
+            Some(old) if old.place != row.place => self.remove_bytes(block, old.place),
+            _ => Ok(()),
+        }
+    }
+
+    fn drop_removed_pack(&self, shelf: ContainerId, removed: &Arc<crate::pack::Pack>) {
+        let mut packs = lock(&self.packs);
+        if packs.get(&shelf).is_some_and(|pack| Arc::ptr_eq(pack, removed)) {
+            packs.remove(&shelf);
+        }
+    }
+
+    /// Older replicas of the block go; one that is as new is in the way. The caller holds the stripe.
+    pub(crate) fn make_room(&self, identity: Identity) -> Result<()> {
+        let (block, new) = (identity.block, identity.generation);
+        if let Some(by) = lock(&self.recovering).get(&block).filter(|by| **by >= new) {
+            return Err(ReplicaError::Fenced { block, by: *by });
+        }
+        let free = |have| if have < new { Ok(()) } else { Err(ReplicaError::Exists { block, have }) };
+        if let Some(open) = self.find_open(block) {
+            free(open.state().identity.generation)?;
+            open.fence(new);
+            if !open.is_gone() {
+                self.discard(&open)?;
+            }
+        }
+        if let Some(row) = self.index.replica(block)? {
+            free(row.generation)?;
+            self.remove_row(block)?;
+        }
+        Ok(())
+    }
+
+    /// Removes an open replica that nobody writes. The caller holds the stripe.
+    pub(crate) fn discard(&self, replica: &OpenReplica) -> Result<()> {
+        self.note(self.remove_open_files(replica.block, replica.container()))?;
+        lock(&self.open).remove(&replica.block);
+        replica.set_gone();
+        Ok(())
+    }
+
+    /// Removes what is left of a copy whose writer went away, unless somebody else took it over.
+    pub(crate) fn discard_copy(&self, replica: &OpenReplica, ticket: u64) -> Result<()> {
+        let _stripe = self.stripe(replica.block);
+        match replica.leave(ticket) {
+            Some(Phase::Copying) => self.discard(replica),
+            _ => Ok(()),
+        }
+    }
+
+    fn remove_open_files(&self, block: BlockId, container: ContainerId) -> Result<()> {
+        let pair = self.layout.open_pair(block);
+        remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(|source| ReplicaError::Io {
+            op: "remove an open replica",
+            container,
+            source,
+        })
+    }
+
+    /// The copy of an open replica has arrived: it is one more open replica now.
+    pub(crate) fn keep(&self, replica: &OpenReplica, ticket: u64) -> Result<()> {
+        let _disk = replica.lock_disk();
+        let state = replica.check_ticket(ticket)?;
+        self.note(replica.set_identity(state.identity, Stage::Open, 0))?;
+        if state.phase == Phase::Copying {
+            replica.set_open();
+        }
+        replica.set_visible(state.len);
+        let _left = replica.leave(ticket);
+        Ok(())
+    }
+}
+
+/// The header that a checksum file must have to be opened again.
+pub(crate) fn read_header(sums: &std::fs::File) -> std::io::Result<Option<SumsHeader>> {
+    let mut bytes = [0; SumsHeader::LEN];
+    match sums.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(SumsHeader::decode(&bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}

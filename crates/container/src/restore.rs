@@ -1,0 +1,262 @@
+//! Putting a volume in order when it is opened: after a crash, after the loss of the index, or after nothing at all.
+//!
+//! | found | means | becomes |
+//! |---|---|---|
+//! | `open/b.sums` alone, data on the shelf | crash between the two renames of a put or a reopening | finalized |
+//! | `open/b.sums` alone | crash while it was created or removed | removed |
+//! | `open/b.data` alone, or a broken header in `open/` | the same | removed |
+//! | `open/` pair, "copying" | a copy or an unpacking broke off | removed |
+//! | `open/` pair, "finalized", every byte sound | crash in a put before the renames | finalized |
+//! | `open/` pair, and as good a finalized replica | crash behind a packed put | removed |
+//! | `open/` pair else | its writer is gone | waits for recovery |
+//! | pair on the shelf, record in a pack | finalized | in the index |
+//! | pair on the shelf, data of another length | lost power in the mode `replicated` | waits for recovery |
+//! | two finalized replicas of a block | crash before the older was removed | the newer generation, else the longer stays |
+
+use crate::error::{ReplicaError, Result};
+use crate::header::{Stage, SumsHeader};
+use crate::index::{self, ContainerRow, Place, Row};
+use crate::layout::{Named, Pair, named};
+use crate::open::{OpenReplica, Phase, sums_place};
+use crate::pack::Pack;
+use crate::put::read_header;
+use crate::record::RecordHeader;
+use crate::volume::{Inner, lock, remove};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use types::{BlockId, ContainerId};
+
+impl Inner {
+    /// `behind` are the containers that the index may not know to the end.
+    pub(crate) fn restore(&self, behind: Vec<ContainerId>) -> Result<()> {
+        let mut behind: BTreeSet<ContainerId> = behind.into_iter().collect();
+        let volume = self.identity().volume.0;
+        let complete = self.index.complete_for()?.is_some_and(|of| of == volume);
+        if !complete {
+            behind = self.all_containers()?;
+        }
+        let found = list(&self.layout.open()).map_err(io("list open replicas", ContainerId(0)))?;
+        behind.extend(self.end_half_moves(&found)?);
+        for shelf in behind {
+            self.look_through(shelf)?;
+        }
+        // Anew: looking through may have taken a damaged replica off its shelf.
+        let found = list(&self.layout.open()).map_err(io("list open replicas", ContainerId(0)))?;
+        for block in found.data.difference(&found.sums) {
+            tracing::info!(%block, "data without checksums removed: their creation or removal was cut short");
+            remove(&self.layout.open_pair(*block).data).map_err(io("remove data", block.born_in()))?;
+        }
+        for block in &found.sums {
+            self.take_in_open(*block)?;
+        }
+        if !complete {
+            self.index.set_complete_for(volume)?;
+        }
+        Ok(())
+    }
+
+    fn all_containers(&self) -> Result<BTreeSet<ContainerId>> {
+        let dir = std::fs::read_dir(self.layout.containers()).map_err(io("list containers", ContainerId(0)))?;
+        let mut all = BTreeSet::new();
+        for entry in dir {
+            let name = entry.map_err(io("list containers", ContainerId(0)))?.file_name();
+            all.extend(name.to_str().and_then(|name| name.parse().ok()).map(ContainerId));
+        }
+        Ok(all)
+    }
+
+    /// Ends the puts (and takes back the reopenings) that stopped between their two renames. Returns their containers.
+    fn end_half_moves(&self, found: &Found) -> Result<Vec<ContainerId>> {
+        let mut shelves = Vec::new();
+        for block in found.sums.difference(&found.data) {
+            let pair = self.layout.open_pair(*block);
+            let header = File::open(&pair.sums).and_then(|sums| read_header(&sums));
+            let header =
+                header.map_err(io("read a header", block.born_in()))?.filter(|header| header.identity.block == *block);
+            let row_shelf = self.index.replica(*block)?.map(|row| match row.place {
+                Place::Files { shelf } | Place::Pack { shelf, .. } => shelf,
+            });
+            // Where its home was told late, the shelf is not the home.
+            let shelves_possible =
+                header.map(|header| header.identity.shelf()).into_iter().chain([block.born_in()]).chain(row_shelf);
+            let mut shelf = shelves_possible.filter(|shelf| self.layout.shelved_pair(*shelf, *block).data.exists());
+            match shelf.next() {
+                Some(shelf) => {
+                    let to = self.layout.shelved_pair(shelf, *block).sums;
+                    std::fs::rename(&pair.sums, to).map_err(io("shelve checksums", shelf))?;
+                    shelves.push(shelf);
+                }
+                None => remove(&pair.sums).map_err(io("remove checksums", block.born_in()))?,
+            }
+        }
+        Ok(shelves)
+    }
+
+    /// Brings the index up to what lies in a container.
+    fn look_through(&self, shelf: ContainerId) -> Result<()> {
+        let found = match list(&self.layout.container(shelf)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            found => found.map_err(io("list a container", shelf))?,
+        };
+        for block in found.sums.difference(&found.data) {
+            remove(&self.layout.shelved_pair(shelf, *block).sums).map_err(io("remove checksums", shelf))?;
+        }
+        for block in found.data.difference(&found.sums) {
+            tracing::warn!(%block, container = %shelf, "data without checksums: not served, and left for someone to look at");
+        }
+        for block in found.data.intersection(&found.sums) {
+            self.take_in_files(shelf, *block)?;
+        }
+        self.take_in_pack(shelf)
+    }
+
+    fn take_in_files(&self, shelf: ContainerId, block: BlockId) -> Result<()> {
+        let pair = self.layout.shelved_pair(shelf, block);
+        let header = File::open(&pair.sums).and_then(|sums| read_header(&sums)).map_err(io("read a header", shelf))?;
+        let Some(header) = header.filter(|header| header.identity.block == block) else {
+            tracing::warn!(%block, container = %shelf, "the header is damaged: not served, and left for someone to look at");
+            return Ok(());
+        };
+        let data_len = std::fs::metadata(&pair.data).map_err(io("look at data", shelf))?.len();
+        if header.stage == Stage::Finalized && header.len == data_len {
+            return self.take_in(block, Row::new(header.identity, header.len, Place::Files { shelf }));
+        }
+        tracing::warn!(%block, container = %shelf, data_len, "a replica is not as its header says; it waits for recovery");
+        let open = SumsHeader { stage: Stage::Open, len: 0, ..header };
+        let to = self.layout.open_pair(block);
+        let outcome = OpenOptions::new()
+            .write(true)
+            .open(&pair.sums)
+            .and_then(|sums| sums.write_all_at(&open.encode(), 0))
+            .and_then(|()| std::fs::rename(&pair.sums, &to.sums))
+            .and_then(|()| std::fs::rename(&pair.data, &to.data));
+        outcome.map_err(io("take a damaged replica off the shelf", shelf))
+    }
+
+    fn take_in_pack(&self, shelf: ContainerId) -> Result<()> {
+        let known = self.index.container(shelf)?.pack_known;
+        let mut found = Vec::new();
+        let keep = |offset, header: &RecordHeader| found.push((offset, *header));
+        let pack = match Pack::open(&self.layout.pack(shelf), shelf, known, false, keep) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            pack => pack.map_err(io("read the pack", shelf))?,
+        };
+        let end = pack.end();
+        lock(&self.packs).insert(shelf, Arc::new(pack));
+        for (offset, header) in found {
+            let (block, place) = (header.identity.block, Place::Pack { shelf, offset });
+            if !header.dead {
+                self.take_in(block, Row::new(header.identity, header.data_len.into(), place))?;
+            } else if self.index.replica(block)?.is_some_and(|row| row.place == place) {
+                self.index.change(|rows| index::set_replica(rows, block, None))?;
+            }
+        }
+        self.index.change(|rows| {
+            let row = index::read_container(rows, shelf)?;
+            index::write_container(rows, shelf, ContainerRow { pack_known: end, ..row })
+        })?;
+        Ok(())
+    }
+
+    /// A finalized replica was found. If the block has another one, the better stays.
+    fn take_in(&self, block: BlockId, new: Row) -> Result<()> {
+        let old = self.index.replica(block)?;
+        if let Some(old) = old.filter(|old| old.place != new.place)
+            && (old.generation, old.len) >= (new.generation, new.len)
+            && self.open_row(block, &old)?.is_some()
+        {
+            tracing::info!(%block, "a second replica is not better than the first; it goes");
+            return self.remove_bytes(block, new.place);
+        }
+        if old == Some(new) {
+            return Ok(());
+        }
+        self.index.change(|rows| index::set_replica(rows, block, Some(&new)))?;
+        match old {
+            Some(old) if old.place != new.place => self.remove_bytes(block, old.place),
+            _ => Ok(()),
+        }
+    }
+
+    /// Decides about a pair in `open/`.
+    fn take_in_open(&self, block: BlockId) -> Result<()> {
+        let pair = self.layout.open_pair(block);
+        let container = block.born_in();
+        let open =
+            |path: &Path| OpenOptions::new().read(true).write(true).open(path).map_err(io("open a replica", container));
+        let (data, sums) = match (open(&pair.data), open(&pair.sums)) {
+            (Ok(data), Ok(sums)) => (data, sums),
+            (Err(ReplicaError::Io { source, .. }), _) if source.kind() == ErrorKind::NotFound => return Ok(()),
+            (data, sums) => (data?, sums?),
+        };
+        let header = read_header(&sums).map_err(io("read a header", container))?;
+        let Some(header) = header.filter(|header| header.identity.block == block) else {
+            tracing::warn!(%block, "an open replica without a sound header removed: nothing says what its bytes are");
+            return remove_pair(&pair, container);
+        };
+        if header.stage == Stage::Copying {
+            return remove_pair(&pair, container);
+        }
+        let data_len = data.metadata().map_err(io("look at data", container))?.len();
+        let sums_len = sums.metadata().map_err(io("look at checksums", container))?.len();
+        let spec = header.identity.checksum;
+        let len = match spec.sums_len(1) {
+            0 => data_len,
+            _ => data_len.min((sums_len.saturating_sub(sums_place(0)) / 4).saturating_mul(spec.chunk_len.into())),
+        };
+        if let Some(row) = self.index.replica(block)? {
+            let there = self.open_row(block, &row)?.is_some();
+            if there && (row.generation, row.len) >= (header.identity.generation, len) {
+                return remove_pair(&pair, container);
+            }
+            if !there {
+                self.index.change(|rows| index::set_replica(rows, block, None))?;
+            }
+        }
+        let waiting = Phase::Waiting { settled: false };
+        let replica = Arc::new(OpenReplica::new(header.identity, waiting, data, sums, len, None));
+        lock(&self.open).insert(block, Arc::clone(&replica));
+        if header.stage == Stage::Finalized {
+            let mut disk = replica.lock_disk();
+            replica.settle(&mut disk)?;
+            let state = replica.state();
+            if state.len == header.len {
+                return self.put_locked(&replica, &mut disk, &state, header.len);
+            }
+            tracing::warn!(%block, len = state.len, wanted = header.len, "a put was cut short and bytes are missing");
+            replica.set_identity(state.identity, Stage::Open, 0)?;
+        }
+        Ok(())
+    }
+}
+
+/// The replicas in a directory, by what there is of them.
+#[derive(Debug, Default)]
+struct Found {
+    data: BTreeSet<BlockId>,
+    sums: BTreeSet<BlockId>,
+}
+
+fn list(dir: &Path) -> std::io::Result<Found> {
+    let mut found = Found::default();
+    for entry in std::fs::read_dir(dir)? {
+        match named(&entry?.file_name()) {
+            Named::Data(block) => found.data.insert(block),
+            Named::Sums(block) => found.sums.insert(block),
+            Named::Other => false,
+        };
+    }
+    Ok(found)
+}
+
+fn remove_pair(pair: &Pair, container: ContainerId) -> Result<()> {
+    remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(io("remove an open replica", container))
+}
+
+fn io(op: &'static str, container: ContainerId) -> impl Fn(std::io::Error) -> ReplicaError {
+    move |source| ReplicaError::Io { op, container, source }
+}

@@ -1,0 +1,82 @@
+//! The volume's identity: a few lines of text, written once.
+//!
+//! ```text
+//! # Levada volume
+//! format = 1
+//! volume = 00112233-4455-4677-8899-aabbccddeeff
+//! node = 00112233-4455-4677-8899-aabbccddeeff
+//! pool = BP-…                                        once the node was registered
+//! ```
+
+use crate::error::VolumeError;
+use crate::layout::Layout;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use types::NodeId;
+
+/// The layout described in [`crate::layout`] and the files' own headers.
+pub(crate) const FORMAT: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeIdentity {
+    /// Drawn when the directory was made. Shown like a node's.
+    pub volume: NodeId,
+    /// The node whose volume this is.
+    pub node: NodeId,
+    /// The cluster whose blocks lie here; `None` until the node was registered once.
+    pub pool: Option<String>,
+}
+
+impl VolumeIdentity {
+    pub(crate) fn read(layout: &Layout) -> Result<Option<Self>, VolumeError> {
+        let path = layout.version();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Self::parse(&text, layout).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(VolumeError::Io { op: "read", path: path.display().to_string(), source }),
+        }
+    }
+
+    fn parse(text: &str, layout: &Layout) -> Result<Self, VolumeError> {
+        let path = layout.version().display().to_string();
+        let bad = |reason: String| VolumeError::Identity { path: path.clone(), reason };
+        let value = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once('='));
+            lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+        };
+        let format = value("format").and_then(|number| number.parse().ok());
+        let have: u32 = format.ok_or_else(|| bad("it has no format number".into()))?;
+        if have > FORMAT {
+            return Err(VolumeError::Format { dir: layout.dir.display().to_string(), have, known: FORMAT });
+        }
+        let id = |name: &str| {
+            value(name).and_then(NodeId::parse).ok_or_else(|| bad(format!("`{name}` is missing or not a UUID")))
+        };
+        Ok(Self { volume: id("volume")?, node: id("node")?, pool: value("pool").map(str::to_owned) })
+    }
+
+    /// Written beside, synced and renamed: a crash leaves the old one or the new one.
+    pub(crate) fn write(&self, layout: &Layout) -> Result<(), VolumeError> {
+        let mut text = format!("# Levada volume\nformat = {FORMAT}\nvolume = {}\nnode = {}\n", self.volume, self.node);
+        if let Some(pool) = &self.pool {
+            let _infallible = writeln!(text, "pool = {pool}");
+        }
+        let path = layout.version();
+        replace(&path, &layout.dir, text.as_bytes()).map_err(|source| VolumeError::Io {
+            op: "write",
+            path: path.display().to_string(),
+            source,
+        })
+    }
+}
+
+fn replace(path: &Path, dir: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = File::create(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    io::file::sync_dir(dir)
+}

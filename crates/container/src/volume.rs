@@ -1,0 +1,706 @@
+//! A volume: one directory with the replicas of one disk.
+//!
+//! Locks, in the order they may be taken: a block's stripe (who creates, reopens, recovers, deletes it) → the replica's disk
+//! lock (who writes its files) → the index's change → a pack's tail. The maps and a replica's state are held for a moment
+//! only and never while another lock is waited for. Writers take no stripe, so a slow put holds up only its own block.
+
+use crate::ahead::Ahead;
+use crate::error::{ReplicaError, Result, VolumeError, is_full};
+use crate::group::GroupSync;
+use crate::header::{Stage, SumsHeader};
+use crate::index::{self, Index, Place, Row};
+use crate::layout::Layout;
+use crate::open::{OpenReplica, Phase};
+use crate::pack::Pack;
+use crate::reader::Reader;
+use crate::record::{PACK_LEN_MAX, RecordHeader};
+use crate::replica::{Identity, ReplicaInfo, ReplicaState};
+use crate::version::VolumeIdentity;
+use crate::writer::Writer;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+
+/// What a put promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// It survives a loss of power.
+    Synced,
+    /// It survives the end of the process; other nodes' memory stands in for the rest.
+    Replicated,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub durability: Durability,
+    /// Replicas up to this length share their container's pack.
+    pub pack_len_max: u64,
+    /// Whose volume this is; drawn at random if the directory is new and nobody says.
+    pub node: Option<NodeId>,
+    /// Bytes of the disk that [`Volume::usage`] does not offer.
+    pub reserved_len: u64,
+    /// How long the index on disk may lag behind.
+    pub flush_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Synced,
+            pack_len_max: 64 << 10,
+            node: None,
+            reserved_len: 0,
+            flush_interval: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Bytes of the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub capacity: u64,
+    /// In replicas of this volume, checksums included.
+    pub used: u64,
+    pub remaining: u64,
+    pub replica_count: u64,
+}
+
+/// Clones are the same volume. The last one gone closes it.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    inner: Arc<Inner>,
+    _closer: Arc<Closer>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub layout: Layout,
+    pub options: Options,
+    pub index: Index,
+    pub ahead: Ahead,
+    pub open: Mutex<BTreeMap<BlockId, Arc<OpenReplica>>>,
+    pub packs: Mutex<HashMap<ContainerId, Arc<Pack>>>,
+    /// Containers whose directories are there for sure, with the directory syncs that several puts share.
+    shelves: Mutex<HashMap<ContainerId, Arc<GroupSync>>>,
+    /// Blocks that a recovery has taken, and under which generation.
+    pub recovering: Mutex<HashMap<BlockId, Generation>>,
+    identity: Mutex<VolumeIdentity>,
+    stripes: [Mutex<()>; STRIPE_COUNT],
+    /// Why the volume takes no more writes.
+    failed: OnceLock<String>,
+    wake: Wake,
+    /// Locked for as long as the volume is open.
+    _lock: File,
+}
+
+/// Tells the flushing thread to stop.
+#[derive(Debug, Default)]
+struct Wake {
+    closing: Mutex<bool>,
+    told: Condvar,
+}
+
+#[derive(Debug)]
+struct Closer {
+    inner: Arc<Inner>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// Errors that speak of the disk itself: EIO, ENXIO, ENODEV, EROFS (ext4 turns read-only after an error), EUCLEAN.
+const DISK_ERRORS: [i32; 5] = [5, 6, 19, 30, 117];
+/// Blocks that share a lock. Enough that strangers rarely meet.
+const STRIPE_COUNT: usize = 64;
+/// Packs and directories kept at hand; above it, those that nobody uses go.
+const KEPT_COUNT: usize = 256;
+
+impl Volume {
+    /// Opens the volume in `dir`, or makes one there. What a crash left is put in order first.
+    pub fn open(dir: &Path, options: Options) -> Result<Self, VolumeError> {
+        let io = |op, path: &Path| {
+            let path = path.display().to_string();
+            move |source| VolumeError::Io { op, path, source }
+        };
+        let layout = Layout { dir: dir.to_owned() };
+        for dir in [dir, &layout.ahead(), &layout.open(), &layout.containers()] {
+            std::fs::create_dir_all(dir).map_err(io("create", dir))?;
+        }
+        let lock = layout.lock();
+        let mut open_lock = OpenOptions::new();
+        let lock_file = open_lock.create(true).truncate(false).write(true).open(&lock).map_err(io("open", &lock))?;
+        match lock_file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(VolumeError::Locked { dir: dir.display().to_string() });
+            }
+            Err(std::fs::TryLockError::Error(source)) => return Err(io("lock", &lock)(source)),
+        }
+        let identity = Self::identify(&layout, &options)?;
+        let index = Index::open(&layout.index()).map_err(|error| VolumeError::Index {
+            dir: layout.index().display().to_string(),
+            reason: error.to_string(),
+        })?;
+        let synced = options.durability == Durability::Synced;
+        let (ahead, behind) = Ahead::open(layout.ahead(), synced).map_err(io("read", &layout.ahead()))?;
+        let options = Options { pack_len_max: options.pack_len_max.min(PACK_LEN_MAX), ..options };
+        let inner = Arc::new(Inner {
+            layout,
+            options,
+            index,
+            ahead,
+            open: Mutex::default(),
+            packs: Mutex::default(),
+            shelves: Mutex::default(),
+            recovering: Mutex::default(),
+            identity: Mutex::new(identity),
+            stripes: [const { Mutex::new(()) }; STRIPE_COUNT],
+            failed: OnceLock::new(),
+            wake: Wake::default(),
+            _lock: lock_file,
+        });
+        inner.restore(behind)?;
+        let flusher = Arc::clone(&inner);
+        let thread = io::task::thread("volume index flush", move || flusher.flush_until_closed())
+            .map_err(io("start the flusher of", dir))?;
+        let closer = Closer { inner: Arc::clone(&inner), thread: Mutex::new(Some(thread)) };
+        Ok(Self { inner, _closer: Arc::new(closer) })
+    }
+
+    fn identify(layout: &Layout, options: &Options) -> Result<VolumeIdentity, VolumeError> {
+        if let Some(have) = VolumeIdentity::read(layout)? {
+            return match options.node {
+                Some(want) if want != have.node => {
+                    Err(VolumeError::Foreign { dir: layout.dir.display().to_string(), have: have.node, want })
+                }
+                _ => Ok(have),
+            };
+        }
+        let node = options.node.unwrap_or_else(|| NodeId(io::random::uuid()));
+        let identity = VolumeIdentity { volume: NodeId(io::random::uuid()), node, pool: None };
+        identity.write(layout)?;
+        Ok(identity)
+    }
+
+    pub fn identity(&self) -> VolumeIdentity {
+        self.inner.identity()
+    }
+
+    /// Binds the volume to a cluster's block pool, for ever; a volume of another pool is refused.
+    pub fn join_pool(&self, pool: &str) -> Result<(), VolumeError> {
+        let layout = &self.inner.layout;
+        let mut identity = lock(&self.inner.identity);
+        match &identity.pool {
+            Some(have) if have == pool => return Ok(()),
+            Some(have) => {
+                let dir = layout.dir.display().to_string();
+                return Err(VolumeError::ForeignPool { dir, have: have.clone(), want: pool.to_owned() });
+            }
+            None => {}
+        }
+        if pool.is_empty() || pool.chars().any(char::is_control) {
+            let path = layout.version().display().to_string();
+            return Err(VolumeError::Identity { path, reason: format!("{pool:?} can not name a block pool") });
+        }
+        let joined = VolumeIdentity { pool: Some(pool.to_owned()), ..identity.clone() };
+        joined.write(layout)?;
+        *identity = joined;
+        Ok(())
+    }
+
+    /// Starts a new replica. A replica of an older generation is stale and goes; one of the same or a newer one is in the way.
+    pub fn create(&self, identity: Identity) -> Result<Writer> {
+        self.inner.create(identity, Phase::Open)
+    }
+
+    /// As [`Self::create`], for a copy from another node: nobody reads it, and nothing is left of it, until it was put or
+    /// kept.
+    pub fn create_copy(&self, identity: Identity) -> Result<Writer> {
+        self.inner.create(identity, Phase::Copying)
+    }
+
+    pub fn find(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {
+        if let Some(open) = self.inner.find_open(block) {
+            return Ok(Some(open.info()));
+        }
+        let row = self.inner.index.replica(block)?;
+        Ok(row.map(|row| row.info(block)))
+    }
+
+    /// Opens a replica that has at least this generation.
+    pub fn read(&self, block: BlockId, generation_min: Generation) -> Result<Reader> {
+        self.inner.read(block, generation_min)
+    }
+
+    /// Removes a replica if its generation is at most this; its space comes back at once. Tells whether there was one.
+    pub fn delete(&self, block: BlockId, generation_at_most: Generation) -> Result<bool> {
+        self.inner.delete(block, generation_at_most)
+    }
+
+    /// Up to `limit` replicas from `from` on, in the order of their ids: finalized, open and waiting ones.
+    pub fn replicas(&self, from: BlockId, limit: usize) -> Result<Vec<ReplicaInfo>> {
+        // Open ones first: one that is put meanwhile then shows up as finalized instead of not at all.
+        let open: Vec<ReplicaInfo> = lock(&self.inner.open)
+            .range(from..)
+            .map(|(_, replica)| replica.info())
+            .filter(|info| info.state != ReplicaState::Copying)
+            .take(limit)
+            .collect();
+        let rows = self.inner.index.replicas(from, limit)?;
+        let mut all: BTreeMap<BlockId, ReplicaInfo> =
+            rows.into_iter().map(|(block, row)| (block, row.info(block))).collect();
+        all.extend(open.into_iter().map(|info| (info.identity.block, info)));
+        Ok(all.into_values().take(limit).collect())
+    }
+
+    /// Records which file owns a block and where the block is at home, if the replica's writer did not say. Tells whether
+    /// there was such a replica.
+    pub fn set_owner(&self, block: BlockId, file: FileId, home: ContainerId) -> Result<bool> {
+        self.inner.set_owner(block, file, home)
+    }
+
+    /// Reads a replica from end to end against its checksums.
+    pub fn verify(&self, block: BlockId) -> Result<u32> {
+        self.read(block, Generation(0))?.verify()
+    }
+
+    pub fn usage(&self) -> Result<Usage> {
+        let inner = &self.inner;
+        let space = io::file::space_of(&inner.layout.dir).map_err(|source| ReplicaError::Io {
+            op: "ask for the space of the disk",
+            container: ContainerId(0),
+            source,
+        })?;
+        let totals = inner.index.totals()?;
+        let open_len: u64 = lock(&inner.open).values().map(|replica| replica.state().len).sum();
+        let reserved = inner.options.reserved_len;
+        Ok(Usage {
+            capacity: space.capacity.saturating_sub(reserved),
+            used: totals.used + open_len,
+            remaining: space.available.saturating_sub(reserved),
+            replica_count: totals.count,
+        })
+    }
+
+    /// Why the volume takes no more writes; `None` for a sound one.
+    pub fn failure(&self) -> Option<&str> {
+        self.inner.failed.get().map(String::as_str)
+    }
+
+    /// Makes the index durable now. Nothing depends on it but the time the next start takes.
+    pub fn flush_index(&self) -> Result<()> {
+        self.inner.flush_index()
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+}
+
+impl Inner {
+    pub(crate) fn identity(&self) -> VolumeIdentity {
+        lock(&self.identity).clone()
+    }
+
+    pub(crate) fn check_health(&self) -> Result<()> {
+        match self.failed.get() {
+            Some(reason) => Err(ReplicaError::VolumeFailed { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at an outcome: after an error of the disk the volume takes no more writes, since nobody can say what a failed
+    /// write or sync has left. A full disk, or a machine out of descriptors, is no such error.
+    pub(crate) fn note<T>(&self, outcome: Result<T>) -> Result<T> {
+        if let Err(ReplicaError::Io { source, op, .. }) = &outcome {
+            let disk_error = source.raw_os_error().is_some_and(|code| DISK_ERRORS.contains(&code));
+            if disk_error || (op.starts_with("sync") && !is_full(source)) {
+                self.fail(format!("{op}: {source}"));
+            }
+        }
+        if let Err(ReplicaError::Index(error)) = &outcome {
+            self.fail(error.to_string());
+        }
+        outcome
+    }
+
+    fn fail(&self, reason: String) {
+        if self.failed.set(reason.clone()).is_ok() {
+            tracing::error!(dir = %self.layout.dir.display(), reason, "the volume takes no more writes");
+        }
+    }
+
+    pub(crate) fn stripe(&self, block: BlockId) -> MutexGuard<'_, ()> {
+        // Neighbours are written at the same time: spread them by their low bits.
+        lock(&self.stripes[block.0 as usize % STRIPE_COUNT])
+    }
+
+    pub(crate) fn find_open(&self, block: BlockId) -> Option<Arc<OpenReplica>> {
+        lock(&self.open).get(&block).filter(|replica| !replica.is_gone()).cloned()
+    }
+
+    fn create(self: &Arc<Self>, identity: Identity, phase: Phase) -> Result<Writer> {
+        self.check_health()?;
+        let block = identity.block;
+        let _stripe = self.stripe(block);
+        self.make_room(identity)?;
+        let stage = if phase == Phase::Copying { Stage::Copying } else { Stage::Open };
+        let replica = self.note(self.create_files(identity, stage, phase))?;
+        lock(&self.open).insert(block, Arc::clone(&replica));
+        Ok(Writer::new(self, replica))
+    }
+
+    /// The two files of a replica that is not finalized. The checksum file comes first: data without it is garbage.
+    pub(crate) fn create_files(&self, identity: Identity, stage: Stage, phase: Phase) -> Result<Arc<OpenReplica>> {
+        let io = |op| move |source| ReplicaError::Io { op, container: identity.shelf(), source };
+        let pair = self.layout.open_pair(identity.block);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        let sums = options.open(&pair.sums).map_err(io("create checksums"))?;
+        sums.write_all_at(&SumsHeader { stage, identity, len: 0 }.encode(), 0).map_err(io("write the header"))?;
+        let data = options.open(&pair.data).map_err(io("create data"))?;
+        Ok(Arc::new(OpenReplica::new(identity, phase, data, sums, 0, None)))
+    }
+
+    pub(crate) fn read(&self, block: BlockId, generation_min: Generation) -> Result<Reader> {
+        // The first look may meet a replica on its way between open and finalized; the second holds it still.
+        let reader = match self.look_and_open(block)? {
+            Some(reader) => reader,
+            None => {
+                let _stripe = self.stripe(block);
+                match self.look_and_open(block)? {
+                    Some(reader) => reader,
+                    None => {
+                        self.forget_if_lost(block)?;
+                        return Err(ReplicaError::NotFound { block });
+                    }
+                }
+            }
+        };
+        let have = reader.identity.generation;
+        if have < generation_min {
+            return Err(ReplicaError::Stale { block, have, want: generation_min });
+        }
+        Ok(reader)
+    }
+
+    pub(crate) fn look_and_open(&self, block: BlockId) -> Result<Option<Reader>> {
+        if let Some(open) = self.find_open(block) {
+            let state = open.state();
+            return match state.phase {
+                Phase::Open => Ok(Some(Reader {
+                    identity: state.identity,
+                    state: ReplicaState::Open,
+                    len: state.len,
+                    visible_len: state.visible.min(state.len),
+                    data: Arc::clone(&open.data),
+                    data_offset: 0,
+                    sums: Arc::clone(&open.sums),
+                    sums_offset: SumsHeader::LEN as u64,
+                    tail: state.tail,
+                    container: state.identity.shelf(),
+                })),
+                Phase::Gone => Ok(None),
+                Phase::Waiting { .. } | Phase::Copying => {
+                    let state = open.info().state;
+                    Err(ReplicaError::State { block, state, needed: "finalized, or being written" })
+                }
+            };
+        }
+        match self.index.replica(block)? {
+            Some(row) => self.open_row(block, &row),
+            None => Ok(None),
+        }
+    }
+
+    /// `None` if the replica is not where its row says: it moved just now, or a crash took it.
+    pub(crate) fn open_row(&self, block: BlockId, row: &Row) -> Result<Option<Reader>> {
+        let io = |op, container| move |source| ReplicaError::Io { op, container, source };
+        let reader = |data: Arc<File>, data_offset, sums: Arc<File>, sums_offset, container| Reader {
+            identity: row.identity(block),
+            state: ReplicaState::Finalized,
+            len: row.len,
+            visible_len: row.len,
+            data,
+            data_offset,
+            sums,
+            sums_offset,
+            tail: None,
+            container,
+        };
+        match row.place {
+            Place::Files { shelf } => {
+                let pair = self.layout.shelved_pair(shelf, block);
+                let opened = File::open(&pair.data).and_then(|data| Ok((data, File::open(&pair.sums)?)));
+                let (data, sums) = match opened {
+                    Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                    opened => opened.map_err(io("open a replica", shelf))?,
+                };
+                let mut bytes = [0; SumsHeader::LEN];
+                sums.read_exact_at(&mut bytes, 0).map_err(io("read the header", shelf))?;
+                // Someone may have put a newer one between our two looks; then its row is there as well.
+                let same = |header: &SumsHeader| {
+                    header.identity.generation == row.generation
+                        && header.len == row.len
+                        && header.identity.block == block
+                };
+                match SumsHeader::decode(&bytes) {
+                    None => Err(ReplicaError::Corrupt { block, offset: 0 }),
+                    Some(header) if !same(&header) => Ok(None),
+                    Some(_) => Ok(Some(reader(Arc::new(data), 0, Arc::new(sums), SumsHeader::LEN as u64, shelf))),
+                }
+            }
+            Place::Pack { shelf, offset } => {
+                let Some(pack) = self.pack(shelf, false)? else { return Ok(None) };
+                let header = pack.header_at(offset).map_err(io("read a record", shelf))?;
+                let same = |header: &RecordHeader| {
+                    !header.dead && header.identity.block == block && header.identity.generation == row.generation
+                };
+                Ok(header.filter(same).map(|header| {
+                    let (data, sums) = (offset + header.data_offset(), offset + header.sums_offset());
+                    reader(Arc::clone(&pack.file), data, Arc::clone(&pack.file), sums, shelf)
+                }))
+            }
+        }
+    }
+
+    /// A row without bytes: the crash after a deletion that the index had not heard of. The caller holds the stripe.
+    fn forget_if_lost(&self, block: BlockId) -> Result<()> {
+        if self.find_open(block).is_none() && self.index.replica(block)?.is_some() {
+            tracing::warn!(%block, "the index names a replica that is not there; it is forgotten");
+            self.index.change(|rows| index::set_replica(rows, block, None))?;
+        }
+        Ok(())
+    }
+
+    fn delete(&self, block: BlockId, generation_at_most: Generation) -> Result<bool> {
+        let _stripe = self.stripe(block);
+        let mut deleted = false;
+        if let Some(open) = self.find_open(block) {
+            if open.state().identity.generation > generation_at_most {
+                return Ok(false);
+            }
+            open.fence(generation_at_most);
+            // If it was put while we waited, the row below tells.
+            if !open.is_gone() {
+                self.discard(&open)?;
+                deleted = true;
+            }
+        }
+        if let Some(row) = self.index.replica(block)?
+            && row.generation <= generation_at_most
+        {
+            self.remove_row(block)?;
+            deleted = true;
+        }
+        if deleted {
+            lock(&self.recovering).remove(&block);
+        }
+        Ok(deleted)
+    }
+
+    /// Removes a finalized replica: row first, then bytes. The caller holds the stripe.
+    pub(crate) fn remove_row(&self, block: BlockId) -> Result<()> {
+        match self.index.change(|rows| index::set_replica(rows, block, None))? {
+            Some(row) => self.note(self.remove_bytes(block, row.place)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the space of a replica back that no row names any more.
+    pub(crate) fn remove_bytes(&self, block: BlockId, place: Place) -> Result<()> {
+        let io = |op, container| move |source| ReplicaError::Io { op, container, source };
+        match place {
+            Place::Files { shelf } => {
+                let pair = self.layout.shelved_pair(shelf, block);
+                // The data first: checksums alone are recognised as the rest of a deletion.
+                remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(io("remove a replica", shelf))
+            }
+            Place::Pack { shelf, offset } => {
+                let Some(pack) = self.pack(shelf, false)? else { return Ok(()) };
+                pack.bury(offset).map_err(io("bury a record", shelf))?;
+                self.remove_pack_if_empty(&pack)
+            }
+        }
+    }
+
+    fn remove_pack_if_empty(&self, pack: &Pack) -> Result<()> {
+        let shelf = pack.container;
+        if self.index.container(shelf)?.pack_live_count > 0 {
+            return Ok(());
+        }
+        let removed = self.index.change(|rows| {
+            let empty = index::read_container(rows, shelf)?.pack_live_count == 0;
+            let removed = empty
+                && pack.remove_if_idle(|| remove(&self.layout.pack(shelf))).map_err(|error| {
+                    types::rows::RowsError { op: "remove an empty pack", reason: error.to_string() }
+                })?;
+            if removed {
+                index::write_container(rows, shelf, index::ContainerRow::default())?;
+            }
+            Ok(removed)
+        })?;
+        if removed {
+            lock(&self.packs).remove(&shelf);
+        }
+        Ok(())
+    }
+
+    /// The pack of a container; `None` if there is none and it shall not be made.
+    pub(crate) fn pack(&self, shelf: ContainerId, create: bool) -> Result<Option<Arc<Pack>>> {
+        let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
+        let mut packs = lock(&self.packs);
+        if let Some(pack) = packs.get(&shelf) {
+            return Ok(Some(Arc::clone(pack)));
+        }
+        let path = self.layout.pack(shelf);
+        if create {
+            self.shelf(shelf)?;
+        }
+        let known = self.index.container(shelf)?.pack_known;
+        match Pack::open(&path, shelf, known, create, |_, _| {}) {
+            Ok(pack) => {
+                // Before anybody else sees the pack: a record in a file whose name is lost is lost.
+                if create && self.options.durability == Durability::Synced {
+                    io::file::sync_dir(&self.layout.container(shelf)).map_err(io("sync the container's directory"))?;
+                }
+                if packs.len() >= KEPT_COUNT {
+                    packs.retain(|_, pack| Arc::strong_count(pack) > 1);
+                }
+                let pack = Arc::new(pack);
+                packs.insert(shelf, Arc::clone(&pack));
+                Ok(Some(pack))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound && !create => Ok(None),
+            Err(error) => Err(io("open the pack")(error)),
+        }
+    }
+
+    /// Sees to it that the container's directory is there, and its name durable. Returns what syncs the names in it.
+    pub(crate) fn shelf(&self, shelf: ContainerId) -> Result<Arc<GroupSync>> {
+        let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
+        let mut shelves = lock(&self.shelves);
+        if let Some(syncs) = shelves.get(&shelf) {
+            return Ok(Arc::clone(syncs));
+        }
+        std::fs::create_dir_all(self.layout.container(shelf)).map_err(io("create the container's directory"))?;
+        if self.options.durability == Durability::Synced {
+            io::file::sync_dir(&self.layout.containers()).map_err(io("sync the directory of containers"))?;
+        }
+        if shelves.len() >= KEPT_COUNT {
+            shelves.retain(|_, syncs| Arc::strong_count(syncs) > 1);
+        }
+        let syncs = Arc::new(GroupSync::default());
+        shelves.insert(shelf, Arc::clone(&syncs));
+        Ok(syncs)
+    }
+
+    fn set_owner(&self, block: BlockId, file: FileId, home: ContainerId) -> Result<bool> {
+        let _stripe = self.stripe(block);
+        if let Some(open) = self.find_open(block) {
+            let disk = open.lock_disk();
+            if !open.is_gone() {
+                let state = open.state();
+                let stage = if state.phase == Phase::Copying { Stage::Copying } else { Stage::Open };
+                self.note(open.set_identity(Identity { file, home, ..state.identity }, stage, 0))?;
+                return Ok(true);
+            }
+            drop(disk);
+        }
+        let Some(row) = self.index.replica(block)? else { return Ok(false) };
+        if (row.file, row.home) == (file, home) {
+            return Ok(true);
+        }
+        let identity = Identity { file, home, ..row.identity(block) };
+        let outcome = match row.place {
+            Place::Files { shelf } => {
+                let header = SumsHeader { stage: Stage::Finalized, identity, len: row.len };
+                let path = self.layout.shelved_pair(shelf, block).sums;
+                OpenOptions::new()
+                    .write(true)
+                    .open(path)
+                    .and_then(|file| file.write_all_at(&header.encode(), 0))
+                    .map_err(|source| ReplicaError::Io { op: "write the header", container: shelf, source })
+            }
+            Place::Pack { shelf, offset } => match self.pack(shelf, false)? {
+                Some(pack) => pack.rename(offset, identity).map_err(|source| ReplicaError::Io {
+                    op: "write a record's header",
+                    container: shelf,
+                    source,
+                }),
+                None => Ok(()),
+            },
+        };
+        self.note(outcome)?;
+        self.index.change(|rows| index::set_replica(rows, block, Some(&Row { file, home, ..row })))?;
+        Ok(true)
+    }
+
+    pub(crate) fn flush_index(&self) -> Result<()> {
+        let superfluous = self.ahead.before_flush();
+        self.index.flush()?;
+        self.ahead.after_flush(superfluous);
+        Ok(())
+    }
+
+    fn flush_until_closed(&self) {
+        let mut closing = lock(&self.wake.closing);
+        while !*closing {
+            closing = self
+                .wake
+                .told
+                .wait_timeout(closing, self.options.flush_interval)
+                .map_or_else(|poisoned| poisoned.into_inner().0, |(closing, _)| closing);
+            if !*closing && (self.index.is_dirty() || self.ahead.any()) {
+                drop(closing);
+                if let Err(error) = self.flush_index() {
+                    tracing::error!(dir = %self.layout.dir.display(), %error, "the index was not flushed; trying again");
+                }
+                closing = lock(&self.wake.closing);
+            }
+        }
+    }
+}
+
+impl Row {
+    pub(crate) fn info(&self, block: BlockId) -> ReplicaInfo {
+        ReplicaInfo {
+            identity: self.identity(block),
+            len: self.len,
+            visible_len: self.len,
+            state: ReplicaState::Finalized,
+            has_writer: false,
+        }
+    }
+}
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        *lock(&self.inner.wake.closing) = true;
+        self.inner.wake.told.notify_all();
+        if let Some(thread) = lock(&self.thread).take() {
+            let _its_panic_was_reported = thread.join();
+        }
+        match self.inner.flush_index() {
+            Ok(()) => self.inner.ahead.close(),
+            Err(error) => tracing::error!(%error, "the index was not flushed; the next start looks through containers"),
+        }
+    }
+}
+
+/// Removes a file that may be gone already.
+pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What our mutexes hold is changed in single steps, so a panic elsewhere does not spoil it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

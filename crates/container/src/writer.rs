@@ -1,0 +1,124 @@
+//! The one who writes a replica.
+
+use crate::error::Result;
+use crate::open::{OpenReplica, Phase};
+use crate::replica::Identity;
+use crate::volume::{Durability, Inner};
+use std::sync::Arc;
+
+/// Writes one replica, until it is put, or until a recovery, a deletion or another writer takes it over: then every call
+/// fails with [`ReplicaError::Fenced`](crate::ReplicaError::Fenced). Dropped before that, it leaves the replica open for recovery or for its writer's
+/// return; the target of a copy is discarded.
+#[derive(Debug)]
+pub struct Writer {
+    volume: Arc<Inner>,
+    replica: Arc<OpenReplica>,
+    ticket: u64,
+    done: bool,
+}
+
+/// Tells a replica what was acknowledged, from wherever the acknowledgements are handled.
+#[derive(Clone, Debug)]
+pub struct Progress(Arc<OpenReplica>);
+
+impl Progress {
+    /// Readers may see the first `len` bytes: this node and all below have them. Never shrinks.
+    pub fn set_visible(&self, len: u64) {
+        self.0.set_visible(len);
+    }
+
+    /// Bytes on disk.
+    pub fn received(&self) -> u64 {
+        self.0.state().len
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(volume: &Arc<Inner>, replica: Arc<OpenReplica>) -> Self {
+        let ticket = replica.admit();
+        Self { volume: Arc::clone(volume), replica, ticket, done: false }
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.replica.state().identity
+    }
+
+    /// Bytes on disk.
+    pub fn received(&self) -> u64 {
+        self.replica.state().len
+    }
+
+    pub fn visible_len(&self) -> u64 {
+        self.replica.state().visible
+    }
+
+    pub fn progress(&self) -> Progress {
+        Progress(Arc::clone(&self.replica))
+    }
+
+    /// Writes a packet's bytes, of which some or all may be here already:
+    ///
+    /// - below what is on disk: nothing happens;
+    /// - from a chunk's start on, overlapping: bytes and checksums of the packet replace ours from our last chunk on;
+    /// - from mid-chunk on, at most to the chunk's end, with one checksum of just these bytes: the chunk's checksum is made
+    ///   anew from our bytes and these;
+    /// - without checksums (`sums` empty): they are computed;
+    /// - beyond what came so far: [`ReplicaError::Gap`](crate::ReplicaError::Gap).
+    ///
+    /// Verifies nothing but our own partial chunk: who received the packet did.
+    pub fn write(&mut self, offset: u64, data: &[u8], sums: &[u8]) -> Result<()> {
+        self.volume.check_health()?;
+        let writeback = self.volume.options.durability == Durability::Synced;
+        self.volume.note(self.replica.write(self.ticket, offset, data, sums, writeback))
+    }
+
+    /// Readers may see the first `len` bytes.
+    pub fn set_visible(&self, len: u64) {
+        self.replica.set_visible(len);
+    }
+
+    /// All bytes so far survive a loss of power when this returns.
+    pub fn sync(&mut self) -> Result<()> {
+        let mut disk = self.replica.lock_disk();
+        self.replica.check_ticket(self.ticket)?;
+        self.volume.note(self.replica.sync())?;
+        if !disk.named {
+            let open = self.volume.layout.open();
+            self.volume.note(io::file::sync_dir(&open).map_err(self.replica.io("sync open")))?;
+            disk.named = true;
+        }
+        Ok(())
+    }
+
+    /// Finalizes the replica with all its bytes, which must be `len`: durable as the volume was told, recorded, found by
+    /// everyone. If it fails the replica stays open.
+    pub fn put(mut self, len: u64) -> Result<()> {
+        self.done = true;
+        let outcome = self.volume.put(&self.replica, self.ticket, len);
+        if outcome.is_err() {
+            self.done = false;
+        }
+        outcome
+    }
+
+    /// Leaves the replica open, readable as far as it was received and without a writer, until one joins it under a new
+    /// generation: how the copy of a replica in the making ends.
+    pub fn keep(mut self) -> Result<()> {
+        self.done = true;
+        self.volume.keep(&self.replica, self.ticket)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        if self.replica.leave(self.ticket) == Some(Phase::Copying) {
+            // A copy that broke off is worth nothing. If it can not be removed now, the next start does.
+            if let Err(error) = self.volume.discard_copy(&self.replica, self.ticket) {
+                tracing::warn!(block = %self.replica.block, %error, "an unfinished copy stays until the next start");
+            }
+        }
+    }
+}
