@@ -1,0 +1,287 @@
+"""The `levada` command line: stories as a user would tell them. It works on any HDFS, so these run against one, too."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import pytest
+
+import content
+import paths
+from cli import levada
+from java import hdfs_dfs
+from paths import BLOCK
+from store import eventually
+
+pytestmark = pytest.mark.skipif(not paths.LEVADA.exists(), reason="levada is not built")
+
+
+@pytest.fixture
+def run(store):
+    def call(*words, **how):
+        return levada(store.fs, *words, **how)
+
+    return call
+
+
+def lines(done) -> list[str]:
+    return done.stdout.splitlines()
+
+
+def objects(done) -> list[dict]:
+    return [json.loads(line) for line in lines(done)]
+
+
+class TestStories:
+    def test_a_day_with_it(self, run, root, home, tmp_path):
+        """mkdir, put, ls, cat, mv, cp, du, count, get, rm."""
+        (tmp_path / "f").write_bytes(content.make(3000))
+        run("mkdir", "-p", f"{home}/a/b")
+        run("put", tmp_path / "f", f"{home}/a/b")
+        assert root.read(f"{home}/a/b/f") == content.make(3000)
+        assert run("cat", f"{home}/a/b/f", text=False).stdout == content.make(3000)
+        run("mv", f"{home}/a/b/f", f"{home}/a/g")
+        run("cp", f"{home}/a/g", f"{home}/a/h")
+        assert lines(run("ls", "-C", f"{home}/a")) == [f"{home}/a/b", f"{home}/a/g", f"{home}/a/h"]
+        assert lines(run("du", "-s", f"{home}/a"))[0].split() == ["6000", "18000", f"{home}/a"]
+        assert lines(run("count", f"{home}/a"))[0].split() == ["2", "2", "6000", f"{home}/a"]
+        run("get", f"{home}/a/h", tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == content.make(3000)
+        run("rm", "-r", f"{home}/a")
+        assert not root.exists(f"{home}/a")
+
+    def test_ls_shows_what_hdfs_dfs_shows(self, store, run, root, home):
+        root.write(f"{home}/f", content.make(1234), replication=2)
+        root.mkdirs(f"{home}/d", mode="700")
+        root.call("set-owner", path=f"{home}/f", owner="bob", group="staff")
+        ours = [line.split() for line in lines(run("ls", home))]
+        theirs = [line.split() for line in lines(hdfs_dfs(store.fs, "-ls", home))[1:]]
+        for our, their in zip(ours, theirs, strict=True):
+            assert our[:5] == their[:5] and our[-1] == their[-1]
+
+    def test_globs(self, run, root, home):
+        for name in ("a1", "a2", "b1", "[x]", "sub/a3"):
+            root.write(f"{home}/{name}", name.encode())
+        assert run("cat", f"{home}/a?").stdout == "a1a2"
+        assert run("cat", f"{home}/{{a1,b1}}").stdout == "a1b1"
+        assert run("cat", f"{home}/*/a[0-9]").stdout == "sub/a3"
+        assert run("cat", f"{home}/\\[x\\]").stdout == "[x]"
+        assert run("cat", f"{home}/nothing*", check=False).returncode == 1
+        run("rm", f"{home}/a*")
+        assert root.names(home) == ["[x]", "b1", "sub"]
+
+    def test_pipes(self, run, root, home):
+        data = content.make(2 * BLOCK + 77)
+        run("put", "-", f"{home}/f", stdin=data, text=False)
+        assert root.read(f"{home}/f") == data
+        assert run("get", f"{home}/f", "-", text=False).stdout == data
+
+    def test_reader_of_a_pipe_that_has_enough(self, store, root, home):
+        """`levada cat big | head -c 10`: no complaint, and success."""
+        root.write(f"{home}/f", content.make(5 * BLOCK))
+        script = f"set -o pipefail; {paths.LEVADA} cat {home}/f | head -c 10 | wc -c"
+        done = subprocess.run(["bash", "-c", script], env={**os.environ, "LEVADA_URL": store.fs}, capture_output=True, text=True)
+        assert (done.stdout.strip(), done.stderr, done.returncode) == ("10", "", 0)
+
+    def test_tail(self, run, root, home):
+        text = "".join(f"line {i}\n" for i in range(5000))
+        root.write(f"{home}/f", text.encode())
+        assert run("tail", "-n", 3, f"{home}/f").stdout == "line 4997\nline 4998\nline 4999\n"
+        assert run("tail", "-c", 10, f"{home}/f").stdout == text[-10:]
+
+    def test_tail_follows_a_file_that_grows(self, store, root, home):
+        out = root.create(f"{home}/log")
+        out.write(b"one\n")
+        out.hflush()
+        tail = subprocess.Popen(
+            [str(paths.LEVADA), "tail", "-f", f"{home}/log"], env={**os.environ, "LEVADA_URL": store.fs}, stdout=subprocess.PIPE
+        )
+        assert tail.stdout.readline() == b"one\n"
+        out.write(b"two\n")
+        out.hflush()
+        assert tail.stdout.readline() == b"two\n"
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(5) == 130
+        out.close()
+
+    def test_checksum_is_that_of_hdfs_dfs(self, store, run, root, home):
+        for name, length in (("a", 0), ("b", 1000), ("c", 3 * BLOCK + 1)):
+            root.write(f"{home}/{name}", content.make(length))
+        assert run("checksum", f"{home}/*").stdout == hdfs_dfs(store.fs, "-checksum", f"{home}/*").stdout
+
+    def test_modes_owners_times_replication(self, run, root, home):
+        root.write(f"{home}/d/f", b"one")
+        run("chmod", "-R", "u=rwx,g=rx,o=", f"{home}/d")
+        run("chown", "-R", "bob:staff", f"{home}/d")
+        run("touch", "-m", "-t", "2020-01-02 03:04:05", f"{home}/d/f")
+        run("setrep", 2, f"{home}/d")
+        status = root.stat(f"{home}/d/f")
+        assert (status["mode"], status["owner"], status["group"], status["replication"]) == ("750", "bob", "staff", 2)
+        assert status["modified"] == 1_577_934_245_000
+        run("touch", f"{home}/new")
+        assert root.stat(f"{home}/new")["length"] == 0
+
+    def test_preserve(self, run, root, home, tmp_path):
+        local = tmp_path / "f"
+        local.write_bytes(b"one")
+        local.chmod(0o604)
+        os.utime(local, (1_000_000_000, 1_000_000_000))
+        run("put", "-p", local, f"{home}/f")
+        status = root.stat(f"{home}/f")
+        assert (status["mode"], status["modified"]) == ("604", 1_000_000_000_000)
+        run("get", "-p", f"{home}/f", tmp_path / "g")
+        assert (tmp_path / "g").stat().st_mtime == 1_000_000_000
+        assert (tmp_path / "g").stat().st_mode & 0o777 == 0o604
+
+    def test_df(self, run):
+        space = objects(run("df", "--json"))[0]
+        assert space["capacity"] > 0 and space["remaining"] > 0
+        assert "Use%" in run("df").stdout
+
+    def test_whole_urls(self, store, run, root, home):
+        root.write(f"{home}/f", b"one")
+        assert levada("hdfs://127.0.0.1:1", "cat", f"{store.fs}{home}/f").stdout == "one"
+        assert lines(levada("hdfs://127.0.0.1:1", "ls", "-C", f"{store.fs}{home}")) == [f"{store.fs}{home}/f"]
+
+    def test_between_two_stores(self, store, run, root, home):
+        root.write(f"{home}/f", content.make(BLOCK + 5))
+        run("cp", f"{store.fs}{home}/f", f"{store.fs}{home}/g")
+        assert root.read(f"{home}/g") == content.make(BLOCK + 5)
+
+
+class TestJson:
+    def test_every_command_that_prints(self, run, root, home, tmp_path):
+        root.write(f"{home}/f", content.make(700), replication=2)
+        entry = objects(run("ls", "--json", home))[0]
+        assert (entry["path"], entry["type"], entry["len"], entry["mode"], entry["replication"]) == (f"{home}/f", "file", 700, "0644", 2)
+        assert objects(run("stat", "--json", f"{home}/f")) == [entry]
+        assert objects(run("count", "--json", home))[0]["file_count"] == 1
+        assert objects(run("du", "-s", "--json", home))[0]["space_consumed"] == 1400
+        assert objects(run("checksum", "--json", f"{home}/f"))[0]["algorithm"] == "MD5-of-0MD5-of-512CRC32C"
+        assert objects(run("get", "--json", f"{home}/f", tmp_path))[0]["len"] == 700
+        assert objects(run("put", "--json", tmp_path / "f", f"{home}/g"))[0]["len"] == 700
+        assert objects(run("rm", "--json", f"{home}/g")) == [{"removed": f"{home}/g"}]
+
+
+class TestExitCodes:
+    def test_failures_are_1_and_say_where(self, store, run, root, home, tmp_path):
+        root.write(f"{home}/f", b"one")
+        for words in (
+            ("ls", f"{home}/missing"), ("cat", f"{home}/missing"), ("cat", home), ("stat", f"{home}/missing"),
+            ("rm", f"{home}/missing"), ("rm", home), ("mkdir", f"{home}/f"), ("mkdir", f"{home}/x/y"), ("get", f"{home}/missing"),
+            ("put", tmp_path / "missing", f"{home}/x"), ("mv", f"{home}/missing", f"{home}/x"), ("checksum", f"{home}/missing"),
+            ("put", __file__, f"{home}/f"), ("chmod", "600", f"{home}/missing"), ("du", f"{home}/missing"),
+        ):  # fmt: skip
+            done = run(*words, check=False)
+            assert done.returncode == 1, (words, done)
+            assert done.stderr.startswith(f"levada: {words[0]}: ") and done.stdout == "", (words, done)
+        assert root.read(f"{home}/f") == b"one"
+
+    def test_usage_is_2(self, run):
+        for words in ((), ("nonsense",), ("ls", "--nonsense"), ("put",), ("test", "/")):
+            assert run(*words, check=False).returncode == 2, words
+        assert levada("nonsense://x", "ls", check=False).returncode == 2
+
+    def test_one_bad_operand_does_not_stop_the_rest(self, run, root, home):
+        root.write(f"{home}/a", b"one")
+        root.write(f"{home}/b", b"two")
+        done = run("cat", f"{home}/a", f"{home}/missing", f"{home}/b", check=False)
+        assert (done.returncode, done.stdout) == (1, "onetwo")
+
+    def test_test(self, run, root, home):
+        root.write(f"{home}/f", b"one")
+        root.write(f"{home}/empty", b"")
+        for flag, path, code in (
+            ("-e", "f", 0), ("-e", "missing", 1), ("-d", "f", 1), ("-d", "", 0), ("-f", "f", 0), ("-f", "", 1),
+            ("-s", "f", 0), ("-s", "empty", 1), ("-z", "empty", 0), ("-z", "f", 1), ("-r", "f", 0), ("-w", "f", 0),
+        ):  # fmt: skip
+            done = run("test", flag, f"{home}/{path}", check=False)
+            assert (done.returncode, done.stdout, done.stderr) == (code, "", ""), (flag, path)
+
+    def test_nobody_listens(self):
+        begun = time.monotonic()
+        done = levada("hdfs://127.0.0.1:1", "ls", "/", check=False)
+        assert done.returncode == 1 and "127.0.0.1:1" in done.stderr
+        assert time.monotonic() - begun < 20
+
+    def test_another_user(self, run, root, home):
+        root.write(f"{home}/f", b"one")
+        root.call("set-permission", path=f"{home}/f", mode="600")
+        done = run("cat", f"{home}/f", user="mallory", check=False)
+        assert done.returncode == 1 and "ermission" in done.stderr
+
+
+class TestInterrupt:
+    def interrupted(self, store, command, feed=b"", after=None):
+        process = subprocess.Popen(
+            [str(paths.LEVADA), *map(str, command)],
+            env={**os.environ, "LEVADA_URL": store.fs},
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        if feed:
+            process.stdin.write(feed)
+            process.stdin.flush()
+        if after:
+            eventually(after, 30, "it has begun", every=0.05)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(15) == 130
+        assert time.monotonic() - begun < 8
+
+    def test_put_leaves_nothing(self, store, root, home):
+        self.interrupted(store, ["put", "-", f"{home}/f"], feed=content.make(3_000_000), after=lambda: root.names(home))
+        assert root.names(home) == []
+
+    def test_get_leaves_nothing(self, store, root, home, tmp_path):
+        """A local disk full of a file that is still coming: begun, then interrupted."""
+        for i in range(30):
+            root.write(f"{home}/f{i}", content.make(2 * BLOCK))
+        self.interrupted(store, ["get", home, tmp_path / "back"], after=lambda: (tmp_path / "back").exists())
+        left = [path for path in (tmp_path / "back").rglob("*") if path.is_file()]
+        assert all(path.stat().st_size == 2 * BLOCK and "COPYING" not in path.name for path in left)
+
+
+class TestTerminal:
+    def test_progress_shows_on_a_terminal_only(self, store, run, home, tmp_path):
+        local = tmp_path / "f"
+        local.write_bytes(content.make(40 << 20))
+        assert run("put", local, f"{home}/quiet").stderr == ""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [str(paths.LEVADA), "put", str(local), f"{home}/shown"], env={**os.environ, "LEVADA_URL": store.fs, "TERM": "xterm"}, stderr=theirs
+        )
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+        assert process.wait(30) == 0
+        os.close(ours)
+        assert b"/s" in shown, shown[:500]  # a rate
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_completion(self, run, shell):
+        script = run("completion", shell).stdout
+        for word in ("setrep", "checksum", "--recursive" if shell != "fish" else "recursive"):
+            assert word in script
+
+    def test_completion_in_bash(self, tmp_path):
+        """The script is one that bash takes, and it completes a command."""
+        script = tmp_path / "levada.bash"
+        script.write_text(levada("hdfs://x", "completion", "bash").stdout)
+        ask = f"source {script}; COMP_WORDS=(levada che); COMP_CWORD=1; _levada levada che levada; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True)
+        assert done.stdout.split() == ["checksum"], done
+
+    def test_version_and_help(self, run):
+        assert run("--version").stdout.startswith("levada ")
+        for command in ("ls", "put", "up", "checksum"):
+            assert "Usage:" in run(command, "--help").stdout
