@@ -12,7 +12,7 @@ import pytest
 
 import content
 import paths
-from store import SUPERUSER, Store, memory
+from store import SUPERUSER, memory
 
 pytestmark = pytest.mark.levada
 

@@ -10,7 +10,6 @@ of one connection a file, with a README.md that says which client and command ma
 
 import argparse
 import pathlib
-import subprocess
 import sys
 import time
 
