@@ -13,8 +13,8 @@ use crate::replica::Identity;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Mutex, PoisonError};
-use types::rows::{MemoryRows, Rows, RowsError, RowsMut, Table};
+use std::path::Path;
+use types::rows::{Rows, RowsError, RowsMut, Table};
 use types::{BlockId, ChecksumSpec, ContainerId, FileId, Generation};
 
 const REPLICA: Table = Table(64);
@@ -72,58 +72,37 @@ pub(crate) struct Totals {
 
 #[derive(Debug)]
 pub(crate) struct Index {
-    backing: Backing,
-}
-
-#[derive(Debug)]
-enum Backing {
-    Memory(Mutex<MemoryRows>),
+    store: kv::Store,
 }
 
 impl Index {
-    pub(crate) fn open(_dir: &std::path::Path) -> Result<Self, RowsError> {
-        Ok(Self::in_memory())
+    pub(crate) fn open(dir: &Path) -> Result<Self, kv::KvError> {
+        Ok(Self { store: kv::Store::open(dir, kv::Options::default())? })
     }
 
     /// True if a flush would write something.
     pub(crate) fn is_dirty(&self) -> bool {
-        match &self.backing {
-            Backing::Memory(_) => false,
-        }
+        self.store.overlay_len() > 0
     }
 
-    /// An index that lives as long as the process; the next one is built from the containers.
-    pub(crate) fn in_memory() -> Self {
-        Self { backing: Backing::Memory(Mutex::default()) }
+    fn view<R>(&self, look: impl FnOnce(&dyn Rows) -> Result<R, RowsError>) -> Result<R, RowsError> {
+        look(&self.store.view())
     }
 
-    pub(crate) fn view<R>(&self, look: impl FnOnce(&dyn Rows) -> Result<R, RowsError>) -> Result<R, RowsError> {
-        match &self.backing {
-            Backing::Memory(rows) => look(&*rows.lock().unwrap_or_else(PoisonError::into_inner)),
-        }
-    }
-
-    /// Nothing happens if `edit` fails.
+    /// Nothing happens if `edit` fails. `edit` runs alone and must not come back here: it would wait for itself.
     pub(crate) fn change<R>(
         &self,
         edit: impl FnOnce(&mut dyn RowsMut) -> Result<R, RowsError>,
     ) -> Result<R, RowsError> {
-        match &self.backing {
-            Backing::Memory(rows) => {
-                let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut staged = rows.clone();
-                let outcome = edit(&mut staged)?;
-                *rows = staged;
-                Ok(outcome)
-            }
-        }
+        let mut change = self.store.change();
+        let outcome = edit(&mut change)?;
+        change.commit();
+        Ok(outcome)
     }
 
     /// Makes all changes so far durable.
     pub(crate) fn flush(&self) -> Result<(), RowsError> {
-        match &self.backing {
-            Backing::Memory(_) => Ok(()),
-        }
+        self.store.flush().map_err(|error| RowsError { op: "flush the index", reason: error.to_string() })
     }
 
     pub(crate) fn replica(&self, block: BlockId) -> Result<Option<Row>, RowsError> {
@@ -256,7 +235,8 @@ mod tests {
 
     #[test]
     fn totals_and_live_counts_follow_the_rows() {
-        let index = Index::in_memory();
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path()).unwrap();
         let block = BlockId::new(ContainerId(7), 1);
         let packed = row(100, Place::Pack { shelf: ContainerId(7), offset: 0 });
         let filed = row(1024, Place::Files { shelf: ContainerId(7) });
