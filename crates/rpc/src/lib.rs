@@ -1,1 +1,27 @@
-//! Not written yet.
+//! Hadoop RPC over TCP: a server that answers stock HDFS clients and our own nodes, and a client.
+//!
+//! ```text
+//!               ┌──────────── one task for each connection ────────────┐
+//!   socket ────▶│ session (pure): frames ─▶ calls ──┐                  │
+//!               │                                   ├─▶ a task a call ─┼─▶ Service::call
+//!   socket ◀────│ writer: batches of answers ◀──────┘                  │
+//!               └──────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Promise: calls of one connection run side by side up to a limit, and answers go out as they are done. Every queue,
+//! length and wait has a limit: at a limit the server stops reading, and a client that takes no answers is cut off. A
+//! call that panics is answered with an error, and its connection lives.
+
+mod budget;
+mod call;
+mod client;
+mod connection;
+mod link;
+mod server;
+mod session;
+mod writer;
+
+pub use call::{Call, Identity, Service};
+pub use client::{Attempt, CallError, Client, ClientOptions};
+pub use hdfs::Exception;
+pub use server::{Server, ServerOptions};

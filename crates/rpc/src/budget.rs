@@ -1,0 +1,85 @@
+//! How much memory requests and answers of all connections may take together.
+//!
+//! A request is let in when there is room for it; an answer is counted when it is there. So what is held exceeds the
+//! limit by the answers of calls that were let in before, at most, and while it does nothing more is let in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Notify;
+
+#[derive(Debug)]
+pub(crate) struct Budget {
+    held_len: AtomicUsize,
+    held_len_max: usize,
+    room: Notify,
+}
+
+impl Budget {
+    pub(crate) fn new(held_len_max: usize) -> Arc<Self> {
+        Arc::new(Self { held_len: AtomicUsize::new(0), held_len_max, room: Notify::new() })
+    }
+
+    /// Waits for room. What alone exceeds the limit is let in when nothing else is held.
+    pub(crate) async fn admit(self: &Arc<Self>, len: usize) -> Charge {
+        loop {
+            // Listen first, so that room made after the look is not missed.
+            let room = self.room.notified();
+            if let Some(charge) = self.try_admit(len) {
+                return charge;
+            }
+            room.await;
+        }
+    }
+
+    fn try_admit(self: &Arc<Self>, len: usize) -> Option<Charge> {
+        let fits = |held: usize| (held == 0 || held + len <= self.held_len_max).then_some(held + len);
+        self.held_len.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;
+        Some(Charge { budget: self.clone(), len })
+    }
+
+    /// Counts what is there already.
+    pub(crate) fn charge(self: &Arc<Self>, len: usize) -> Charge {
+        self.held_len.fetch_add(len, Ordering::AcqRel);
+        Charge { budget: self.clone(), len }
+    }
+
+    #[cfg(test)]
+    fn held_len(&self) -> usize {
+        self.held_len.load(Ordering::Acquire)
+    }
+}
+
+/// Bytes that are held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    budget: Arc<Budget>,
+    len: usize,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.held_len.fetch_sub(self.len, Ordering::AcqRel);
+        self.budget.room.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn who_finds_no_room_waits_for_it() {
+        let budget = Budget::new(100);
+        let first = budget.admit(60).await;
+        let answer = budget.charge(70);
+        let waiting = budget.admit(30);
+        tokio::pin!(waiting);
+        assert!(tokio::time::timeout(Duration::from_millis(5), &mut waiting).await.is_err());
+        drop(first);
+        assert!(tokio::time::timeout(Duration::from_millis(5), &mut waiting).await.is_ok());
+        drop(answer);
+        assert_eq!(budget.held_len(), 0, "the charge of the finished wait is dropped with it");
+        let _large = budget.admit(1000).await;
+    }
+}

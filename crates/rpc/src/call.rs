@@ -1,0 +1,71 @@
+//! One call, as a service sees it.
+
+use bytes::Bytes;
+use hdfs::Exception;
+use prost::Message;
+use std::net::SocketAddr;
+
+/// Who a connection says it is. SIMPLE: nobody checks it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// In whose name calls are made. Never empty.
+    pub effective: String,
+    /// Who makes them, when that is somebody else.
+    pub real: Option<String>,
+}
+
+impl Identity {
+    /// The effective user of a connection that named nobody.
+    pub const ANONYMOUS: &str = "anonymous";
+}
+
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Several protocols may share a port: this says which one is meant.
+    pub protocol: String,
+    pub method: String,
+    /// Of the protocol.
+    pub version: u64,
+    /// The request message, undelimited.
+    pub body: Bytes,
+    pub user: Identity,
+    /// With `call_id` the name of this call across retries: 16 bytes in stock clients, but a stranger chose it.
+    pub client_id: Bytes,
+    pub call_id: i32,
+    /// 0 for the first try.
+    pub retry_count: i32,
+    pub peer: SocketAddr,
+}
+
+impl Call {
+    /// The request message.
+    pub fn request<M: Message + Default>(&self) -> Result<M, Exception> {
+        M::decode(self.body.clone()).map_err(|error| Exception::malformed_request(&self.method, error))
+    }
+
+    /// What a service answers to a method it does not have.
+    pub fn no_such_method(&self) -> Exception {
+        Exception::no_such_method(&self.method, &self.protocol)
+    }
+
+    /// What a service answers to a protocol it does not have.
+    pub fn no_such_protocol(&self) -> Exception {
+        Exception::no_such_protocol(&self.protocol)
+    }
+
+    /// Refuses versions of the protocol other than `version`.
+    pub fn check_version(&self, version: u64) -> Result<(), Exception> {
+        if self.version == version {
+            Ok(())
+        } else {
+            Err(Exception::protocol_version(&self.protocol, self.version, version))
+        }
+    }
+}
+
+/// What a server serves.
+pub trait Service: Send + Sync + 'static {
+    /// Answers with the response message, encoded and undelimited. It runs in a task of its own, to its end even if the
+    /// client hangs up. A panic is answered as an error of the call.
+    fn call(&self, call: Call) -> impl Future<Output = Result<Bytes, Exception>> + Send;
+}

@@ -1,0 +1,177 @@
+//! The client: calls over one connection, which is made at the first call and again after it broke.
+
+use crate::link::Link;
+use bytes::{Bytes, BytesMut};
+use hdfs::frame;
+use hdfs::proto::{OperationProto, RequestHeaderProto, RpcKindProto, RpcRequestHeaderProto};
+use prost::Message;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+/// Why a call brought no response. Two variants differ only if the caller acts differently.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The server answered so: its class says what to do.
+    #[error("{class}: {message}")]
+    Remote { class: String, message: String },
+    /// The call was certainly not sent: try another server, or again later.
+    #[error("no connection: {0}")]
+    Connect(#[source] std::io::Error),
+    /// The call may or may not have happened. The next one connects again.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// As [`CallError::Broken`], and an answer that comes late is thrown away.
+    #[error("no answer in time")]
+    TimedOut,
+    /// The server speaks another language: do not try again.
+    #[error("the answer cannot be read: {0}")]
+    Decode(String),
+}
+
+/// Limits of one client.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    pub connect_time_max: Duration,
+    /// For a call from its start to its answer. Hadoop's client: 120 s.
+    pub call_time_max: Duration,
+    /// Longest answer. Hadoop's `ipc.maximum.response.length`.
+    pub frame_len_max: u32,
+    /// Calls not yet written; further ones wait.
+    pub queue_count_max: usize,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            connect_time_max: Duration::from_secs(10),
+            call_time_max: Duration::from_secs(60),
+            frame_len_max: types::limits::RPC_FRAME_LEN_MAX,
+            queue_count_max: 256,
+        }
+    }
+}
+
+/// Names a call across retries: a server remembers, by it, what it did already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub call_id: i32,
+    pub retry_count: i32,
+}
+
+impl Attempt {
+    pub fn again(self) -> Self {
+        Self { retry_count: self.retry_count + 1, ..self }
+    }
+}
+
+/// Calls of one user to one protocol of one server. Clones share the connection.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    addr: String,
+    user: String,
+    protocol: &'static str,
+    options: ClientOptions,
+    client_id: Bytes,
+    next_call_id: AtomicI32,
+    link: Mutex<Option<Arc<Link>>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { addr, user, protocol, .. } = &*self.shared;
+        write!(f, "Client({protocol} at {addr} as {user})")
+    }
+}
+
+impl Client {
+    /// `addr` is host:port. Connects at the first call.
+    pub fn new(addr: String, user: String, protocol: &'static str) -> Self {
+        Self::with_options(addr, user, protocol, ClientOptions::default())
+    }
+
+    pub fn with_options(addr: String, user: String, protocol: &'static str, options: ClientOptions) -> Self {
+        let client_id = Bytes::copy_from_slice(&::io::random::uuid());
+        let (next_call_id, link) = (AtomicI32::new(0), Mutex::new(None));
+        Self { shared: Arc::new(Shared { addr, user, protocol, options, client_id, next_call_id, link }) }
+    }
+
+    pub fn addr(&self) -> &str {
+        &self.shared.addr
+    }
+
+    pub async fn call<Q: Message, A: Message + Default>(&self, method: &str, request: &Q) -> Result<A, CallError> {
+        self.attempt(self.name_call(), method, request).await
+    }
+
+    /// A name for a call that may have to be made more than once; see [`Client::attempt`].
+    pub fn name_call(&self) -> Attempt {
+        let call_id = self.shared.next_call_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+        Attempt { call_id, retry_count: 0 }
+    }
+
+    /// As [`Client::call`], under a name of the caller's: after [`CallError::Broken`] the call can be repeated as
+    /// `attempt.again()`, and a server with a retry cache does it once.
+    pub async fn attempt<Q: Message, A: Message + Default>(
+        &self,
+        attempt: Attempt,
+        method: &str,
+        request: &Q,
+    ) -> Result<A, CallError> {
+        let shared = &*self.shared;
+        let mut call = BytesMut::new();
+        frame::put_frame(&[&shared.header(attempt), &shared.what(method), request], &mut call);
+        let time_max = shared.options.call_time_max;
+        // Others may be connecting before us, one after the other, so this too has a limit.
+        let link = timeout(time_max, shared.link()).await.unwrap_or(Err(CallError::TimedOut))?;
+        let response = link.ask(attempt.call_id, call.freeze(), time_max).await?;
+        A::decode(response).map_err(|error| CallError::Decode(error.to_string()))
+    }
+}
+
+impl Shared {
+    /// The connection, made if need be. Calls that come meanwhile wait for it.
+    async fn link(&self) -> Result<Arc<Link>, CallError> {
+        let mut place = self.link.lock().await;
+        if let Some(link) = place.as_ref().filter(|link| link.is_open()) {
+            return Ok(link.clone());
+        }
+        *place = None;
+        let connecting = Link::connect(&self.addr, &self.user, self.protocol, &self.client_id, &self.options);
+        let link = timeout(self.options.connect_time_max, connecting)
+            .await
+            .unwrap_or_else(|_elapsed| Err(std::io::ErrorKind::TimedOut.into()))
+            .map_err(CallError::Connect)?;
+        Ok(place.insert(Arc::new(link)).clone())
+    }
+
+    fn header(&self, attempt: Attempt) -> RpcRequestHeaderProto {
+        request_header(attempt.call_id, &self.client_id, attempt.retry_count)
+    }
+
+    fn what(&self, method: &str) -> RequestHeaderProto {
+        RequestHeaderProto {
+            method_name: method.to_owned(),
+            declaring_class_protocol_name: self.protocol.to_owned(),
+            client_protocol_version: hdfs::protocol::VERSION,
+        }
+    }
+}
+
+pub(crate) fn request_header(call_id: i32, client_id: &Bytes, retry_count: i32) -> RpcRequestHeaderProto {
+    RpcRequestHeaderProto {
+        rpc_kind: Some(RpcKindProto::RpcProtocolBuffer.into()),
+        rpc_op: Some(OperationProto::RpcFinalPacket.into()),
+        call_id,
+        client_id: client_id.clone(),
+        retry_count: Some(retry_count),
+        ..RpcRequestHeaderProto::default()
+    }
+}

@@ -1,0 +1,275 @@
+//! One connection of a server: reads frames, starts calls, and sends their answers as they are done.
+
+use crate::budget::Charge;
+use crate::server::{Host, Phase};
+use crate::session::{Event, Refusal, Request, Session};
+use crate::writer::{Outgoing, write_all};
+use crate::{Call, Service};
+use bytes::{Bytes, BytesMut};
+use hdfs::exception::Exception;
+use hdfs::frame;
+use hdfs::opening::{HTTP_ANSWER, Opening, version_mismatch};
+use hdfs::proto::RpcErrorCodeProto;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::timeout;
+
+/// Room for reading at a time. Most requests are a few hundred bytes; many come at once.
+const READ_LEN: usize = 8 << 10;
+/// A long frame's buffer grows by this as its bytes come, whatever its length says.
+const GROWTH_LEN_MAX: usize = 256 << 10;
+/// How long, and for how many bytes, a refused client's rest is thrown away, so that the kernel does not send a reset
+/// that would make the client lose our last answer.
+const LINGER: Duration = Duration::from_millis(500);
+const LINGER_LEN_MAX: usize = 1 << 20;
+/// Frames that answer no call: SASL's, and the one that ends a connection.
+const ANSWERS_BESIDE_CALLS_MAX: usize = 8;
+
+/// Serves one connection to its end.
+pub(crate) async fn serve<S: Service>(
+    mut socket: TcpStream,
+    peer: SocketAddr,
+    host: Arc<Host<S>>,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let ended = {
+        let (mut inward, mut outward) = socket.split();
+        let calls_max = host.options.calls_per_connection_max;
+        // Every call holds a permit until its answer is written, so this channel is never full of answers.
+        let (sender, mut answers) = mpsc::channel(calls_max + ANSWERS_BESIDE_CALLS_MAX);
+        let reader = Reader {
+            buffer: BytesMut::new(),
+            peer,
+            host: host.clone(),
+            permits: Arc::new(Semaphore::new(calls_max)),
+            sender,
+        };
+        let mut draining = phase.clone();
+        let reading = async {
+            tokio::select! {
+                // Dropping the reader drops its sender: the writer ends when the calls under way are answered.
+                ended = reader.run(&mut inward) => ended,
+                _ = draining.wait_for(|phase| *phase != Phase::Serving) => Ok(()),
+            }
+        };
+        let both = async {
+            let writing = write_all(&mut outward, &mut answers, host.options.answer_time_max);
+            tokio::pin!(reading, writing);
+            tokio::select! {
+                read = &mut reading => { read?; writing.await }
+                written = &mut writing => written,
+            }
+        };
+        tokio::select! {
+            ended = both => ended,
+            _ = phase.wait_for(|phase| *phase == Phase::Cutting) => return,
+        }
+    };
+    match ended {
+        Ok(()) => linger(&mut socket).await,
+        // Clients hang up at any time; that is no news.
+        Err(error) => tracing::debug!(%peer, %error, "rpc connection ended"),
+    }
+}
+
+struct Reader<S> {
+    buffer: BytesMut,
+    peer: SocketAddr,
+    host: Arc<Host<S>>,
+    permits: Arc<Semaphore>,
+    sender: mpsc::Sender<Outgoing>,
+}
+
+impl<S: Service> Reader<S> {
+    /// Reads until the client hangs up, or until it is refused and the last answer is on its way.
+    async fn run(mut self, socket: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
+        let opening = timeout(self.host.options.opening_time_max, self.opening(socket));
+        let Some(opening) = opening.await.map_err(|_elapsed| io::ErrorKind::TimedOut)?? else { return Ok(()) };
+        let auth = match opening {
+            Opening::Rpc { auth, .. } => auth,
+            Opening::OtherVersion(version) => return self.end(version_mismatch(version)).await,
+            Opening::Http => return self.end(Bytes::from_static(HTTP_ANSWER.as_bytes())).await,
+            Opening::Unknown => return Err(io::Error::new(io::ErrorKind::InvalidData, "not Hadoop RPC")),
+        };
+        let mut session = Session::new(auth);
+        loop {
+            let permits = self.permits.clone();
+            let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+            let (frame, charge) = match self.frame(socket, &session).await? {
+                Some(Ok(frame)) => frame,
+                Some(Err(refusal)) => return self.refuse(&refusal).await,
+                None => return Ok(()),
+            };
+            match session.on_frame(frame) {
+                Ok(Event::Call(request)) => self.start(*request, permit, charge),
+                Ok(Event::Answer(head, body)) => self.send(Outgoing::of_connection(head, body)).await?,
+                Ok(Event::Nothing) => {}
+                Err(refusal) => return self.refuse(&refusal).await,
+            }
+        }
+    }
+
+    /// `None`: the client hung up first.
+    async fn opening(&mut self, socket: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Opening>> {
+        loop {
+            if let Some(opening) = Opening::decode(&self.buffer) {
+                if let Opening::Rpc { .. } = opening {
+                    let _preamble = self.buffer.split_to(Opening::LEN);
+                }
+                return Ok(Some(opening));
+            }
+            self.buffer.reserve(READ_LEN);
+            if socket.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next frame, let in by the budget. `None`: the client hung up, or was idle for too long.
+    async fn frame(
+        &mut self,
+        socket: &mut (impl AsyncRead + Unpin),
+        session: &Session,
+    ) -> io::Result<Option<Result<(Bytes, Charge), Refusal>>> {
+        let len = loop {
+            match frame::length(&self.buffer, self.host.options.frame_len_max) {
+                Ok(Some(len)) => break len,
+                Ok(None) => {}
+                Err(error) => return Ok(Some(Err(Refusal::unreadable(&error)))),
+            }
+            self.buffer.reserve(READ_LEN);
+            let options = &self.host.options;
+            let time_max = if session.is_known() { options.idle_time_max } else { options.opening_time_max };
+            match timeout(time_max, socket.read_buf(&mut self.buffer)).await {
+                Ok(Ok(0)) => return Ok(None),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(error),
+                Err(_elapsed) if self.may_stay(session) => {}
+                Err(_elapsed) => return Ok(None),
+            }
+        };
+        let charge = self.host.budget.admit(len).await;
+        let whole_len = frame::LENGTH_LEN + len;
+        let rest = async {
+            while self.buffer.len() < whole_len {
+                self.buffer.reserve((whole_len - self.buffer.len()).min(GROWTH_LEN_MAX));
+                if socket.read_buf(&mut self.buffer).await? == 0 {
+                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+                }
+            }
+            Ok(())
+        };
+        timeout(self.host.options.frame_time_max, rest).await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
+        let _length = self.buffer.split_to(frame::LENGTH_LEN);
+        Ok(Some(Ok((self.buffer.split_to(len).freeze(), charge))))
+    }
+
+    /// Whether a client that has been silent for the idle time is kept: as in Hadoop, while there is room for others.
+    fn may_stay(&self, session: &Session) -> bool {
+        let options = &self.host.options;
+        let calls_under_way = options.calls_per_connection_max - 1 - self.permits.available_permits();
+        session.is_known() && (calls_under_way > 0 || self.host.connection_count() <= options.idle_connections_max)
+    }
+
+    fn start(&self, request: Request, permit: OwnedSemaphorePermit, charge: Charge) {
+        let Request { header, what, body, user } = request;
+        let pending = Pending {
+            call: frame::Call::of(&header),
+            sender: self.sender.clone(),
+            host: self.host.clone(),
+            held: Some((permit, charge)),
+        };
+        let call = Call {
+            protocol: what.declaring_class_protocol_name,
+            method: what.method_name,
+            version: what.client_protocol_version,
+            body,
+            user,
+            client_id: header.client_id,
+            call_id: header.call_id,
+            retry_count: pending.call.retry_count,
+            peer: self.peer,
+        };
+        let host = self.host.clone();
+        ::io::task::spawn("rpc call", async move {
+            let outcome = host.service.call(call).await;
+            pending.finish(outcome);
+        });
+    }
+
+    async fn refuse(&self, refusal: &Refusal) -> io::Result<()> {
+        tracing::debug!(peer = %self.peer, exception = %refusal.exception, "rpc connection refused");
+        self.end(refusal.call.refused(&refusal.exception)).await
+    }
+
+    async fn end(&self, last: Bytes) -> io::Result<()> {
+        self.send(Outgoing::last(last)).await
+    }
+
+    async fn send(&self, outgoing: Outgoing) -> io::Result<()> {
+        self.sender.send(outgoing).await.map_err(|_closed| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// A call that is under way. However it ends, it is answered once: dropping this unfinished, as a panic does, answers
+/// with an error.
+struct Pending<S> {
+    call: frame::Call,
+    sender: mpsc::Sender<Outgoing>,
+    host: Arc<Host<S>>,
+    held: Option<(OwnedSemaphorePermit, Charge)>,
+}
+
+impl<S> Pending<S> {
+    fn finish(mut self, outcome: Result<Bytes, Exception>) {
+        self.answer(outcome);
+    }
+
+    fn answer(&mut self, outcome: Result<Bytes, Exception>) {
+        let Some((permit, request)) = self.held.take() else { return };
+        let outcome = outcome.and_then(|body| {
+            if body.len() < types::limits::RPC_FRAME_LEN_MAX as usize / 2 {
+                Ok(body)
+            } else {
+                let message = format!("the answer has {} bytes, which no client takes", body.len());
+                let code = RpcErrorCodeProto::ErrorSerializingResponse;
+                Err(Exception { code, ..Exception::io(message) })
+            }
+        });
+        let (head, body, last) = match outcome {
+            Ok(body) => (self.call.succeeded(body.len()), body, false),
+            Err(exception) => (self.call.refused(&exception), Bytes::new(), exception.is_fatal()),
+        };
+        let charge = self.host.budget.charge(head.len() + body.len());
+        drop(request);
+        let answer = Outgoing::of_call(head, body, last, (permit, charge));
+        // Closed: the client hung up, nobody waits for the answer. Full it cannot be: the permits are fewer.
+        let _ = self.sender.try_send(answer);
+    }
+}
+
+impl<S> Drop for Pending<S> {
+    fn drop(&mut self) {
+        self.answer(Err(Exception::io("the server failed in this call; its log says why")));
+    }
+}
+
+/// Throws away what the client still sends, briefly.
+async fn linger(socket: &mut TcpStream) {
+    let discard = async {
+        let mut scrap = [0; 4096];
+        let mut len = 0;
+        while len < LINGER_LEN_MAX {
+            match socket.read(&mut scrap).await {
+                Ok(0) | Err(_) => return,
+                Ok(read) => len += read,
+            }
+        }
+    };
+    let _ = timeout(LINGER, discard).await;
+}

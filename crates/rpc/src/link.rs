@@ -1,0 +1,225 @@
+//! One connection of a client: many calls at once, answers in any order.
+
+use crate::client::{CallError, ClientOptions, request_header};
+use ::io::socket::SocketOptions;
+use ::io::task::Owned;
+use bytes::{Bytes, BytesMut};
+use hdfs::call_id;
+use hdfs::frame::{self, Answer};
+use hdfs::opening::{Auth, Opening};
+use hdfs::proto::{IpcConnectionContextProto, RpcStatusProto, UserInformationProto};
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+
+/// Room for reading at a time; a longer answer's buffer grows as its bytes come.
+const READ_LEN: usize = 16 << 10;
+/// Calls of one write.
+const BATCH_COUNT_MAX: usize = 64;
+
+type Outcome = Result<Bytes, CallError>;
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    calls: mpsc::Sender<Bytes>,
+    waiting: Arc<Waiting>,
+    /// Ends with the link.
+    task: Owned<()>,
+}
+
+impl Link {
+    /// Connects. The opening goes out with the first call, in one packet.
+    pub(crate) async fn connect(
+        addr: &str,
+        user: &str,
+        protocol: &str,
+        client_id: &Bytes,
+        options: &ClientOptions,
+    ) -> io::Result<Self> {
+        let socket = TcpStream::connect(addr).await?;
+        ::io::socket::apply(&socket, &SocketOptions::default())?;
+        let (calls, queue) = mpsc::channel(options.queue_count_max.max(1));
+        let waiting = Arc::new(Waiting::default());
+        calls.try_send(opening(user, protocol, client_id)).expect("the queue is empty");
+        let run = run(socket, queue, waiting.clone(), options.frame_len_max);
+        Ok(Self { calls, waiting, task: ::io::task::spawn_owned("rpc client", run) })
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.task.is_finished() && self.waiting.is_open()
+    }
+
+    /// Sends a call and waits for its response. Dropping the future forgets the call; if it waited for `time_max` and
+    /// the server said nothing at all meanwhile, the connection is taken for dead.
+    pub(crate) async fn ask(&self, call_id: i32, call: Bytes, time_max: Duration) -> Outcome {
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.insert(call_id, sender)?;
+        let _forget = Forget { waiting: &self.waiting, call_id };
+        let gone = || broken("it was closed");
+        let heard = self.waiting.heard_len.load(Ordering::Relaxed);
+        let answer = async {
+            self.calls.send(call).await.map_err(|_closed| gone())?;
+            receiver.await.unwrap_or_else(|_dropped| Err(gone()))
+        };
+        tokio::time::timeout(time_max, answer).await.unwrap_or_else(|_elapsed| {
+            if self.waiting.heard_len.load(Ordering::Relaxed) == heard {
+                self.waiting.close("the server has not said anything for too long".to_owned(), broken);
+                self.task.abort();
+            }
+            Err(CallError::TimedOut)
+        })
+    }
+}
+
+/// Calls that were sent and not yet answered.
+#[derive(Debug, Default)]
+struct Waiting {
+    state: Mutex<State>,
+    heard_len: AtomicU64,
+}
+
+type Calls = HashMap<i32, oneshot::Sender<Outcome>>;
+
+#[derive(Debug)]
+enum State {
+    Open(Calls),
+    /// Why.
+    Closed(String),
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Open(Calls::new())
+    }
+}
+
+impl Waiting {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half done while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(*self.state(), State::Open(_))
+    }
+
+    fn insert(&self, call_id: i32, sender: oneshot::Sender<Outcome>) -> Result<(), CallError> {
+        match &mut *self.state() {
+            State::Open(calls) => {
+                calls.insert(call_id, sender);
+                Ok(())
+            }
+            State::Closed(reason) => Err(CallError::Broken(reason.clone())),
+        }
+    }
+
+    fn remove(&self, call_id: i32) -> Option<oneshot::Sender<Outcome>> {
+        match &mut *self.state() {
+            State::Open(calls) => calls.remove(&call_id),
+            State::Closed(_) => None,
+        }
+    }
+
+    /// Ends all calls with an error each, unless that was done before.
+    fn close(&self, reason: String, error: impl Fn(&str) -> CallError) {
+        let mut state = self.state();
+        if let State::Open(calls) = &mut *state {
+            for (_, sender) in calls.drain() {
+                let _ = sender.send(Err(error(&reason)));
+            }
+            *state = State::Closed(reason);
+        }
+    }
+}
+
+/// Forgets a call whose caller does not wait any more.
+struct Forget<'a> {
+    waiting: &'a Waiting,
+    call_id: i32,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.waiting.remove(self.call_id);
+    }
+}
+
+fn broken(reason: &str) -> CallError {
+    CallError::Broken(reason.to_owned())
+}
+
+fn opening(user: &str, protocol: &str, client_id: &Bytes) -> Bytes {
+    let mut bytes = BytesMut::from(&Opening::encode(Auth::Simple)[..]);
+    let user_info = UserInformationProto { effective_user: Some(user.to_owned()), real_user: None };
+    let context = IpcConnectionContextProto { user_info: Some(user_info), protocol: Some(protocol.to_owned()) };
+    frame::put_frame(&[&request_header(call_id::CONTEXT, client_id, -1), &context], &mut bytes);
+    bytes.freeze()
+}
+
+async fn run(mut socket: TcpStream, mut queue: mpsc::Receiver<Bytes>, waiting: Arc<Waiting>, frame_len_max: u32) {
+    let (mut inward, mut outward) = socket.split();
+    let ended = tokio::select! {
+        read = read(&mut inward, &waiting, frame_len_max) => read,
+        written = write(&mut outward, &mut queue) => written,
+    };
+    waiting.close(ended.map_or_else(|error| error.to_string(), |()| "the server closed it".to_owned()), broken);
+}
+
+async fn write(socket: &mut (impl AsyncWrite + Unpin), queue: &mut mpsc::Receiver<Bytes>) -> io::Result<()> {
+    let mut batch = Vec::new();
+    while queue.recv_many(&mut batch, BATCH_COUNT_MAX).await > 0 {
+        match &batch[..] {
+            [call] => socket.write_all(call).await?,
+            // Calls are short: copying a few together is cheaper than a packet each.
+            calls => socket.write_all(&calls.concat()).await?,
+        }
+        batch.clear();
+    }
+    Ok(())
+}
+
+async fn read(socket: &mut (impl AsyncRead + Unpin), waiting: &Waiting, frame_len_max: u32) -> io::Result<()> {
+    let mut buffer = BytesMut::new();
+    loop {
+        while let Some(frame) = frame::split(&mut buffer, frame_len_max).map_err(invalid)? {
+            on_answer(Answer::decode(frame).map_err(invalid)?, waiting)?;
+        }
+        buffer.reserve(READ_LEN);
+        let read_len = socket.read_buf(&mut buffer).await?;
+        if read_len == 0 {
+            return Ok(());
+        }
+        waiting.heard_len.fetch_add(read_len as u64, Ordering::Relaxed);
+    }
+}
+
+fn on_answer(answer: Answer, waiting: &Waiting) -> io::Result<()> {
+    let remote = |message: &str| CallError::Remote {
+        class: answer.header.exception_class_name().to_owned(),
+        message: message.to_owned(),
+    };
+    let message = answer.header.error_msg();
+    let outcome = match answer.header.status() {
+        RpcStatusProto::Success => Ok(answer.response.clone()),
+        RpcStatusProto::Error => Err(remote(message)),
+        RpcStatusProto::Fatal => {
+            // It ends the connection, and so all its calls, whichever it names.
+            waiting.close(message.to_owned(), remote);
+            return Err(io::Error::other(message.to_owned()));
+        }
+    };
+    // An unknown call: its caller gave up.
+    if let Some(sender) = waiting.remove(answer.call_id()) {
+        let _ = sender.send(outcome);
+    }
+    Ok(())
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

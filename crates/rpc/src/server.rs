@@ -1,0 +1,167 @@
+//! The server: accepts connections, up to a limit, and ends them all in the end.
+
+use crate::budget::Budget;
+use crate::{Service, connection};
+use ::io::socket::SocketOptions;
+use ::io::task::Owned;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+/// Limits of one server. Every figure is a guess unless it says otherwise.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Longest request. Hadoop takes 128 MiB; the longest a client needs are a few hundred KiB.
+    pub frame_len_max: u32,
+    /// Calls of one connection under way, their answers not yet taken. At the limit the connection is not read.
+    pub calls_per_connection_max: usize,
+    /// Further connections are closed at once.
+    pub connections_max: usize,
+    /// Bytes of requests and answers of all connections. At the limit no further request is read.
+    pub held_len_max: usize,
+    /// Until the context has come.
+    pub opening_time_max: Duration,
+    /// From a frame's length to its end.
+    pub frame_time_max: Duration,
+    /// For a client to take an answer; long ones get more.
+    pub answer_time_max: Duration,
+    /// A silent connection is closed after this, if there are more than `idle_connections_max` of all kinds.
+    /// Hadoop: 20 s, and 4000.
+    pub idle_time_max: Duration,
+    pub idle_connections_max: usize,
+    /// For calls under way when the server shuts down.
+    pub drain_time_max: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            frame_len_max: 16 << 20,
+            calls_per_connection_max: 100,
+            connections_max: 10_000,
+            held_len_max: 256 << 20,
+            opening_time_max: Duration::from_secs(20),
+            frame_time_max: Duration::from_secs(60),
+            answer_time_max: Duration::from_secs(60),
+            idle_time_max: Duration::from_secs(20),
+            idle_connections_max: 4000,
+            drain_time_max: Duration::from_secs(3),
+        }
+    }
+}
+
+/// How the server stands to its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Serving,
+    /// No further request is read; those under way are answered.
+    Draining,
+    Cutting,
+}
+
+/// What all connections of a server share.
+pub(crate) struct Host<S> {
+    pub(crate) service: Arc<S>,
+    pub(crate) options: ServerOptions,
+    pub(crate) budget: Arc<Budget>,
+    /// One permit a connection.
+    places: Arc<Semaphore>,
+}
+
+impl<S> Host<S> {
+    pub(crate) fn connection_count(&self) -> usize {
+        self.options.connections_max - self.places.available_permits()
+    }
+}
+
+/// A running server. Dropping it cuts all connections; see also [`Server::shutdown`].
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    accepting: Owned<()>,
+    phase: watch::Sender<Phase>,
+    /// Every connection holds the other end.
+    gone: mpsc::Receiver<()>,
+    drain_time_max: Duration,
+}
+
+impl Server {
+    pub async fn bind<S: Service>(
+        addr: impl ToSocketAddrs,
+        options: ServerOptions,
+        service: Arc<S>,
+    ) -> io::Result<Self> {
+        assert!(options.calls_per_connection_max > 0 && options.connections_max > 0);
+        let listener = TcpListener::bind(addr).await?;
+        ::io::socket::apply(&listener, &SocketOptions::default())?;
+        let (phase, watching) = watch::channel(Phase::Serving);
+        let (alive, gone) = mpsc::channel(1);
+        let drain_time_max = options.drain_time_max;
+        let host = Arc::new(Host {
+            service,
+            budget: Budget::new(options.held_len_max),
+            places: Arc::new(Semaphore::new(options.connections_max)),
+            options,
+        });
+        let addr = listener.local_addr()?;
+        let accepting = ::io::task::spawn_owned("rpc accept", accept(listener, host, watching, alive));
+        Ok(Self { addr, accepting, phase, gone, drain_time_max })
+    }
+
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Takes no further connection and no further request, answers what is under way, within a time limit.
+    pub async fn shutdown(mut self) {
+        self.accepting.abort();
+        self.phase.send_replace(Phase::Draining);
+        // Nobody ever sends: this ends when the last connection has.
+        let drained = tokio::time::timeout(self.drain_time_max, self.gone.recv()).await;
+        if drained.is_err() {
+            tracing::debug!(addr = %self.addr, "rpc connections are cut: their calls take too long");
+            self.phase.send_replace(Phase::Cutting);
+            self.gone.recv().await;
+        }
+    }
+}
+
+async fn accept<S: Service>(
+    listener: TcpListener,
+    host: Arc<Host<S>>,
+    phase: watch::Receiver<Phase>,
+    alive: mpsc::Sender<()>,
+) {
+    /// After an error that is not the connection's own, such as too many open files: others may go meanwhile.
+    const PAUSE: Duration = Duration::from_millis(100);
+    loop {
+        match listener.accept().await {
+            Ok((socket, peer)) => take(socket, peer, &host, &phase, &alive),
+            Err(error) => {
+                tracing::warn!(%error, "no connection could be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+fn take<S: Service>(
+    socket: TcpStream,
+    peer: SocketAddr,
+    host: &Arc<Host<S>>,
+    phase: &watch::Receiver<Phase>,
+    alive: &mpsc::Sender<()>,
+) {
+    let Ok(place) = host.places.clone().try_acquire_owned() else {
+        tracing::warn!(%peer, max = host.options.connections_max, "a connection is refused: there are too many");
+        return;
+    };
+    let (host, phase, alive) = (host.clone(), phase.clone(), alive.clone());
+    ::io::task::spawn("rpc connection", async move {
+        let _held = (place, alive);
+        connection::serve(socket, peer, host, phase).await;
+    });
+}

@@ -1,0 +1,154 @@
+//! What a connection's frames mean: who the client is, and then its calls. Pure.
+//!
+//! ```text
+//! auth SASL ─▶ NEGOTIATE/SUCCESS ─┐
+//! auth NONE ──────────────────────┴─▶ context (once) ─▶ call, call, …      pings at any time
+//! ```
+
+use crate::Identity;
+use bytes::Bytes;
+use hdfs::call_id;
+use hdfs::exception::Exception;
+use hdfs::frame::{self, FrameError};
+use hdfs::opening::Auth;
+use hdfs::proto::{
+    IpcConnectionContextProto, RequestHeaderProto, RpcErrorCodeProto, RpcRequestHeaderProto, RpcSaslProto,
+};
+use hdfs::sasl::{Negotiation, Step};
+use prost::Message;
+
+/// A call as the frames tell it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Request {
+    pub(crate) header: RpcRequestHeaderProto,
+    pub(crate) what: RequestHeaderProto,
+    pub(crate) body: Bytes,
+    pub(crate) user: Identity,
+}
+
+/// What a frame asks for.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Event {
+    Call(Box<Request>),
+    /// Send this frame: head, then body.
+    Answer(Bytes, Bytes),
+    /// A ping, or the context: never answered.
+    Nothing,
+}
+
+/// Why a connection ends: what to answer, and to which call.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) call: frame::Call,
+    pub(crate) exception: Exception,
+}
+
+impl Refusal {
+    /// When it cannot be told which call was meant.
+    pub(crate) fn unreadable(error: &FrameError) -> Self {
+        // Java fails all calls of the connection at a FATAL answer, whichever call it names.
+        let call = frame::Call { call_id: call_id::REFUSED, client_id: Bytes::new(), retry_count: -1 };
+        Self { call, exception: unreadable(error) }
+    }
+}
+
+/// How far a connection has come.
+#[derive(Debug)]
+pub(crate) enum Session {
+    /// SASL was announced.
+    Sasl(Negotiation),
+    /// The context must come next.
+    Nameless {
+        sasl: Option<Negotiation>,
+    },
+    Known {
+        user: Identity,
+        sasl: Option<Negotiation>,
+    },
+}
+
+impl Session {
+    pub(crate) fn new(auth: Auth) -> Self {
+        match auth {
+            Auth::Simple => Self::Nameless { sasl: None },
+            Auth::Sasl => Self::Sasl(Negotiation::default()),
+        }
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self, Self::Known { .. })
+    }
+
+    /// Carries one frame, without its length, to its end. After an error the connection is closed.
+    pub(crate) fn on_frame(&mut self, mut frame: Bytes) -> Result<Event, Refusal> {
+        let header: RpcRequestHeaderProto =
+            frame::take_message(&mut frame, "request header").map_err(|error| Refusal::unreadable(&error))?;
+        let call = frame::Call::of(&header);
+        frame::check_header(&header)
+            .and_then(|()| match header.call_id {
+                0.. => self.on_call(header, frame),
+                call_id::PING => Ok(Event::Nothing),
+                call_id::CONTEXT => self.on_context(frame),
+                call_id::SASL => self.on_sasl(&call, frame),
+                other => Err(invalid(format!("Unknown out of band call #{other}"))),
+            })
+            .map_err(|exception| Refusal { call, exception })
+    }
+
+    fn on_call(&self, header: RpcRequestHeaderProto, mut frame: Bytes) -> Result<Event, Exception> {
+        let Self::Known { user, .. } = self else { return Err(invalid("Connection context not established")) };
+        let what = frame::take_message(&mut frame, "call header").map_err(|error| unreadable(&error))?;
+        // What follows the request is ignored, as in Hadoop.
+        let body = frame::take(&mut frame, "request").map_err(|error| unreadable(&error))?;
+        Ok(Event::Call(Box::new(Request { header, what, body, user: user.clone() })))
+    }
+
+    fn on_context(&mut self, mut frame: Bytes) -> Result<Event, Exception> {
+        let sasl = match self {
+            Self::Nameless { sasl } => *sasl,
+            Self::Sasl(_) => return Err(invalid("Connection header sent during SASL negotiation")),
+            Self::Known { .. } => return Err(invalid("Connection context already processed")),
+        };
+        let context: IpcConnectionContextProto =
+            frame::take_message(&mut frame, "connection context").map_err(|error| unreadable(&error))?;
+        let user = context.user_info.unwrap_or_default();
+        let named = |name: Option<String>| name.filter(|name| !name.is_empty());
+        // No user at all happens after SASL only; without security that is as good as any other.
+        let effective = named(user.effective_user).unwrap_or_else(|| Identity::ANONYMOUS.to_owned());
+        let real = named(user.real_user).filter(|real| *real != effective);
+        *self = Self::Known { user: Identity { effective, real }, sasl };
+        Ok(Event::Nothing)
+    }
+
+    fn on_sasl(&mut self, call: &frame::Call, mut frame: Bytes) -> Result<Event, Exception> {
+        let message: RpcSaslProto =
+            frame::take_message(&mut frame, "SASL message").map_err(|error| unreadable(&error))?;
+        let negotiation = match self {
+            Self::Sasl(negotiation)
+            | Self::Nameless { sasl: Some(negotiation) }
+            | Self::Known { sasl: Some(negotiation), .. } => negotiation,
+            Self::Nameless { sasl: None } | Self::Known { sasl: None, .. } => {
+                return Err(invalid("SASL protocol not requested by client"));
+            }
+        };
+        let step = negotiation.on_message(&message)?;
+        if matches!(self, Self::Sasl(Negotiation::Done)) {
+            *self = Self::Nameless { sasl: Some(Negotiation::Done) };
+        }
+        match step {
+            Step::Answer(message) => {
+                let body = Bytes::from(message.encode_to_vec());
+                Ok(Event::Answer(call.succeeded(body.len()), body))
+            }
+            Step::Silence => Ok(Event::Nothing),
+        }
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Exception {
+    Exception::fatal(RpcErrorCodeProto::FatalInvalidRpcHeader, message)
+}
+
+fn unreadable(error: &FrameError) -> Exception {
+    Exception::fatal(RpcErrorCodeProto::FatalDeserializingRequest, error.to_string())
+}

@@ -1,0 +1,120 @@
+//! Answers on their way out of a server: batched, written with one system call, never copied together.
+
+use crate::budget::Charge;
+use bytes::Bytes;
+use std::io::{self, IoSlice};
+use std::time::Duration;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::timeout;
+
+/// Answers of one write. Two slices each, and the kernel takes 1024 slices at most.
+const BATCH_COUNT_MAX: usize = 64;
+
+/// Who takes its answers slower than this, once its time limit is over, is cut off: others wait for the memory.
+/// A guess: a hundredth of what a slow network carries.
+const TAKEN_PER_SECOND_MIN: u64 = 64 << 10;
+
+/// One frame to send, and what it holds until it is sent.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) head: Bytes,
+    pub(crate) body: Bytes,
+    /// The connection ends with this one.
+    pub(crate) last: bool,
+    /// The call's place among those of its connection, and the memory of its answer: given back when it is sent.
+    _held: Option<(OwnedSemaphorePermit, Charge)>,
+}
+
+impl Outgoing {
+    /// An answer that belongs to no call.
+    pub(crate) fn of_connection(head: Bytes, body: Bytes) -> Self {
+        Self { head, body, last: false, _held: None }
+    }
+
+    pub(crate) fn of_call(head: Bytes, body: Bytes, last: bool, held: (OwnedSemaphorePermit, Charge)) -> Self {
+        Self { head, body, last, _held: Some(held) }
+    }
+
+    pub(crate) fn last(head: Bytes) -> Self {
+        Self { last: true, ..Self::of_connection(head, Bytes::new()) }
+    }
+}
+
+/// Sends what comes until all senders are gone or the last frame is out, and then ends the connection's outward half.
+pub(crate) async fn write_all(
+    socket: &mut (impl AsyncWrite + Unpin),
+    answers: &mut mpsc::Receiver<Outgoing>,
+    time_max: Duration,
+) -> io::Result<()> {
+    let mut batch = Vec::new();
+    let mut last = false;
+    while !last && answers.recv_many(&mut batch, BATCH_COUNT_MAX).await > 0 {
+        if let Some(end) = batch.iter().position(|answer| answer.last) {
+            batch.truncate(end + 1);
+            last = true;
+        }
+        let len: usize = batch.iter().map(|answer| answer.head.len() + answer.body.len()).sum();
+        let time_max = time_max + Duration::from_secs(len as u64 / TAKEN_PER_SECOND_MIN);
+        timeout(time_max, write_batch(socket, &batch)).await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
+        batch.clear();
+    }
+    socket.shutdown().await
+}
+
+async fn write_batch(socket: &mut (impl AsyncWrite + Unpin), batch: &[Outgoing]) -> io::Result<()> {
+    let mut slices = [IoSlice::new(&[]); 2 * BATCH_COUNT_MAX];
+    let mut count = 0;
+    for answer in batch {
+        for bytes in [&answer.head, &answer.body] {
+            if !bytes.is_empty() {
+                slices[count] = IoSlice::new(bytes);
+                count += 1;
+            }
+        }
+    }
+    let mut rest = &mut slices[..count];
+    while !rest.is_empty() {
+        match socket.write_vectored(rest).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => IoSlice::advance_slices(&mut rest, written),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+
+    fn answer(text: &'static str) -> Outgoing {
+        let (head, body) = text.split_at(text.len() / 2);
+        Outgoing::of_connection(Bytes::from_static(head.as_bytes()), Bytes::from_static(body.as_bytes()))
+    }
+
+    /// The pipe takes three bytes at a time; what comes after the last answer stays behind.
+    #[tokio::test]
+    async fn answers_go_out_whole_and_in_order() {
+        let (mut near, mut far) = tokio::io::duplex(3);
+        let (sender, mut receiver) = mpsc::channel(9);
+        for outgoing in [answer("abcde"), answer("x"), Outgoing { last: true, ..answer("fgh") }, answer("never")] {
+            sender.try_send(outgoing).unwrap();
+        }
+        let mut text = String::new();
+        let (written, read) =
+            tokio::join!(write_all(&mut near, &mut receiver, Duration::from_secs(1)), far.read_to_string(&mut text));
+        written.unwrap();
+        read.unwrap();
+        assert_eq!(text, "abcdexfgh");
+    }
+
+    #[tokio::test]
+    async fn who_takes_nothing_is_cut_off() {
+        let (mut near, _far) = tokio::io::duplex(3);
+        let (sender, mut receiver) = mpsc::channel(9);
+        sender.try_send(answer("abcde")).unwrap();
+        let written = write_all(&mut near, &mut receiver, Duration::from_millis(10)).await;
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+}
