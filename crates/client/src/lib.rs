@@ -1,1 +1,39 @@
-//! Not written yet.
+//! The client of the store: it speaks what stock HDFS clients speak, so it reads and writes any HDFS.
+//!
+//! ```text
+//!            ┌──────── Client ────────┐
+//!   names ───┤ status list rename …   ├─── RPC ──▶ metadata server
+//!            │                        │
+//!   bytes ───┤ Reader        Writer   ├─── packets ──▶ datanodes
+//!            └────────────────────────┘
+//! ```
+//!
+//! Promise: a byte that a [`Reader`] gives was held against its checksum, and came from whichever replica was whole; a
+//! byte that [`Writer::flush`] returned for is in the memory of every node of the chain, and survives the loss of all but one;
+//! a file that [`Writer::close`] returned for is complete. Nothing here takes a path apart but [`Url`].
+//!
+//! Start reading at [`Client::connect`]; a read goes through `read/`, a write through `write/`.
+
+mod checksum;
+mod client;
+mod datanode;
+mod error;
+mod lease;
+mod listing;
+mod namespace;
+mod options;
+mod read;
+mod sockets;
+mod status;
+mod url;
+mod write;
+
+pub use checksum::FileChecksum;
+pub use client::Client;
+pub use error::{Error, Result, reason_of};
+pub use listing::Listing;
+pub use options::Options;
+pub use read::Reader;
+pub use status::{BlockLocation, FsStats, Kind, ServerDefaults, Status, Summary};
+pub use url::{PORT_DEFAULT, Url};
+pub use write::{Create, Writer};

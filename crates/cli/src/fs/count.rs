@@ -1,0 +1,95 @@
+//! `levada count`
+
+use crate::shell::{Common, Session, Stop, size};
+use serde::Serialize;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to count; patterns in quotes
+    #[arg(required = true)]
+    paths: Vec<String>,
+    /// Quotas, too, and what is left of them
+    #[arg(short, long)]
+    quotas: bool,
+    /// Sizes as 1.5 G
+    #[arg(short = 'h', long)]
+    human: bool,
+    /// A line above that names the columns
+    #[arg(short = 'v', long)]
+    header: bool,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// A line of `--json`.
+#[derive(Debug, Serialize)]
+struct Counted {
+    path: String,
+    /// The directory itself included
+    directory_count: u64,
+    file_count: u64,
+    len: u64,
+    /// With all replicas
+    space_consumed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    space_quota: Option<u64>,
+}
+
+/// The columns of `hdfs dfs -count`, to the letter: scripts cut them.
+pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
+    if args.header && !session.output.is_json() {
+        let quotas = if args.quotas {
+            format!("{:>12} {:>15} {:>15} {:>15} ", "QUOTA", "REM_QUOTA", "SPACE_QUOTA", "REM_SPACE_QUOTA")
+        } else {
+            String::new()
+        };
+        session
+            .output
+            .line(&format!("{quotas}{:>12} {:>12} {:>18} PATHNAME", "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE"))?;
+    }
+    for path in &args.paths {
+        for found in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
+            let summary = found.target.client.summary(&found.target.path).await;
+            let summary = summary.map_err(|error| Stop::Failed(found.target.failure(&error)));
+            let Some(summary) = session.settle(summary)? else { continue };
+            let counted = Counted {
+                path: found.target.shown(),
+                directory_count: summary.directory_count,
+                file_count: summary.file_count,
+                len: summary.len,
+                space_consumed: summary.space_consumed,
+                quota: summary.quota,
+                space_quota: summary.space_quota,
+            };
+            if session.output.is_json() {
+                session.output.json(&counted)?;
+            } else {
+                session.output.line(&line(&args, &counted))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn line(args: &Args, counted: &Counted) -> String {
+    let shown = |bytes: u64| if args.human { size::human(bytes) } else { bytes.to_string() };
+    let quotas = if args.quotas {
+        let left =
+            |quota: Option<u64>, used: u64| quota.map_or("inf".into(), |quota| shown(quota.saturating_sub(used)));
+        let named = counted.directory_count + counted.file_count;
+        let all = |quota: Option<u64>| quota.map_or("none".into(), shown);
+        format!(
+            "{:>12} {:>15} {:>15} {:>15} ",
+            all(counted.quota),
+            left(counted.quota, named),
+            all(counted.space_quota),
+            left(counted.space_quota, counted.space_consumed)
+        )
+    } else {
+        String::new()
+    };
+    let Counted { path, directory_count, file_count, len, .. } = counted;
+    format!("{quotas}{:>12} {:>12} {:>18} {path}", shown(*directory_count), shown(*file_count), shown(*len))
+}

@@ -1,0 +1,148 @@
+//! `levada get`
+
+use crate::shell::browse::{Found, Walk};
+use crate::shell::copy::{How, preserve_local};
+use crate::shell::transfer::{TransferArgs, each};
+use crate::shell::{Common, Failure, Session, Stop};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::mpsc::Sender;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Files and directories of the store, patterns in quotes; then where to: a directory, a new name, or - for standard
+    /// output [default: the current directory]
+    #[arg(required = true, value_name = "SOURCES> [DESTINATION")]
+    paths: Vec<String>,
+    /// Replace files that are there
+    #[arg(short, long)]
+    force: bool,
+    /// Keep times and modes
+    #[arg(short, long)]
+    preserve: bool,
+    /// Accepted for those used to it: directories are always copied whole
+    #[arg(short, long, short_alias = 'R')]
+    recursive: bool,
+    #[command(flatten)]
+    transfer: TransferArgs,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// A line of `--json`: one file is on the local disk.
+#[derive(Debug, Serialize)]
+struct Done {
+    from: String,
+    to: String,
+    len: u64,
+}
+
+#[derive(Debug)]
+struct Job {
+    from: Found,
+    to: PathBuf,
+}
+
+pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
+    let how = How { force: args.force, preserve: args.preserve, ..How::default() };
+    let (sources, destination) = match args.paths.split_last() {
+        Some((last, sources)) if !sources.is_empty() => (sources, last.as_str()),
+        _ => (&args.paths[..], "."),
+    };
+    let mut found = Vec::new();
+    for source in sources {
+        found.extend(session.settle(session.find(source).await.map_err(Stop::from))?.unwrap_or_default());
+    }
+    if destination == "-" {
+        return print(session, found).await;
+    }
+    let destination = Path::new(destination);
+    let into = destination.is_dir();
+    if !into && (found.len() > 1 || destination.as_os_str().as_encoded_bytes().ends_with(b"/")) {
+        let failure = Failure::new(destination.display(), "is not a directory");
+        return Err(failure.advise("several files need a directory to go to").into());
+    }
+    args.transfer.start(session);
+    let get = {
+        let session = Arc::clone(session);
+        move |job: Job| {
+            let session = Arc::clone(&session);
+            async move { get_one(&session, &job, how).await }
+        }
+    };
+    let find = async |jobs: Sender<Job>| {
+        let mut directories = Vec::new();
+        for start in found {
+            let name = start.target.name();
+            let to = if into && !name.is_empty() { destination.join(name) } else { destination.to_owned() };
+            send(session, &jobs, start, to, &mut directories).await;
+        }
+        directories
+    };
+    let directories = each(args.transfer.width(), find, get).await;
+    if args.preserve {
+        for (path, from) in directories.iter().rev() {
+            let kept = std::fs::File::open(path).map_err(|error| Failure::local(path, &error));
+            session.settle(kept.and_then(|file| preserve_local(&file, path, &from.status)).map_err(Stop::from))?;
+        }
+    }
+    Ok(())
+}
+
+async fn print(session: &Session, found: Vec<Found>) -> Result<(), Stop> {
+    for from in found {
+        if from.status.is_dir() {
+            session.report(&Failure::new(&from.target, "is a directory"));
+        } else {
+            session.settle(session.print_file(&from).await)?;
+        }
+    }
+    Ok(())
+}
+
+/// Finds files from `start` down, makes the directories for them, and sends them to be copied.
+async fn send(
+    session: &Session,
+    jobs: &Sender<Job>,
+    start: Found,
+    to: PathBuf,
+    directories: &mut Vec<(PathBuf, Found)>,
+) {
+    let top = start.target.path.trim_end_matches('/').len();
+    let mut walk = Walk::over(start);
+    while let Some(next) = walk.next().await {
+        let from = match next {
+            Ok(from) => from,
+            Err(failure) => {
+                session.report(&failure);
+                continue;
+            }
+        };
+        let rest = from.target.path[top..].trim_start_matches('/');
+        let place = if rest.is_empty() { to.clone() } else { to.join(rest) };
+        if from.status.is_dir() {
+            match std::fs::create_dir(&place) {
+                Err(error) if !place.is_dir() => session.report(&Failure::local(&place, &error)),
+                _ => directories.push((place, from)),
+            }
+            continue;
+        }
+        session.progress.expect(from.status.len);
+        if jobs.send(Job { from, to: place }).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn get_one(session: &Session, job: &Job, how: How) {
+    match session.get_file(&job.from, &job.to, how).await {
+        Ok(len) if session.output.is_json() => {
+            let done = Done { from: job.from.target.to_string(), to: job.to.display().to_string(), len };
+            // A closed pipe ends the printing, not the copying.
+            drop(session.output.json(&done));
+        }
+        Ok(_) => {}
+        Err(failure) => session.report(&failure),
+    }
+}

@@ -1,0 +1,154 @@
+//! The file commands, one file each. Each takes its operands one after the other and goes on after a failure.
+
+mod cat;
+mod checksum;
+mod chmod;
+mod chown;
+mod count;
+mod cp;
+mod df;
+mod du;
+mod get;
+mod ls;
+mod mkdir;
+mod mv;
+mod put;
+mod rm;
+mod setrep;
+mod stat;
+mod tail;
+mod test;
+mod touch;
+
+use crate::shell::{Common, Session, Stop};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Spells the commands out once: their names, their arguments, and where they are run.
+macro_rules! commands {
+    ($($(#[$doc:meta])* $name:literal $variant:ident $module:ident,)*) => {
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum Command {
+            $($(#[$doc])* #[command(name = $name, disable_help_flag = true)] $variant($module::Args),)*
+        }
+
+        impl Command {
+            fn parts(&self) -> (&'static str, &Common) {
+                match self {
+                    $(Self::$variant(args) => ($name, &args.common),)*
+                }
+            }
+
+            async fn perform(self, session: Arc<Session>) -> Result<(), Stop> {
+                match self {
+                    $(Self::$variant(args) => $module::run(args, &session).await,)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    /// List files and directories
+    "ls" Ls ls,
+    /// Show what is known of a file or directory
+    "stat" Stat stat,
+    /// Make directories
+    "mkdir" Mkdir mkdir,
+    /// Copy local files into the store; - is standard input
+    "put" Put put,
+    /// Copy files of the store to the local disk; - is standard output
+    "get" Get get,
+    /// Print files
+    "cat" Cat cat,
+    /// Print the end of a file
+    "tail" Tail tail,
+    /// Copy files within the store, or from one store to another
+    "cp" Cp cp,
+    /// Move or rename files and directories
+    "mv" Mv mv,
+    /// Remove files and directories
+    "rm" Rm rm,
+    /// Show how much space files and directories take
+    "du" Du du,
+    /// Show how full the store is
+    "df" Df df,
+    /// Count directories, files and bytes
+    "count" Count count,
+    /// Set the times of files, or make empty ones
+    "touch" Touch touch,
+    /// Change the modes of files and directories
+    "chmod" Chmod chmod,
+    /// Change the owner and group of files and directories
+    "chown" Chown chown,
+    /// Change the number of replicas of files
+    "setrep" Setrep setrep,
+    /// Print the checksums of files, as `hdfs dfs -checksum` does
+    "checksum" Checksum checksum,
+    /// Ask about a path; the answer is the exit code
+    "test" Test test,
+}
+
+/// What a shell reports of a program that Ctrl-C ended: 128 and the signal's number.
+const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
+
+pub(crate) fn run(command: Command) -> ExitCode {
+    let (name, common) = command.parts();
+    let session = match Session::new(name, common) {
+        Ok(session) => session,
+        Err(failure) => {
+            eprintln!("levada: {name}: {failure}");
+            return ExitCode::from(2);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("levada: {name}: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(watched(command, session));
+    // A thread may still wait for standard input; nobody waits for it.
+    runtime.shutdown_background();
+    code
+}
+
+/// The command, until it ends or somebody interrupts it.
+async fn watched(command: Command, session: Arc<Session>) -> ExitCode {
+    // A task of its own: it may wait for a slow disk or pipe, and must not keep us from hearing the signal.
+    let mut running = io::task::spawn_owned("command", command.perform(Arc::clone(&session)));
+    let code = tokio::select! {
+        ended = &mut running => match ended {
+            Ok(outcome) => return finish(outcome, &session),
+            Err(_) => return ExitCode::FAILURE, // a panic, and it was logged
+        },
+        () = heard(SignalKind::interrupt()) => INTERRUPTED,
+        () = heard(SignalKind::terminate()) => TERMINATED,
+    };
+    running.abort();
+    // Once it is gone nobody makes further temporary files. It may hang in a write to a pipe: then there are none to make.
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(1), running).await;
+    session.progress.finish();
+    session.temps.discard_all().await;
+    ExitCode::from(code)
+}
+
+fn finish(outcome: Result<(), Stop>, session: &Session) -> ExitCode {
+    session.progress.finish();
+    match outcome.and_then(|()| session.output.flush()) {
+        // `| head` has what it wanted.
+        Ok(()) | Err(Stop::PipeClosed) => {}
+        Err(Stop::Failed(failure)) => session.report(&failure),
+    }
+    session.exit_code()
+}
+
+async fn heard(kind: SignalKind) {
+    match signal(kind) {
+        Ok(mut stream) => drop(stream.recv().await),
+        Err(_) => std::future::pending().await,
+    }
+}

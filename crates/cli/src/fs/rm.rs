@@ -1,0 +1,58 @@
+//! `levada rm`
+
+use crate::shell::browse::Found;
+use crate::shell::{Common, Failure, Session, Stop};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to remove; patterns in quotes
+    #[arg(required = true)]
+    paths: Vec<String>,
+    /// Directories, with all they hold
+    #[arg(short, long, short_alias = 'R')]
+    recursive: bool,
+    /// Do not mind what is not there
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
+    for path in &args.paths {
+        let target = session.target(path)?;
+        if target.is_root() {
+            session.report(&Failure::new(&target, "the root is not removed"));
+            continue;
+        }
+        let found = match session.find(path).await {
+            // A pattern that matches nothing is no error with -f, nor is a path that is not there.
+            Err(_) if args.force && nothing_there(session, path).await => continue,
+            found => session.settle(found.map_err(Stop::from))?.unwrap_or_default(),
+        };
+        for found in found {
+            session.settle(remove(&args, session, &found).await)?;
+        }
+    }
+    Ok(())
+}
+
+async fn nothing_there(session: &Session, path: &str) -> bool {
+    let Ok(target) = session.target(path) else { return false };
+    // A pattern found nothing; had it failed, so would this.
+    matches!(target.client.status(&target.path).await, Ok(None) | Err(client::Error::NotADirectory))
+}
+
+async fn remove(args: &Args, session: &Session, found: &Found) -> Result<(), Stop> {
+    let target = &found.target;
+    if found.status.is_dir() && !args.recursive {
+        return Err(Failure::new(target, "is a directory").advise("use -r").into());
+    }
+    match target.client.delete(&target.path, args.recursive).await {
+        Ok(true) if session.output.is_json() => session.output.json(&serde_json::json!({ "removed": target.shown() })),
+        Ok(true) => Ok(()),
+        Ok(false) if args.force => Ok(()),
+        Ok(false) => Err(target.failure(&client::Error::NotFound).into()),
+        Err(error) => Err(target.failure(&error).into()),
+    }
+}

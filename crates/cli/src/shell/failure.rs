@@ -1,0 +1,66 @@
+//! Why a command did not do all it was asked, as it is printed.
+
+use std::fmt;
+use std::io;
+
+/// `SUBJECT: reason (advice)`; the subject is a path or what was typed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    subject: String,
+    reason: String,
+    advice: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(subject: impl fmt::Display, reason: impl fmt::Display) -> Self {
+        Self { subject: subject.to_string(), reason: reason.to_string(), advice: None }
+    }
+
+    pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    pub(crate) fn of(subject: impl fmt::Display, error: &client::Error) -> Self {
+        let advice = error.advice().map(Into::into);
+        Self { subject: subject.to_string(), reason: error.to_string(), advice }
+    }
+
+    pub(crate) fn local(path: &std::path::Path, error: &io::Error) -> Self {
+        Self::new(path.display(), client::reason_of(error))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.subject, self.reason)?;
+        self.advice.as_ref().map_or(Ok(()), |advice| write!(f, " ({advice})"))
+    }
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Whoever read our output has enough; no reason to say anything.
+    PipeClosed,
+    Failed(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_where_what_and_what_to_do() {
+        let failure = Failure::new("hdfs://h:1/x", "is a directory").advise("use -r");
+        assert_eq!(failure.to_string(), "hdfs://h:1/x: is a directory (use -r)");
+        let missing = io::Error::from_raw_os_error(2);
+        assert_eq!(Failure::local("a".as_ref(), &missing).to_string(), "a: no such file or directory");
+    }
+}

@@ -1,0 +1,17 @@
+//! What the file commands share: where a path leads, what is printed, how many files move at a time, what is undone.
+
+pub(crate) mod browse;
+pub(crate) mod copy;
+pub(crate) mod failure;
+pub(crate) mod glob;
+pub(crate) mod mode;
+pub(crate) mod output;
+pub(crate) mod progress;
+pub(crate) mod session;
+pub(crate) mod size;
+pub(crate) mod temps;
+pub(crate) mod time;
+pub(crate) mod transfer;
+
+pub(crate) use failure::{Failure, Stop};
+pub(crate) use session::{Common, Session, Target};

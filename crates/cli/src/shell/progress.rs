@@ -1,0 +1,60 @@
+//! A bar with rate and time left, for people: only when standard error is a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    bar: OnceLock<ProgressBar>,
+}
+
+impl Progress {
+    /// Shows the bar from now on, unless nobody would see it.
+    pub(crate) fn start(&self, quiet: bool) {
+        if quiet || !std::io::stderr().is_terminal() {
+            return;
+        }
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
+        let template = "{spinner} {bytes}/{total_bytes} [{wide_bar}] {bytes_per_sec}, {eta} left  {msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(500));
+        let _ = self.bar.set(bar);
+    }
+
+    /// More to do has been found.
+    pub(crate) fn expect(&self, bytes: u64) {
+        if let Some(bar) = self.bar.get() {
+            bar.inc_length(bytes);
+        }
+    }
+
+    pub(crate) fn name(&self, name: &str) {
+        if let Some(bar) = self.bar.get() {
+            bar.set_message(name.to_owned());
+        }
+    }
+
+    pub(crate) fn advance(&self, bytes: u64) {
+        if let Some(bar) = self.bar.get() {
+            bar.inc(bytes);
+        }
+    }
+
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Runs what prints to the terminal, the bar out of its way.
+    pub(crate) fn suspended(&self, print: impl FnOnce()) {
+        match self.bar.get() {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+}

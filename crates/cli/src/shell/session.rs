@@ -1,0 +1,226 @@
+//! One run of a file command: which store, as whom, and what came of it.
+
+use super::failure::{Failure, Stop};
+use super::output::Output;
+use super::progress::Progress;
+use super::temps::Temps;
+use client::{Client, Url};
+use std::collections::HashMap;
+use std::fmt;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Options that every file command takes.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Common {
+    /// The store, as in hdfs://host:8020; a path behind it is where relative paths begin
+    #[arg(
+        long,
+        env = "LEVADA_URL",
+        value_name = "URL",
+        default_value = "hdfs://127.0.0.1:8020",
+        help_heading = "Common"
+    )]
+    url: String,
+    /// Who acts [default: the user of this machine]
+    #[arg(long, env = "HADOOP_USER_NAME", value_name = "NAME", help_heading = "Common")]
+    user: Option<String>,
+    /// Print JSON, one object a line
+    #[arg(long, help_heading = "Common")]
+    json: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help, help_heading = "Common")]
+    help: Option<bool>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    command: &'static str,
+    base: Url,
+    user: String,
+    clients: Mutex<HashMap<String, Client>>,
+    pub(crate) output: Output,
+    pub(crate) temps: Temps,
+    pub(crate) progress: Progress,
+    failed: AtomicBool,
+}
+
+/// A path in a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) client: Client,
+    /// Absolute and tidy.
+    pub(crate) path: String,
+    /// The user wrote the whole URL, so that is how it is shown.
+    full: bool,
+}
+
+/// The whole URL: for errors, where it must be plain which store is meant.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.client.url(), self.path)
+    }
+}
+
+impl Target {
+    /// As the user wrote it: with the store or without.
+    pub(crate) fn shown(&self) -> String {
+        if self.full { self.to_string() } else { self.path.clone() }
+    }
+
+    pub(crate) fn child(&self, name: &str) -> Self {
+        let path = format!("{}/{name}", self.path.trim_end_matches('/'));
+        Self { path, ..self.clone() }
+    }
+
+    pub(crate) fn with_path(&self, path: String) -> Self {
+        Self { path, ..self.clone() }
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.path == "/"
+    }
+
+    /// Last component; empty for the root.
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    pub(crate) fn parent(&self) -> Option<Self> {
+        let (parent, _) = self.path.rsplit_once('/')?;
+        let parent = if parent.is_empty() { "/" } else { parent };
+        (!self.is_root()).then(|| self.with_path(parent.into()))
+    }
+
+    /// True if `self` is `above`, or lies below it, in the same store.
+    pub(crate) fn is_within(&self, above: &Self) -> bool {
+        let rest = self.path.strip_prefix(above.path.trim_end_matches('/'));
+        self.same_store(above) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    pub(crate) fn same_store(&self, other: &Self) -> bool {
+        self.client.url() == other.client.url()
+    }
+
+    pub(crate) fn failure(&self, error: &client::Error) -> Failure {
+        Failure::of(self, error)
+    }
+}
+
+impl Session {
+    pub(crate) fn new(command: &'static str, common: &Common) -> Result<Arc<Self>, Failure> {
+        let base = Url::parse(&common.url).map_err(|error| Failure::of("--url", &error))?;
+        let user = common.user.clone().filter(|user| !user.is_empty()).unwrap_or_else(io::user::current);
+        Ok(Arc::new(Self {
+            command,
+            base,
+            user,
+            clients: Mutex::default(),
+            output: Output::new(common.json),
+            temps: Temps::default(),
+            progress: Progress::default(),
+            failed: AtomicBool::new(false),
+        }))
+    }
+
+    /// Says what went wrong; the command goes on with what is left.
+    pub(crate) fn report(&self, failure: &Failure) {
+        self.failed.store(true, Ordering::Relaxed);
+        self.progress.suspended(|| eprintln!("levada: {}: {failure}", self.command));
+    }
+
+    /// The answer is no: nothing to say, but for the exit code.
+    pub(crate) fn deny(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// `Stop::Failed` becomes a report, so that one bad operand does not end a command.
+    pub(crate) fn settle<T>(&self, result: Result<T, Stop>) -> Result<Option<T>, Stop> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(Stop::Failed(failure)) => {
+                self.report(&failure);
+                Ok(None)
+            }
+            Err(Stop::PipeClosed) => Err(Stop::PipeClosed),
+        }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        if self.failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    /// Where an operand leads, patterns and backslashes left in the path.
+    pub(crate) fn target(&self, typed: &str) -> Result<Target, Failure> {
+        let (url, full) = if typed.contains("://") {
+            (Url::parse(typed).map_err(|error| Failure::new(typed, error))?, true)
+        } else {
+            (self.base.with_path(typed), false)
+        };
+        let client = self.client(&url);
+        let path = match url.path.as_str() {
+            "" if full => "/".to_owned(),
+            path if path.starts_with('/') => tidy(path),
+            path if self.base.path.is_empty() => tidy(&format!("{}/{path}", client.home())),
+            path => tidy(&format!("{}/{path}", self.base.path)),
+        };
+        Ok(Target { client, path, full })
+    }
+
+    fn client(&self, url: &Url) -> Client {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let connect = || Client::connect(url, &self.user);
+        clients.entry(url.authority.clone()).or_insert_with(connect).clone()
+    }
+}
+
+/// Resolves `.`, `..` and doubled slashes, as a shell user means them.
+fn tidy(path: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    format!("/{}", names.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(url: &str) -> Arc<Session> {
+        let common = Common { url: url.into(), user: Some("ann".into()), json: false, help: None };
+        Session::new("test", &common).unwrap()
+    }
+
+    #[tokio::test]
+    async fn operands_lead_where_the_user_means() {
+        let plain = session("hdfs://h:1");
+        let shown = |session: &Session, typed: &str| {
+            let target = session.target(typed).unwrap();
+            (target.shown(), target.to_string())
+        };
+        assert_eq!(shown(&plain, "/a//b/./c/.."), ("/a/b".into(), "hdfs://h:1/a/b".into()));
+        assert_eq!(shown(&plain, "x"), ("/user/ann/x".into(), "hdfs://h:1/user/ann/x".into()));
+        assert_eq!(shown(&plain, "hdfs://o/x/"), ("hdfs://o:8020/x".into(), "hdfs://o:8020/x".into()));
+        assert_eq!(shown(&plain, "hdfs://o").0, "hdfs://o:8020/");
+        assert_eq!(shown(&session("hdfs://h:1/base"), "x/*").0, "/base/x/*");
+        assert!(plain.target("s3://bucket/x").is_err());
+    }
+
+    #[tokio::test]
+    async fn a_target_knows_its_kin() {
+        let session = session("hdfs://h:1");
+        let target = |typed| session.target(typed).unwrap();
+        assert_eq!(target("/").child("a").path, "/a");
+        assert_eq!(target("/a").parent().unwrap().path, "/");
+        assert!(target("/").parent().is_none() && target("/").is_root());
+        assert!(target("/a/b").is_within(&target("/a")) && target("/a").is_within(&target("/a")));
+        assert!(target("/a").is_within(&target("/")));
+        assert!(!target("/ab").is_within(&target("/a")) && !target("hdfs://o/a/b").is_within(&target("/a")));
+    }
+}

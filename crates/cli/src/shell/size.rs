@@ -1,0 +1,69 @@
+//! Numbers of bytes, as people write and read them.
+
+/// As `hdfs dfs` has it with `-h`: a power of 1024, one digit behind the point, a space before the letter.
+pub(crate) fn human(bytes: u64) -> String {
+    const LETTERS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
+    if bytes < 1024 {
+        return bytes.to_string();
+    }
+    let mut power = (63 - bytes.leading_zeros()) / 10;
+    // Tenths, rounded in whole numbers: a double cannot hold every length.
+    let tenths = |power: u32| (u128::from(bytes) * 10 + (1 << (10 * power - 1))) >> (10 * power);
+    if tenths(power) >= 10240 && power < 6 {
+        power += 1;
+    }
+    let (tenths, letter) = (tenths(power), LETTERS[power as usize - 1]);
+    if tenths % 10 == 0 {
+        format!("{} {letter}", tenths / 10)
+    } else {
+        format!("{}.{} {letter}", tenths / 10, tenths % 10)
+    }
+}
+
+/// `128M`, `1g`, `65536`: a number of bytes.
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        unit => return Err(format!("{unit:?} is no unit; use K, M, G or T, as in 128M")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text:?} is no number of bytes, as 128M is"))?;
+    number.checked_shl(shift).filter(|bytes| bytes >> shift == number).ok_or_else(|| format!("{text} is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_in_hadoop() {
+        let table = [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1 K"),
+            (1536, "1.5 K"),
+            (1 << 20, "1 M"),
+            ((1 << 20) - 1, "1 M"),
+            (128 << 20, "128 M"),
+            (5_368_709_120, "5 G"),
+            (u64::MAX, "16 E"),
+        ];
+        for (bytes, text) in table {
+            assert_eq!(human(bytes), text);
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        assert_eq!(parse("128M"), Ok(128 << 20));
+        assert_eq!(parse("7"), Ok(7));
+        assert_eq!(parse("1kib"), Ok(1024));
+        for bad in ["", "M", "1.5G", "-1", "1x", "99999999999T"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A connection to one store, as one user.
+
+use crate::error::{Error, Result};
+use crate::lease::Leases;
+use crate::options::Options;
+use crate::sockets::Sockets;
+use crate::status::ServerDefaults;
+use crate::url::Url;
+use hdfs::proto;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// Times a call is repeated whose connection broke, idle connections that the server closed among them. The server knows a
+/// repeated call by its number, so it happens once.
+const REPEATS_MAX: i32 = 2;
+
+/// A store, as one user sees it. Clones share one connection, one set of leases and one cache of idle sockets.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) url: Url,
+    pub(crate) user: String,
+    /// Who holds our leases. Different for every client, so that one never ends what another writes.
+    pub(crate) holder: String,
+    pub(crate) options: Options,
+    pub(crate) sockets: Sockets,
+    pub(crate) leases: Leases,
+    rpc: rpc::Client,
+    defaults: OnceCell<ServerDefaults>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("url", &self.url).field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Takes the address of a store and the name of the user who acts. The connection is made by the first call.
+    pub fn connect(url: &Url, user: &str) -> Self {
+        Self::with_options(url, user, Options::default())
+    }
+
+    pub fn with_options(url: &Url, user: &str, options: Options) -> Self {
+        let mut random = io::OsRandom::new();
+        let holder = format!("levada_{:016x}", types::Random::next_u64(&mut random));
+        let rpc = rpc::Client::new(url.authority.clone(), user.to_owned(), hdfs::protocol::CLIENT);
+        let inner = Inner {
+            url: url.with_path(""),
+            user: user.to_owned(),
+            holder,
+            options,
+            sockets: Sockets::default(),
+            leases: Leases::default(),
+            rpc,
+            defaults: OnceCell::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The store's address, without a path.
+    pub fn url(&self) -> &Url {
+        &self.inner.url
+    }
+
+    pub fn user(&self) -> &str {
+        &self.inner.user
+    }
+
+    /// Where relative names of this user begin, as HDFS has it.
+    pub fn home(&self) -> String {
+        format!("/user/{}", self.inner.user)
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// What the server proposes to writers; asked once.
+    pub async fn defaults(&self) -> Result<ServerDefaults> {
+        self.inner.defaults.get_or_try_init(|| self.fetch_defaults()).await.copied()
+    }
+
+    async fn fetch_defaults(&self) -> Result<ServerDefaults> {
+        let request = proto::GetServerDefaultsRequestProto::default();
+        let answer: proto::GetServerDefaultsResponseProto = self.call("getServerDefaults", &request).await?;
+        let defaults = answer.server_defaults;
+        if defaults.encrypt_data_transfer.unwrap_or(false) {
+            return Err(Error::Unsupported("a store that demands encrypted data transfer"));
+        }
+        let kind = types::ChecksumKind::from_number(defaults.checksum_type.unwrap_or(1));
+        let checksum = kind.and_then(|kind| types::ChecksumSpec::new(kind, defaults.bytes_per_checksum));
+        Ok(ServerDefaults {
+            block_len: defaults.block_size,
+            replication: defaults.replication.min(u32::from(types::limits::REPLICATION_MAX)) as u16,
+            checksum: checksum.unwrap_or(types::ChecksumSpec::DEFAULT),
+            trash: defaults.trash_interval.unwrap_or(0) > 0,
+        })
+    }
+
+    pub(crate) async fn call<Q, A>(&self, method: &str, request: &Q) -> Result<A>
+    where
+        Q: prost::Message,
+        A: prost::Message + Default,
+    {
+        let rpc = &self.inner.rpc;
+        let mut attempt = rpc.name_call();
+        loop {
+            match rpc.attempt(attempt, method, request).await {
+                Err(rpc::CallError::Broken(_)) if attempt.retry_count < REPEATS_MAX => attempt = attempt.again(),
+                answer => return answer.map_err(|error| Error::of_call(rpc.addr(), error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Calls about names: everything a client asks that moves no bytes of files.
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::listing::Listing;
+use crate::status::{BlockLocation, FsStats, Status, Summary};
+use hdfs::proto;
+use types::Millis;
+
+/// "All of it", where a length is asked. Java's largest number: one above would be negative to a Java server.
+pub(crate) const LEN_ALL: u64 = i64::MAX as u64;
+/// How Java's −1 travels: no quota, leave alone.
+const NONE: u64 = u64::MAX;
+
+impl Client {
+    /// The status of a path; `None` if there is nothing.
+    pub async fn status(&self, path: &str) -> Result<Option<Status>> {
+        let request = proto::GetFileInfoRequestProto { src: path.into() };
+        let answer: proto::GetFileInfoResponseProto = self.call("getFileInfo", &request).await?;
+        Ok(answer.fs.map(Status::from_proto))
+    }
+
+    /// The status of a path that must be there.
+    pub async fn existing(&self, path: &str) -> Result<Status> {
+        self.status(path).await?.ok_or(Error::NotFound)
+    }
+
+    /// What a directory holds, page by page. A file lists itself, with an empty name.
+    pub async fn list(&self, path: &str) -> Result<Listing> {
+        Listing::open(self.clone(), path.into()).await
+    }
+
+    /// Makes a directory. With `parents`, missing ones are made too, and one that is there already is no error.
+    pub async fn mkdirs(&self, path: &str, mode: u16, parents: bool) -> Result<()> {
+        let request = proto::MkdirsRequestProto {
+            src: path.into(),
+            masked: permission(mode),
+            create_parent: parents,
+            unmasked: None,
+        };
+        let answer: proto::MkdirsResponseProto = self.call("mkdirs", &request).await?;
+        refuse_unless(answer.result, "the directory was not made")
+    }
+
+    /// False if there was nothing to delete.
+    pub async fn delete(&self, path: &str, recursive: bool) -> Result<bool> {
+        let request = proto::DeleteRequestProto { src: path.into(), recursive };
+        let answer: proto::DeleteResponseProto = self.call("delete", &request).await?;
+        Ok(answer.result)
+    }
+
+    /// `to` is the new path itself, never a directory to move into. With `overwrite` a file there is replaced, for readers at once.
+    pub async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
+        let request = proto::Rename2RequestProto {
+            src: from.into(),
+            dst: to.into(),
+            overwrite_dest: overwrite,
+            move_to_trash: None,
+        };
+        let _: proto::Rename2ResponseProto = self.call("rename2", &request).await?;
+        Ok(())
+    }
+
+    pub async fn set_permission(&self, path: &str, mode: u16) -> Result<()> {
+        let request = proto::SetPermissionRequestProto { src: path.into(), permission: permission(mode) };
+        let _: proto::SetPermissionResponseProto = self.call("setPermission", &request).await?;
+        Ok(())
+    }
+
+    /// `None` leaves a name as it is.
+    pub async fn set_owner(&self, path: &str, owner: Option<&str>, group: Option<&str>) -> Result<()> {
+        let request = proto::SetOwnerRequestProto {
+            src: path.into(),
+            username: owner.map(Into::into),
+            groupname: group.map(Into::into),
+        };
+        let _: proto::SetOwnerResponseProto = self.call("setOwner", &request).await?;
+        Ok(())
+    }
+
+    /// `None` leaves a time as it is.
+    pub async fn set_times(&self, path: &str, modified: Option<Millis>, accessed: Option<Millis>) -> Result<()> {
+        let request = proto::SetTimesRequestProto {
+            src: path.into(),
+            mtime: modified.map_or(NONE, |time| time.0),
+            atime: accessed.map_or(NONE, |time| time.0),
+        };
+        let _: proto::SetTimesResponseProto = self.call("setTimes", &request).await?;
+        Ok(())
+    }
+
+    /// False if the path is not a file.
+    pub async fn set_replication(&self, path: &str, replication: u16) -> Result<bool> {
+        let request = proto::SetReplicationRequestProto { src: path.into(), replication: replication.into() };
+        let answer: proto::SetReplicationResponseProto = self.call("setReplication", &request).await?;
+        Ok(answer.result)
+    }
+
+    /// Sums over all that lies below a path.
+    pub async fn summary(&self, path: &str) -> Result<Summary> {
+        let request = proto::GetContentSummaryRequestProto { path: path.into() };
+        let answer: proto::GetContentSummaryResponseProto = self.call("getContentSummary", &request).await?;
+        let summary = answer.summary;
+        let quota = |value| (value != NONE).then_some(value);
+        Ok(Summary {
+            len: summary.length,
+            file_count: summary.file_count,
+            directory_count: summary.directory_count,
+            space_consumed: summary.space_consumed,
+            quota: quota(summary.quota),
+            space_quota: quota(summary.space_quota),
+        })
+    }
+
+    pub async fn stats(&self) -> Result<FsStats> {
+        let request = proto::GetFsStatusRequestProto::default();
+        let answer: proto::GetFsStatsResponseProto = self.call("getFsStats", &request).await?;
+        Ok(FsStats {
+            capacity: answer.capacity,
+            used: answer.used,
+            remaining: answer.remaining,
+            under_replicated_count: answer.under_replicated,
+            corrupt_count: answer.corrupt_blocks,
+            missing_count: answer.missing_blocks,
+        })
+    }
+
+    /// True if the user may do all of `bits` (read 4, write 2, execute 1) with a path that is there.
+    pub async fn may(&self, path: &str, bits: i32) -> Result<bool> {
+        let request = proto::CheckAccessRequestProto { path: path.into(), mode: bits };
+        let answer: Result<proto::CheckAccessResponseProto> = self.call("checkAccess", &request).await;
+        match answer {
+            Ok(_) => Ok(true),
+            Err(Error::Denied(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a file away from whoever writes it. True if it is closed; otherwise its recovery has begun.
+    pub async fn recover_lease(&self, path: &str) -> Result<bool> {
+        let request = proto::RecoverLeaseRequestProto { src: path.into(), client_name: self.inner.holder.clone() };
+        let answer: proto::RecoverLeaseResponseProto = self.call("recoverLease", &request).await?;
+        Ok(answer.result)
+    }
+
+    /// Where the blocks of a file are.
+    pub async fn locations(&self, path: &str) -> Result<Vec<BlockLocation>> {
+        let located = self.located(path, 0, LEN_ALL).await?;
+        let place = |block: proto::LocatedBlockProto| BlockLocation {
+            offset: block.offset,
+            len: block.b.num_bytes.unwrap_or(0),
+            hosts: block.locs.iter().map(|node| node.id.host_name.clone()).collect(),
+            addrs: block.locs.iter().map(|node| format!("{}:{}", node.id.ip_addr, node.id.xfer_port)).collect(),
+        };
+        Ok(located.blocks.into_iter().map(place).collect())
+    }
+
+    pub(crate) async fn located(&self, path: &str, offset: u64, len: u64) -> Result<proto::LocatedBlocksProto> {
+        let request = proto::GetBlockLocationsRequestProto { src: path.into(), offset, length: len };
+        let answer: proto::GetBlockLocationsResponseProto = self.call("getBlockLocations", &request).await?;
+        answer.locations.ok_or(Error::NotFound)
+    }
+}
+
+pub(crate) fn permission(mode: u16) -> proto::FsPermissionProto {
+    proto::FsPermissionProto { perm: u32::from(mode & 0o1777) }
+}
+
+fn refuse_unless(done: bool, message: &str) -> Result<()> {
+    if done { Ok(()) } else { Err(Error::Refused { class: String::new(), message: message.into() }) }
+}

@@ -1,0 +1,45 @@
+//! What a client may be told to do differently. The defaults are those of HDFS's own client unless a line says why not.
+
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Silence of a datanode after which it counts as failed: `dfs.client.socket-timeout`.
+    pub timeout: Duration,
+    /// How long to wait for a connection to a datanode. Shorter than HDFS's minute: there is another replica to try.
+    pub connect_timeout: Duration,
+    /// Data bytes of one packet that is written, rounded down to whole chunks.
+    pub packet_len: u32,
+    /// Packets that may be under way without an ack: `dfs.client.write.max-packets-in-flight`.
+    pub packets_in_flight_max: usize,
+    /// Times a new block is asked for when its nodes cannot be reached: `dfs.client.block.write.retries`.
+    pub block_retries: u32,
+    /// First pause between two rounds over all replicas of a block; each further round waits longer.
+    pub retry_pause: Duration,
+    /// How often leases are renewed; a lease is lost to others after 60 s without.
+    pub renew_every: Duration,
+    /// Have every block on disk when its last packet is acknowledged (`CreateFlag.SYNC_BLOCK`).
+    pub sync_blocks: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(10),
+            packet_len: 64 << 10,
+            packets_in_flight_max: 80,
+            block_retries: 3,
+            retry_pause: Duration::from_millis(500),
+            renew_every: Duration::from_secs(30),
+            sync_blocks: false,
+        }
+    }
+}
+
+/// Rounds over all replicas before a read gives up: `dfs.client.max.block.acquire.failures`.
+pub(crate) const READ_ROUNDS: u32 = 3;
+/// Times one packet may fail before its writer gives up: `dfs.client.pipeline.recovery.max-retries`.
+pub(crate) const RECOVERIES_MAX: u32 = 5;
+/// What each node behind the first adds to the time a chain may take to answer, as in HDFS's client.
+pub(crate) const TIMEOUT_PER_NODE: Duration = Duration::from_secs(5);

@@ -1,0 +1,260 @@
+//! Reading a file: which block, which replica, and what to do when one fails.
+//!
+//! ```text
+//!   Reader ──▶ Blocks: where is offset n?     refetched when every replica of a block has failed
+//!      │
+//!      └─────▶ BlockReader: one READ_BLOCK    dropped at the first fault; the next replica goes on at the same byte
+//! ```
+
+mod block;
+mod blocks;
+
+use crate::client::Client;
+use crate::datanode::{Fault, addr_of, tried};
+use crate::error::{Error, Result};
+use crate::namespace::LEN_ALL;
+use crate::options::READ_ROUNDS;
+use block::{BlockReader, Range};
+use blocks::Blocks;
+use hdfs::proto;
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+/// A file open for reading. [`Reader::read`] goes on where it ended; [`Reader::read_at`] may be called by many at once.
+#[derive(Debug)]
+pub struct Reader {
+    client: Client,
+    path: String,
+    blocks: tokio::sync::RwLock<Blocks>,
+    len: u64,
+    /// Nodes that failed this reader; tried last from then on.
+    bad: Mutex<HashSet<String>>,
+    position: u64,
+    current: Option<BlockReader>,
+}
+
+/// Bytes skipped by reading them rather than by a new connection. A guess: a round trip's worth on a fast network.
+const SKIP_LEN_MAX: u64 = 128 << 10;
+
+impl Client {
+    /// Opens a file for reading. A file that is being written has the length its datanodes show at this moment.
+    pub async fn open(&self, path: &str) -> Result<Reader> {
+        let blocks = Blocks::open(self, path).await?;
+        Ok(Reader {
+            client: self.clone(),
+            path: path.into(),
+            len: blocks.len(),
+            blocks: tokio::sync::RwLock::new(blocks),
+            bad: Mutex::default(),
+            position: 0,
+            current: None,
+        })
+    }
+}
+
+impl Reader {
+    /// Bytes of the file, as of its opening.
+    #[expect(clippy::len_without_is_empty, reason = "a length, not a collection")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next `read` begins here; beyond the end it finds nothing.
+    pub fn seek(&mut self, position: u64) {
+        self.position = position;
+    }
+
+    /// Fills `dest` with what comes next; fewer bytes only at the end of the file. Verified bytes only.
+    pub async fn read(&mut self, dest: &mut [u8]) -> Result<usize> {
+        let wanted = dest.len().min(usize::try_from(self.len.saturating_sub(self.position)).unwrap_or(usize::MAX));
+        let mut done = 0;
+        while done < wanted {
+            done += self.read_some(&mut dest[done..wanted]).await?;
+        }
+        Ok(done)
+    }
+
+    /// Fills `dest` from `offset`; fewer bytes only at the end of the file. Does not touch the position.
+    pub async fn read_at(&self, offset: u64, dest: &mut [u8]) -> Result<usize> {
+        let wanted = dest.len().min(usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX));
+        let mut done = 0;
+        while done < wanted {
+            let at = offset + done as u64;
+            let mut attempt = Attempt::default();
+            loop {
+                let block = self.blocks_at(at).await?;
+                let within = at - block.offset;
+                let len = ((wanted - done) as u64).min(block.len - within);
+                let dest = &mut dest[done..done + len as usize];
+                let mut good = 0;
+                match self.read_range(&block.located, within, dest, &mut attempt, &mut good).await {
+                    Ok(()) => {
+                        done += dest.len();
+                        break;
+                    }
+                    Err(error) => {
+                        done += good;
+                        if good > 0 {
+                            break; // what was verified is kept; the rest begins anew, with all replicas
+                        }
+                        error?;
+                    }
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Some bytes at the position, at least one; the caller knows that the file goes on there.
+    async fn read_some(&mut self, dest: &mut [u8]) -> Result<usize> {
+        let mut attempt = Attempt::default();
+        loop {
+            if let Some(reader) = &mut self.current {
+                let at = self.position;
+                let ahead = at.checked_sub(reader.file_position());
+                let reachable = at < reader.file_end() && ahead.is_some_and(|ahead| ahead <= SKIP_LEN_MAX);
+                if reachable {
+                    reader.skip_to(at);
+                    let (got, fault) = reader.read(dest).await;
+                    self.position += got as u64;
+                    if fault.is_none() && self.position == reader.file_end() {
+                        self.retire().await;
+                    }
+                    if let Some(fault) = fault {
+                        self.note(&mut attempt, fault).await;
+                    }
+                    if got > 0 {
+                        return Ok(got);
+                    }
+                    continue;
+                }
+                self.current = None;
+            }
+            let block = self.blocks_at(self.position).await?;
+            let range = Range { block_offset: block.offset, from: self.position - block.offset, end: block.len };
+            match self.choose(&block.located, &attempt) {
+                Some(node) => match BlockReader::open(&self.client, &block.located, &node, range).await {
+                    Ok(reader) => self.current = Some(reader),
+                    Err(fault) => self.blame(&mut attempt, addr_of(&node), fault),
+                },
+                None => self.refetch(&block.located, &mut attempt).await?,
+            }
+        }
+    }
+
+    /// One positioned read within one block, from one replica after the other. `good` counts verified bytes also when it fails.
+    async fn read_range(
+        &self,
+        located: &proto::LocatedBlockProto,
+        from: u64,
+        dest: &mut [u8],
+        attempt: &mut Attempt,
+        good: &mut usize,
+    ) -> Result<(), Result<()>> {
+        let Some(node) = self.choose(located, attempt) else {
+            return Err(self.refetch(located, attempt).await);
+        };
+        let range = Range { block_offset: located.offset, from, end: from + dest.len() as u64 };
+        let mut reader = match BlockReader::open(&self.client, located, &node, range).await {
+            Ok(reader) => reader,
+            Err(fault) => {
+                self.blame(attempt, addr_of(&node), fault);
+                return Err(Ok(()));
+            }
+        };
+        while *good < dest.len() {
+            let (got, fault) = reader.read(&mut dest[*good..]).await;
+            *good += got;
+            if let Some(fault) = fault {
+                self.report(located, &node, &fault).await;
+                self.blame(attempt, addr_of(&node), fault);
+                return Err(Ok(()));
+            }
+        }
+        reader.finish(&self.client).await;
+        Ok(())
+    }
+
+    /// The sequential reader came to the end of its block: its connection may serve another.
+    async fn retire(&mut self) {
+        if let Some(reader) = self.current.take() {
+            reader.finish(&self.client).await;
+        }
+    }
+
+    /// The sequential reader failed.
+    async fn note(&mut self, attempt: &mut Attempt, fault: Fault) {
+        if let Some(reader) = self.current.take() {
+            self.report(&reader.located, &reader.node, &fault).await;
+            self.blame(attempt, addr_of(&reader.node), fault);
+        }
+    }
+
+    /// The first node that has not failed in this round; those that failed this reader before come last.
+    fn choose(&self, located: &proto::LocatedBlockProto, attempt: &Attempt) -> Option<proto::DatanodeInfoProto> {
+        let bad = self.bad.lock().unwrap_or_else(PoisonError::into_inner);
+        let untried = || located.locs.iter().filter(|node| !attempt.this_round.contains(&addr_of(node)));
+        untried().find(|node| !bad.contains(&addr_of(node))).or_else(|| untried().next()).cloned()
+    }
+
+    fn blame(&self, attempt: &mut Attempt, addr: String, fault: Fault) {
+        tracing::info!(path = self.path, node = addr, %fault, "a replica could not be read; trying the next");
+        self.bad.lock().unwrap_or_else(PoisonError::into_inner).insert(addr.clone());
+        attempt.this_round.insert(addr.clone());
+        attempt.faults.push((addr, fault));
+    }
+
+    /// Tells the server about a replica that is not what it was, so that it is replaced.
+    async fn report(&self, located: &proto::LocatedBlockProto, node: &proto::DatanodeInfoProto, fault: &Fault) {
+        if !matches!(fault, Fault::Corrupt { .. }) {
+            return;
+        }
+        let place = located.locs.iter().position(|other| addr_of(other) == addr_of(node));
+        let mut only = located.clone();
+        only.locs = vec![node.clone()];
+        only.is_cached = Vec::new();
+        only.storage_types = place.and_then(|place| located.storage_types.get(place)).copied().into_iter().collect();
+        only.storage_i_ds = place.and_then(|place| located.storage_i_ds.get(place)).cloned().into_iter().collect();
+        let request = proto::ReportBadBlocksRequestProto { blocks: vec![only] };
+        let answer: Result<proto::ReportBadBlocksResponseProto> = self.client.call("reportBadBlocks", &request).await;
+        if let Err(error) = answer {
+            tracing::warn!(%error, "a bad replica could not be reported");
+        }
+    }
+
+    /// All replicas of a block failed: wait a little, ask anew where they are, and go round again.
+    async fn refetch(&self, located: &proto::LocatedBlockProto, attempt: &mut Attempt) -> Result<()> {
+        attempt.rounds += 1;
+        if attempt.rounds >= READ_ROUNDS {
+            return Err(Error::NoReplica { block: located.b.block_id, tried: tried(&attempt.faults) });
+        }
+        tokio::time::sleep(self.client.options().retry_pause * attempt.rounds).await;
+        attempt.this_round.clear();
+        attempt.faults.clear();
+        self.blocks.write().await.refetch(&self.client, &self.path, located.offset).await
+    }
+
+    async fn blocks_at(&self, offset: u64) -> Result<blocks::Block> {
+        if let Some(block) = self.blocks.read().await.at(offset) {
+            return Ok(block);
+        }
+        let mut blocks = self.blocks.write().await;
+        blocks.fetch(&self.client, &self.path, offset, LEN_ALL).await?;
+        blocks.at(offset).ok_or(Error::Protocol {
+            addr: self.client.url().authority.clone(),
+            reason: format!("it names no block of {} at offset {offset}", self.path),
+        })
+    }
+}
+
+/// What one read has gone through so far.
+#[derive(Debug, Default)]
+struct Attempt {
+    this_round: HashSet<String>,
+    faults: Vec<(String, Fault)>,
+    rounds: u32,
+}

@@ -1,0 +1,71 @@
+//! `hdfs://host:port/path`: which store, and what in it.
+
+use crate::error::{Error, Result};
+use std::fmt;
+
+/// The port of a metadata server when the URL names none.
+pub const PORT_DEFAULT: u16 = 8020;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Url {
+    /// `host:port`, the port always there.
+    pub authority: String,
+    /// Absolute, or empty when the URL ends with the authority.
+    pub path: String,
+}
+
+impl Url {
+    pub const SCHEME: &str = "hdfs://";
+
+    /// Takes `hdfs://host[:port][/path]`. The path is not decoded: a `%` in a name is a `%`, as in HDFS's shell.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |why: &str| Error::Url { text: text.into(), why: why.into() };
+        let rest = text.strip_prefix(Self::SCHEME).ok_or_else(|| wrong("it must begin with hdfs://"))?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if authority.is_empty() {
+            return Err(wrong("it names no host; write hdfs://host:port/path"));
+        }
+        // A colon inside of brackets belongs to an IPv6 address.
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, Some(port)),
+            _ => (authority, None),
+        };
+        let port = match port {
+            None => PORT_DEFAULT,
+            Some(port) => port.parse().map_err(|_| wrong("the port is not a number below 65536"))?,
+        };
+        if host.is_empty() || host.contains('@') {
+            return Err(wrong("the host is not a name or an address"));
+        }
+        Ok(Self { authority: format!("{host}:{port}"), path: path.into() })
+    }
+
+    /// The same store, another path.
+    pub fn with_path(&self, path: &str) -> Self {
+        Self { authority: self.authority.clone(), path: path.into() }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", Self::SCHEME, self.authority, self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_store_and_path() {
+        let parse = |text| Url::parse(text).map(|url| (url.authority, url.path)).map_err(|error| error.to_string());
+        assert_eq!(parse("hdfs://h:1/a b%20"), Ok(("h:1".into(), "/a b%20".into())));
+        assert_eq!(parse("hdfs://h"), Ok(("h:8020".into(), String::new())));
+        assert_eq!(parse("hdfs://[::1]/x"), Ok(("[::1]:8020".into(), "/x".into())));
+        assert_eq!(parse("hdfs://[::1]:9/"), Ok(("[::1]:9".into(), "/".into())));
+        for bad in ["", "/a", "s3://h/a", "hdfs://", "hdfs:///a", "hdfs://h:x/", "hdfs://h:70000/", "hdfs://:1/"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Url::parse("hdfs://h/a").unwrap().to_string(), "hdfs://h:8020/a");
+    }
+}

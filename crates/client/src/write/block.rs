@@ -1,0 +1,237 @@
+//! One block being written: its chain, and what is done when the chain breaks.
+//!
+//! Recovery, as HDFS has it: drop the node that failed; ask for a new generation; join the rest under it, cut to what all had
+//! acknowledged; tell the server; send again what was not acknowledged. Nobody is asked for a replacement: one node that
+//! is left holds every acknowledged byte, and the store heals the block when it is finished.
+
+use super::chain::{Break, Chain};
+use super::packer::Packet;
+use crate::client::Client;
+use crate::datanode::{Fault, addr_of, tried};
+use crate::error::{Error, Result};
+use crate::options::RECOVERIES_MAX;
+use hdfs::proto;
+use proto::op_write_block_proto::BlockConstructionStage as Stage;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use types::ChecksumSpec;
+
+#[derive(Debug)]
+pub(super) struct Block {
+    path: String,
+    id: proto::ExtendedBlockProto,
+    token: proto::TokenProto,
+    nodes: Vec<Member>,
+    spec: ChecksumSpec,
+    chain: Option<Chain>,
+    next_seqno: i64,
+    /// The block up to here was sent at least once.
+    sent_len: u64,
+    /// The server has written down that the block exists.
+    pub(super) known_to_server: bool,
+    faults: Vec<(String, Fault)>,
+    /// How often the packet `stuck.0` was the first that did not get through.
+    stuck: (i64, u32),
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    info: proto::DatanodeInfoProto,
+    storage_type: i32,
+    storage: String,
+}
+
+impl Block {
+    /// Sets up the chain of a new block; `Err` names the node that failed.
+    pub(super) async fn create(
+        client: &Client,
+        path: &str,
+        located: proto::LocatedBlockProto,
+        spec: ChecksumSpec,
+    ) -> Result<Self, (proto::DatanodeInfoProto, Fault)> {
+        let disk = proto::StorageTypeProto::Disk as i32;
+        let types = located.storage_types.iter().copied().chain(std::iter::repeat(disk));
+        let storages = located.storage_i_ds.iter().cloned().chain(std::iter::repeat(String::new()));
+        let nodes = located.locs.into_iter().zip(types.zip(storages));
+        let nodes = nodes.map(|(info, (storage_type, storage))| Member { info, storage_type, storage }).collect();
+        let mut block = Self {
+            path: path.into(),
+            id: located.b,
+            token: located.block_token,
+            nodes,
+            spec,
+            chain: None,
+            next_seqno: 0,
+            sent_len: 0,
+            known_to_server: false,
+            faults: Vec::new(),
+            stuck: (-1, 0),
+        };
+        match block.set_up(client, Stage::PipelineSetupCreate, None, 0).await {
+            Ok(chain) => block.chain = Some(chain),
+            Err(Break { node, fault }) => return Err((block.nodes.swap_remove(node).info, fault)),
+        }
+        Ok(block)
+    }
+
+    pub(super) fn id(&self) -> &proto::ExtendedBlockProto {
+        &self.id
+    }
+
+    pub(super) fn next_seqno(&mut self) -> i64 {
+        let seqno = self.next_seqno;
+        self.next_seqno += 1;
+        seqno
+    }
+
+    /// Sends a packet; a chain that breaks is recovered. Gives back packets that were acknowledged.
+    pub(super) async fn send(&mut self, client: &Client, packet: Arc<Packet>) -> Result<Vec<Arc<Packet>>> {
+        self.sent_len = self.sent_len.max(packet.end_offset());
+        let Some(chain) = &self.chain else { return Err(self.gone()) };
+        match chain.send(packet).await {
+            Ok(spent) => Ok(spent),
+            Err(()) => self.recover(client).await.map(|()| Vec::new()),
+        }
+    }
+
+    /// Returns when all nodes have everything that was sent.
+    pub(super) async fn drain(&mut self, client: &Client) -> Result<()> {
+        // Ends: every recovery takes a node away, or counts towards the limit.
+        while let Some(chain) = &self.chain {
+            match chain.drain().await {
+                Ok(()) => return Ok(()),
+                Err(()) => self.recover(client).await?,
+            }
+        }
+        // A recovered close leaves no chain: the block is finished.
+        Ok(())
+    }
+
+    /// Ends the block: when this returns, all nodes have finalized it.
+    ///
+    /// The end is sent when all data is acknowledged, so that after a fault either data is missing or the end alone: nodes of
+    /// HDFS cannot rejoin a chain for data with a replica that they have finalized.
+    pub(super) async fn finish(&mut self, client: &Client, end: Arc<Packet>) -> Result<()> {
+        self.drain(client).await?;
+        self.send(client, end).await?;
+        self.drain(client).await
+    }
+
+    async fn recover(&mut self, client: &Client) -> Result<()> {
+        let Some(chain) = self.chain.take() else { return Err(self.gone()) };
+        let (broken, unacked, acked_len) = chain.into_rest();
+        let first = unacked.front().map_or(-1, |packet| packet.header.seqno);
+        self.stuck = if self.stuck.0 == first { (first, self.stuck.1 + 1) } else { (first, 1) };
+        if self.stuck.1 > RECOVERIES_MAX {
+            return Err(self.gone());
+        }
+        let mut broken = broken;
+        // Ends: each round takes a node away.
+        loop {
+            if let Some(Break { node, fault }) = broken.take() {
+                self.drop_node(node, fault);
+            }
+            if self.nodes.is_empty() {
+                return Err(self.gone());
+            }
+            match self.rejoin(client, &unacked, acked_len).await? {
+                Ok(chain) => {
+                    self.chain = chain;
+                    break;
+                }
+                Err(again) => broken = Some(again),
+            }
+        }
+        for packet in unacked {
+            match &self.chain {
+                // A fault now is found by whoever sends or drains next, with the packets in the window.
+                Some(chain) => drop(chain.send(packet).await),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The rest of the chain under a new generation. `None` for a chain: all was sent, the nodes have finalized the block.
+    async fn rejoin(
+        &mut self,
+        client: &Client,
+        unacked: &VecDeque<Arc<Packet>>,
+        acked_len: u64,
+    ) -> Result<Result<Option<Chain>, Break>> {
+        let request = proto::UpdateBlockForPipelineRequestProto {
+            block: self.id.clone(),
+            client_name: client.inner.holder.clone(),
+        };
+        let answer: proto::UpdateBlockForPipelineResponseProto =
+            client.call("updateBlockForPipeline", &request).await?;
+        let generation = answer.block.b.generation_stamp;
+        self.token = answer.block.block_token;
+        let only_end_missing = unacked.len() == 1 && unacked.iter().all(|packet| packet.header.last);
+        let stage = if only_end_missing { Stage::PipelineCloseRecovery } else { Stage::PipelineSetupStreamingRecovery };
+        let chain = match self.set_up(client, stage, Some(generation), acked_len).await {
+            Ok(chain) => chain,
+            Err(broken) => return Ok(Err(broken)),
+        };
+        let fresh =
+            proto::ExtendedBlockProto { generation_stamp: generation, num_bytes: Some(acked_len), ..self.id.clone() };
+        let request = proto::UpdatePipelineRequestProto {
+            client_name: client.inner.holder.clone(),
+            old_block: proto::ExtendedBlockProto { num_bytes: Some(acked_len), ..self.id.clone() },
+            new_block: fresh.clone(),
+            new_nodes: self.nodes.iter().map(|member| member.info.id.clone()).collect(),
+            storage_i_ds: self.nodes.iter().map(|member| member.storage.clone()).collect(),
+        };
+        let _: proto::UpdatePipelineResponseProto = client.call("updatePipeline", &request).await?;
+        self.id = fresh;
+        Ok(Ok((!only_end_missing).then_some(chain)))
+    }
+
+    /// `generation`: the new one, in recovery.
+    async fn set_up(
+        &self,
+        client: &Client,
+        stage: Stage,
+        generation: Option<u64>,
+        acked_len: u64,
+    ) -> Result<Chain, Break> {
+        let Some((head, targets)) = self.nodes.split_first() else {
+            return Err(Break { node: 0, fault: Fault::Protocol("no nodes".into()) });
+        };
+        let request = proto::OpWriteBlockProto {
+            header: proto::ClientOperationHeaderProto {
+                base_header: proto::BaseHeaderProto {
+                    block: self.id.clone(),
+                    token: Some(self.token.clone()),
+                    trace_info: None,
+                },
+                client_name: client.inner.holder.clone(),
+            },
+            targets: targets.iter().map(|member| member.info.clone()).collect(),
+            stage: stage.into(),
+            pipeline_size: self.nodes.len() as u32,
+            min_bytes_rcvd: acked_len,
+            max_bytes_rcvd: self.sent_len,
+            latest_generation_stamp: generation.unwrap_or(0),
+            requested_checksum: self.spec.into(),
+            storage_type: Some(head.storage_type),
+            storage_id: Some(head.storage.clone()),
+            target_storage_types: targets.iter().map(|member| member.storage_type).collect(),
+            target_storage_ids: targets.iter().map(|member| member.storage.clone()).collect(),
+            ..Default::default()
+        };
+        let nodes: Vec<_> = self.nodes.iter().map(|member| member.info.clone()).collect();
+        Chain::open(client.options(), &nodes, &request, acked_len).await
+    }
+
+    fn drop_node(&mut self, node: usize, fault: Fault) {
+        let member = self.nodes.remove(node.min(self.nodes.len() - 1));
+        let addr = addr_of(&member.info);
+        tracing::info!(path = self.path, block = self.id.block_id, node = addr, %fault, "a node of the chain failed; going on without it");
+        self.faults.push((addr, fault));
+    }
+
+    fn gone(&self) -> Error {
+        Error::NoNodeLeft { block: self.id.block_id, tried: tried(&self.faults) }
+    }
+}

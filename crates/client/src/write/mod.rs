@@ -1,0 +1,358 @@
+//! Writing a file: bytes become packets, packets fill a block, blocks make the file.
+//!
+//! ```text
+//!   Writer ──▶ Packer: bytes to packets         checksums are computed while the bytes are in cache
+//!      │
+//!      ├─────▶ Block: one block, on its chain    set up, recovered under a new generation, finished
+//!      │         └──▶ Chain: one connection      packets out, acks in; knows only that it broke, and where
+//!      └─────▶ metadata server: create, addBlock, complete
+//! ```
+
+mod block;
+mod chain;
+mod packer;
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::lease::Lease;
+use crate::namespace::permission;
+use crate::status::unusable;
+use block::Block;
+use hdfs::proto;
+use packer::{Packer, Plan};
+use std::time::Duration;
+use types::ChecksumSpec;
+
+/// How a new file is to be. The default is what the server proposes, and refuses to replace.
+#[derive(Clone, Debug)]
+pub struct Create {
+    /// Replace a file that is there.
+    pub overwrite: bool,
+    /// Make missing directories above.
+    pub parents: bool,
+    pub mode: u16,
+    pub replication: Option<u16>,
+    pub block_len: Option<u64>,
+    pub checksum: Option<ChecksumSpec>,
+}
+
+impl Default for Create {
+    fn default() -> Self {
+        Self { overwrite: false, parents: true, mode: 0o644, replication: None, block_len: None, checksum: None }
+    }
+}
+
+/// A file open for writing. Dropped without [`Writer::close`] it stays open at the server until its lease runs out; what was
+/// flushed is kept.
+#[derive(Debug)]
+pub struct Writer {
+    client: Client,
+    path: String,
+    file: u64,
+    block_len: u64,
+    spec: ChecksumSpec,
+    /// Where the current block begins in the file.
+    block_offset: u64,
+    block: Option<Block>,
+    /// The block before, with its final length: the server wants to hear of it with the next.
+    previous: Option<proto::ExtendedBlockProto>,
+    packer: Packer,
+    /// Nodes that could not be reached; not to be given again.
+    excluded: Vec<proto::DatanodeInfoProto>,
+    failed: bool,
+    _lease: Lease,
+}
+
+/// HDFS's flags of create and append.
+const FLAG_CREATE: u32 = 1;
+const FLAG_OVERWRITE: u32 = 2;
+const FLAG_APPEND: u32 = 4;
+const FLAG_NEW_BLOCK: u32 = 32;
+/// First pause before a call that the server was not ready for is made again, and how often it is: HDFS's client waits
+/// 400 ms at first, ours less, since our servers are ready almost at once.
+const PAUSE_FIRST: Duration = Duration::from_millis(25);
+const PAUSE_COUNT: u32 = 10;
+
+impl Client {
+    pub async fn create(&self, path: &str, create: &Create) -> Result<Writer> {
+        let defaults = self.defaults().await?;
+        let spec = create.checksum.unwrap_or(defaults.checksum);
+        let block_len = create.block_len.unwrap_or(defaults.block_len);
+        if block_len == 0 || !block_len.is_multiple_of(u64::from(spec.chunk_len)) {
+            let message =
+                format!("the block size {block_len} is not a multiple of the checksum's {} bytes", spec.chunk_len);
+            return Err(Error::Refused { class: String::new(), message });
+        }
+        let request = proto::CreateRequestProto {
+            src: path.into(),
+            masked: permission(create.mode),
+            client_name: self.inner.holder.clone(),
+            create_flag: if create.overwrite { FLAG_CREATE | FLAG_OVERWRITE } else { FLAG_CREATE },
+            create_parent: create.parents,
+            replication: create.replication.unwrap_or(defaults.replication).into(),
+            block_size: block_len,
+            ..Default::default()
+        };
+        // Held first: were the renewals late, the lease could be lost between.
+        let lease = Lease::hold(self);
+        let answer: proto::CreateResponseProto = self.call("create", &request).await?;
+        let status = answer.fs.ok_or_else(|| self.not_understood("create without a file status"))?;
+        if unusable(&status).is_some() {
+            let _ = self.delete(path, false).await;
+            return Err(Error::Unsupported("writing into an erasure coded or encrypted directory"));
+        }
+        Ok(self.writer(path, &status, block_len, spec, lease))
+    }
+
+    /// Opens a file to write on at its end. The new bytes begin a block of their own, so no block that is whole is touched.
+    pub async fn append(&self, path: &str) -> Result<Writer> {
+        let defaults = self.defaults().await?;
+        let request = proto::AppendRequestProto {
+            src: path.into(),
+            client_name: self.inner.holder.clone(),
+            flag: Some(FLAG_APPEND | FLAG_NEW_BLOCK),
+        };
+        let lease = Lease::hold(self);
+        let answer: proto::AppendResponseProto = self.call("append", &request).await?;
+        let status = match answer.stat {
+            Some(status) => status,
+            None => {
+                let request = proto::GetFileInfoRequestProto { src: path.into() };
+                let answer: proto::GetFileInfoResponseProto = self.call("getFileInfo", &request).await?;
+                answer.fs.ok_or(Error::NotFound)?
+            }
+        };
+        if unusable(&status).is_some() {
+            return Err(Error::Unsupported("appending to an erasure coded or encrypted file"));
+        }
+        let block_len = status.blocksize.filter(|len| *len > 0).unwrap_or(defaults.block_len);
+        let mut writer = self.writer(path, &status, block_len, defaults.checksum, lease);
+        writer.block_offset = status.length;
+        // The last block is whole; the server wants it named before it gives the next.
+        writer.previous = match answer.block {
+            Some(last) => Some(last.b),
+            None => self.located(path, 0, 0).await?.last_block.map(|last| last.b),
+        };
+        Ok(writer)
+    }
+
+    fn writer(
+        &self,
+        path: &str,
+        status: &proto::HdfsFileStatusProto,
+        block_len: u64,
+        spec: ChecksumSpec,
+        lease: Lease,
+    ) -> Writer {
+        let plan = Plan::new(spec, self.options().packet_len, block_len);
+        Writer {
+            client: self.clone(),
+            path: path.into(),
+            file: status.file_id.unwrap_or(0),
+            block_len,
+            spec,
+            block_offset: 0,
+            block: None,
+            previous: None,
+            packer: Packer::new(plan),
+            excluded: Vec::new(),
+            failed: false,
+            _lease: lease,
+        }
+    }
+
+    fn not_understood(&self, reason: &str) -> Error {
+        Error::Protocol { addr: self.url().authority.clone(), reason: reason.into() }
+    }
+}
+
+impl Writer {
+    /// Bytes of the file so far, those still in this process included.
+    pub fn position(&self) -> u64 {
+        self.block_offset + self.packer.position()
+    }
+
+    /// Room for the next bytes: fill some of it, and say with [`Writer::filled`] how many. Spares the copy that `write` makes.
+    pub fn space(&mut self) -> &mut [u8] {
+        self.packer.space()
+    }
+
+    /// The first `len` bytes of `space` are the file's next. Sends a packet when one is full.
+    pub async fn filled(&mut self, len: usize) -> Result<()> {
+        self.guard()?;
+        self.packer.filled(len);
+        if self.packer.is_full() {
+            self.send(false).await?;
+            if self.packer.position() == self.block_len {
+                self.finish_block().await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let space = self.space();
+            let len = space.len().min(bytes.len());
+            space[..len].copy_from_slice(&bytes[..len]);
+            self.filled(len).await?;
+            bytes = &bytes[len..];
+        }
+        Ok(())
+    }
+
+    /// When this returns, new readers see all bytes so far, and they survive the loss of this process.
+    pub async fn flush(&mut self) -> Result<()> {
+        self.flush_with(false).await
+    }
+
+    /// As `flush`, and the bytes of the current block are on the disks of all its nodes. Blocks before it are as durable as
+    /// the store makes every finished block.
+    pub async fn sync(&mut self) -> Result<()> {
+        self.flush_with(true).await
+    }
+
+    async fn flush_with(&mut self, sync: bool) -> Result<()> {
+        self.guard()?;
+        if !self.packer.is_empty() || (sync && self.block.is_some()) {
+            self.send(sync).await?;
+        }
+        let Some(block) = &mut self.block else { return Ok(()) };
+        let drained = block.drain(&self.client).await;
+        let first = !std::mem::replace(&mut block.known_to_server, true);
+        self.settle(drained)?;
+        if first {
+            self.announce().await?;
+        }
+        Ok(())
+    }
+
+    /// Has the server write down that the block exists, so that a crash of this process does not lose it.
+    async fn announce(&mut self) -> Result<()> {
+        let request = proto::FsyncRequestProto {
+            src: self.path.clone(),
+            client: self.client.inner.holder.clone(),
+            last_block_length: None,
+            file_id: Some(self.file),
+        };
+        let answer: Result<proto::FsyncResponseProto> = self.client.call("fsync", &request).await;
+        self.settle(answer.map(|_| ()))
+    }
+
+    /// Ends the file: when this returns, it is complete and all its blocks are put.
+    pub async fn close(mut self) -> Result<()> {
+        self.guard()?;
+        if !self.packer.is_empty() {
+            self.send(false).await?;
+        }
+        if self.block.is_some() {
+            self.finish_block().await?;
+        }
+        let request = proto::CompleteRequestProto {
+            src: self.path.clone(),
+            client_name: self.client.inner.holder.clone(),
+            last: self.previous.clone(),
+            file_id: Some(self.file),
+        };
+        let mut pause = PAUSE_FIRST;
+        for _ in 0..PAUSE_COUNT {
+            let answer: proto::CompleteResponseProto = self.client.call("complete", &request).await?;
+            if answer.result {
+                return Ok(());
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        Err(Error::NotComplete)
+    }
+
+    /// Sends what the packer holds, on a new block if there is none.
+    async fn send(&mut self, sync: bool) -> Result<()> {
+        if self.block.is_none() {
+            let added = self.add_block().await;
+            self.block = Some(self.settle(added)?);
+        }
+        let Some(block) = &mut self.block else { return Ok(()) };
+        let packet = self.packer.pack(block.next_seqno(), sync);
+        let mut sent = block.send(&self.client, packet).await;
+        if let Ok(spent) = &mut sent {
+            self.packer.recycle(spent);
+        }
+        self.settle(sent.map(|_| ()))
+    }
+
+    async fn finish_block(&mut self) -> Result<()> {
+        let Some(mut block) = self.block.take() else { return Ok(()) };
+        let end = self.packer.end(block.next_seqno(), self.client.options().sync_blocks);
+        let finished = block.finish(&self.client, end).await;
+        self.settle(finished)?;
+        let len = self.packer.position();
+        self.previous = Some(proto::ExtendedBlockProto { num_bytes: Some(len), ..block.id().clone() });
+        self.block_offset += len;
+        self.packer.start_block();
+        Ok(())
+    }
+
+    /// A block with a chain that stands. Nodes that cannot be reached are told to the server, which gives others.
+    async fn add_block(&mut self) -> Result<Block> {
+        let mut faults = Vec::new();
+        for _ in 0..=self.client.options().block_retries {
+            let located = self.ask_for_block().await?;
+            let id = located.b.clone();
+            match Block::create(&self.client, &self.path, located, self.spec).await {
+                Ok(block) => return Ok(block),
+                Err((node, fault)) => {
+                    let addr = crate::datanode::addr_of(&node);
+                    tracing::info!(path = self.path, node = addr, %fault, "a block's chain could not be set up; asking for another");
+                    self.excluded.push(node);
+                    faults.push((addr, fault));
+                }
+            }
+            let request = proto::AbandonBlockRequestProto {
+                b: id,
+                src: self.path.clone(),
+                holder: self.client.inner.holder.clone(),
+                file_id: Some(self.file),
+            };
+            let _: proto::AbandonBlockResponseProto = self.client.call("abandonBlock", &request).await?;
+        }
+        Err(Error::NoNodeLeft { block: 0, tried: crate::datanode::tried(&faults) })
+    }
+
+    async fn ask_for_block(&mut self) -> Result<proto::LocatedBlockProto> {
+        let request = proto::AddBlockRequestProto {
+            src: self.path.clone(),
+            client_name: self.client.inner.holder.clone(),
+            previous: self.previous.clone(),
+            exclude_nodes: self.excluded.clone(),
+            file_id: Some(self.file),
+            ..Default::default()
+        };
+        let mut pause = PAUSE_FIRST;
+        for _ in 0..PAUSE_COUNT {
+            let answer: Result<proto::AddBlockResponseProto> = self.client.call("addBlock", &request).await;
+            match answer {
+                // The block before has no whole replica reported yet.
+                Err(error) if error.is_class(hdfs::exception::NOT_REPLICATED_YET) => {}
+                Err(error) => return Err(error),
+                Ok(answer) if answer.block.locs.is_empty() => {
+                    return Err(self.client.not_understood("a new block without nodes"));
+                }
+                Ok(answer) => return Ok(answer.block),
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        Err(Error::NotComplete)
+    }
+
+    /// A writer that failed once stays failed: nobody knows what became of the bytes under way.
+    fn settle<T>(&mut self, result: Result<T>) -> Result<T> {
+        self.failed |= result.is_err();
+        result
+    }
+
+    fn guard(&self) -> Result<()> {
+        if self.failed { Err(Error::LeaseLost("an earlier write failed".into())) } else { Ok(()) }
+    }
+}
