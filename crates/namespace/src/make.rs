@@ -59,8 +59,10 @@ pub(crate) fn make_child(
 
 /// Takes what the path names out of the tree. The name is missing from then on.
 pub(crate) fn remove_child(context: &mut Context<'_>, resolved: &mut Resolved) -> Result<(), Failure> {
-    assert!(resolved.missing.is_empty() && resolved.nodes.len() > 1, "{} can not be removed", resolved.path);
-    let Some(node) = resolved.nodes.pop() else { return Ok(()) };
+    assert!(resolved.missing.is_empty(), "{} can not be removed", resolved.path);
+    let (true, Some(node)) = (resolved.nodes.len() > 1, resolved.nodes.pop()) else {
+        return Err(corrupt("remove an inode", "the root is not a directory").into());
+    };
     resolved.missing.push(node.place.name.clone());
     unhook_node(context.rows, &node);
     doom::doom_tree(context.rows, node.inode);

@@ -14,7 +14,7 @@ pub const ROOT: InodeId = InodeId(16_385);
 pub(crate) const NOWHERE: InodeId = InodeId(0);
 
 /// A tree deeper than any path reaches (by moving deep trees below each other) can still be climbed this far.
-const CLIMB_MAX: usize = 64 * PATH_DEPTH_MAX;
+pub(crate) const CLIMB_MAX: usize = 16 * PATH_DEPTH_MAX;
 
 /// What the path is wanted for; decides how a file in the middle of it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use crate::error::{Failure, NsError, corrupt};
 use crate::permission::{self, Access};
 use crate::record::{Inode, decode};
 use crate::request::Caller;
+use crate::resolve::CLIMB_MAX;
 use crate::tables::{ENTRY, entry_key, split_entry};
 use std::ops::{Bound, ControlFlow};
 use types::InodeId;
@@ -119,8 +120,15 @@ impl Walk {
                 level.after = after;
             }
             if let Some(directory) = below {
-                let path = join(&self.path, &level.after);
-                let path_len = std::mem::replace(&mut self.path, path).len();
+                let path_len = self.path.len();
+                if path_len > 1 {
+                    self.path.push('/');
+                }
+                self.path.push_str(&level.after);
+                if self.levels.len() == CLIMB_MAX {
+                    let reason = format!("{} lies in a circle, or too deep", directory.id);
+                    return Err(corrupt("walk over a tree", reason).into());
+                }
                 self.levels.push(Level { directory, after: String::new(), path_len });
             } else if ended {
                 self.path.truncate(level.path_len);

@@ -80,7 +80,7 @@ fn run(
     let mut block_count = 0;
     let mut more = false;
     scan_children(rows, node.inode.id, &after, &mut |name, inode| {
-        let full = limits.blocks.is_some_and(|max| block_count >= max);
+        let full = limits.blocks.is_some_and(|max| block_count >= max.max(1));
         if page.len() >= limits.entries.max(1) || full {
             more = true;
             return Ok(ControlFlow::Break(()));

@@ -1,0 +1,11 @@
+//! What clients do to the namespace, told as scripts: see [`world::check`] for how they read.
+
+mod blocks;
+mod freeing;
+mod leases;
+mod permissions;
+mod reading;
+mod renames;
+mod retries;
+mod tree;
+mod world;

@@ -1,0 +1,155 @@
+//! Who may do what.
+
+use crate::world::check;
+
+#[test]
+fn the_way_down_needs_execute() {
+    check(
+        "root mkdir /a/b/c
+         root chmod /a 711
+         root chmod /a/b 700
+         alice stat /a/b => dir
+         alice stat /a/b/c => refused AccessDenied: Permission denied: user=alice, access=EXECUTE, inode=\"/a/b\":root:supergroup:drwx------
+         alice ls /a => refused AccessDenied: Permission denied: user=alice, access=READ_EXECUTE, inode=\"/a\":root:supergroup:drwx--x--x
+         root chown /a/b :staff
+         root chmod /a/b 750
+         alice ls /a/b => c +0
+         carol ls /a/b => refused AccessDenied
+         alice stat /a/b/none => nothing",
+    );
+}
+
+#[test]
+fn the_first_class_that_fits_decides() {
+    check(
+        "root mkdir /d mode=077
+         root chown /d alice:staff
+         alice ls /d => refused AccessDenied
+         bob ls /d => +0
+         carol ls /d => +0
+         root ls /d => +0",
+    );
+}
+
+#[test]
+fn writing_needs_write_on_the_closest_directory() {
+    check(
+        "root mkdir /d
+         alice mkdir /d/x => refused AccessDenied: Permission denied: user=alice, access=WRITE, inode=\"/d\":root:supergroup:drwxr-xr-x
+         alice create /d/x/y/f => refused AccessDenied: Permission denied: user=alice, access=WRITE, inode=\"/d\"
+         alice mkdir /d => true
+         root chmod /d 777
+         alice create /d/f mode=644
+         alice complete /d/f
+         bob create /d/f overwrite => refused AccessDenied: Permission denied: user=bob, access=WRITE, inode=\"/d/f\":alice:supergroup:-rw-r--r--
+         bob append /d/f => refused AccessDenied
+         bob setrep /d/f 2 => refused AccessDenied
+         bob touch /d/f m=1 => refused AccessDenied
+         bob recover /d/f => refused AccessDenied
+         bob blocks /d/f => 0 bytes
+         root chmod /d/f 600
+         bob blocks /d/f => refused AccessDenied: Permission denied: user=bob, access=READ
+         bob delete /d/f => true",
+    );
+}
+
+#[test]
+fn only_owners_change_modes() {
+    check(
+        "root mkdir /d mode=777
+         alice create /d/f
+         bob chmod /d/f 777 => refused AccessDenied: Permission denied. user=bob is not the owner of inode=/d/f
+         alice chmod /d/f 600
+         bob chown /d/f :staff => refused AccessDenied
+         alice chown /d/f :staff
+         alice chown /d/f :wheel => refused AccessDenied: User alice does not belong to wheel
+         alice chown /d/f bob: => refused AccessDenied: User alice is not a super user (non-super user cannot change owner).
+         alice chown /d/f alice:staff
+         root chown /d/f bob:wheel
+         root stat /d/f => bob:wheel",
+    );
+}
+
+#[test]
+fn the_sticky_bit_guards_what_others_put_there() {
+    check(
+        "root mkdir /tmp mode=1777
+         alice create /tmp/a mode=666
+         alice complete /tmp/a
+         bob delete /tmp/a => refused AccessDenied: Permission denied by sticky bit: user=bob, path=\"/tmp/a\":alice:supergroup:-rw-rw-rw-, parent=\"/tmp\":root:supergroup:drwxrwxrwt
+         bob rename /tmp/a /tmp/b => refused AccessDenied: Permission denied by sticky bit
+         bob create /tmp/mine
+         bob rename2 /tmp/mine /tmp/a overwrite => refused AccessDenied: Permission denied by sticky bit
+         alice rename /tmp/a /tmp/b => true
+         alice delete /tmp/b => true
+         root delete /tmp/mine => true
+         bob create /tmp/x
+         root chown /tmp alice:
+         alice delete /tmp/x => true",
+    );
+}
+
+#[test]
+fn a_recursive_delete_needs_all_rights_on_each_full_directory() {
+    check(
+        "root mkdir /d mode=777
+         alice mkdir /d/t/u/v mode=777
+         root create /d/t/u/v/f
+         root chmod /d/t/u/v 755
+         root chown /d/t/u/v root:
+         alice delete /d/t -r => refused AccessDenied: Permission denied: user=alice, access=ALL, inode=\"/d/t/u/v\":root:supergroup:drwxr-xr-x
+         # an empty one needs none
+         root delete /d/t/u/v/f => true
+         alice delete /d/t -r => true
+         alice mkdir /d/s mode=1777
+         bob create /d/s/f
+         alice mkdir /d/top
+         alice rename /d/s /d/top
+         root chown /d/top/s carol:
+         alice delete /d/top -r => refused AccessDenied: Permission denied by sticky bit: user=alice, path=\"/d/top/s/f\"
+         # without -r nobody looks below
+         alice delete /d/top => refused NotEmpty",
+    );
+}
+
+#[test]
+fn moving_to_trash_is_as_hard_as_deleting() {
+    check(
+        "root mkdir /d mode=777
+         alice mkdir /d/t/u mode=755
+         root create /d/t/u/f
+         root chown /d/t/u root:
+         alice rename2 /d/t /d/x trash => refused AccessDenied
+         alice rename2 /d/t /d/x => done",
+    );
+}
+
+#[test]
+fn access_can_be_asked_for() {
+    check(
+        "root mkdir /d mode=750
+         root chown /d :staff
+         alice access /d 5 => granted
+         alice access /d 2 => refused AccessDenied: Permission denied: user=alice, access=WRITE
+         alice access /none 4 => refused NotFound: File does not exist: /none
+         carol access /d 0 => granted
+         root access /d 7 => granted",
+    );
+}
+
+#[test]
+fn a_count_needs_to_read_every_directory() {
+    check(
+        "root mkdir /a/b/c
+         root:w create /a/b/f r=2
+         root:w add /a/b/f x
+         root:w complete /a/b/f x=50 => true
+         root:w create /a/g
+         root du /a => 50 bytes 2 files 3 dirs 100 space
+         root du /a/b/f => 50 bytes 1 files 0 dirs 100 space
+         alice du / => 50 bytes 2 files 4 dirs
+         root chmod /a/b/c 700
+         alice du /a => refused AccessDenied: Permission denied: user=alice, access=READ_EXECUTE, inode=\"/a/b/c\"
+         alice du /none => refused NotFound",
+    );
+}
