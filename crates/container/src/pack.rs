@@ -6,12 +6,12 @@
 use crate::group::GroupSync;
 use crate::record::RecordHeader;
 use crate::replica::Identity;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use types::{ChecksumKind, ContainerId};
 
 #[derive(Debug)]
@@ -19,7 +19,22 @@ pub(crate) struct Pack {
     pub container: ContainerId,
     pub file: Arc<File>,
     tail: Mutex<Tail>,
+    held: Mutex<HashMap<u64, Held>>,
     group: GroupSync,
+}
+
+/// Holds a record's bytes for a reader: they stay, though the record is buried meanwhile, until the last of these is gone.
+#[derive(Debug)]
+pub(crate) struct RecordHold {
+    pack: Arc<Pack>,
+    offset: u64,
+}
+
+/// Who reads a record, and whether its space waits for them.
+#[derive(Debug, Default)]
+struct Held {
+    reader_count: u64,
+    buried: bool,
 }
 
 #[derive(Debug)]
@@ -43,7 +58,13 @@ impl Pack {
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
         let end = scan(&file, known, found)?;
         let tail = Tail { end, in_flight: BTreeSet::new(), removed: false };
-        Ok(Self { container, file: Arc::new(file), tail: Mutex::new(tail), group: GroupSync::default() })
+        Ok(Self {
+            container,
+            file: Arc::new(file),
+            tail: Mutex::new(tail),
+            held: Mutex::default(),
+            group: GroupSync::default(),
+        })
     }
 
     /// Writes a record behind the last one and returns where; `None` if the pack was removed meanwhile. It counts as in
@@ -90,15 +111,39 @@ impl Pack {
         }
     }
 
-    /// Marks the record dead and gives the space of its body back.
+    /// Keeps the bytes of a record for a reader. Look at the header after this, not before.
+    pub(crate) fn hold(self: &Arc<Self>, offset: u64) -> RecordHold {
+        self.held().entry(offset).or_default().reader_count += 1;
+        RecordHold { pack: Arc::clone(self), offset }
+    }
+
+    /// Marks the record dead and gives the space of its body back, as soon as nobody reads it any more.
     pub(crate) fn bury(&self, offset: u64) -> Result<()> {
-        let Some(header) = self.header_at(offset)?.filter(|header| !header.dead) else { return Ok(()) };
+        let mut held = self.held();
+        if self.header_at(offset)?.is_none_or(|header| header.dead) {
+            return Ok(());
+        }
         self.file.write_all_at(&RecordHeader::DEAD_MARK, offset + RecordHeader::DEAD_OFFSET)?;
+        match held.get_mut(&offset) {
+            Some(held) => {
+                held.buried = true;
+                Ok(())
+            }
+            None => self.punch(offset),
+        }
+    }
+
+    fn punch(&self, offset: u64) -> Result<()> {
+        let Some(header) = self.header_at(offset)?.filter(|header| header.dead) else { return Ok(()) };
         let body = offset + header.sums_offset();
         match io::file::punch_hole(&self.file, body, offset + header.record_len() - body) {
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
             done => done,
         }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<u64, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes another owner into the record's header.
@@ -122,9 +167,26 @@ impl Pack {
         Ok(true)
     }
 
-    fn tail(&self) -> std::sync::MutexGuard<'_, Tail> {
+    fn tail(&self) -> MutexGuard<'_, Tail> {
         // The end moves only after a whole record was written, so a panic elsewhere leaves it true.
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RecordHold {
+    fn drop(&mut self) {
+        let mut all = self.pack.held();
+        let Some(held) = all.get_mut(&self.offset) else { return };
+        held.reader_count -= 1;
+        if held.reader_count > 0 {
+            return;
+        }
+        let buried = held.buried;
+        all.remove(&self.offset);
+        drop(all);
+        if buried && let Err(error) = self.pack.punch(self.offset) {
+            tracing::warn!(container = %self.pack.container, %error, "the space of a deleted record stays taken");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One replica, open for reading: where its bytes lie, and the checksums that cover them.
 
 use crate::error::{ReplicaError, Result};
+use crate::pack::RecordHold;
 use crate::replica::{Identity, ReplicaState};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,7 +10,7 @@ use types::checksum::composite;
 use types::{ChecksumKind, ChecksumSpec, ContainerId};
 
 /// A replica as it was when [`Volume::read`](crate::Volume::read) was called. It stays readable when the replica is
-/// finalized, moved or, as a file, deleted meanwhile. Of one that is being written it shows a length and the checksums of
+/// finalized, moved, replaced or deleted meanwhile; its space comes back with the last reader. Of one that is being written it shows a length and the checksums of
 /// exactly that length.
 #[derive(Clone, Debug)]
 pub struct Reader {
@@ -24,6 +25,8 @@ pub struct Reader {
     /// The checksum of the partial last chunk, where the one in the file may already cover more.
     pub(crate) tail: Option<u32>,
     pub(crate) container: ContainerId,
+    /// Of a packed replica: what keeps its bytes.
+    pub(crate) _hold: Option<Arc<RecordHold>>,
 }
 
 impl Reader {

@@ -45,6 +45,11 @@ impl Volume {
         inner.check_recovery(block, recovery)?;
         let replica = match inner.find_open(block) {
             Some(replica) => {
+                // Before anybody is fenced: a late recovery must not stop the writer that overtook it.
+                let have = replica.state().identity.generation;
+                if have > recovery {
+                    return Err(ReplicaError::Stale { block, have, want: recovery });
+                }
                 replica.fence(recovery);
                 Some(replica).filter(|replica| !replica.is_gone())
             }
@@ -66,10 +71,6 @@ impl Volume {
         let mut disk = replica.lock_disk();
         inner.note(replica.settle(&mut disk))?;
         let state = replica.state();
-        if state.identity.generation > recovery {
-            let have = state.identity.generation;
-            return Err(ReplicaError::Stale { block, have, want: recovery });
-        }
         inner.check_len(block, state.len, len)?;
         inner.note(replica.cut(&mut disk, len))?;
         let identity = Identity { generation: recovery, ..state.identity };

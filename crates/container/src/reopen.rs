@@ -6,10 +6,9 @@ use crate::index::{self, Place, Row};
 use crate::open::{OpenReplica, Phase};
 use crate::put::read_header;
 use crate::replica::{Identity, ReplicaState};
-use crate::volume::{Durability, Inner, Volume, lock, remove};
+use crate::volume::{Durability, Inner, Volume, lock, remove, stored_tail};
 use crate::writer::Writer;
 use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use types::{BlockId, Generation};
 
@@ -141,16 +140,7 @@ impl Inner {
         if header.is_none_or(|header| header.identity.block != block || header.len != row.len) {
             return Err(ReplicaError::Corrupt { block, offset: 0 });
         }
-        let tail = match row.len % u64::from(identity.checksum.chunk_len) {
-            0 => None,
-            _ if identity.checksum.sums_len(1) == 0 => None,
-            _ => {
-                let mut sum = [0; 4];
-                let place = crate::open::sums_place(identity.checksum.chunk_count(row.len) - 1);
-                sums.read_exact_at(&mut sum, place).map_err(io("read checksums"))?;
-                Some(u32::from_be_bytes(sum))
-            }
-        };
+        let tail = stored_tail(&sums, row).map_err(io("read checksums"))?;
         // The reverse of a put, and so are the states a crash can leave: checksums alone in open/ go back on the shelf.
         std::fs::rename(&from.sums, &to.sums).map_err(io("take checksums off the shelf"))?;
         if let Err(error) = std::fs::rename(&from.data, &to.data) {

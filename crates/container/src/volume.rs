@@ -10,7 +10,7 @@ use crate::group::GroupSync;
 use crate::header::{Stage, SumsHeader};
 use crate::index::{self, Index, Place, Row};
 use crate::layout::Layout;
-use crate::open::{OpenReplica, Phase};
+use crate::open::{OpenReplica, Phase, sums_place};
 use crate::pack::Pack;
 use crate::reader::Reader;
 use crate::record::{PACK_LEN_MAX, RecordHeader};
@@ -24,7 +24,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, FileId, Generation, NodeId};
 
 /// What a put promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -403,6 +403,7 @@ impl Inner {
                     sums_offset: SumsHeader::LEN as u64,
                     tail: state.tail,
                     container: state.identity.shelf(),
+                    _hold: None,
                 })),
                 Phase::Gone => Ok(None),
                 Phase::Waiting { .. } | Phase::Copying => {
@@ -431,6 +432,7 @@ impl Inner {
             sums_offset,
             tail: None,
             container,
+            _hold: None,
         };
         match row.place {
             Place::Files { shelf } => {
@@ -440,6 +442,8 @@ impl Inner {
                     Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
                     opened => opened.map_err(io("open a replica", shelf))?,
                 };
+                // The last checksum first, then the header: an append changes the header before it changes anything else.
+                let tail = stored_tail(&sums, row).map_err(io("read checksums", shelf))?;
                 let mut bytes = [0; SumsHeader::LEN];
                 sums.read_exact_at(&mut bytes, 0).map_err(io("read the header", shelf))?;
                 // Someone may have put a newer one between our two looks; then its row is there as well.
@@ -451,18 +455,23 @@ impl Inner {
                 match SumsHeader::decode(&bytes) {
                     None => Err(ReplicaError::Corrupt { block, offset: 0 }),
                     Some(header) if !same(&header) => Ok(None),
-                    Some(_) => Ok(Some(reader(Arc::new(data), 0, Arc::new(sums), SumsHeader::LEN as u64, shelf))),
+                    Some(_) => {
+                        let reader = reader(Arc::new(data), 0, Arc::new(sums), SumsHeader::LEN as u64, shelf);
+                        Ok(Some(Reader { tail, ..reader }))
+                    }
                 }
             }
             Place::Pack { shelf, offset } => {
                 let Some(pack) = self.pack(shelf, false)? else { return Ok(None) };
+                let hold = pack.hold(offset);
                 let header = pack.header_at(offset).map_err(io("read a record", shelf))?;
                 let same = |header: &RecordHeader| {
                     !header.dead && header.identity.block == block && header.identity.generation == row.generation
                 };
                 Ok(header.filter(same).map(|header| {
                     let (data, sums) = (offset + header.data_offset(), offset + header.sums_offset());
-                    reader(Arc::clone(&pack.file), data, Arc::clone(&pack.file), sums, shelf)
+                    let reader = reader(Arc::clone(&pack.file), data, Arc::clone(&pack.file), sums, shelf);
+                    Reader { _hold: Some(Arc::new(hold)), ..reader }
                 }))
             }
         }
@@ -690,6 +699,16 @@ impl Drop for Closer {
             Err(error) => tracing::error!(%error, "the index was not flushed; the next start looks through containers"),
         }
     }
+}
+
+/// The checksum of the partial last chunk, of a replica in files: an append would write it over.
+pub(crate) fn stored_tail(sums: &File, row: &Row) -> std::io::Result<Option<u32>> {
+    if row.len.is_multiple_of(row.checksum.chunk_len.into()) || row.checksum.kind == ChecksumKind::Null {
+        return Ok(None);
+    }
+    let mut sum = [0; ChecksumSpec::SUM_LEN];
+    sums.read_exact_at(&mut sum, sums_place(row.checksum.chunk_count(row.len) - 1))?;
+    Ok(Some(u32::from_be_bytes(sum)))
 }
 
 /// Removes a file that may be gone already.

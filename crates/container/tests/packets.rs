@@ -1,0 +1,118 @@
+//! Packets as stock writers send them: overlaps after hflush, bytes in mid-chunk after append, what was sent twice.
+
+mod support;
+
+use container::{Advice, ReplicaError, Volume, Writer};
+use support::*;
+use types::{ChecksumKind, ChecksumSpec};
+
+const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+
+/// A replica of some bytes, written in one packet.
+fn started(volume: &Volume, data: &[u8]) -> Writer {
+    let mut writer = volume.create(identity(1, 1001)).unwrap();
+    writer.write(0, data, &sums(SPEC, data)).unwrap();
+    writer
+}
+
+/// Sends the bytes `range` of `data` with the checksums a client would send for them.
+fn send(writer: &mut Writer, data: &[u8], range: std::ops::Range<usize>) -> Result<(), ReplicaError> {
+    writer.write(range.start as u64, &data[range.clone()], &sums(SPEC, &data[range]))
+}
+
+#[test]
+fn after_hflush_the_partial_chunk_comes_again_from_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    let data = pattern(1, 6000);
+    let mut writer = started(&volume, &data[..1300]);
+    for (from, to) in [(1024, 1400), (1024, 1401), (1024, 2048), (2048, 2050), (1536, 6000)] {
+        send(&mut writer, &data, from..to).unwrap();
+        check(&read(&volume, block(1)), &data[..to]);
+    }
+    writer.put(6000).unwrap();
+    check(&read(&volume, block(1)), &data);
+}
+
+#[test]
+fn after_append_bytes_in_mid_chunk_come_with_a_checksum_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    let data = pattern(1, 2000);
+    let mut writer = started(&volume, &data[..700]);
+    // The second one starts below what is here, as a packet sent again after a recovery may.
+    for (from, to) in [(700, 710), (705, 900), (900, 1024), (1024, 1100), (1100, 1536), (1536, 2000)] {
+        send(&mut writer, &data, from..to).unwrap();
+        check(&read(&volume, block(1)), &data[..to]);
+    }
+    writer.put(2000).unwrap();
+    check(&read(&volume, block(1)), &data);
+}
+
+#[test]
+fn what_is_here_already_is_not_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    let data = pattern(1, 5000);
+    let mut writer = started(&volume, &data);
+    let other = pattern(2, 5000);
+    for range in [0..512, 512..5000, 4096..5000, 0..0, 5000..5000, 300..400] {
+        send(&mut writer, &other, range).unwrap();
+    }
+    assert_eq!(writer.received(), 5000);
+    check(&read(&volume, block(1)), &data);
+}
+
+#[test]
+fn checksums_that_were_left_out_are_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    let data = pattern(1, 5000);
+    let mut writer = volume.create(identity(1, 1001)).unwrap();
+    for range in [0..100, 100..1000, 512..1300, 1300..1301, 1000..5000] {
+        writer.write(range.start as u64, &data[range.clone()], &[]).unwrap();
+        check(&read(&volume, block(1)), &data[..range.end]);
+    }
+}
+
+#[test]
+fn packets_that_no_writer_sends_are_refused_and_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    let data = pattern(1, 3000);
+    let mut writer = started(&volume, &data[..700]);
+    let refused = |outcome: Result<(), ReplicaError>| assert_eq!(outcome.unwrap_err().advice(), Advice::Refuse);
+    refused(send(&mut writer, &data, 701..800));
+    refused(send(&mut writer, &data, 1024..1500));
+    // More than one chunk in a packet that starts in mid-chunk, with one checksum and with two.
+    refused(send(&mut writer, &data, 700..1300));
+    refused(writer.write(700, &data[700..1030], &[0; 4]));
+    // Too few checksums, too many.
+    refused(writer.write(512, &data[512..2000], &[0; 8]));
+    refused(writer.write(512, &data[512..1024], &[0; 8]));
+    refused(writer.write(u64::MAX, &data[..1], &[]));
+    refused(writer.write(700, &data[700..710], &[0; 3]));
+    check(&read(&volume, block(1)), &data[..700]);
+    send(&mut writer, &data, 512..3000).unwrap();
+    refused(writer.put(2999));
+    check(&read(&volume, block(1)), &data);
+}
+
+/// A bit flips on disk under our partial chunk: a new checksum must not cover the damage up.
+#[test]
+fn damage_in_our_partial_chunk_stops_the_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    let data = pattern(1, 1000);
+    let mut writer = started(&volume, &data[..700]);
+    let path = dir.path().join("open").join(format!("{}.data", block(1).0));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[600] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let error = send(&mut writer, &data, 700..800).unwrap_err();
+    assert_eq!(error.advice(), Advice::ReportBad, "{error}");
+    assert_eq!(volume.verify(block(1)).unwrap_err().advice(), Advice::ReportBad);
+    // The packet that brings the whole chunk again heals it.
+    send(&mut writer, &data, 512..1000).unwrap();
+    check(&read(&volume, block(1)), &data);
+}
