@@ -6,6 +6,7 @@ use crate::inode::{Node, Place, change_children, hook_node, next_inode, unhook_n
 use crate::ops::Context;
 use crate::record::{Body, Inode};
 use crate::resolve::Resolved;
+use types::Millis;
 use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
 
 /// What directories made on the way to a new inode grant their owner in any case.
@@ -42,12 +43,14 @@ pub(crate) fn make_child(
     let id = next_inode(context.rows)?;
     let parent = resolved.nodes.last_mut().ok_or_else(|| corrupt("make an inode", "a path without a root"))?;
     check_room(&parent.inode, &parent_path, &name)?;
+    let accessed = if matches!(body, Body::File(_)) { context.now } else { Millis(0) };
     let inode = Inode {
         id,
         owner: context.caller.user.clone(),
         group: parent.inode.group.clone(),
         mode,
         modified: context.now,
+        accessed,
         body,
     };
     let node = Node { place: Place { parent: parent.inode.id, name }, inode };

@@ -17,6 +17,8 @@ pub(crate) struct Inode {
     pub(crate) group: String,
     pub(crate) mode: u16,
     pub(crate) modified: Millis,
+    /// 0 for a directory, unless somebody set it.
+    pub(crate) accessed: Millis,
     pub(crate) body: Body,
 }
 
@@ -30,7 +32,6 @@ pub(crate) enum Body {
 pub(crate) struct File {
     /// Sum of the recorded lengths of all blocks.
     pub(crate) len: u64,
-    pub(crate) accessed: Millis,
     pub(crate) replication: u16,
     pub(crate) block_len: u64,
     pub(crate) block_count: u32,
@@ -146,9 +147,9 @@ mod tests {
             group: "users".into(),
             mode: 0o644,
             modified: Millis(1),
+            accessed: Millis(2),
             body: Body::File(File {
                 len: 1 << 40,
-                accessed: Millis(2),
                 replication: 3,
                 block_len: 128 << 20,
                 block_count: 1,
@@ -161,8 +162,9 @@ mod tests {
     #[test]
     fn the_written_form_stays() {
         let bytes: &[u8] = &[
-            1, 130, 128, 1, 5, b'a', b'l', b'i', b'c', b'e', 5, b'u', b's', b'e', b'r', b's', 164, 3, 1, // inode
-            1, 128, 128, 128, 128, 128, 32, 2, 3, 128, 128, 128, 64, 1, // file
+            1, 130, 128, 1, 5, b'a', b'l', b'i', b'c', b'e', 5, b'u', b's', b'e', b'r', b's', 164, 3, 1,
+            2, // inode
+            1, 128, 128, 128, 128, 128, 32, 3, 128, 128, 128, 64, 1, // file
             1, 1, b'c', 1, b'h', 1, 233, 7, // open
         ];
         assert_eq!(encode(&sample()), bytes);

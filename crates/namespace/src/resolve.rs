@@ -176,8 +176,11 @@ fn missing_below_root(rows: &dyn Rows, path: &FsPath) -> Result<Resolved, RowsEr
 fn check_new_path(path: &FsPath) -> Result<(), NsError> {
     let by_id = path.as_str().starts_with("/.reserved/.inodes/");
     let reserved = path.components().next() == Some(".reserved") && !by_id;
-    if reserved || path.components().any(|name| name.contains(':') || name == ".snapshot") {
+    if reserved || path.components().any(|name| name.contains(':')) {
         return Err(NsError::invalid_path(path));
+    }
+    if path.components().any(|name| name == ".snapshot") {
+        return Err(NsError::IllegalArgument("\".snapshot\" is a reserved name.".into()));
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub struct Status {
     pub owner: String,
     pub group: String,
     pub modified: Millis,
-    /// 0 for directories.
+    /// 0 for directories, unless it was set.
     pub accessed: Millis,
     /// 0 for directories, as is `block_len`.
     pub replication: u16,

@@ -13,7 +13,6 @@ use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
 use serde::{Deserialize, Serialize};
 use types::FsPath;
-use types::Millis;
 
 /// Makes an empty file leased to `client`. Answers `Reply::Status`, or `Reply::Recovery(Started)` when the file is held by a
 /// silent client and must be recovered first.
@@ -74,16 +73,15 @@ impl Create {
         // Parents made on the way are like the directory they stand in.
         let parent_mode = resolved.nodes.last().map_or(0, |node| node.inode.mode);
         make_parents(context, &mut resolved, parent_mode)?;
-        let body = Body::File(self.new_file(context.now));
+        let body = Body::File(self.new_file());
         let node = make_child(context, &mut resolved, self.mode & MODE_MASK, body)?;
         lease::grant(context.rows, node.inode.id, &self.client);
         Ok(Reply::Status(status_of(&node.inode, "")))
     }
 
-    fn new_file(&self, now: Millis) -> File {
+    fn new_file(&self) -> File {
         File {
             len: 0,
-            accessed: now,
             replication: self.replication,
             block_len: self.block_len,
             block_count: 0,
@@ -94,11 +92,10 @@ impl Create {
     /// What the client may not wish for, whatever stands there.
     fn check_wishes(&self) -> Result<(), NsError> {
         lease::check_holder_name(&self.client)?;
-        super::set_replication::check_replication(self.replication, &self.path)?;
+        super::set_replication::check_replication(self.replication, &self.path, Some(&self.client_host))?;
         if self.block_len < self.block_len_min {
             return Err(NsError::Other(format!(
-                "Specified block size is less than configured minimum value \
-                 (dfs.namenode.fs-limits.min-block-size): {} < {}",
+                "Specified block size {} is less than configured minimum value dfs.namenode.fs-limits.min-block-size={}",
                 self.block_len, self.block_len_min
             )));
         }

@@ -27,14 +27,12 @@ impl Delete {
         } else {
             ask.tree = Some(Access::ALL);
         }
-        if !resolved.path.is_root() {
-            permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.rows, context.caller, &resolved, ask)?;
+        if !self.recursive && not_empty {
+            return Err(NsError::NotEmpty(format!("`{} is non empty': Directory is not empty", resolved.path)).into());
         }
         if resolved.last().is_none() || resolved.path.is_root() {
             return Ok(Reply::Bool(false));
-        }
-        if !self.recursive && not_empty {
-            return Err(NsError::NotEmpty(format!("{} is non empty", resolved.path)).into());
         }
         remove_child(context, &mut resolved)?;
         Ok(Reply::Bool(true))

@@ -7,7 +7,7 @@ use crate::record::{Body, Counters, Inode};
 use crate::request::Reply;
 use crate::resolve::{NOWHERE, ROOT};
 use serde::{Deserialize, Serialize};
-use types::Generation;
+use types::{Generation, Millis};
 
 /// Makes the root directory. A namespace that has one stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,7 @@ impl Format {
             group: self.group.clone(),
             mode: 0o755,
             modified: context.now,
+            accessed: Millis(0),
             body: Body::Directory { child_count: 0 },
         };
         hook_node(context.rows, &Node { place: Place { parent: NOWHERE, name: String::new() }, inode });

@@ -65,8 +65,7 @@ impl Rename2 {
             };
         };
         if source.inode.is_directory() != target.inode.is_directory() {
-            let kinds = if source.inode.is_directory() { "directories" } else { "files" };
-            return Err(NsError::Other(format!("Source {src} and destination {dst} must both be {kinds}")));
+            return Err(NsError::Other(format!("Source {src} and destination {dst} must both be directories")));
         }
         if !self.overwrite {
             return Err(NsError::AlreadyExists(format!("rename destination {dst} already exists")));

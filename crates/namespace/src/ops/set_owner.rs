@@ -1,10 +1,9 @@
 //! Changing owner and group.
 
 use super::Context;
-use super::set_permission::find_existing;
+use super::set_permission::find_owned;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
-use crate::permission::Ask;
 use crate::request::Reply;
 use serde::{Deserialize, Serialize};
 use types::FsPath;
@@ -20,7 +19,7 @@ pub struct SetOwner {
 impl SetOwner {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let caller = context.caller;
-        let mut node = find_existing(context, &self.path, Ask { owner: true, ..Ask::default() })?;
+        let mut node = find_owned(context, &self.path)?;
         if !caller.superuser {
             if self.owner.as_ref().is_some_and(|owner| *owner != caller.user) {
                 return Err(NsError::AccessDenied(format!(

@@ -19,16 +19,16 @@ pub struct SetPermission {
 
 impl SetPermission {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        let mut node = find_existing(context, &self.path, Ask { owner: true, ..Ask::default() })?;
+        let mut node = find_owned(context, &self.path)?;
         node.inode.mode = self.mode & MODE_MASK;
         write_node(context.rows, &node);
         Ok(Reply::Done)
     }
 }
 
-/// What the path names, if the caller has what is asked for.
-pub(crate) fn find_existing(context: &Context<'_>, path: &FsPath, ask: Ask) -> Result<Node, Failure> {
+/// What the path names, if the caller owns it.
+pub(crate) fn find_owned(context: &Context<'_>, path: &FsPath) -> Result<Node, Failure> {
     let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
-    permission::check(context.rows, context.caller, &resolved, ask)?;
-    resolved.into_last().ok_or_else(|| NsError::no_file(path).into())
+    permission::check(context.rows, context.caller, &resolved, Ask { owner: true, ..Ask::default() })?;
+    resolved.into_last().ok_or_else(|| NsError::NotFound(format!("Directory/File does not exist {path}")).into())
 }

@@ -19,7 +19,7 @@ pub struct SetReplication {
 
 impl SetReplication {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        check_replication(self.replication, &self.path)?;
+        check_replication(self.replication, &self.path, None)?;
         let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
         permission::check(context.rows, context.caller, &resolved, ask)?;
@@ -31,11 +31,12 @@ impl SetReplication {
     }
 }
 
-pub(crate) fn check_replication(replication: u16, path: &FsPath) -> Result<(), NsError> {
+pub(crate) fn check_replication(replication: u16, path: &FsPath, client: Option<&str>) -> Result<(), NsError> {
     let why = match replication {
         0 => "is less than the required minimum of 1".to_string(),
         1..=REPLICATION_MAX => return Ok(()),
         _ => format!("exceeds maximum of {REPLICATION_MAX}"),
     };
-    Err(NsError::Other(format!("Requested replication factor of {replication} {why} for {path}")))
+    let by = client.map(|client| format!(", clientName={client}")).unwrap_or_default();
+    Err(NsError::Other(format!("Requested replication factor of {replication} {why} for {path}{by}")))
 }

@@ -1,11 +1,11 @@
 //! Changing times.
 
 use super::Context;
-use super::set_permission::find_existing;
-use crate::error::Failure;
+use crate::error::{Failure, NsError};
 use crate::inode::write_node;
-use crate::permission::{Access, Ask};
+use crate::permission::{self, Access, Ask};
 use crate::request::Reply;
+use crate::resolve::{Purpose, resolve};
 use serde::{Deserialize, Serialize};
 use types::{FsPath, Millis};
 
@@ -14,18 +14,22 @@ use types::{FsPath, Millis};
 pub struct SetTimes {
     pub path: FsPath,
     pub modified: Option<Millis>,
-    /// Directories have none: ignored for them.
     pub accessed: Option<Millis>,
 }
 
 impl SetTimes {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        let mut node = find_existing(context, &self.path, Ask { path: Some(Access::WRITE), ..Ask::default() })?;
+        let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
+        let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
+        permission::check(context.rows, context.caller, &resolved, ask)?;
+        let path = &self.path;
+        let mut node =
+            resolved.into_last().ok_or_else(|| NsError::NotFound(format!("File/Directory {path} does not exist.")))?;
         if let Some(modified) = self.modified {
             node.inode.modified = modified;
         }
-        if let (Some(accessed), Some(file)) = (self.accessed, node.inode.file_mut()) {
-            file.accessed = accessed;
+        if let Some(accessed) = self.accessed {
+            node.inode.accessed = accessed;
         }
         write_node(context.rows, &node);
         Ok(Reply::Done)

@@ -25,10 +25,10 @@ impl TouchAccessTime {
             Err(failure) => return Err(failure),
         };
         if let Some(mut node) = resolved.into_last()
-            && let Some(file) = node.inode.file_mut()
-            && file.accessed < self.at
+            && !node.inode.is_directory()
+            && node.inode.accessed < self.at
         {
-            file.accessed = self.at;
+            node.inode.accessed = self.at;
             write_node(context.rows, &node);
         }
         Ok(Reply::Done)

@@ -6,7 +6,7 @@ use crate::request::Caller;
 use crate::resolve::{self, Purpose, resolve};
 use crate::view::{Kind, Status};
 use types::rows::{Rows, RowsError};
-use types::{FsPath, InodeId, Millis};
+use types::{FsPath, InodeId};
 
 /// `None`: there is nothing. Needs no right but to pass the directories above.
 pub fn status(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<Status>> {
@@ -30,7 +30,7 @@ pub(crate) fn status_of(inode: &Inode, name: &str) -> Status {
         owner: inode.owner.clone(),
         group: inode.group.clone(),
         modified: inode.modified,
-        accessed: Millis(0),
+        accessed: inode.accessed,
         replication: 0,
         block_len: 0,
         id: inode.id,
@@ -41,7 +41,6 @@ pub(crate) fn status_of(inode: &Inode, name: &str) -> Status {
         Body::File(file) => Status {
             kind: Kind::File,
             len: file.len,
-            accessed: file.accessed,
             replication: file.replication,
             block_len: file.block_len,
             ..directory

@@ -41,8 +41,8 @@ fn create_says_what_is_in_its_way() {
          root:w create /n/f noparent => refused NotFound: Parent directory doesn't exist: /n
          root:w create /n nocreate => refused NotFound: Can't overwrite non-existent /n
          root:w create /f/x => refused ParentNotDirectory: /f (is not a directory)
-         root:w create /x block=9 => refused Other: Specified block size is less than configured minimum value
-         root:w create /x r=0 => refused Other
+         root:w create /x block=9 => refused Other: Specified block size 9 is less than configured minimum value dfs.namenode.fs-limits.min-block-size=10
+         root:w create /x r=0 => refused Other: Requested replication factor of 0 is less than the required minimum of 1 for /x, clientName=10.0.0.1
          root:levada-recovery create /x => refused IllegalArgument
          root:w create /f nocreate overwrite => file",
     );

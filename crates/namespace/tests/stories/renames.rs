@@ -49,9 +49,9 @@ fn a_renamed_tree_keeps_everything_below() {
          at 7000
          root rename /a/b /z/y => true
          root ls /z/y => c f +0
-         root stat /a => children=0 m=7000
-         root stat /z => children=1 m=7000
-         root stat /z/y => children=2 m=1000
+         root stat /a => children=0 a=0 m=7000
+         root stat /z => children=1 a=0 m=7000
+         root stat /z/y => children=2 a=0 m=1000
          # an open file goes on at its new path, by id and by path
          root add /z/y/f x
          root add /a/b/f y x=100 id=16389 => y@100

@@ -34,7 +34,7 @@ fn mkdir_meets_files() {
 fn names_hdfs_refuses_are_refused_for_new_inodes_only() {
     check(
         "root mkdir /a:b => refused InvalidPath
-         root mkdir /a/.snapshot => refused InvalidPath
+         root mkdir /a/.snapshot => refused IllegalArgument: \".snapshot\" is a reserved name.
          root mkdir /.reserved/x => refused InvalidPath
          root create /.reserved => refused InvalidPath
          root mkdir /a
@@ -76,7 +76,7 @@ fn directory_times_change_with_their_children_only() {
          root stat /d/f => m=4000
          at 5000
          root delete /d/f => true
-         root stat /d => children=0 m=5000",
+         root stat /d => children=0 a=0 m=5000",
     );
 }
 
@@ -107,9 +107,10 @@ fn times_can_be_set() {
          root stat /f => a=7 m=5
          root touch /f
          root mkdir /d
-         root touch /d m=9 a=9
-         root stat /d => m=9
-         root touch /none m=1 => refused NotFound: File does not exist: /none
+         root stat /d => a=0 m=1000
+         root touch /d m=9 a=8
+         root stat /d => a=8 m=9
+         root touch /none m=1 => refused NotFound: File/Directory /none does not exist.
          at 1500
          root was_read /f
          root stat /f => a=1500 m=5
@@ -137,7 +138,7 @@ fn mode_owner_and_replication_can_be_set() {
          root setrep /f 513 => refused Other
          root setrep / 2 => false
          root setrep /none 2 => false
-         root chmod /none 1 => refused NotFound
+         root chmod /none 1 => refused NotFound: Directory/File does not exist /none
          root chown /none a:b => refused NotFound",
     );
 }
@@ -149,7 +150,9 @@ fn delete_tells_false_from_refused() {
          root delete / -r => false
          root mkdir /d/e
          root create /d/f
-         root delete /d => refused NotEmpty: /d is non empty
+         root delete /d => refused NotEmpty: `/d is non empty': Directory is not empty
+         root delete / => refused NotEmpty
+         alice delete / -r => refused AccessDenied: Permission denied: user=alice, access=ALL, inode=\"/\"
          root delete /d/e => true
          root stat /d => children=1
          root delete /d -r => true

@@ -375,10 +375,10 @@ fn shown_status(status: &Status) -> String {
     let Status { mode, owner, group, modified, .. } = status;
     let own = match status.kind {
         Kind::Directory => format!("children={}", status.child_count),
-        Kind::File => format!("len={} r={} a={}", status.len, status.replication, status.accessed.0),
+        Kind::File => format!("len={} r={}", status.len, status.replication),
     };
     let kind = if status.kind == Kind::File { "file" } else { "dir" };
-    format!("{kind} {mode:o} {owner}:{group} {own} m={}", modified.0)
+    format!("{kind} {mode:o} {owner}:{group} {own} a={} m={}", status.accessed.0, modified.0)
 }
 
 impl World {
