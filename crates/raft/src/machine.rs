@@ -17,6 +17,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[error("{0}")]
 pub struct MachineError(pub String);
 
+impl MachineError {
+    pub fn new(reason: impl std::fmt::Display) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+impl From<types::rows::RowsError> for MachineError {
+    fn from(error: types::rows::RowsError) -> Self {
+        Self::new(error)
+    }
+}
+
 /// State that is a function of the commands applied to it, and that keeps itself.
 pub trait Machine: Send + Sync + 'static {
     type Command: Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static;
