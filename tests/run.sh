@@ -17,10 +17,10 @@ part=${1:-all}
 
 say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
-need() { # command, Debian package
-  command -v "$1" > /dev/null && return
+need() { # test of whether it is there, Debian package
+  eval "$1" > /dev/null 2>&1 && return
   if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
-    echo "tests/run.sh: there is no $1; install it (Debian: $2)" >&2
+    echo "tests/run.sh: Debian's $2, or the like, is needed" >&2
     exit 1
   fi
   apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$2" > /dev/null
@@ -64,11 +64,10 @@ go_client() {
 }
 
 prepare() {
-  need javac openjdk-17-jdk-headless
-  need mvn maven
-  need go golang-go
-  need python3 python3
-  python3 -c 'import ensurepip' 2> /dev/null || need python3-venv-is-missing python3-venv
+  need "command -v javac" openjdk-17-jdk-headless
+  need "command -v mvn" maven
+  need "command -v go" golang-go
+  need "python3 -c 'import ensurepip'" python3-venv
   once "hadoop-$hadoop" "$(sha256sum tests/interop/java/pom.xml)" hadoop_jars
   once driver "$hadoop $(sha256sum tests/interop/java/Driver.java)" java_driver
   once conf "$(cat tests/interop/java/conf/* | sha256sum)" java_conf
