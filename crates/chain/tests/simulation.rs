@@ -17,7 +17,7 @@ const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len:
 const WINDOW: usize = 5;
 
 fn content(offset: u64) -> u8 {
-    (offset * 31 >> 2) as u8
+    (offset.wrapping_mul(31) >> 2) as u8
 }
 
 /// What arrives somewhere. Node `NODES` is the writer. An arrival of an older chain finds nobody.

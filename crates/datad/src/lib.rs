@@ -1,1 +1,174 @@
-//! Not written yet.
+//! A datanode: one volume of replicas, served to clients and to other datanodes.
+//!
+//! ```text
+//! transfer port ── session ── read ──▶ sendfile                       tasks
+//!                     ├────── write ─▶ chain::Link, container::Writer  a thread each
+//!                     ├────── checksum
+//!                     └────── transfer (a copy for a client's chain)
+//! RPC port ─────── ipc: visible length; recovery, for the metadata server
+//! metad ────────── register, catalogue, heartbeats; its orders
+//! ```
+//!
+//! Promise: what is acknowledged is here, on all nodes below, and told to the metadata server; what is served was
+//! acknowledged or stored with the checksums that go along. A client can break its own connection and nothing else: all
+//! it sends is bounded before memory is taken, and every wait has a limit (see [`Limits`]).
+
+mod answer;
+mod block;
+mod budget;
+mod changes;
+mod checksum;
+mod config;
+mod error;
+mod inbox;
+mod ipc;
+mod metad;
+mod node;
+mod read;
+mod session;
+mod stop;
+mod transfer;
+mod write;
+
+pub use config::{Config, Durability, Limits};
+pub use error::StartError;
+
+use container::Volume;
+use node::Node;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use types::NodeId;
+
+/// A running datanode. Dropping it stops it as well, but does not wait.
+#[derive(Debug)]
+pub struct Datad {
+    node: Arc<Node>,
+    stop: StopOnDrop,
+    xfer_addr: SocketAddr,
+    ipc: rpc::Server,
+    ipc_addr: SocketAddr,
+    registered: watch::Receiver<bool>,
+    tasks: Vec<io::task::Owned<()>>,
+}
+
+/// How long a shutdown waits for transfers to end. They are told to; what is cut off, clients recover.
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(5);
+const SHUTDOWN_LOOK: Duration = Duration::from_millis(5);
+/// After the kernel refused a connection for want of descriptors: the next try finds none either, so let it rest.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// Opens the volume and serves it. Returns as soon as reads are served; see [`Datad::registered`].
+pub async fn start(config: Config) -> Result<Datad, StartError> {
+    types::checksum::self_test().map_err(StartError::Checksum)?;
+    let durability = match config.durability {
+        Durability::Synced => container::Durability::Synced,
+        Durability::Replicated => container::Durability::Replicated,
+    };
+    let dir = config.dir.clone();
+    let volume = io::task::blocking(move || {
+        Volume::open(&dir, container::Options { durability, ..container::Options::default() })
+    })
+    .await?;
+    let (xfer, ipc) = (config.xfer_addr, config.ipc_addr);
+    let node = Arc::new(Node::new(config, volume)?);
+    let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
+    let xfer_addr = listener.local_addr()?;
+    let service = Arc::new(ipc::Ipc { node: Arc::clone(&node) });
+    let ipc = rpc::Server::bind(ipc, ipc::options(), service)
+        .await
+        .map_err(|source| StartError::Bind { addr: ipc, source })?;
+    let ipc_addr = ipc.local_addr();
+    let metad = rpc::Client::new(node.config.metad.clone(), io::user::current(), wire::node::NODE_PROTOCOL);
+    let (known, registered) = watch::channel(false);
+    let session = metad::Session { node: Arc::clone(&node), metad, xfer_addr, ipc_addr, registered: known };
+    let tasks = vec![
+        io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
+        io::task::spawn_owned("metad session", session.run()),
+    ];
+    tracing::info!(node = %node.volume.identity().node, %xfer_addr, %ipc_addr, "a datanode serves");
+    let stop = StopOnDrop(Arc::clone(&node));
+    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, tasks })
+}
+
+impl Datad {
+    /// Where blocks are read and written.
+    pub fn xfer_addr(&self) -> SocketAddr {
+        self.xfer_addr
+    }
+
+    pub fn ipc_addr(&self) -> SocketAddr {
+        self.ipc_addr
+    }
+
+    pub fn node_id(&self) -> NodeId {
+        self.node.volume.identity().node
+    }
+
+    /// Returns when the metadata server knows the node.
+    pub async fn registered(&self) {
+        let mut registered = self.registered.clone();
+        if registered.wait_for(|known| *known).await.is_err() {
+            std::future::pending::<()>().await; // the session has ended, so it will never be
+        }
+    }
+
+    /// Operations under way.
+    pub fn transfer_count(&self) -> usize {
+        self.node.transfer_count()
+    }
+
+    /// Ends connections and closes the volume. What was acknowledged stays.
+    pub async fn shutdown(mut self) {
+        self.tasks.clear();
+        drop(self.stop);
+        self.ipc.shutdown().await;
+        let ended = async {
+            self.node.transfers_ended().await;
+            // Idle connections go as well, and with the last of them the volume is nobody's but ours.
+            while Arc::strong_count(&self.node) > 1 {
+                tokio::time::sleep(SHUTDOWN_LOOK).await;
+            }
+        };
+        if tokio::time::timeout(SHUTDOWN_WAIT, ended).await.is_err() {
+            tracing::warn!(count = self.node.transfer_count(), "transfers are cut off by the shutdown");
+        }
+        io::task::blocking(move || drop(self.node)).await; // closing the volume writes its index
+    }
+}
+
+#[derive(Debug)]
+struct StopOnDrop(Arc<Node>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop.now();
+    }
+}
+
+/// Takes connections for ever; each is served by a task of its own.
+async fn accept(node: Arc<Node>, listener: TcpListener) {
+    let connections = Arc::new(Semaphore::new(node.config.limits.connection_count_max.min(Semaphore::MAX_PERMITS)));
+    loop {
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                let Ok(place) = Arc::clone(&connections).try_acquire_owned() else {
+                    tracing::warn!(%peer, max = node.config.limits.connection_count_max, "one connection too many");
+                    continue;
+                };
+                let node = Arc::clone(&node);
+                let session = async move {
+                    let _place = place;
+                    session::serve(node, socket, peer).await;
+                };
+                io::task::spawn("session", session);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_REST).await;
+            }
+        }
+    }
+}

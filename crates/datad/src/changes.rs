@@ -1,0 +1,138 @@
+//! What changed on this node since metad last heard: put, deleted, left behind by a broken chain.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use types::BlockId;
+use wire::node::{PAGE_COUNT_MAX, Replica};
+
+/// Changes kept while metad cannot be reached. With more, a full catalogue is as short.
+const CHANGE_COUNT_MAX: usize = 10 * PAGE_COUNT_MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Put(Replica),
+    Deleted,
+    Stale(Replica),
+}
+
+/// At most one change a block: the last one counts.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    waiting: Mutex<Waiting>,
+    pub(crate) came: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    by_block: BTreeMap<BlockId, Change>,
+    overflowed: bool,
+}
+
+/// What one heartbeat carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) put: Vec<Replica>,
+    pub(crate) deleted: Vec<u64>,
+    pub(crate) stale: Vec<Replica>,
+}
+
+impl Changes {
+    pub(crate) fn put(&self, replica: Replica) {
+        self.add(replica.block_id(), Change::Put(replica), true);
+        self.came.notify_one();
+    }
+
+    pub(crate) fn deleted(&self, block: BlockId) {
+        self.add(block, Change::Deleted, true);
+    }
+
+    pub(crate) fn stale(&self, replica: Replica) {
+        self.add(replica.block_id(), Change::Stale(replica), true);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, block: BlockId, change: Change, newer: bool) {
+        let mut waiting = self.lock();
+        if waiting.by_block.len() >= CHANGE_COUNT_MAX {
+            waiting.overflowed = true;
+            waiting.by_block.clear();
+        }
+        if newer {
+            waiting.by_block.insert(block, change);
+        } else {
+            waiting.by_block.entry(block).or_insert(change);
+        }
+    }
+
+    /// Takes what waits, as much as one message may carry.
+    pub(crate) fn take(&self) -> Batch {
+        let mut waiting = self.lock();
+        let mut batch = Batch::default();
+        for _ in 0..PAGE_COUNT_MAX {
+            match waiting.by_block.pop_first() {
+                Some((_, Change::Put(replica))) => batch.put.push(replica),
+                Some((block, Change::Deleted)) => batch.deleted.push(block.0),
+                Some((_, Change::Stale(replica))) => batch.stale.push(replica),
+                None => break,
+            }
+        }
+        if !waiting.by_block.is_empty() {
+            self.came.notify_one();
+        }
+        batch
+    }
+
+    /// Metad did not answer: what it was told waits again, unless something newer is known of the block.
+    pub(crate) fn give_back(&self, batch: Batch) {
+        let put = batch.put.into_iter().map(|replica| (replica.block_id(), Change::Put(replica)));
+        let deleted = batch.deleted.into_iter().map(|block| (BlockId(block), Change::Deleted));
+        let stale = batch.stale.into_iter().map(|replica| (replica.block_id(), Change::Stale(replica)));
+        for (block, change) in put.chain(deleted).chain(stale) {
+            self.add(block, change, false);
+        }
+    }
+
+    /// Whether changes were dropped, so that only a catalogue tells all; asked once.
+    pub(crate) fn overflowed(&self) -> bool {
+        std::mem::take(&mut self.lock().overflowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(block: u64, generation: u64) -> Replica {
+        Replica { block, generation, ..Replica::default() }
+    }
+
+    #[test]
+    fn an_unanswered_heartbeat_does_not_undo_what_came_since() {
+        let changes = Changes::default();
+        changes.put(replica(1, 1));
+        changes.put(replica(2, 1));
+        changes.stale(replica(3, 1));
+        let sent = changes.take();
+        assert_eq!((sent.put.len(), sent.stale.len()), (2, 1));
+        changes.deleted(BlockId(1));
+        changes.put(replica(3, 2));
+        changes.give_back(sent);
+        let again = changes.take();
+        assert_eq!(again, Batch { put: vec![replica(2, 1), replica(3, 2)], deleted: vec![1], stale: vec![] });
+        assert_eq!(changes.take(), Batch::default());
+    }
+
+    #[test]
+    fn a_long_silence_ends_with_a_catalogue() {
+        let changes = Changes::default();
+        for block in 0..=CHANGE_COUNT_MAX as u64 {
+            changes.put(replica(block, 1));
+        }
+        assert_eq!(changes.take().put.len(), 1);
+        assert!(changes.overflowed() && !changes.overflowed());
+    }
+}

@@ -1,0 +1,132 @@
+//! How a datanode is set up. Every limit has its name here.
+
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// When a block counts as written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// On disk on all its nodes.
+    #[default]
+    Synced,
+    /// In the memory of all its nodes, as HDFS has it.
+    Replicated,
+}
+
+/// One datanode. A file of it needs `dir`, the two addresses and `metad`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The volume: replicas and their index. Made if it does not exist.
+    pub dir: PathBuf,
+    /// Where clients read and write blocks; port 0 takes a free one.
+    pub xfer_addr: SocketAddr,
+    /// Where clients and the metadata server ask about replicas.
+    pub ipc_addr: SocketAddr,
+    /// The metadata server's RPC address, `host:port`.
+    pub metad: String,
+    #[serde(default)]
+    pub durability: Durability,
+    /// Where the node stands, as HDFS writes it.
+    #[serde(default = "default_rack")]
+    pub rack: String,
+    /// The address clients are told to dial. If absent, the one that `xfer_addr` is bound to, or, if that is all of
+    /// them, the one that reaches the metadata server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip: Option<IpAddr>,
+    /// The name clients are told; it should resolve. If absent, the machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Where the node's status page is, for links to it; 0 for none.
+    #[serde(default)]
+    pub info_port: u16,
+    /// Bytes that all streams together may hold in buffers. A stream that does not fit is refused.
+    #[serde(default = "default_memory")]
+    pub memory: u64,
+    /// TCP congestion control by its name in the kernel; absent leaves the machine's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// What the node grants to strangers. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Operations under way at a time; more are answered with an error. Hadoop: `dfs.datanode.max.transfer.threads`.
+    pub transfer_count_max: usize,
+    /// Open connections, idle ones included; further ones are closed at once.
+    pub connection_count_max: usize,
+    /// How long a connection may stay without an operation after one ended. Hadoop:
+    /// `dfs.datanode.socket.reuse.keepalive`; clients drop theirs after three seconds.
+    pub keepalive_ms: u64,
+    /// How long a new connection may take to name its operation, and a reader to send its closing status.
+    pub op_ms: u64,
+    /// How long the next node of a chain may take to accept a connection. It is in reach or it is down: a guess.
+    pub connect_ms: u64,
+    /// How long it may take to answer the setup, and `per_node_ms` more for each node behind it. Clients wait 60 s.
+    pub setup_ms: u64,
+    pub per_node_ms: u64,
+    /// A writer that sends nothing for so long is gone; clients send a heartbeat each 30 s.
+    pub writer_silent_ms: u64,
+    /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node_ms` as above.
+    pub below_silent_ms: u64,
+    /// A reader that does not take a packet for so long is cut off. Hadoop: `dfs.datanode.socket.write.timeout`.
+    pub reader_stalled_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            transfer_count_max: 4096,
+            connection_count_max: 8192,
+            keepalive_ms: 4000,
+            op_ms: 60_000,
+            connect_ms: 5000,
+            setup_ms: 30_000,
+            per_node_ms: 5000,
+            writer_silent_ms: 120_000,
+            below_silent_ms: 60_000,
+            reader_stalled_ms: 480_000,
+        }
+    }
+}
+
+impl Limits {
+    /// `base` milliseconds, and the allowance for `node_count` nodes behind.
+    pub(crate) fn with_nodes(&self, base: u64, node_count: usize) -> Duration {
+        Duration::from_millis(base.saturating_add(self.per_node_ms.saturating_mul(node_count as u64)))
+    }
+}
+
+/// What `levada up` gives to all of a small machine's datanodes; clusters set their own.
+fn default_memory() -> u64 {
+    256 << 20
+}
+
+fn default_rack() -> String {
+    "/default-rack".to_owned()
+}
+
+impl Config {
+    pub fn new(dir: PathBuf, xfer_addr: SocketAddr, ipc_addr: SocketAddr, metad: String) -> Self {
+        Self {
+            dir,
+            xfer_addr,
+            ipc_addr,
+            metad,
+            durability: Durability::default(),
+            rack: default_rack(),
+            ip: None,
+            host: None,
+            info_port: 0,
+            memory: default_memory(),
+            congestion: None,
+            limits: Limits::default(),
+        }
+    }
+}

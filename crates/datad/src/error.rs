@@ -1,0 +1,17 @@
+//! Why a datanode did not start.
+
+use std::net::SocketAddr;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("this machine computes checksums wrongly: {0}; do not trust it with data")]
+    Checksum(String),
+    #[error("the volume: {0}")]
+    Volume(#[from] container::VolumeError),
+    #[error("listening on {addr}: {source}")]
+    Bind { addr: SocketAddr, source: std::io::Error },
+    #[error("the address of the metadata server, {addr:?}, is not of the form host:port")]
+    MetadAddr { addr: String },
+    #[error("descriptors for waiting: {0}")]
+    Io(#[from] std::io::Error),
+}

@@ -1,0 +1,143 @@
+//! Bytes that came on a connection and were not consumed yet, and the messages they hold.
+
+use hdfs::proto::BlockOpResponseProto;
+use prost::Message;
+use std::io;
+use std::io::ErrorKind;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use wire::{OpHeader, WireError, delimited};
+
+/// Bytes asked of the kernel at a time: an op message of a common chain, with its header.
+const READ_LEN: usize = 4096;
+
+/// An answer to an operation is a few hundred bytes; an error text may be longer.
+pub(crate) const ANSWER_LEN_MAX: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    bytes: Vec<u8>,
+    /// What lies before is consumed.
+    at: usize,
+}
+
+/// Why no message came.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InboxError {
+    #[error("the peer closed the connection in the middle of a message")]
+    Torn,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+impl Inbox {
+    /// Bytes that came already, as another reader of the same connection left them.
+    #[cfg(test)]
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// What came and was not asked for: whatever follows the last message.
+    pub(crate) fn into_rest(mut self) -> Vec<u8> {
+        self.bytes.drain(..self.at);
+        self.bytes
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.at += len;
+        assert!(self.at <= self.bytes.len(), "more consumed than came");
+        if self.at == self.bytes.len() {
+            self.at = 0;
+            self.bytes.clear();
+            self.bytes.shrink_to(READ_LEN); // a connection that waits for its next op holds little
+        }
+    }
+
+    /// One read of the socket; false at its end.
+    async fn fill(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        self.bytes.reserve(READ_LEN);
+        Ok(socket.read_buf(&mut self.bytes).await? > 0)
+    }
+
+    /// The header of the next op; `None` if the peer closed instead. Nothing is lost if the future is dropped.
+    pub(crate) async fn op_header(&mut self, socket: &mut TcpStream) -> Result<Option<OpHeader>, InboxError> {
+        loop {
+            if let Some(header) = self.rest().first_chunk::<{ OpHeader::LEN }>() {
+                let header = OpHeader::decode(*header)?;
+                self.consume(OpHeader::LEN);
+                return Ok(Some(header));
+            }
+            if !self.fill(socket).await? {
+                return if self.rest().is_empty() { Ok(None) } else { Err(InboxError::Torn) };
+            }
+        }
+    }
+
+    /// The next delimited message of at most `max` bytes.
+    pub(crate) async fn message<M: Message + Default>(
+        &mut self,
+        socket: &mut TcpStream,
+        what: &'static str,
+        max: usize,
+    ) -> Result<M, InboxError> {
+        loop {
+            if let Some(message) = self.take(what, max)? {
+                return Ok(message);
+            }
+            if !self.fill(socket).await? {
+                return Err(InboxError::Torn);
+            }
+        }
+    }
+
+    /// What another node answers to an operation of ours.
+    pub(crate) async fn answer(
+        &mut self,
+        socket: &mut TcpStream,
+        limit: Duration,
+    ) -> Result<BlockOpResponseProto, String> {
+        let answer = tokio::time::timeout(limit, self.message(socket, "answer", ANSWER_LEN_MAX)).await;
+        answer.map_err(|_| "does not answer".to_owned())?.map_err(|error| error.to_string())
+    }
+
+    /// The next delimited message, if all of it is here.
+    fn take<M: Message + Default>(&mut self, what: &'static str, max: usize) -> Result<Option<M>, WireError> {
+        let Some((message, len)) = delimited::split(self.rest(), what, max)? else { return Ok(None) };
+        let message = delimited::decode(message, what)?;
+        self.consume(len);
+        Ok(Some(message))
+    }
+}
+
+/// The peer left, which is its right at any moment.
+pub(crate) fn is_hang_up(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::NotConnected
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_a_message_stays() {
+        let mut bytes = vec![9];
+        delimited::put(&"text".to_owned(), &mut bytes);
+        bytes.extend([1, 2, 3]);
+        let mut inbox = Inbox::of(bytes);
+        inbox.consume(1);
+        assert_eq!(inbox.take::<String>("text", 100).unwrap().unwrap(), "text");
+        assert_eq!(inbox.into_rest(), [1, 2, 3]);
+    }
+}

@@ -1,0 +1,231 @@
+//! The session with the metadata server: register, tell what is here, then a heartbeat about each second.
+//!
+//! ```text
+//!        ┌────────────── unknown, or no answer ──────────────┐
+//!        ▼                                                   │
+//!   register ──▶ catalogue, page by page ──▶ heartbeats ─────┘     a catalogue again every ten minutes
+//! ```
+//!
+//! The node serves reads and writes all the while, whether the metadata server is there or not.
+
+use crate::changes::Batch;
+use crate::node::{Node, report};
+use container::ReplicaState;
+use rpc::CallError;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use types::{BlockId, ContainerId, Generation, InodeId};
+use wire::node::{
+    CATALOGUE, CatalogueRequest, Deletion, HEARTBEAT, HeartbeatRequest, Orders, Owner, PAGE_COUNT_MAX, REGISTER,
+    RegisterRequest, RegisterResponse, Usage,
+};
+
+/// Between heartbeats when nothing happens.
+const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
+/// What was put is told after so long, together with what is put meanwhile.
+const BATCH_WAIT: Duration = Duration::from_millis(50);
+const CATALOGUE_EACH: Duration = Duration::from_secs(600);
+/// Replicas in a page: small enough that a page is looked up and sent in a blink.
+const PAGE_COUNT: usize = 2000;
+/// After a failure: doubling from the first to the second.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_LAST: Duration = Duration::from_secs(5);
+
+const _: () = assert!(PAGE_COUNT <= PAGE_COUNT_MAX);
+
+pub(crate) struct Session {
+    pub(crate) node: Arc<Node>,
+    pub(crate) metad: rpc::Client,
+    pub(crate) xfer_addr: SocketAddr,
+    pub(crate) ipc_addr: SocketAddr,
+    /// True while the metadata server knows the node.
+    pub(crate) registered: watch::Sender<bool>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("the metadata server does not know this node")]
+    Unknown,
+    #[error(transparent)]
+    Volume(#[from] container::VolumeError),
+    #[error(transparent)]
+    Replica(#[from] container::ReplicaError),
+}
+
+impl Session {
+    /// Runs until the task is dropped.
+    pub(crate) async fn run(self) {
+        let mut retry = RETRY_FIRST;
+        loop {
+            let Err(broken) = self.serve(&mut retry).await else { continue };
+            let known = self.registered.send_replace(false);
+            match broken {
+                Broken::Unknown => tracing::info!("the metadata server does not know this node; registering again"),
+                Broken::Call(CallError::Connect(error)) if !known => {
+                    tracing::debug!(%error, "the metadata server cannot be reached");
+                }
+                broken => tracing::warn!(%broken, "the session with the metadata server broke"),
+            }
+            tokio::time::sleep(retry).await;
+            retry = (retry * 2).min(RETRY_LAST);
+        }
+    }
+
+    /// From registration to the first failure.
+    async fn serve(&self, retry: &mut Duration) -> Result<(), Broken> {
+        self.register().await?;
+        // Before the catalogue: a large node must not wait minutes until it may be used.
+        self.registered.send_replace(true);
+        self.catalogue().await?;
+        *retry = RETRY_FIRST;
+        let mut told = self.node.now();
+        loop {
+            self.heartbeat().await?;
+            if self.node.changes.overflowed() || self.node.now() >= told + CATALOGUE_EACH {
+                self.catalogue().await?;
+                told = self.node.now();
+            }
+            tokio::select! {
+                () = tokio::time::sleep(HEARTBEAT_EACH) => {}
+                () = self.node.changes.came.notified() => tokio::time::sleep(BATCH_WAIT).await,
+            }
+        }
+    }
+
+    async fn register(&self) -> Result<(), Broken> {
+        let identity = self.node.volume.identity();
+        let config = &self.node.config;
+        let ip = config.ip.unwrap_or_else(|| self.own_ip());
+        let request = RegisterRequest {
+            node: identity.node.to_string(),
+            ip: ip.to_string(),
+            host: config.host.clone().unwrap_or_else(|| own_host(ip)),
+            xfer_port: self.xfer_addr.port().into(),
+            ipc_port: self.ipc_addr.port().into(),
+            info_port: config.info_port.into(),
+            storage: identity.volume.to_string(),
+            rack: config.rack.clone(),
+            usage: self.usage().await?,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let response: RegisterResponse = self.metad.call(REGISTER, &request).await?;
+        let volume = self.node.volume.clone();
+        io::task::blocking(move || volume.join_pool(&response.block_pool)).await?;
+        tracing::info!(node = %identity.node, "the metadata server knows this node");
+        Ok(())
+    }
+
+    async fn heartbeat(&self) -> Result<(), Broken> {
+        let usage = self.usage().await?;
+        let batch = self.node.changes.take();
+        let Batch { put, deleted, stale } = batch.clone();
+        let node = self.node.volume.identity().node.to_string();
+        let transfer_count = self.node.transfer_count() as u32;
+        let request = HeartbeatRequest { node, usage, transfer_count, put, deleted, stale };
+        match self.orders(HEARTBEAT, &request).await {
+            Ok(orders) => {
+                self.obey(orders).await;
+                Ok(())
+            }
+            Err(broken) => {
+                self.node.changes.give_back(batch);
+                Err(broken)
+            }
+        }
+    }
+
+    /// Tells all that is here, in pages that together cover all block ids.
+    async fn catalogue(&self) -> Result<(), Broken> {
+        let mut from = 0;
+        loop {
+            let volume = self.node.volume.clone();
+            let infos = io::task::blocking(move || volume.replicas(BlockId(from), PAGE_COUNT)).await?;
+            let through = match infos.last() {
+                Some(last) if infos.len() == PAGE_COUNT => last.identity.block.0,
+                _ => u64::MAX,
+            };
+            let busy = |block| self.node.is_writing(block);
+            let (writing, told): (Vec<_>, Vec<_>) = infos.iter().partition(|info| {
+                info.state != ReplicaState::Finalized && (info.has_writer || busy(info.identity.block))
+            });
+            let request = CatalogueRequest {
+                node: self.node.volume.identity().node.to_string(),
+                from,
+                through,
+                replicas: told.into_iter().map(report).collect(),
+                writing: writing.into_iter().map(|info| info.identity.block.0).collect(),
+            };
+            let orders = self.orders(CATALOGUE, &request).await?;
+            self.obey(orders).await;
+            match through.checked_add(1) {
+                Some(next) => from = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn orders(&self, method: &str, request: &impl prost::Message) -> Result<Orders, Broken> {
+        let orders: Orders = self.metad.call(method, request).await?;
+        if orders.known { Ok(orders) } else { Err(Broken::Unknown) }
+    }
+
+    async fn obey(&self, orders: Orders) {
+        if orders.delete.is_empty() && orders.owners.is_empty() {
+            return;
+        }
+        let node = Arc::clone(&self.node);
+        io::task::blocking(move || {
+            for Deletion { block, generation_at_most } in orders.delete {
+                let block = BlockId(block);
+                match node.volume.delete(block, Generation(generation_at_most)) {
+                    Ok(true) => node.changes.deleted(block),
+                    Ok(false) => {}
+                    Err(error) => tracing::error!(%block, %error, "a replica could not be deleted"),
+                }
+            }
+            for Owner { block, file, home } in orders.owners {
+                let block = BlockId(block);
+                if let Err(error) = node.volume.set_owner(block, InodeId(file), ContainerId(home)) {
+                    tracing::error!(%block, %error, "a replica's owner could not be recorded");
+                }
+            }
+        })
+        .await;
+    }
+
+    async fn usage(&self) -> Result<Usage, Broken> {
+        let volume = self.node.volume.clone();
+        let usage = io::task::blocking(move || volume.usage()).await?;
+        // A volume that takes no writes offers no room.
+        let free_len = if self.node.volume.failure().is_some() { 0 } else { usage.remaining };
+        Ok(Usage { capacity_len: usage.capacity, used_len: usage.used, free_len })
+    }
+
+    /// The address under which this machine is seen by the metadata server, if the transfer port is open on all.
+    fn own_ip(&self) -> IpAddr {
+        let bound = self.xfer_addr.ip();
+        if !bound.is_unspecified() {
+            return bound;
+        }
+        // Connecting a datagram socket sends nothing; it only picks the way.
+        let any: SocketAddr = if bound.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+        let seen = std::net::UdpSocket::bind(any).and_then(|socket| {
+            socket.connect(&self.node.config.metad)?;
+            socket.local_addr()
+        });
+        seen.map_or(bound, |addr| addr.ip())
+    }
+}
+
+/// The machine's name; a node on the loopback alone is called what everybody can resolve.
+fn own_host(ip: IpAddr) -> String {
+    if ip.is_loopback() {
+        return "localhost".to_owned();
+    }
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { ip.to_string() } else { name.trim().to_owned() }
+}

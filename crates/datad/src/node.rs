@@ -1,0 +1,151 @@
+//! What all parts of a datanode share.
+
+use crate::budget::Budget;
+use crate::changes::Changes;
+use crate::config::Config;
+use crate::stop::Stop;
+use container::{ReplicaInfo, ReplicaState, Volume};
+use io::socket::SocketOptions;
+use io::{Clock, SystemClock};
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use types::BlockId;
+use wire::node;
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) config: Config,
+    pub(crate) volume: Volume,
+    clock: SystemClock,
+    pub(crate) budget: Budget,
+    pub(crate) changes: Changes,
+    pub(crate) stop: Stop,
+    transfers: Arc<Semaphore>,
+    /// Blocks that streams are writing, and how many streams: two for a moment, when a writer comes back.
+    writing: Mutex<HashMap<BlockId, usize>>,
+}
+
+/// A place among the transfers; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Transfer(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+
+/// A block is being written for as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    node: Arc<Node>,
+    block: BlockId,
+}
+
+impl Node {
+    pub(crate) fn new(config: Config, volume: Volume) -> std::io::Result<Self> {
+        let transfers = config.limits.transfer_count_max.min(Semaphore::MAX_PERMITS);
+        Ok(Self {
+            budget: Budget::new(config.memory),
+            volume,
+            clock: SystemClock::new(),
+            changes: Changes::default(),
+            stop: Stop::new()?,
+            transfers: Arc::new(Semaphore::new(transfers)),
+            writing: Mutex::default(),
+            config,
+        })
+    }
+
+    /// Time since the node started, for limits.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// The block pool, once the metadata server has told it; kept with the volume.
+    pub(crate) fn pool(&self) -> Option<String> {
+        self.volume.identity().pool
+    }
+
+    pub(crate) fn set_options(&self, socket: &impl AsFd) {
+        let options = SocketOptions { congestion: self.config.congestion.clone(), ..SocketOptions::default() };
+        if let Err(error) = io::socket::apply(socket, &options) {
+            tracing::debug!(%error, "options of a socket"); // it broke already; whoever uses it will see
+        }
+    }
+
+    /// `None` when as many are under way as may be.
+    pub(crate) fn transfer(&self) -> Option<Transfer> {
+        Arc::clone(&self.transfers).try_acquire_owned().ok().map(Transfer)
+    }
+
+    pub(crate) fn transfer_count(&self) -> usize {
+        let max = self.config.limits.transfer_count_max.min(Semaphore::MAX_PERMITS);
+        max - self.transfers.available_permits()
+    }
+
+    /// Returns when no transfer is under way; none can begin after it.
+    pub(crate) async fn transfers_ended(&self) {
+        let max = self.config.limits.transfer_count_max.min(Semaphore::MAX_PERMITS);
+        if let Ok(all) = self.transfers.acquire_many(max.try_into().unwrap_or(u32::MAX)).await {
+            all.forget();
+        }
+    }
+
+    pub(crate) fn writing(self: &Arc<Self>, block: BlockId) -> Writing {
+        *self.lock_writing().entry(block).or_insert(0) += 1;
+        Writing { node: Arc::clone(self), block }
+    }
+
+    pub(crate) fn is_writing(&self, block: BlockId) -> bool {
+        self.lock_writing().contains_key(&block)
+    }
+
+    fn lock_writing(&self) -> MutexGuard<'_, HashMap<BlockId, usize>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A replica is whole: the metadata server is to hear of it soon.
+    pub(crate) fn was_put(&self, block: BlockId) {
+        match self.volume.find(block) {
+            Ok(Some(info)) => self.changes.put(report(&info)),
+            Ok(None) => {} // deleted meanwhile
+            Err(error) => tracing::error!(%block, %error, "a replica that was just put is not found"),
+        }
+    }
+
+    /// A chain broke off and left its replica open.
+    pub(crate) fn was_left(&self, block: BlockId) {
+        if let Ok(Some(info)) = self.volume.find(block)
+            && info.state == ReplicaState::Open
+        {
+            self.changes.stale(report(&info));
+        }
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let mut writing = self.node.lock_writing();
+        if let Some(count) = writing.get_mut(&self.block) {
+            *count -= 1;
+            if *count == 0 {
+                writing.remove(&self.block);
+            }
+        }
+    }
+}
+
+/// A replica as the metadata server is told of it.
+pub(crate) fn report(info: &ReplicaInfo) -> node::Replica {
+    let state = match info.state {
+        ReplicaState::Finalized => node::ReplicaState::Finalized,
+        ReplicaState::WaitingForRecovery => node::ReplicaState::WaitingForRecovery,
+        ReplicaState::Open | ReplicaState::Copying => node::ReplicaState::Open,
+    };
+    node::Replica {
+        block: info.identity.block.0,
+        generation: info.identity.generation.0,
+        len: info.len,
+        file: info.identity.file.0,
+        home: info.identity.home.0,
+        state: state.into(),
+    }
+}

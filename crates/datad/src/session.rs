@@ -1,0 +1,124 @@
+//! One connection to the transfer port: operation after operation, until one of the two has enough.
+
+use crate::answer::{Refusal, message_bytes};
+use crate::checksum;
+use crate::inbox::{Inbox, InboxError, is_hang_up};
+use crate::node::{Node, Transfer};
+use crate::{read, transfer, write};
+use hdfs::proto;
+use std::io::Result;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use types::limits::OP_MESSAGE_LEN_MAX;
+use wire::Op;
+
+/// Serves a connection to its end. Whatever goes wrong on it stays on it.
+pub(crate) async fn serve(node: Arc<Node>, socket: TcpStream, peer: SocketAddr) {
+    let ended = tokio::select! {
+        ended = run(&node, socket) => ended,
+        () = node.stop.wait() => return,
+    };
+    match ended {
+        Ok(()) => {}
+        Err(error) if error.is_hang_up() => tracing::debug!(%peer, %error, "a client hung up"),
+        Err(error) => tracing::info!(%peer, %error, "a connection is closed"),
+    }
+}
+
+async fn run(node: &Arc<Node>, mut socket: TcpStream) -> std::result::Result<(), InboxError> {
+    node.set_options(&socket);
+    let limits = &node.config.limits;
+    let mut inbox = Inbox::default();
+    let mut patience = Duration::from_millis(limits.op_ms);
+    loop {
+        let Ok(header) = tokio::time::timeout(patience, inbox.op_header(&mut socket)).await else {
+            return Ok(()); // idle for too long, as most connections end
+        };
+        let Some(header) = header? else { return Ok(()) };
+        let Some(transfer) = node.transfer() else {
+            tracing::warn!(max = limits.transfer_count_max, "too many transfers are under way; another one is refused");
+            let busy = Refusal::error("as many transfers are under way as this node takes; try another one");
+            return Ok(io::transfer::send_all(&socket, &busy.bytes(), false).await?);
+        };
+        let message = Duration::from_millis(limits.op_ms);
+        let served = match header.op {
+            Op::ReadBlock => {
+                let op = op(&mut inbox, &mut socket, message).await?;
+                read::serve(node, &mut socket, &mut inbox, op).await?
+            }
+            Op::WriteBlock => {
+                let op = op(&mut inbox, &mut socket, message).await?;
+                return Ok(hand_over(node, socket, op, inbox.into_rest(), transfer)?);
+            }
+            Op::BlockChecksum => {
+                let op = op::<proto::OpBlockChecksumProto>(&mut inbox, &mut socket, message).await?;
+                let its_node = Arc::clone(node);
+                let answer = io::task::blocking(move || checksum::answer(&its_node, &op)).await;
+                send(&socket, answer).await?
+            }
+            Op::TransferBlock => {
+                let op = op(&mut inbox, &mut socket, message).await?;
+                send(&socket, transfer::serve(node, op).await).await?
+            }
+            Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
+            Op::Other(number) => Err(Refusal::unsupported(format!("operation {number} is not served"))),
+        };
+        drop(transfer);
+        match served {
+            Ok(true) => patience = Duration::from_millis(limits.keepalive_ms),
+            Ok(false) => return Ok(()),
+            Err(refusal) => {
+                tracing::debug!(why = refusal.message, "an operation was refused");
+                return Ok(io::transfer::send_all(&socket, &refusal.bytes(), false).await?);
+            }
+        }
+    }
+}
+
+async fn op<M: prost::Message + Default>(
+    inbox: &mut Inbox,
+    socket: &mut TcpStream,
+    limit: Duration,
+) -> std::result::Result<M, InboxError> {
+    let message = inbox.message(socket, "operation", OP_MESSAGE_LEN_MAX as usize);
+    tokio::time::timeout(limit, message).await.map_err(|_| InboxError::Torn)?
+}
+
+/// Sends the answer of an operation that consists of nothing else.
+async fn send(
+    socket: &TcpStream,
+    answer: std::result::Result<proto::BlockOpResponseProto, Refusal>,
+) -> Result<std::result::Result<bool, Refusal>> {
+    match answer {
+        Ok(answer) => io::transfer::send_all(socket, &message_bytes(&answer), false).await.map(|()| Ok(true)),
+        Err(refusal) => Ok(Err(refusal)),
+    }
+}
+
+/// A write gets a thread of its own, and the connection with it: it carries nothing else afterwards.
+fn hand_over(
+    node: &Arc<Node>,
+    socket: TcpStream,
+    op: proto::OpWriteBlockProto,
+    came: Vec<u8>,
+    transfer: Transfer,
+) -> Result<()> {
+    let socket = socket.into_std()?;
+    let node = Arc::clone(node);
+    // The kernel shows the first fifteen bytes.
+    let name = format!("write {}", op.header.base_header.block.block_id);
+    io::task::thread(&name, move || write::serve(&node, socket, &op, &came, transfer)).map(drop)
+}
+
+impl InboxError {
+    /// The peer left, as clients do all the time.
+    fn is_hang_up(&self) -> bool {
+        match self {
+            Self::Torn => true,
+            Self::Io(error) => is_hang_up(error),
+            Self::Wire(_) => false,
+        }
+    }
+}

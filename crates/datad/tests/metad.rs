@@ -1,0 +1,223 @@
+//! The session with the metadata server, of which there is only a sketch here: it notes what it is told.
+
+mod support;
+
+use bytes::Bytes;
+use hdfs::Exception;
+use hdfs::proto;
+use hdfs::protocol::CLIENT_DATANODE;
+use prost::Message;
+use std::sync::{Arc, Mutex};
+use support::{Ask, Cluster, GENERATION, POOL, block_proto, eventually, pattern};
+use wire::node::{self, *};
+use wire::{BlockScope, Status};
+
+#[derive(Default)]
+struct Told {
+    registered: Vec<RegisterRequest>,
+    heartbeats: Vec<HeartbeatRequest>,
+    catalogue: Vec<CatalogueRequest>,
+    /// What the next heartbeat is answered with.
+    orders: Option<Orders>,
+    /// As a server that was restarted: knows nobody until it registers again.
+    forgetful: bool,
+}
+
+struct Metad {
+    told: Mutex<Told>,
+}
+
+impl rpc::Service for Metad {
+    async fn call(&self, call: rpc::Call) -> Result<Bytes, Exception> {
+        assert_eq!(call.protocol, NODE_PROTOCOL);
+        let mut told = self.told.lock().unwrap();
+        let known = !told.forgetful;
+        let answer = match call.method.as_str() {
+            REGISTER => {
+                told.registered.push(call.request()?);
+                told.forgetful = false;
+                RegisterResponse { block_pool: POOL.into() }.encode_to_vec()
+            }
+            CATALOGUE => {
+                told.catalogue.push(call.request()?);
+                Orders { known, ..Orders::default() }.encode_to_vec()
+            }
+            HEARTBEAT => {
+                told.heartbeats.push(call.request()?);
+                let orders = told.orders.take().unwrap_or_default();
+                Orders { known, ..orders }.encode_to_vec()
+            }
+            _ => return Err(call.no_such_method()),
+        };
+        Ok(answer.into())
+    }
+}
+
+struct World {
+    cluster: Cluster,
+    metad: Arc<Metad>,
+    server: Option<rpc::Server>,
+}
+
+impl World {
+    fn new() -> Self {
+        let metad = Arc::new(Metad { told: Mutex::default() });
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let bind = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), Arc::clone(&metad));
+        let server = runtime.block_on(bind).unwrap();
+        let addr = server.local_addr();
+        let mut cluster = Cluster::with(1, |config| config.metad = addr.to_string());
+        cluster.runtimes.push(runtime);
+        cluster.runtime.block_on(cluster.node(0).registered());
+        Self { cluster, metad, server: Some(server) }
+    }
+
+    fn told<T>(&self, look: impl FnOnce(&mut Told) -> T) -> T {
+        look(&mut self.metad.told.lock().unwrap())
+    }
+
+    /// Calls the node's RPC port.
+    fn call<Q: Message, A: Message + Default>(
+        &self,
+        protocol: &'static str,
+        method: &str,
+        request: &Q,
+    ) -> Result<A, rpc::CallError> {
+        let client = rpc::Client::new(self.cluster.node(0).ipc_addr().to_string(), "blk_1_1001".into(), protocol);
+        self.cluster.runtime.block_on(client.call(method, request))
+    }
+
+    fn visible_len(&self, block: u64) -> Result<u64, String> {
+        let request = proto::GetReplicaVisibleLengthRequestProto { block: block_proto(block, GENERATION, 0) };
+        self.call::<_, proto::GetReplicaVisibleLengthResponseProto>(
+            CLIENT_DATANODE,
+            "getReplicaVisibleLength",
+            &request,
+        )
+        .map(|response| response.length)
+        .map_err(|error| error.to_string())
+    }
+}
+
+#[test]
+fn a_node_says_who_it_is_and_what_it_has() {
+    let world = World::new();
+    let node = world.cluster.node(0);
+    let me = world.told(|told| told.registered[0].clone());
+    assert_eq!(me.node, node.node_id().to_string());
+    assert_eq!((me.ip.as_str(), me.host.as_str(), me.rack.as_str()), ("127.0.0.1", "localhost", "/default-rack"));
+    assert_eq!((me.xfer_port, me.ipc_port), (node.xfer_addr().port().into(), node.ipc_addr().port().into()));
+    assert!(me.usage.capacity_len >= me.usage.free_len && me.usage.free_len > 0);
+    eventually("a catalogue", || world.told(|told| !told.catalogue.is_empty()));
+    let page = world.told(|told| told.catalogue[0].clone());
+    assert_eq!((page.from, page.through, page.replicas.len()), (0, u64::MAX, 0));
+    eventually("heartbeats", || world.told(|told| told.heartbeats.len() >= 2));
+}
+
+#[test]
+fn a_block_that_was_put_is_told_soon_with_whose_it_is() {
+    let world = World::new();
+    let scope = BlockScope { file: types::InodeId(16_386), home: types::ContainerId(7) };
+    let mut chain = world.cluster.chain(&[0], &Ask { token: scope.encode(), ..Ask::create(5) }).unwrap();
+    chain.send_all(&pattern(5, 1000));
+    chain.finish();
+    let put = || world.told(|told| told.heartbeats.iter().flat_map(|beat| beat.put.clone()).collect::<Vec<_>>());
+    eventually("it is told", || !put().is_empty());
+    let replica = Replica { block: 5, generation: GENERATION, len: 1000, file: 16_386, home: 7, state: 0 };
+    assert_eq!(put(), [replica]);
+}
+
+#[test]
+fn orders_are_obeyed_and_answered() {
+    let world = World::new();
+    world.cluster.write(&[0], 5, b"goes");
+    world.cluster.write(&[0], 6, b"stays");
+    let order = |block, generation_at_most| Deletion { block, generation_at_most };
+    world.told(|told| {
+        told.orders = Some(Orders {
+            known: true,
+            delete: vec![order(5, GENERATION), order(6, GENERATION - 1), order(77, GENERATION)],
+            owners: vec![Owner { block: 6, file: 16_400, home: 3 }],
+        });
+    });
+    eventually("the deletion is told", || world.told(|told| told.heartbeats.iter().any(|beat| beat.deleted == [5])));
+    assert!(world.cluster.read(0, 5, 0, 4).is_err());
+    assert_eq!(world.cluster.read(0, 6, 0, 5).unwrap(), b"stays");
+    // A server that knows nobody any more is told everything again.
+    world.told(|told| told.forgetful = true);
+    eventually("it registers again", || world.told(|told| told.registered.len() == 2 && told.catalogue.len() == 2));
+    let page = world.told(|told| told.catalogue[1].clone());
+    assert_eq!(page.replicas.len(), 1);
+    assert_eq!((page.replicas[0].block, page.replicas[0].file, page.replicas[0].home), (6, 16_400, 3));
+}
+
+#[test]
+fn what_a_broken_chain_leaves_is_told() {
+    let world = World::new();
+    let mut chain = world.cluster.chain(&[0], &Ask::create(5)).unwrap();
+    chain.send_all(&pattern(5, 1000));
+    drop(chain);
+    let stale = || world.told(|told| told.heartbeats.iter().flat_map(|beat| beat.stale.clone()).collect::<Vec<_>>());
+    eventually("it is told", || !stale().is_empty());
+    assert_eq!((stale()[0].block, stale()[0].len, stale()[0].state()), (5, 1000, node::ReplicaState::Open));
+}
+
+#[test]
+fn a_node_serves_while_the_metadata_server_is_away() {
+    let mut world = World::new();
+    world.cluster.runtime.block_on(world.server.take().unwrap().shutdown());
+    world.cluster.write(&[0], 5, b"all the same");
+    assert_eq!(world.cluster.read(0, 5, 0, 12).unwrap(), b"all the same");
+    world.cluster.stop(0);
+    world.cluster.start(0);
+    assert_eq!(world.cluster.read(0, 5, 0, 12).unwrap(), b"all the same");
+    // It still knows its block pool, and refuses another's blocks.
+    let mut connection = world.cluster.connect(0);
+    let mut header = support::header(block_proto(5, GENERATION, 0));
+    header.base_header.block.pool_id = "BP-of-others".into();
+    connection.send_op(wire::Op::ReadBlock, &proto::OpReadBlockProto { header, len: 1, ..Default::default() });
+    assert!(connection.answer().message().contains("BP-of-others"));
+}
+
+#[test]
+fn the_visible_length_is_what_was_acknowledged() {
+    let world = World::new();
+    let mut chain = world.cluster.chain(&[0], &Ask::create(5)).unwrap();
+    assert_eq!(world.visible_len(5), Ok(0));
+    chain.send_all(&pattern(5, 1000));
+    assert_eq!(world.visible_len(5), Ok(1000));
+    chain.finish();
+    assert_eq!(world.visible_len(5), Ok(1000));
+    let unknown = world.visible_len(6).unwrap_err();
+    assert!(unknown.starts_with("org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException"), "{unknown}");
+}
+
+/// The metadata server recovers a block: its writer is shut out at once, though its connection stands.
+#[test]
+fn recovery_shuts_the_writer_out_and_ends_the_block() {
+    let world = World::new();
+    let data = pattern(5, 3000);
+    let mut chain = world.cluster.chain(&[0], &Ask::create(5)).unwrap();
+    chain.send(&data[..2000]);
+    chain.acked(0);
+    let begin = BeginRecoveryRequest { block: 5, generation: GENERATION + 5 };
+    let found: BeginRecoveryResponse = world.call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &begin).unwrap();
+    let found = found.replica.unwrap();
+    assert_eq!((found.len, found.generation, found.state()), (2000, GENERATION, node::ReplicaState::Open));
+    chain.send_at(2000, &[], false);
+    chain.send_at(1536, &data[1536..], false);
+    let acks: Vec<_> = std::iter::from_fn(|| chain.ack()).collect();
+    assert!(
+        acks.iter().all(|ack| ack.seqno == 1 && ack.replies == [Status::SUCCESS]),
+        "nothing new is acknowledged: {acks:?}"
+    );
+    let finish = FinishRecoveryRequest { block: 5, generation: GENERATION + 5, len: 1900 };
+    let _: FinishRecoveryResponse = world.call(REPLICA_PROTOCOL, FINISH_RECOVERY, &finish).unwrap();
+    assert!(world.cluster.read(0, 5, 0, 1900).unwrap() == data[..1900]);
+    assert!(world.cluster.read(0, 5, 0, 1901).is_err());
+    let put = || world.told(|told| told.heartbeats.iter().flat_map(|beat| beat.put.clone()).collect::<Vec<_>>());
+    eventually("it is told", || put().iter().any(|put| put.generation == GENERATION + 5 && put.len == 1900));
+    let nowhere: BeginRecoveryResponse =
+        world.call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &BeginRecoveryRequest { block: 99, generation: 2000 }).unwrap();
+    assert_eq!(nowhere.replica, None);
+}
