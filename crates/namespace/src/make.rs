@@ -38,11 +38,10 @@ pub(crate) fn make_child(
     body: Body,
 ) -> Result<Node, Failure> {
     assert!(!resolved.missing.is_empty(), "nothing is missing in {}", resolved.path);
-    let parent_path = resolved.path_at(resolved.nodes.len() - 1);
     let name = resolved.missing.remove(0);
+    check_room(resolved, &name)?;
     let id = next_inode(context.rows)?;
     let parent = resolved.nodes.last_mut().ok_or_else(|| corrupt("make an inode", "a path without a root"))?;
-    check_room(&parent.inode, &parent_path, &name)?;
     let accessed = if matches!(body, Body::File(_)) { context.now } else { Millis(0) };
     let inode = Inode {
         id,
@@ -78,13 +77,13 @@ pub(crate) fn remove_child(context: &mut Context<'_>, resolved: &mut Resolved) -
 /// Moves what `from` names to the one name that is missing in `to`. One row moves, however large the tree.
 pub(crate) fn move_node(context: &mut Context<'_>, mut from: Resolved, mut to: Resolved) -> Result<(), Failure> {
     assert!(from.missing.is_empty() && to.missing.len() == 1, "{} can not move to {}", from.path, to.path);
-    let to_path = to.path_at(to.nodes.len() - 1);
     let (Some(mut node), Some(name)) = (from.nodes.pop(), to.missing.pop()) else { return Ok(()) };
-    let (Some(from_parent), Some(to_parent)) = (from.nodes.last_mut(), to.nodes.last_mut()) else { return Ok(()) };
-    let same = from_parent.inode.id == to_parent.inode.id;
+    let parents = (from.nodes.last(), to.nodes.last());
+    let same = parents.0.map(|parent| parent.inode.id) == parents.1.map(|parent| parent.inode.id);
     if !same {
-        check_room(&to_parent.inode, &to_path, &name)?;
+        check_room(&to, &name)?;
     }
+    let (Some(from_parent), Some(to_parent)) = (from.nodes.last_mut(), to.nodes.last_mut()) else { return Ok(()) };
     unhook_node(context.rows, &node);
     node.place = Place { parent: to_parent.inode.id, name };
     hook_node(context.rows, &node);
@@ -96,12 +95,52 @@ pub(crate) fn move_node(context: &mut Context<'_>, mut from: Resolved, mut to: R
     Ok(())
 }
 
-fn check_room(parent: &Inode, parent_path: &str, name: &str) -> Result<(), NsError> {
+/// Refuses a name, or a child too many, for the last directory that exists.
+fn check_room(above: &Resolved, name: &str) -> Result<(), NsError> {
     if name.len() > NAME_LEN_MAX {
         return Err(NsError::name_too_long(name));
     }
-    if parent.child_count() >= CHILDREN_COUNT_MAX {
-        return Err(NsError::too_many_children(parent_path));
+    match above.nodes.last() {
+        Some(parent) if parent.inode.child_count() >= CHILDREN_COUNT_MAX => {
+            Err(NsError::too_many_children(&above.path_at(above.nodes.len() - 1)))
+        }
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::{NOWHERE, ROOT};
+    use types::FsPath;
+
+    fn root_with(child_count: u32) -> Resolved {
+        let inode = Inode {
+            id: ROOT,
+            owner: "root".into(),
+            group: "supergroup".into(),
+            mode: 0o755,
+            modified: Millis(0),
+            accessed: Millis(0),
+            body: Body::Directory { child_count },
+        };
+        let node = Node { place: Place { parent: NOWHERE, name: String::new() }, inode };
+        Resolved { path: FsPath::root(), nodes: vec![node], missing: Vec::new() }
+    }
+
+    #[test]
+    fn a_full_directory_takes_no_more() {
+        assert_eq!(check_room(&root_with(CHILDREN_COUNT_MAX - 1), "x"), Ok(()));
+        let refused = check_room(&root_with(CHILDREN_COUNT_MAX), "x").unwrap_err();
+        assert_eq!(
+            refused,
+            NsError::TooManyChildren("The directory item limit of / is exceeded: limit=1048576 items=1048577".into())
+        );
+    }
+
+    #[test]
+    fn a_name_has_255_bytes_at_most() {
+        assert_eq!(check_room(&root_with(0), &"é".repeat(127)), Ok(()));
+        assert!(matches!(check_room(&root_with(0), &"é".repeat(128)), Err(NsError::NameTooLong(_))));
+    }
 }

@@ -33,7 +33,7 @@ struct Run {
 #[test]
 fn clients_see_what_the_model_says() {
     let one: Option<u64> = std::env::var("LEVADA_SEED").ok().and_then(|seed| seed.parse().ok());
-    let runs = std::env::var("LEVADA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(16);
+    let runs = std::env::var("LEVADA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(10);
     let mut tally = BTreeMap::new();
     for seed in one.map_or(1..=runs, |seed| seed..=seed) {
         println!("LEVADA_SEED={seed}");

@@ -77,6 +77,9 @@ impl World {
 
     pub(crate) fn apply(&mut self, caller: &Caller, op: impl Into<Op>) -> Result<Reply, NsError> {
         let request = Request { now: self.now, caller: caller.clone(), retry: self.call, op: op.into() };
+        // As it stands in the log.
+        let bytes = postcard::to_allocvec(&request).unwrap();
+        let request: Request = postcard::from_bytes(&bytes).unwrap();
         let mut staged = self.rows.clone();
         let reply = apply(&mut staged, &request).unwrap();
         if reply.is_ok() {
