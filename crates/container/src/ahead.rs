@@ -1,8 +1,9 @@
-//! Which containers may hold replicas that the index on disk does not know yet.
+//! Which containers may differ from what the index on disk says.
 //!
 //! Promise: before a put into a container can survive a crash, the container's mark does. A mark goes away only after a
 //! flush of the index that began when all puts of the container were in the index. So after a crash only the marked
-//! containers need to be looked through.
+//! containers need to be looked through. Deletions mark as well, but do not wait for the mark to be durable: a row that
+//! outlives its bytes after a loss of power is found out when somebody asks for it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,6 +35,8 @@ struct Mark {
     pending: u64,
     /// The number of flushes that had begun at the last put.
     touched: u64,
+    /// It is known to survive a loss of power.
+    durable: bool,
 }
 
 /// A put under way. Drop it when the replica is in the index, or will never be.
@@ -62,19 +65,32 @@ impl Ahead {
 
     /// Marks a container, durably if the volume is, before something is put there.
     pub(crate) fn mark(&self, container: ContainerId) -> Result<Pending<'_>> {
+        self.mark_at(container, self.synced)
+    }
+
+    /// Marks a container before something is deleted there.
+    pub(crate) fn mark_deletion(&self, container: ContainerId) -> Result<Pending<'_>> {
+        self.mark_at(container, false)
+    }
+
+    fn mark_at(&self, container: ContainerId, durably: bool) -> Result<Pending<'_>> {
         let mut marks = self.lock();
         let flushes = marks.flushes;
         if let Some(mark) = marks.of.get_mut(&container) {
+            if durably && !mark.durable {
+                io::file::sync_dir(&self.dir)?;
+                mark.durable = true;
+            }
             mark.pending += 1;
             mark.touched = flushes;
             return Ok(Pending { ahead: self, container });
         }
         // Under the lock: nobody may take the mark for granted before it is durable. It happens once in a long while.
         File::create(self.dir.join(container.0.to_string()))?;
-        if self.synced {
+        if durably {
             io::file::sync_dir(&self.dir)?;
         }
-        marks.of.insert(container, Mark { pending: 1, touched: flushes });
+        marks.of.insert(container, Mark { pending: 1, touched: flushes, durable: durably });
         Ok(Pending { ahead: self, container })
     }
 

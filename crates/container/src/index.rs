@@ -40,6 +40,14 @@ pub(crate) enum Place {
     Pack { shelf: ContainerId, offset: u64 },
 }
 
+impl Place {
+    pub(crate) fn shelf(self) -> ContainerId {
+        match self {
+            Self::Files { shelf } | Self::Pack { shelf, .. } => shelf,
+        }
+    }
+}
+
 impl Row {
     pub(crate) fn new(identity: Identity, len: u64, place: Place) -> Self {
         let Identity { generation, file, home, checksum, .. } = identity;

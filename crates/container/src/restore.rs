@@ -30,6 +30,9 @@ use std::path::Path;
 use std::sync::Arc;
 use types::{BlockId, ContainerId};
 
+/// Rows in memory at once while a container is looked through.
+const ROWS_AT_ONCE: usize = 1000;
+
 impl Inner {
     /// `behind` are the containers that the index may not know to the end.
     pub(crate) fn restore(&self, behind: Vec<ContainerId>) -> Result<()> {
@@ -77,9 +80,7 @@ impl Inner {
             let header = File::open(&pair.sums).and_then(|sums| read_header(&sums));
             let header =
                 header.map_err(io("read a header", block.born_in()))?.filter(|header| header.identity.block == *block);
-            let row_shelf = self.index.replica(*block)?.map(|row| match row.place {
-                Place::Files { shelf } | Place::Pack { shelf, .. } => shelf,
-            });
+            let row_shelf = self.index.replica(*block)?.map(|row| row.place.shelf());
             // Where its home was told late, the shelf is not the home.
             let shelves_possible =
                 header.map(|header| header.identity.shelf()).into_iter().chain([block.born_in()]).chain(row_shelf);
@@ -111,7 +112,31 @@ impl Inner {
         for block in found.data.intersection(&found.sums) {
             self.take_in_files(shelf, *block)?;
         }
-        self.take_in_pack(shelf)
+        self.take_in_pack(shelf)?;
+        self.forget_deleted(shelf, &found)
+    }
+
+    /// Drops the rows of replicas that were deleted shortly before the crash. Blocks that were born in the container are
+    /// looked at; of the few that moved here, a row without bytes is found out when somebody asks for it.
+    fn forget_deleted(&self, shelf: ContainerId, found: &Found) -> Result<()> {
+        let mut from = BlockId(shelf.0 << BlockId::INDEX_BITS);
+        loop {
+            let rows = self.index.replicas(from, ROWS_AT_ONCE)?;
+            let here = rows.iter().take_while(|(block, _)| block.born_in() == shelf);
+            for (block, row) in here.filter(|(_, row)| row.place.shelf() == shelf) {
+                let there = match row.place {
+                    Place::Files { .. } => found.data.contains(block) && found.sums.contains(block),
+                    Place::Pack { .. } => self.open_row(*block, row)?.is_some(),
+                };
+                if !there {
+                    self.index.change(|rows| index::set_replica(rows, *block, None))?;
+                }
+            }
+            match rows.last() {
+                Some((last, _)) if rows.len() == ROWS_AT_ONCE && last.born_in() == shelf => from = BlockId(last.0 + 1),
+                _ => return Ok(()),
+            }
+        }
     }
 
     fn take_in_files(&self, shelf: ContainerId, block: BlockId) -> Result<()> {

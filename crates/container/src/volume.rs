@@ -514,6 +514,11 @@ impl Inner {
 
     /// Removes a finalized replica: row first, then bytes. The caller holds the stripe.
     pub(crate) fn remove_row(&self, block: BlockId) -> Result<()> {
+        let Some(row) = self.index.replica(block)? else { return Ok(()) };
+        let shelf = row.place.shelf();
+        let marked = self.ahead.mark_deletion(shelf);
+        let _pending =
+            marked.map_err(|source| ReplicaError::Io { op: "mark the container", container: shelf, source })?;
         match self.index.change(|rows| index::set_replica(rows, block, None))? {
             Some(row) => self.note(self.remove_bytes(block, row.place)),
             None => Ok(()),

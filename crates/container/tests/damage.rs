@@ -1,0 +1,170 @@
+//! What a disk can do to a volume: bits that flip, files cut short, no room left. Nothing false is served, nothing panics.
+
+mod support;
+
+use container::{Advice, ReplicaError, ReplicaState, Volume};
+use proptest::prelude::*;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use support::*;
+use types::Generation;
+
+fn flip(path: &Path, at: u64) {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_is_found_wherever_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    put(&volume, identity(1, 1001), &pattern(1, 100_000));
+    put(&volume, identity(2, 1001), &pattern(2, 3000));
+    let shelf = dir.path().join("containers/7");
+    flip(&shelf.join(format!("{}.data", block(1).0)), 50_000);
+    let error = volume.verify(block(1)).unwrap_err();
+    assert!(matches!(error, ReplicaError::Corrupt { offset: 49_664, .. }), "{error}");
+    assert_eq!(error.advice(), Advice::ReportBad);
+    flip(&shelf.join("pack"), 64 + 24 + 2999);
+    assert!(matches!(volume.verify(block(2)).unwrap_err(), ReplicaError::Corrupt { offset: 2560, .. }));
+    flip(&shelf.join(format!("{}.sums", block(1).0)), 30);
+    assert_eq!(volume.read(block(1), Generation(0)).unwrap_err().advice(), Advice::ReportBad);
+    flip(&shelf.join("pack"), 30);
+    assert!(volume.read(block(2), Generation(0)).is_err());
+}
+
+/// Replicas whose headers are damaged are not served, but the rest of the container is, from the files alone.
+#[test]
+fn a_container_is_read_anew_around_its_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let volume = open(dir.path());
+        for index in 0..9 {
+            put(&volume, identity(index, 1001), &pattern(index.into(), if index < 5 { 1000 } else { 10_000 }));
+        }
+    }
+    let shelf = dir.path().join("containers/7");
+    flip(&shelf.join("pack"), 10);
+    flip(&shelf.join(format!("{}.sums", block(6).0)), 20);
+    std::fs::remove_file(shelf.join(format!("{}.sums", block(7).0))).unwrap();
+    let cut = OpenOptions::new().write(true).open(shelf.join(format!("{}.data", block(8).0))).unwrap();
+    cut.set_len(5000).unwrap();
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    let volume = open(dir.path());
+    for index in [1, 2, 3, 4, 5] {
+        check(&read(&volume, block(index)), &pattern(index.into(), if index < 5 { 1000 } else { 10_000 }));
+    }
+    for index in [0, 6, 7] {
+        assert!(volume.find(block(index)).unwrap().is_none(), "block {index}");
+    }
+    let info = volume.find(block(8)).unwrap().unwrap();
+    assert_eq!((info.state, info.len), (ReplicaState::WaitingForRecovery, 5000));
+    assert_eq!(volume.begin_recovery(block(8), Generation(1002)).unwrap().len, 4608, "whole chunks that verify");
+    volume.finish_recovery(block(8), Generation(1002), 4608).unwrap();
+    check(&read(&volume, block(8)), &pattern(8, 10_000)[..4608]);
+}
+
+#[test]
+fn a_row_whose_bytes_are_gone_is_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    put(&volume, identity(1, 1001), &pattern(1, 10_000));
+    std::fs::remove_file(dir.path().join(format!("containers/7/{}.data", block(1).0))).unwrap();
+    assert!(matches!(volume.read(block(1), Generation(0)), Err(ReplicaError::NotFound { .. })));
+    assert!(volume.find(block(1)).unwrap().is_none());
+    put(&volume, identity(1, 1001), &pattern(1, 10_000));
+    check(&read(&volume, block(1)), &pattern(1, 10_000));
+}
+
+/// A full disk refuses, and the volume goes on: what is there is read, and what fits is written.
+#[test]
+fn a_full_disk_is_no_broken_disk() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    put(&volume, identity(1, 1001), &pattern(1, 10_000));
+    std::os::unix::fs::symlink(full, dir.path().join("containers/7/pack")).unwrap();
+    let mut writer = volume.create(identity(2, 1001)).unwrap();
+    writer.write(0, &pattern(2, 1000), &[]).unwrap();
+    let error = writer.put(1000).unwrap_err();
+    assert!(error.is_disk_full() && error.advice() == Advice::WriteElsewhere, "{error}");
+    assert_eq!(volume.find(block(2)).unwrap().unwrap().state, ReplicaState::Open, "it can still be recovered");
+    std::os::unix::fs::symlink(full, dir.path().join(format!("open/{}.data", block(3).0))).unwrap();
+    let mut writer = volume.create(identity(3, 1001)).unwrap();
+    assert!(writer.write(0, &pattern(3, 100_000), &[]).unwrap_err().is_disk_full());
+    assert_eq!(volume.failure(), None);
+    check(&read(&volume, block(1)), &pattern(1, 10_000));
+    put(&volume, identity(4, 1001), &pattern(4, 10_000));
+    check(&read(&volume, block(4)), &pattern(4, 10_000));
+}
+
+/// Writes an open replica, stops, does `harm` to its files, starts, and recovers: what is left must be a true beginning.
+fn recovered_len(data: &[u8], harm: impl FnOnce(&Path, &Path)) -> usize {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let volume = open(dir.path());
+        let mut writer = volume.create(identity(1, 1001)).unwrap();
+        writer.write(0, data, &[]).unwrap();
+    }
+    let name = |kind| dir.path().join(format!("open/{}.{kind}", block(1).0));
+    harm(&name("data"), &name("sums"));
+    let volume = open(dir.path());
+    recover(&volume, data)
+}
+
+fn recover(volume: &Volume, data: &[u8]) -> usize {
+    if volume.find(block(1)).unwrap().is_none() {
+        return 0;
+    }
+    let info = volume.begin_recovery(block(1), Generation(1002)).unwrap();
+    volume.finish_recovery(block(1), Generation(1002), info.len).unwrap();
+    check(&read(volume, block(1)), &data[..info.len as usize]);
+    info.len as usize
+}
+
+/// The crash came between the bytes of a partial chunk and its new checksum: the old one still vouches for the old bytes.
+#[test]
+fn bytes_that_a_checksum_still_vouches_for_are_kept() {
+    let data = pattern(1, 2000);
+    let kept = recovered_len(&data[..1300], |path, _| {
+        OpenOptions::new().write(true).open(path).unwrap().write_all_at(&data[1300..1500], 1300).unwrap();
+    });
+    assert_eq!(kept, 1300);
+    assert_eq!(recovered_len(&data[..1300], |_, _| {}), 1300);
+    assert_eq!(recovered_len(&data[..1300], |_, sums| flip(sums, 64 + 4)), 512);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_recovery_finds_is_a_true_beginning(
+        len in 0usize..20_000,
+        data_cut in 0u64..20_000,
+        sums_cut in 0u64..300,
+        flips in proptest::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 0..4),
+    ) {
+        let data = pattern(3, len);
+        recovered_len(&data, |data_path, sums_path| {
+            for (path, cut) in [(data_path, data_cut), (sums_path, sums_cut)] {
+                let file = OpenOptions::new().write(true).open(path).unwrap();
+                let have = file.metadata().unwrap().len();
+                // Cut, or grown by zeros, as a file system may leave a file after a loss of power.
+                file.set_len(have.saturating_sub(cut / 2) + cut % 700).unwrap();
+            }
+            for (in_data, at) in &flips {
+                let path = if *in_data { data_path } else { sums_path };
+                let have = std::fs::metadata(path).unwrap().len();
+                if have > 0 {
+                    flip(path, at.index(have as usize) as u64);
+                }
+            }
+        });
+    }
+}
