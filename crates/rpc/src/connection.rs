@@ -3,7 +3,7 @@
 use crate::budget::Charge;
 use crate::server::{Host, Phase};
 use crate::session::{Event, Refusal, Request, Session};
-use crate::writer::{Outgoing, write_all};
+use crate::writer::{Outgoing, Patience, write_all};
 use crate::{Call, Service};
 use bytes::{Bytes, BytesMut};
 use hdfs::exception::Exception;
@@ -39,6 +39,8 @@ pub(crate) async fn serve<S: Service>(
 ) {
     let ended = {
         let (mut inward, mut outward) = socket.split();
+        let patience =
+            Patience { time_max: host.options.answer_time_max, per_second_min: host.options.answer_len_per_second_min };
         let calls_max = host.options.calls_per_connection_max;
         // Every call holds a permit until its answer is written, so this channel is never full of answers.
         let (sender, mut answers) = mpsc::channel(calls_max + ANSWERS_BESIDE_CALLS_MAX);
@@ -58,7 +60,7 @@ pub(crate) async fn serve<S: Service>(
             }
         };
         let both = async {
-            let writing = write_all(&mut outward, &mut answers, host.options.answer_time_max);
+            let writing = write_all(&mut outward, &mut answers, patience);
             tokio::pin!(reading, writing);
             tokio::select! {
                 read = &mut reading => { read?; writing.await }

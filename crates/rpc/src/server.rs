@@ -26,8 +26,10 @@ pub struct ServerOptions {
     pub opening_time_max: Duration,
     /// From a frame's length to its end.
     pub frame_time_max: Duration,
-    /// For a client to take an answer; long ones get more.
+    /// For a client to take an answer; at most a second more for each `answer_len_per_second_min` bytes of it. Who is
+    /// slower is cut off.
     pub answer_time_max: Duration,
+    pub answer_len_per_second_min: u64,
     /// A silent connection is closed after this, if there are more than `idle_connections_max` of all kinds.
     /// Hadoop: 20 s, and 4000.
     pub idle_time_max: Duration,
@@ -46,6 +48,7 @@ impl Default for ServerOptions {
             opening_time_max: Duration::from_secs(20),
             frame_time_max: Duration::from_secs(60),
             answer_time_max: Duration::from_secs(60),
+            answer_len_per_second_min: 64 << 10,
             idle_time_max: Duration::from_secs(20),
             idle_connections_max: 4000,
             drain_time_max: Duration::from_secs(3),

@@ -152,3 +152,92 @@ fn invalid(message: impl Into<String>) -> Exception {
 fn unreadable(error: &FrameError) -> Exception {
     Exception::fatal(RpcErrorCodeProto::FatalDeserializingRequest, error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BytesMut;
+    use hdfs::frame::put_frame;
+    use hdfs::proto::{OperationProto, RpcKindProto, SaslState, UserInformationProto};
+    use proptest::prelude::*;
+
+    fn header(call_id: i32) -> RpcRequestHeaderProto {
+        RpcRequestHeaderProto {
+            rpc_kind: Some(RpcKindProto::RpcProtocolBuffer.into()),
+            rpc_op: Some(OperationProto::RpcFinalPacket.into()),
+            call_id,
+            ..RpcRequestHeaderProto::default()
+        }
+    }
+
+    fn frame(messages: &[&dyn frame::Delimited]) -> Bytes {
+        let mut bytes = BytesMut::new();
+        put_frame(messages, &mut bytes);
+        bytes.freeze().slice(frame::LENGTH_LEN..)
+    }
+
+    fn context(effective: &str, real: &str) -> Bytes {
+        let user_info = UserInformationProto {
+            effective_user: Some(effective.to_owned()),
+            real_user: (!real.is_empty()).then(|| real.to_owned()),
+        };
+        frame(&[&header(call_id::CONTEXT), &IpcConnectionContextProto { user_info: Some(user_info), protocol: None }])
+    }
+
+    fn user_of(context: Bytes) -> Identity {
+        let mut session = Session::new(Auth::Simple);
+        assert_eq!(session.on_frame(context), Ok(Event::Nothing));
+        match session.on_frame(frame(&[&header(0), &RequestHeaderProto::default(), &()])) {
+            Ok(Event::Call(request)) => request.user,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_context_says_who_calls() {
+        let named = |effective: &str, real: Option<&str>| Identity {
+            effective: effective.to_owned(),
+            real: real.map(str::to_owned),
+        };
+        assert_eq!(user_of(context("alice", "")), named("alice", None));
+        assert_eq!(user_of(context("alice", "oozie")), named("alice", Some("oozie")));
+        assert_eq!(user_of(context("alice", "alice")), named("alice", None));
+        assert_eq!(user_of(context("", "")), named("anonymous", None));
+    }
+
+    proptest! {
+        /// Frames of any content and order end in an event or a refusal, and a refusal is always FATAL.
+        #[test]
+        fn no_frames_panic(
+            auth in any::<bool>(),
+            frames in proptest::collection::vec(
+                prop_oneof![
+                    proptest::collection::vec(any::<u8>(), 0..60).prop_map(Bytes::from),
+                    (any::<i32>(), proptest::collection::vec(any::<u8>(), 0..60))
+                        .prop_map(|(id, rest)| [&frame(&[&header(id)])[..], &rest].concat().into()),
+                    (-34i32..2).prop_map(|id| frame(&[&header(id), &RpcSaslProto::default(), &()])),
+                    Just(context("a", "b")),
+                    (0i32..6).prop_map(|state| frame(&[
+                        &header(call_id::SASL),
+                        &RpcSaslProto { state, ..RpcSaslProto::default() },
+                    ])),
+                ],
+                0..8,
+            ),
+        ) {
+            let mut session = Session::new(if auth { Auth::Sasl } else { Auth::Simple });
+            for frame in frames {
+                let known = session.is_known();
+                match session.on_frame(frame) {
+                    Ok(Event::Call(_)) => prop_assert!(known),
+                    Ok(Event::Answer(head, body)) => {
+                        let answer = frame::Answer::decode([&head[frame::LENGTH_LEN..], &body].concat().into()).unwrap();
+                        prop_assert_eq!(RpcSaslProto::decode(answer.response).unwrap().state(), SaslState::Success);
+                    }
+                    Ok(Event::Nothing) => {}
+                    Err(refusal) => prop_assert!(refusal.exception.is_fatal()),
+                }
+            }
+        }
+    }
+}

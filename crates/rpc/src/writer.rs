@@ -11,9 +11,19 @@ use tokio::time::timeout;
 /// Answers of one write. Two slices each, and the kernel takes 1024 slices at most.
 const BATCH_COUNT_MAX: usize = 64;
 
-/// Who takes its answers slower than this, once its time limit is over, is cut off: others wait for the memory.
-/// A guess: a hundredth of what a slow network carries.
-const TAKEN_PER_SECOND_MIN: u64 = 64 << 10;
+/// How long a client may take over its answers: others wait for the memory they hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) time_max: Duration,
+    /// Bytes; long answers get more time.
+    pub(crate) per_second_min: u64,
+}
+
+impl Patience {
+    fn for_len(self, len: usize) -> Duration {
+        self.time_max + Duration::from_millis(len as u64 * 1000 / self.per_second_min.max(1))
+    }
+}
 
 /// One frame to send, and what it holds until it is sent.
 #[derive(Debug)]
@@ -45,7 +55,7 @@ impl Outgoing {
 pub(crate) async fn write_all(
     socket: &mut (impl AsyncWrite + Unpin),
     answers: &mut mpsc::Receiver<Outgoing>,
-    time_max: Duration,
+    patience: Patience,
 ) -> io::Result<()> {
     let mut batch = Vec::new();
     let mut last = false;
@@ -55,8 +65,9 @@ pub(crate) async fn write_all(
             last = true;
         }
         let len: usize = batch.iter().map(|answer| answer.head.len() + answer.body.len()).sum();
-        let time_max = time_max + Duration::from_secs(len as u64 / TAKEN_PER_SECOND_MIN);
-        timeout(time_max, write_batch(socket, &batch)).await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
+        timeout(patience.for_len(len), write_batch(socket, &batch))
+            .await
+            .map_err(|_elapsed| io::ErrorKind::TimedOut)??;
         batch.clear();
     }
     socket.shutdown().await
@@ -93,6 +104,10 @@ mod tests {
         Outgoing::of_connection(Bytes::from_static(head.as_bytes()), Bytes::from_static(body.as_bytes()))
     }
 
+    fn patience(ms: u64) -> Patience {
+        Patience { time_max: Duration::from_millis(ms), per_second_min: 1000 }
+    }
+
     /// The pipe takes three bytes at a time; what comes after the last answer stays behind.
     #[tokio::test]
     async fn answers_go_out_whole_and_in_order() {
@@ -103,7 +118,7 @@ mod tests {
         }
         let mut text = String::new();
         let (written, read) =
-            tokio::join!(write_all(&mut near, &mut receiver, Duration::from_secs(1)), far.read_to_string(&mut text));
+            tokio::join!(write_all(&mut near, &mut receiver, patience(1000)), far.read_to_string(&mut text));
         written.unwrap();
         read.unwrap();
         assert_eq!(text, "abcdexfgh");
@@ -114,7 +129,7 @@ mod tests {
         let (mut near, _far) = tokio::io::duplex(3);
         let (sender, mut receiver) = mpsc::channel(9);
         sender.try_send(answer("abcde")).unwrap();
-        let written = write_all(&mut near, &mut receiver, Duration::from_millis(10)).await;
+        let written = write_all(&mut near, &mut receiver, patience(10)).await;
         assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

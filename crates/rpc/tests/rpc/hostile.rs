@@ -1,0 +1,277 @@
+//! Bytes as they are, from clients that speak strangely, wrongly, or not at all.
+
+use crate::support::{A_WHILE, Raw, call, context, frame, header, ping, sasl, server, server_with, what};
+use hdfs::call_id;
+use hdfs::opening::{Auth, Opening};
+use hdfs::proto::{RpcErrorCodeProto, RpcSaslProto, RpcStatusProto, SaslState};
+use prost::Message;
+use rpc::ServerOptions;
+use tokio::time::timeout;
+
+/// Sends `bytes` behind a preamble, and expects one FATAL answer of this code, then the end.
+async fn check_fatal(auth: Auth, bytes: &[u8], code: RpcErrorCodeProto, says: &str) {
+    let (server, _service) = server().await;
+    let mut raw = Raw::opened(&server, auth).await;
+    raw.send(bytes).await;
+    let mut answer = raw.answer().await.expect("an answer");
+    while answer.header.status() == RpcStatusProto::Success {
+        answer = raw.answer().await.expect("a FATAL answer");
+    }
+    assert_eq!((answer.header.status(), answer.header.error_detail()), (RpcStatusProto::Fatal, code));
+    assert!(answer.header.error_msg().contains(says), "{}", answer.header.error_msg());
+    assert_eq!(raw.answer().await, None);
+}
+
+const HEADER: RpcErrorCodeProto = RpcErrorCodeProto::FatalInvalidRpcHeader;
+const UNREADABLE: RpcErrorCodeProto = RpcErrorCodeProto::FatalDeserializingRequest;
+const UNAUTHORIZED: RpcErrorCodeProto = RpcErrorCodeProto::FatalUnauthorized;
+
+/// As stock clients do: preamble, context and calls in one segment, nothing read in between.
+#[tokio::test]
+async fn everything_may_come_at_once() {
+    let (server, _service) = server().await;
+    let mut raw = Raw::connect(&server).await;
+    let all =
+        [&Opening::encode(Auth::Simple)[..], &context("bob"), &call(0, "who", ""), &call(1, "echo", "x")].concat();
+    raw.send(&all).await;
+    let mut answers = [raw.response().await, raw.response().await];
+    answers.sort();
+    assert_eq!(answers, ["bob by itself", "x"]);
+}
+
+#[tokio::test]
+async fn bytes_may_come_one_by_one() {
+    let (server, _service) = server().await;
+    let mut raw = Raw::connect(&server).await;
+    raw.socket.set_nodelay(true).unwrap();
+    let all = [&Opening::encode(Auth::Simple)[..], &context("bob"), &ping(), &call(7, "echo", "x")].concat();
+    for byte in all {
+        raw.send(&[byte]).await;
+        tokio::task::yield_now().await;
+    }
+    let answer = raw.answer().await.unwrap();
+    assert_eq!(answer.call_id(), 7);
+    assert_eq!(answer.header.client_id(), b"0123456789abcdef");
+    assert_eq!(answer.header.server_ipc_version_num(), 9);
+}
+
+/// Spark's tasks, and readers of open files: SASL although there is no security.
+#[tokio::test]
+async fn sasl_is_told_to_go_on_without() {
+    let (server, _service) = server().await;
+    let mut raw = Raw::opened(&server, Auth::Sasl).await;
+    raw.send(&sasl(SaslState::Negotiate, None)).await;
+    let answer = raw.answer().await.unwrap();
+    assert_eq!(answer.call_id(), call_id::SASL);
+    let message = RpcSaslProto::decode(answer.response).unwrap();
+    assert_eq!((message.state(), message.token, message.auths.len()), (SaslState::Success, None, 0));
+    raw.send(&context("blk_1073741835_1013")).await;
+    raw.send(&call(0, "who", "")).await;
+    assert_eq!(raw.response().await, "blk_1073741835_1013 by itself");
+}
+
+#[tokio::test]
+async fn simple_may_be_chosen_unasked_and_nobody_named() {
+    let (server, _service) = server().await;
+    let mut raw = Raw::opened(&server, Auth::Sasl).await;
+    raw.send(&sasl(SaslState::Initiate, Some("SIMPLE"))).await;
+    raw.hears_nothing().await;
+    raw.send(&frame(&[&header(call_id::CONTEXT), &()])).await;
+    raw.send(&call(0, "who", "")).await;
+    assert_eq!(raw.response().await, "anonymous by itself");
+}
+
+#[tokio::test]
+async fn a_ping_is_never_answered() {
+    let (server, _service) = server().await;
+    let mut raw = Raw::known(&server).await;
+    raw.send(&[ping(), ping()].concat()).await;
+    raw.hears_nothing().await;
+    raw.send(&call(0, "echo", "x")).await;
+    assert_eq!(raw.response().await, "x");
+}
+
+#[tokio::test]
+async fn who_breaks_the_rules_is_told_and_cut_off() {
+    let known = |more: &[u8]| [&context("a")[..], more].concat();
+    let mut other = header(1);
+    check_fatal(Auth::Simple, &call(0, "echo", ""), HEADER, "context not established").await;
+    check_fatal(Auth::Simple, &known(&context("b")), HEADER, "already processed").await;
+    check_fatal(Auth::Simple, &known(&frame(&[&header(-7)])), HEADER, "out of band call #-7").await;
+    check_fatal(Auth::Simple, &sasl(SaslState::Negotiate, None), HEADER, "not requested").await;
+    check_fatal(Auth::Sasl, &context("a"), HEADER, "during SASL").await;
+    for (kind, op, says) in
+        [(None, Some(0), "kind"), (Some(2), None, "op"), (Some(1), Some(0), "kind"), (Some(2), Some(2), "operation")]
+    {
+        (other.rpc_kind, other.rpc_op) = (kind, op);
+        check_fatal(Auth::Simple, &known(&frame(&[&other, &what("echo"), &()])), HEADER, says).await;
+    }
+    check_fatal(Auth::Sasl, &sasl(SaslState::Initiate, Some("KERBEROS")), UNAUTHORIZED, "KERBEROS").await;
+    check_fatal(Auth::Sasl, &sasl(SaslState::Response, None), UNAUTHORIZED, "RESPONSE").await;
+    let twice = [sasl(SaslState::Negotiate, None), sasl(SaslState::Negotiate, None)].concat();
+    check_fatal(Auth::Sasl, &twice, UNAUTHORIZED, "NEGOTIATE").await;
+}
+
+/// Whatever comes, the server goes on serving others.
+#[test]
+fn no_bytes_take_the_server_down() {
+    use proptest::prelude::*;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (server, _service) = runtime.block_on(server());
+    let byte = prop_oneof![any::<u8>(), 0u8..16];
+    let pieces = proptest::collection::vec(
+        prop_oneof![
+            proptest::collection::vec(byte, 0..40).prop_map(bytes::Bytes::from),
+            any::<i32>().prop_map(|id| call(id, "echo", "x")),
+            Just(context("a")),
+            Just(ping()),
+            Just(call(3, "panic", "x")),
+            Just(sasl(SaslState::Negotiate, None)),
+        ],
+        0..6,
+    );
+    let openings = vec![Opening::encode(Auth::Simple).to_vec(), Opening::encode(Auth::Sasl).to_vec(), vec![]];
+    let opening = proptest::sample::select(openings);
+    proptest!(ProptestConfig::with_cases(100), |(pieces in pieces, opening in opening)| {
+        runtime.block_on(async {
+            let mut stranger = Raw::connect(&server).await;
+            // It may be cut off in mid-sentence.
+            let _ = stranger.try_send(&[opening, pieces.concat()].concat()).await;
+            let mut other = Raw::known(&server).await;
+            other.send(&call(0, "echo", "x")).await;
+            assert_eq!(other.response().await, "x");
+        });
+    });
+}
+
+#[tokio::test]
+async fn who_sends_nonsense_is_told_and_cut_off() {
+    let known = |more: &[u8]| [&context("a")[..], more].concat();
+    for len in [0, -1, i32::MIN, i32::MAX, (16 << 20) + 1] {
+        check_fatal(Auth::Simple, &len.to_be_bytes(), UNREADABLE, "a frame of").await;
+        check_fatal(Auth::Simple, &known(&len.to_be_bytes()), UNREADABLE, "a frame of").await;
+    }
+    check_fatal(Auth::Simple, &[0, 0, 0, 3, 2, 0xff, 0xff], UNREADABLE, "request header").await;
+    check_fatal(Auth::Simple, &[0, 0, 0, 1, 9], UNREADABLE, "request header").await;
+    check_fatal(Auth::Simple, &known(&frame(&[&header(0)])), UNREADABLE, "call header").await;
+    check_fatal(Auth::Simple, &known(&frame(&[&header(0), &what("echo")])), UNREADABLE, "request").await;
+    check_fatal(Auth::Simple, &frame(&[&header(call_id::CONTEXT)]), UNREADABLE, "context").await;
+}
+
+/// A call whose own message is nonsense fails alone.
+#[tokio::test]
+async fn a_bad_request_costs_one_call() {
+    let (server, _service) = server().await;
+    let mut raw = Raw::known(&server).await;
+    raw.send(&frame(&[&header(0), &what("echo"), &vec![0xff_u8, 0xff]])).await;
+    let answer = raw.answer().await.unwrap();
+    assert_eq!(answer.header.status(), RpcStatusProto::Error);
+    assert_eq!(answer.header.exception_class_name(), "org.apache.hadoop.ipc.RpcServerException");
+    raw.send(&call(1, "echo", "x")).await;
+    assert_eq!(raw.response().await, "x");
+}
+
+#[tokio::test]
+async fn other_languages_get_an_answer_of_theirs() {
+    let (server, _service) = server().await;
+    let mut browser = Raw::connect(&server).await;
+    browser.send(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").await;
+    let text = String::from_utf8(browser.rest().await).unwrap();
+    assert!(text.starts_with("HTTP/1.1 404 Not Found\r\n"), "{text}");
+
+    let mut old = Raw::connect(&server).await;
+    old.send(b"hrpc\x04\x50rest of an old preamble").await;
+    let bytes = old.rest().await;
+    assert_eq!(bytes[..8], [0xff; 8]);
+    assert!(bytes.ends_with(b"cannot communicate with client version 4"));
+
+    let mut young = Raw::connect(&server).await;
+    young.send(b"hrpc\x0a\x00\x00").await;
+    let answer = young.answer().await.unwrap();
+    assert_eq!(answer.call_id(), call_id::REFUSED);
+    assert_eq!(answer.header.error_detail(), RpcErrorCodeProto::FatalVersionMismatch);
+    assert_eq!(answer.header.exception_class_name(), "org.apache.hadoop.ipc.RPC$VersionMismatch");
+    assert_eq!(young.answer().await, None);
+
+    for stranger in [&b"\x16\x03\x01\x02\x00"[..], b"SSH-2.0", b"hrpc\x09\x00\x50"] {
+        let mut raw = Raw::connect(&server).await;
+        raw.send(stranger).await;
+        assert_eq!(raw.rest().await, b"");
+    }
+}
+
+/// A client that only connects, and one that begins a frame, make room after a time.
+#[tokio::test]
+async fn who_dawdles_is_cut_off() {
+    let options = ServerOptions { opening_time_max: A_WHILE, frame_time_max: A_WHILE, ..ServerOptions::default() };
+    let (server, _service) = server_with(options).await;
+    assert_eq!(Raw::connect(&server).await.rest().await, b"");
+    assert_eq!(Raw::opened(&server, Auth::Simple).await.rest().await, b"");
+    let mut slow = Raw::known(&server).await;
+    slow.send(&call(0, "echo", "x")[..9]).await;
+    assert_eq!(slow.rest().await, b"");
+}
+
+#[tokio::test]
+async fn the_silent_go_when_there_are_too_many() {
+    let few = ServerOptions { idle_time_max: A_WHILE, idle_connections_max: 1, ..ServerOptions::default() };
+    let (server, service) = server_with(few).await;
+    let mut first = Raw::known(&server).await;
+    first.send(&call(0, "echo", "x")).await;
+    assert_eq!(first.response().await, "x");
+    timeout(3 * A_WHILE, first.rest()).await.expect_err("alone it may stay");
+    let mut busy = Raw::known(&server).await;
+    busy.send(&call(0, "wait", "y")).await;
+    assert_eq!(first.rest().await, b"", "the idle one goes");
+    busy.hears_nothing().await;
+    service.gate.add_permits(1);
+    assert_eq!(busy.response().await, "y", "the one that waits stays");
+}
+
+#[tokio::test]
+async fn there_is_a_last_place() {
+    let (server, _service) = server_with(ServerOptions { connections_max: 1, ..ServerOptions::default() }).await;
+    let mut first = Raw::known(&server).await;
+    first.send(&call(0, "echo", "x")).await;
+    assert_eq!(first.response().await, "x");
+    assert_eq!(Raw::connect(&server).await.rest().await, b"");
+    first.send(&call(1, "echo", "y")).await;
+    assert_eq!(first.response().await, "y");
+}
+
+/// One client asks for 80 MB and takes none of it, and holds all memory there is. It is cut off, and the other goes on.
+#[tokio::test]
+async fn who_takes_no_answers_is_cut_off() {
+    let options = ServerOptions {
+        answer_time_max: A_WHILE,
+        answer_len_per_second_min: 100_000_000,
+        held_len_max: 8 << 20,
+        ..ServerOptions::default()
+    };
+    let (server, _service) = server_with(options).await;
+    let mut greedy = Raw::known(&server).await;
+    for id in 0..2 {
+        greedy.send(&call(id, "long", "40000000")).await;
+    }
+    let mut modest = Raw::known(&server).await;
+    for id in 0..5 {
+        modest.send(&call(id, "echo", "x")).await;
+        assert_eq!(modest.response().await, "x");
+    }
+    tokio::time::sleep(20 * A_WHILE).await;
+    assert!(greedy.rest().await.len() < 80_000_000);
+}
+
+/// Half of the connection is closed; what was asked is answered still.
+#[tokio::test]
+async fn a_client_may_close_its_half() {
+    use tokio::io::AsyncWriteExt;
+    let (server, service) = server().await;
+    let mut raw = Raw::known(&server).await;
+    raw.send(&call(0, "wait", "x")).await;
+    raw.socket.shutdown().await.unwrap();
+    raw.hears_nothing().await;
+    service.gate.add_permits(1);
+    assert_eq!(raw.response().await, "x");
+    assert_eq!(raw.answer().await, None);
+}
