@@ -200,6 +200,11 @@ impl Cluster {
         self.pipelines.iter().map(|(id, pipeline)| (*id, pipeline))
     }
 
+    /// False for a block no process was ever given the id of: it is not from here, or from a time this state has lost.
+    pub fn was_given_out(&self, block: BlockId) -> bool {
+        self.containers.get(&block.born_in()).is_some_and(|container| block.index() < container.leased)
+    }
+
     /// Ids of the nodes that hold a container, sorted; empty if there is no such container.
     pub fn member_ids(&self, home: ContainerId) -> &[NodeId] {
         let pipeline = self.containers.get(&home).and_then(|container| self.pipelines.get(&container.pipeline));

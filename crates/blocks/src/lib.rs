@@ -21,6 +21,7 @@ mod doomed;
 mod node;
 mod order;
 mod place;
+mod survivors;
 pub mod tables;
 
 pub use cluster::{Cluster, Container, Pipeline};
@@ -29,4 +30,5 @@ pub use doomed::{Doomed, DoomedReplicas};
 pub use node::{Member, Node, SILENCE_MAX, Usage};
 pub use order::Distance;
 pub use place::{Allocation, Ask, PlaceError, Plan};
+pub use survivors::{Agreed, ReplicaState, Survivor, agree};
 pub use tables::ContainerState;

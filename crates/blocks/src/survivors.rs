@@ -1,0 +1,110 @@
+//! What is left of a block whose writer is gone, and the length all agree on.
+//!
+//! Promise: bytes that were acknowledged are kept as long as one of the replicas shown has them. An acknowledged byte is on every
+//! node of the chain as it was then, and each change of the chain raises the generation; so the youngest replicas that are not
+//! damaged by a restart all have it, and the shortest of them is long enough.
+
+use types::{Generation, NodeId};
+
+/// The order is that of trust: what a node put is whole; what a node was writing has all it acknowledged; what a node found after
+/// its own crash may lack the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReplicaState {
+    WaitingForRecovery,
+    Open,
+    Finalized,
+}
+
+/// A replica, fenced: nobody writes to it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Survivor {
+    pub node: NodeId,
+    pub state: ReplicaState,
+    pub generation: Generation,
+    pub len: u64,
+}
+
+/// What the block becomes, and the replicas to cut to that; others are too short or stale, and go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    pub len: u64,
+    pub nodes: Vec<NodeId>,
+}
+
+/// Finds the length. `generation` and `len` are what the namespace has recorded. `None`: nothing of the block is left.
+pub fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option<Agreed> {
+    let usable: Vec<&Survivor> = survivors.iter().filter(|survivor| survivor.generation >= generation).collect();
+    // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it.
+    let best_state = usable.iter().map(|survivor| survivor.state).max()?;
+    let of_state = usable.iter().filter(|survivor| survivor.state == best_state);
+    let youngest = of_state.clone().map(|survivor| survivor.generation).max()?;
+    let of_youngest = of_state.filter(|survivor| survivor.generation == youngest).map(|survivor| survivor.len);
+    let mut agreed = of_youngest.min()?;
+    if agreed < len {
+        // Recorded lengths were acknowledged by every node at some time (or a little more than that was recorded). Whoever has
+        // that much is believed before those who have not.
+        agreed = usable.iter().map(|survivor| survivor.len).filter(|have| *have >= len).min().unwrap_or(agreed);
+    }
+    let nodes = usable.iter().filter(|survivor| survivor.len >= agreed).map(|survivor| survivor.node).collect();
+    Some(Agreed { len: agreed, nodes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ReplicaState::{Finalized, Open, WaitingForRecovery};
+
+    /// Replicas on nodes 1, 2, …; the block is recorded with generation 10.
+    fn check(recorded: u64, replicas: &[(ReplicaState, u64, u64)], len: u64, nodes: &[u8]) {
+        let survivors: Vec<Survivor> = replicas
+            .iter()
+            .zip(1..)
+            .map(|((state, generation, len), number)| Survivor {
+                node: NodeId([number; 16]),
+                state: *state,
+                generation: Generation(*generation),
+                len: *len,
+            })
+            .collect();
+        let nodes = nodes.iter().map(|number| NodeId([*number; 16])).collect();
+        assert_eq!(agree(&survivors, Generation(10), recorded), Some(Agreed { len, nodes }), "{replicas:?}");
+    }
+
+    #[test]
+    fn open_replicas_meet_at_the_shortest() {
+        check(0, &[(Open, 10, 700), (Open, 10, 500), (Open, 10, 600)], 500, &[1, 2, 3]);
+    }
+
+    #[test]
+    fn a_put_replica_wins() {
+        check(0, &[(Open, 10, 700), (Finalized, 10, 900), (Open, 10, 900)], 900, &[2, 3]);
+    }
+
+    #[test]
+    fn a_restarted_node_counts_only_if_nobody_else_is_there() {
+        check(0, &[(WaitingForRecovery, 10, 300), (Open, 10, 500)], 500, &[2]);
+        check(0, &[(WaitingForRecovery, 10, 300), (WaitingForRecovery, 10, 500)], 300, &[1, 2]);
+    }
+
+    /// Node 1 left the chain before the rest was written.
+    #[test]
+    fn who_left_the_chain_does_not_shorten_the_block() {
+        check(0, &[(Open, 10, 100), (Open, 11, 800), (Open, 11, 900)], 800, &[2, 3]);
+        check(0, &[(Open, 9, 100), (Open, 10, 800)], 800, &[2]);
+    }
+
+    #[test]
+    fn what_was_recorded_is_not_lost_if_somebody_has_it() {
+        check(400, &[(Open, 10, 100), (Open, 10, 500), (Open, 10, 450)], 450, &[2, 3]);
+        check(400, &[(Open, 10, 100), (WaitingForRecovery, 10, 400)], 400, &[2]);
+        // Some writers record what they sent.
+        check(400, &[(Open, 10, 100), (Open, 10, 150)], 100, &[1, 2]);
+    }
+
+    #[test]
+    fn stale_replicas_are_nothing() {
+        let stale = Survivor { node: NodeId([1; 16]), state: Finalized, generation: Generation(9), len: 5 };
+        assert_eq!(agree(&[stale], Generation(10), 0), None);
+        assert_eq!(agree(&[], Generation(10), 0), None);
+    }
+}
