@@ -10,10 +10,12 @@
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
 //! | [`pool`] | buffers of one size with a budget |
+//! | [`limit`] | open files |
 //! | [`user`] | names and groups of the machine's users |
 
 pub mod clock;
 pub mod file;
+pub mod limit;
 pub mod poll;
 pub mod pool;
 pub mod random;
