@@ -16,12 +16,15 @@
 //! [`header`] and [`record`]; start reading at [`Volume`].
 
 mod ahead;
+mod delete;
 mod error;
 mod group;
 pub mod header;
 mod index;
 pub mod layout;
+mod lookup;
 mod open;
+mod owner;
 mod pack;
 mod put;
 mod reader;
@@ -30,6 +33,7 @@ mod recovery;
 mod reopen;
 mod replica;
 mod restore;
+mod shelf;
 mod version;
 mod volume;
 mod writer;

@@ -3,10 +3,11 @@
 use crate::error::{ReplicaError, Result};
 use crate::header::Stage;
 use crate::index::{self, Place, Row};
+use crate::lookup::stored_tail;
 use crate::open::{OpenReplica, Phase};
 use crate::put::read_header;
 use crate::replica::{Identity, ReplicaState};
-use crate::volume::{Durability, Inner, Volume, lock, remove, stored_tail};
+use crate::volume::{Durability, Inner, Volume, lock, remove};
 use crate::writer::Writer;
 use std::fs::OpenOptions;
 use std::sync::Arc;

@@ -8,12 +8,12 @@ use crate::ahead::Ahead;
 use crate::error::{ReplicaError, Result, VolumeError, is_full};
 use crate::group::GroupSync;
 use crate::header::{Stage, SumsHeader};
-use crate::index::{self, Index, Place, Row};
+use crate::index::Index;
 use crate::layout::Layout;
-use crate::open::{OpenReplica, Phase, sums_place};
+use crate::open::{OpenReplica, Phase};
 use crate::pack::Pack;
 use crate::reader::Reader;
-use crate::record::{PACK_LEN_MAX, RecordHeader};
+use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
 use crate::version::VolumeIdentity;
 use crate::writer::Writer;
@@ -24,7 +24,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, FileId, Generation, NodeId};
+use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
 /// What a put promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -87,7 +87,7 @@ pub(crate) struct Inner {
     pub open: Mutex<BTreeMap<BlockId, Arc<OpenReplica>>>,
     pub packs: Mutex<HashMap<ContainerId, Arc<Pack>>>,
     /// Containers whose directories are there for sure, with the directory syncs that several puts share.
-    shelves: Mutex<HashMap<ContainerId, Arc<GroupSync>>>,
+    pub shelves: Mutex<HashMap<ContainerId, Arc<GroupSync>>>,
     /// Blocks that a recovery has taken, and under which generation.
     pub recovering: Mutex<HashMap<BlockId, Generation>>,
     identity: Mutex<VolumeIdentity>,
@@ -116,8 +116,6 @@ struct Closer {
 const DISK_ERRORS: [i32; 5] = [5, 6, 19, 30, 117];
 /// Blocks that share a lock. Enough that strangers rarely meet.
 const STRIPE_COUNT: usize = 64;
-/// Packs and directories kept at hand; above it, those that nobody uses go.
-const KEPT_COUNT: usize = 256;
 
 impl Volume {
     /// Opens the volume in `dir`, or makes one there. What a crash left is put in order first.
@@ -366,294 +364,6 @@ impl Inner {
         Ok(Arc::new(OpenReplica::new(identity, phase, data, sums, 0, None)))
     }
 
-    pub(crate) fn read(&self, block: BlockId, generation_min: Generation) -> Result<Reader> {
-        // The first look may meet a replica on its way between open and finalized; the second holds it still.
-        let reader = match self.look_and_open(block)? {
-            Some(reader) => reader,
-            None => {
-                let _stripe = self.stripe(block);
-                match self.look_and_open(block)? {
-                    Some(reader) => reader,
-                    None => {
-                        self.forget_if_lost(block)?;
-                        return Err(ReplicaError::NotFound { block });
-                    }
-                }
-            }
-        };
-        let have = reader.identity.generation;
-        if have < generation_min {
-            return Err(ReplicaError::Stale { block, have, want: generation_min });
-        }
-        Ok(reader)
-    }
-
-    pub(crate) fn look_and_open(&self, block: BlockId) -> Result<Option<Reader>> {
-        if let Some(open) = self.find_open(block) {
-            let state = open.state();
-            return match state.phase {
-                Phase::Open => Ok(Some(Reader {
-                    identity: state.identity,
-                    state: ReplicaState::Open,
-                    len: state.len,
-                    visible_len: state.visible.min(state.len),
-                    data: Arc::clone(&open.data),
-                    data_offset: 0,
-                    sums: Arc::clone(&open.sums),
-                    sums_offset: SumsHeader::LEN as u64,
-                    tail: state.tail,
-                    container: state.identity.shelf(),
-                    _hold: None,
-                })),
-                Phase::Gone => Ok(None),
-                Phase::Waiting { .. } | Phase::Copying => {
-                    let state = open.info().state;
-                    Err(ReplicaError::State { block, state, needed: "finalized, or being written" })
-                }
-            };
-        }
-        match self.index.replica(block)? {
-            Some(row) => self.open_row(block, &row),
-            None => Ok(None),
-        }
-    }
-
-    /// `None` if the replica is not where its row says: it moved just now, or a crash took it.
-    pub(crate) fn open_row(&self, block: BlockId, row: &Row) -> Result<Option<Reader>> {
-        let io = |op, container| move |source| ReplicaError::Io { op, container, source };
-        let reader = |data: Arc<File>, data_offset, sums: Arc<File>, sums_offset, container| Reader {
-            identity: row.identity(block),
-            state: ReplicaState::Finalized,
-            len: row.len,
-            visible_len: row.len,
-            data,
-            data_offset,
-            sums,
-            sums_offset,
-            tail: None,
-            container,
-            _hold: None,
-        };
-        match row.place {
-            Place::Files { shelf } => {
-                let pair = self.layout.shelved_pair(shelf, block);
-                let opened = File::open(&pair.data).and_then(|data| Ok((data, File::open(&pair.sums)?)));
-                let (data, sums) = match opened {
-                    Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-                    opened => opened.map_err(io("open a replica", shelf))?,
-                };
-                // The last checksum first, then the header: an append changes the header before it changes anything else.
-                let tail = stored_tail(&sums, row).map_err(io("read checksums", shelf))?;
-                let mut bytes = [0; SumsHeader::LEN];
-                sums.read_exact_at(&mut bytes, 0).map_err(io("read the header", shelf))?;
-                // Someone may have put a newer one between our two looks; then its row is there as well.
-                let same = |header: &SumsHeader| {
-                    header.identity.generation == row.generation
-                        && header.len == row.len
-                        && header.identity.block == block
-                };
-                match SumsHeader::decode(&bytes) {
-                    None => Err(ReplicaError::Corrupt { block, offset: 0 }),
-                    Some(header) if !same(&header) => Ok(None),
-                    Some(_) => {
-                        let reader = reader(Arc::new(data), 0, Arc::new(sums), SumsHeader::LEN as u64, shelf);
-                        Ok(Some(Reader { tail, ..reader }))
-                    }
-                }
-            }
-            Place::Pack { shelf, offset } => {
-                let Some(pack) = self.pack(shelf, false)? else { return Ok(None) };
-                let hold = pack.hold(offset);
-                let header = pack.header_at(offset).map_err(io("read a record", shelf))?;
-                let same = |header: &RecordHeader| {
-                    !header.dead && header.identity.block == block && header.identity.generation == row.generation
-                };
-                Ok(header.filter(same).map(|header| {
-                    let (data, sums) = (offset + header.data_offset(), offset + header.sums_offset());
-                    let reader = reader(Arc::clone(&pack.file), data, Arc::clone(&pack.file), sums, shelf);
-                    Reader { _hold: Some(Arc::new(hold)), ..reader }
-                }))
-            }
-        }
-    }
-
-    /// A row without bytes: the crash after a deletion that the index had not heard of. The caller holds the stripe.
-    fn forget_if_lost(&self, block: BlockId) -> Result<()> {
-        if self.find_open(block).is_none() && self.index.replica(block)?.is_some() {
-            tracing::warn!(%block, "the index names a replica that is not there; it is forgotten");
-            self.index.change(|rows| index::set_replica(rows, block, None))?;
-        }
-        Ok(())
-    }
-
-    fn delete(&self, block: BlockId, generation_at_most: Generation) -> Result<bool> {
-        let _stripe = self.stripe(block);
-        let mut deleted = false;
-        if let Some(open) = self.find_open(block) {
-            if open.state().identity.generation > generation_at_most {
-                return Ok(false);
-            }
-            open.fence(generation_at_most);
-            // If it was put while we waited, the row below tells.
-            if !open.is_gone() {
-                self.discard(&open)?;
-                deleted = true;
-            }
-        }
-        if let Some(row) = self.index.replica(block)?
-            && row.generation <= generation_at_most
-        {
-            self.remove_row(block)?;
-            deleted = true;
-        }
-        if deleted {
-            lock(&self.recovering).remove(&block);
-        }
-        Ok(deleted)
-    }
-
-    /// Removes a finalized replica: row first, then bytes. The caller holds the stripe.
-    pub(crate) fn remove_row(&self, block: BlockId) -> Result<()> {
-        let Some(row) = self.index.replica(block)? else { return Ok(()) };
-        let shelf = row.place.shelf();
-        let marked = self.ahead.mark_deletion(shelf);
-        let _pending =
-            marked.map_err(|source| ReplicaError::Io { op: "mark the container", container: shelf, source })?;
-        match self.index.change(|rows| index::set_replica(rows, block, None))? {
-            Some(row) => self.note(self.remove_bytes(block, row.place)),
-            None => Ok(()),
-        }
-    }
-
-    /// Gives the space of a replica back that no row names any more.
-    pub(crate) fn remove_bytes(&self, block: BlockId, place: Place) -> Result<()> {
-        let io = |op, container| move |source| ReplicaError::Io { op, container, source };
-        match place {
-            Place::Files { shelf } => {
-                let pair = self.layout.shelved_pair(shelf, block);
-                // The data first: checksums alone are recognised as the rest of a deletion.
-                remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(io("remove a replica", shelf))
-            }
-            Place::Pack { shelf, offset } => {
-                let Some(pack) = self.pack(shelf, false)? else { return Ok(()) };
-                pack.bury(offset).map_err(io("bury a record", shelf))?;
-                self.remove_pack_if_empty(&pack)
-            }
-        }
-    }
-
-    fn remove_pack_if_empty(&self, pack: &Pack) -> Result<()> {
-        let shelf = pack.container;
-        if self.index.container(shelf)?.pack_live_count > 0 {
-            return Ok(());
-        }
-        let removed = self.index.change(|rows| {
-            let empty = index::read_container(rows, shelf)?.pack_live_count == 0;
-            let removed = empty
-                && pack.remove_if_idle(|| remove(&self.layout.pack(shelf))).map_err(|error| {
-                    types::rows::RowsError { op: "remove an empty pack", reason: error.to_string() }
-                })?;
-            if removed {
-                index::write_container(rows, shelf, index::ContainerRow::default())?;
-            }
-            Ok(removed)
-        })?;
-        if removed {
-            lock(&self.packs).remove(&shelf);
-        }
-        Ok(())
-    }
-
-    /// The pack of a container; `None` if there is none and it shall not be made.
-    pub(crate) fn pack(&self, shelf: ContainerId, create: bool) -> Result<Option<Arc<Pack>>> {
-        let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
-        let mut packs = lock(&self.packs);
-        if let Some(pack) = packs.get(&shelf) {
-            return Ok(Some(Arc::clone(pack)));
-        }
-        let path = self.layout.pack(shelf);
-        if create {
-            self.shelf(shelf)?;
-        }
-        let known = self.index.container(shelf)?.pack_known;
-        match Pack::open(&path, shelf, known, create, |_, _| {}) {
-            Ok(pack) => {
-                // Before anybody else sees the pack: a record in a file whose name is lost is lost.
-                if create && self.options.durability == Durability::Synced {
-                    io::file::sync_dir(&self.layout.container(shelf)).map_err(io("sync the container's directory"))?;
-                }
-                if packs.len() >= KEPT_COUNT {
-                    packs.retain(|_, pack| Arc::strong_count(pack) > 1);
-                }
-                let pack = Arc::new(pack);
-                packs.insert(shelf, Arc::clone(&pack));
-                Ok(Some(pack))
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound && !create => Ok(None),
-            Err(error) => Err(io("open the pack")(error)),
-        }
-    }
-
-    /// Sees to it that the container's directory is there, and its name durable. Returns what syncs the names in it.
-    pub(crate) fn shelf(&self, shelf: ContainerId) -> Result<Arc<GroupSync>> {
-        let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
-        let mut shelves = lock(&self.shelves);
-        if let Some(syncs) = shelves.get(&shelf) {
-            return Ok(Arc::clone(syncs));
-        }
-        std::fs::create_dir_all(self.layout.container(shelf)).map_err(io("create the container's directory"))?;
-        if self.options.durability == Durability::Synced {
-            io::file::sync_dir(&self.layout.containers()).map_err(io("sync the directory of containers"))?;
-        }
-        if shelves.len() >= KEPT_COUNT {
-            shelves.retain(|_, syncs| Arc::strong_count(syncs) > 1);
-        }
-        let syncs = Arc::new(GroupSync::default());
-        shelves.insert(shelf, Arc::clone(&syncs));
-        Ok(syncs)
-    }
-
-    fn set_owner(&self, block: BlockId, file: FileId, home: ContainerId) -> Result<bool> {
-        let _stripe = self.stripe(block);
-        if let Some(open) = self.find_open(block) {
-            let disk = open.lock_disk();
-            if !open.is_gone() {
-                let state = open.state();
-                let stage = if state.phase == Phase::Copying { Stage::Copying } else { Stage::Open };
-                self.note(open.set_identity(Identity { file, home, ..state.identity }, stage, 0))?;
-                return Ok(true);
-            }
-            drop(disk);
-        }
-        let Some(row) = self.index.replica(block)? else { return Ok(false) };
-        if (row.file, row.home) == (file, home) {
-            return Ok(true);
-        }
-        let identity = Identity { file, home, ..row.identity(block) };
-        let outcome = match row.place {
-            Place::Files { shelf } => {
-                let header = SumsHeader { stage: Stage::Finalized, identity, len: row.len };
-                let path = self.layout.shelved_pair(shelf, block).sums;
-                OpenOptions::new()
-                    .write(true)
-                    .open(path)
-                    .and_then(|file| file.write_all_at(&header.encode(), 0))
-                    .map_err(|source| ReplicaError::Io { op: "write the header", container: shelf, source })
-            }
-            Place::Pack { shelf, offset } => match self.pack(shelf, false)? {
-                Some(pack) => pack.rename(offset, identity).map_err(|source| ReplicaError::Io {
-                    op: "write a record's header",
-                    container: shelf,
-                    source,
-                }),
-                None => Ok(()),
-            },
-        };
-        self.note(outcome)?;
-        self.index.change(|rows| index::set_replica(rows, block, Some(&Row { file, home, ..row })))?;
-        Ok(true)
-    }
-
     pub(crate) fn flush_index(&self) -> Result<()> {
         let superfluous = self.ahead.before_flush();
         self.index.flush()?;
@@ -680,18 +390,6 @@ impl Inner {
     }
 }
 
-impl Row {
-    pub(crate) fn info(&self, block: BlockId) -> ReplicaInfo {
-        ReplicaInfo {
-            identity: self.identity(block),
-            len: self.len,
-            visible_len: self.len,
-            state: ReplicaState::Finalized,
-            has_writer: false,
-        }
-    }
-}
-
 impl Drop for Closer {
     fn drop(&mut self) {
         *lock(&self.inner.wake.closing) = true;
@@ -704,16 +402,6 @@ impl Drop for Closer {
             Err(error) => tracing::error!(%error, "the index was not flushed; the next start looks through containers"),
         }
     }
-}
-
-/// The checksum of the partial last chunk, of a replica in files: an append would write it over.
-pub(crate) fn stored_tail(sums: &File, row: &Row) -> std::io::Result<Option<u32>> {
-    if row.len.is_multiple_of(row.checksum.chunk_len.into()) || row.checksum.kind == ChecksumKind::Null {
-        return Ok(None);
-    }
-    let mut sum = [0; ChecksumSpec::SUM_LEN];
-    sums.read_exact_at(&mut sum, sums_place(row.checksum.chunk_count(row.len) - 1))?;
-    Ok(Some(u32::from_be_bytes(sum)))
 }
 
 /// Removes a file that may be gone already.

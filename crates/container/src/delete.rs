@@ -1,0 +1,87 @@
+//! Deleting replicas: rows first, then bytes, and their space is back.
+
+use crate::error::{ReplicaError, Result};
+use crate::index::{self, Place};
+use crate::pack::Pack;
+use crate::volume::{Inner, lock, remove};
+use types::{BlockId, Generation};
+
+impl Inner {
+    pub(crate) fn delete(&self, block: BlockId, generation_at_most: Generation) -> Result<bool> {
+        let _stripe = self.stripe(block);
+        let mut deleted = false;
+        if let Some(open) = self.find_open(block) {
+            if open.state().identity.generation > generation_at_most {
+                return Ok(false);
+            }
+            open.fence(generation_at_most);
+            // If it was put while we waited, the row below tells.
+            if !open.is_gone() {
+                self.discard(&open)?;
+                deleted = true;
+            }
+        }
+        if let Some(row) = self.index.replica(block)?
+            && row.generation <= generation_at_most
+        {
+            self.remove_row(block)?;
+            deleted = true;
+        }
+        if deleted {
+            lock(&self.recovering).remove(&block);
+        }
+        Ok(deleted)
+    }
+
+    /// Removes a finalized replica: row first, then bytes. The caller holds the stripe.
+    pub(crate) fn remove_row(&self, block: BlockId) -> Result<()> {
+        let Some(row) = self.index.replica(block)? else { return Ok(()) };
+        let shelf = row.place.shelf();
+        let marked = self.ahead.mark_deletion(shelf);
+        let _pending =
+            marked.map_err(|source| ReplicaError::Io { op: "mark the container", container: shelf, source })?;
+        match self.index.change(|rows| index::set_replica(rows, block, None))? {
+            Some(row) => self.note(self.remove_bytes(block, row.place)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the space of a replica back that no row names any more.
+    pub(crate) fn remove_bytes(&self, block: BlockId, place: Place) -> Result<()> {
+        let io = |op, container| move |source| ReplicaError::Io { op, container, source };
+        match place {
+            Place::Files { shelf } => {
+                let pair = self.layout.shelved_pair(shelf, block);
+                // The data first: checksums alone are recognised as the rest of a deletion.
+                remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(io("remove a replica", shelf))
+            }
+            Place::Pack { shelf, offset } => {
+                let Some(pack) = self.pack(shelf, false)? else { return Ok(()) };
+                pack.bury(offset).map_err(io("bury a record", shelf))?;
+                self.remove_pack_if_empty(&pack)
+            }
+        }
+    }
+
+    fn remove_pack_if_empty(&self, pack: &Pack) -> Result<()> {
+        let shelf = pack.container;
+        if self.index.container(shelf)?.pack_live_count > 0 {
+            return Ok(());
+        }
+        let removed = self.index.change(|rows| {
+            let empty = index::read_container(rows, shelf)?.pack_live_count == 0;
+            let removed = empty
+                && pack.remove_if_idle(|| remove(&self.layout.pack(shelf))).map_err(|error| {
+                    types::rows::RowsError { op: "remove an empty pack", reason: error.to_string() }
+                })?;
+            if removed {
+                index::write_container(rows, shelf, index::ContainerRow::default())?;
+            }
+            Ok(removed)
+        })?;
+        if removed {
+            lock(&self.packs).remove(&shelf);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! What is kept at hand of containers: their packs, and their directories that are known to be there.
+
+use crate::error::{ReplicaError, Result};
+use crate::group::GroupSync;
+use crate::pack::Pack;
+use crate::volume::{Durability, Inner, lock};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use types::ContainerId;
+
+/// Packs and directories kept at hand; above it, those that nobody uses go.
+const KEPT_COUNT: usize = 256;
+
+impl Inner {
+    /// The pack of a container; `None` if there is none and it shall not be made.
+    pub(crate) fn pack(&self, shelf: ContainerId, create: bool) -> Result<Option<Arc<Pack>>> {
+        let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
+        let mut packs = lock(&self.packs);
+        if let Some(pack) = packs.get(&shelf) {
+            return Ok(Some(Arc::clone(pack)));
+        }
+        let path = self.layout.pack(shelf);
+        if create {
+            self.shelf(shelf)?;
+        }
+        let known = self.index.container(shelf)?.pack_known;
+        match Pack::open(&path, shelf, known, create, |_, _| {}) {
+            Ok(pack) => {
+                // Before anybody else sees the pack: a record in a file whose name is lost is lost.
+                if create && self.options.durability == Durability::Synced {
+                    io::file::sync_dir(&self.layout.container(shelf)).map_err(io("sync the container's directory"))?;
+                }
+                if packs.len() >= KEPT_COUNT {
+                    packs.retain(|_, pack| Arc::strong_count(pack) > 1);
+                }
+                let pack = Arc::new(pack);
+                packs.insert(shelf, Arc::clone(&pack));
+                Ok(Some(pack))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound && !create => Ok(None),
+            Err(error) => Err(io("open the pack")(error)),
+        }
+    }
+
+    /// Sees to it that the container's directory is there, and its name durable. Returns what syncs the names in it.
+    pub(crate) fn shelf(&self, shelf: ContainerId) -> Result<Arc<GroupSync>> {
+        let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
+        let mut shelves = lock(&self.shelves);
+        if let Some(syncs) = shelves.get(&shelf) {
+            return Ok(Arc::clone(syncs));
+        }
+        std::fs::create_dir_all(self.layout.container(shelf)).map_err(io("create the container's directory"))?;
+        if self.options.durability == Durability::Synced {
+            io::file::sync_dir(&self.layout.containers()).map_err(io("sync the directory of containers"))?;
+        }
+        if shelves.len() >= KEPT_COUNT {
+            shelves.retain(|_, syncs| Arc::strong_count(syncs) > 1);
+        }
+        let syncs = Arc::new(GroupSync::default());
+        shelves.insert(shelf, Arc::clone(&syncs));
+        Ok(syncs)
+    }
+}
