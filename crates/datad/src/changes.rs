@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 use types::BlockId;
 use wire::node::{PAGE_COUNT_MAX, Replica};
@@ -13,7 +14,6 @@ const CHANGE_COUNT_MAX: usize = 10 * PAGE_COUNT_MAX;
 enum Change {
     Put(Replica),
     Deleted,
-    Stale(Replica),
 }
 
 /// At most one change a block: the last one counts.
@@ -26,6 +26,8 @@ pub(crate) struct Changes {
 #[derive(Debug, Default)]
 struct Waiting {
     by_block: BTreeMap<BlockId, Change>,
+    /// Left open by a broken chain, and when.
+    left: BTreeMap<BlockId, Duration>,
     overflowed: bool,
 }
 
@@ -34,7 +36,8 @@ struct Waiting {
 pub(crate) struct Batch {
     pub(crate) put: Vec<Replica>,
     pub(crate) deleted: Vec<u64>,
-    pub(crate) stale: Vec<Replica>,
+    /// Left open long enough ago; somebody may have taken one up since.
+    pub(crate) left: Vec<BlockId>,
 }
 
 impl Changes {
@@ -47,8 +50,14 @@ impl Changes {
         self.add(block, Change::Deleted, true);
     }
 
-    pub(crate) fn stale(&self, replica: Replica) {
-        self.add(replica.block_id(), Change::Stale(replica), true);
+    /// A chain broke off at the time `now` and left the block open.
+    pub(crate) fn left(&self, block: BlockId, now: Duration) {
+        let mut waiting = self.lock();
+        if waiting.left.len() >= CHANGE_COUNT_MAX {
+            waiting.overflowed = true;
+            waiting.left.clear();
+        }
+        waiting.left.insert(block, now);
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -61,6 +70,7 @@ impl Changes {
             waiting.overflowed = true;
             waiting.by_block.clear();
         }
+        waiting.left.remove(&block);
         if newer {
             waiting.by_block.insert(block, change);
         } else {
@@ -68,15 +78,21 @@ impl Changes {
         }
     }
 
-    /// Takes what waits, as much as one message may carry.
-    pub(crate) fn take(&self) -> Batch {
+    /// Takes what waits, as much as one message may carry, and what was left open at `left_until` or before.
+    pub(crate) fn take(&self, left_until: Option<Duration>) -> Batch {
         let mut waiting = self.lock();
         let mut batch = Batch::default();
+        if let Some(until) = left_until {
+            let due = waiting.left.iter().filter(|(_, since)| **since <= until).map(|(block, _)| *block);
+            batch.left = due.take(PAGE_COUNT_MAX).collect();
+            for block in &batch.left {
+                waiting.left.remove(block);
+            }
+        }
         for _ in 0..PAGE_COUNT_MAX {
             match waiting.by_block.pop_first() {
                 Some((_, Change::Put(replica))) => batch.put.push(replica),
                 Some((block, Change::Deleted)) => batch.deleted.push(block.0),
-                Some((_, Change::Stale(replica))) => batch.stale.push(replica),
                 None => break,
             }
         }
@@ -90,9 +106,11 @@ impl Changes {
     pub(crate) fn give_back(&self, batch: Batch) {
         let put = batch.put.into_iter().map(|replica| (replica.block_id(), Change::Put(replica)));
         let deleted = batch.deleted.into_iter().map(|block| (BlockId(block), Change::Deleted));
-        let stale = batch.stale.into_iter().map(|replica| (replica.block_id(), Change::Stale(replica)));
-        for (block, change) in put.chain(deleted).chain(stale) {
+        for (block, change) in put.chain(deleted) {
             self.add(block, change, false);
+        }
+        for block in batch.left {
+            self.left(block, Duration::ZERO);
         }
     }
 
@@ -115,15 +133,18 @@ mod tests {
         let changes = Changes::default();
         changes.put(replica(1, 1));
         changes.put(replica(2, 1));
-        changes.stale(replica(3, 1));
-        let sent = changes.take();
-        assert_eq!((sent.put.len(), sent.stale.len()), (2, 1));
+        changes.left(BlockId(3), Duration::from_secs(5));
+        changes.left(BlockId(4), Duration::from_secs(7));
+        let sent = changes.take(Some(Duration::from_secs(6)));
+        assert_eq!((sent.put.len(), &sent.left[..]), (2, &[BlockId(3)][..]));
         changes.deleted(BlockId(1));
         changes.put(replica(3, 2));
         changes.give_back(sent);
-        let again = changes.take();
-        assert_eq!(again, Batch { put: vec![replica(2, 1), replica(3, 2)], deleted: vec![1], stale: vec![] });
-        assert_eq!(changes.take(), Batch::default());
+        changes.put(replica(4, 2));
+        let again = changes.take(Some(Duration::from_secs(9)));
+        let put = vec![replica(2, 1), replica(3, 2), replica(4, 2)];
+        assert_eq!(again, Batch { put, deleted: vec![1], left: vec![BlockId(3)] });
+        assert_eq!(changes.take(None), Batch::default());
     }
 
     #[test]
@@ -132,7 +153,7 @@ mod tests {
         for block in 0..=CHANGE_COUNT_MAX as u64 {
             changes.put(replica(block, 1));
         }
-        assert_eq!(changes.take().put.len(), 1);
+        assert_eq!(changes.take(None).put.len(), 1);
         assert!(changes.overflowed() && !changes.overflowed());
     }
 }

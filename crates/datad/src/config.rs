@@ -75,6 +75,8 @@ pub struct Limits {
     pub writer_silent_ms: u64,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node_ms` as above.
     pub below_silent_ms: u64,
+    /// A replica whose chain broke off is reported after so long, if nobody took it up: clients recover in seconds.
+    pub left_open_ms: u64,
     /// A reader that does not take a packet for so long is cut off. Hadoop: `dfs.datanode.socket.write.timeout`.
     pub reader_stalled_ms: u64,
 }
@@ -91,6 +93,7 @@ impl Default for Limits {
             per_node_ms: 5000,
             writer_silent_ms: 120_000,
             below_silent_ms: 60_000,
+            left_open_ms: 10_000,
             reader_stalled_ms: 480_000,
         }
     }

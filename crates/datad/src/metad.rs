@@ -99,7 +99,10 @@ impl Session {
     async fn register(&self) -> Result<(), Broken> {
         let identity = self.node.volume.identity();
         let config = &self.node.config;
-        let ip = config.ip.unwrap_or_else(|| self.own_ip());
+        let ip = match config.ip {
+            Some(ip) => ip,
+            None => own_ip(self.xfer_addr.ip(), config.metad.clone()).await,
+        };
         let request = RegisterRequest {
             node: identity.node.to_string(),
             ip: ip.to_string(),
@@ -121,8 +124,12 @@ impl Session {
 
     async fn heartbeat(&self) -> Result<(), Broken> {
         let usage = self.usage().await?;
-        let batch = self.node.changes.take();
-        let Batch { put, deleted, stale } = batch.clone();
+        let left_for = Duration::from_millis(self.node.config.limits.left_open_ms);
+        let batch = self.node.changes.take(self.node.now().checked_sub(left_for));
+        let Batch { put, deleted, left } = batch.clone();
+        let at = Arc::clone(&self.node);
+        let look = move || left.into_iter().filter_map(|block| at.left_open(block)).collect();
+        let stale = if batch.left.is_empty() { Vec::new() } else { io::task::blocking(look).await };
         let node = self.node.volume.identity().node.to_string();
         let transfer_count = self.node.transfer_count() as u32;
         let request = HeartbeatRequest { node, usage, transfer_count, put, deleted, stale };
@@ -204,21 +211,21 @@ impl Session {
         let free_len = if self.node.volume.failure().is_some() { 0 } else { usage.remaining };
         Ok(Usage { capacity_len: usage.capacity, used_len: usage.used, free_len })
     }
+}
 
-    /// The address under which this machine is seen by the metadata server, if the transfer port is open on all.
-    fn own_ip(&self) -> IpAddr {
-        let bound = self.xfer_addr.ip();
-        if !bound.is_unspecified() {
-            return bound;
-        }
-        // Connecting a datagram socket sends nothing; it only picks the way.
-        let any: SocketAddr = if bound.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-        let seen = std::net::UdpSocket::bind(any).and_then(|socket| {
-            socket.connect(&self.node.config.metad)?;
-            socket.local_addr()
-        });
-        seen.map_or(bound, |addr| addr.ip())
+/// The address under which this machine is seen by the metadata server, if the transfer port is open on all.
+async fn own_ip(bound: IpAddr, metad: String) -> IpAddr {
+    if !bound.is_unspecified() {
+        return bound;
     }
+    // Connecting a datagram socket sends nothing; it only picks the way. Finding the name's address may take a while.
+    let any: SocketAddr = if bound.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let seen = io::task::blocking(move || {
+        let socket = std::net::UdpSocket::bind(any)?;
+        socket.connect(metad)?;
+        socket.local_addr()
+    });
+    seen.await.map_or(bound, |addr| addr.ip())
 }
 
 /// The machine's name; a node on the loopback alone is called what everybody can resolve.

@@ -94,6 +94,13 @@ impl Node {
         Writing { node: Arc::clone(self), block }
     }
 
+    /// The replica of a broken chain, unless it was taken up since.
+    pub(crate) fn left_open(&self, block: BlockId) -> Option<node::Replica> {
+        let info = self.volume.find(block).ok()??;
+        let left = info.state == ReplicaState::Open && !info.has_writer && !self.is_writing(block);
+        left.then(|| report(&info))
+    }
+
     pub(crate) fn is_writing(&self, block: BlockId) -> bool {
         self.lock_writing().contains_key(&block)
     }
@@ -113,11 +120,7 @@ impl Node {
 
     /// A chain broke off and left its replica open.
     pub(crate) fn was_left(&self, block: BlockId) {
-        if let Ok(Some(info)) = self.volume.find(block)
-            && info.state == ReplicaState::Open
-        {
-            self.changes.stale(report(&info));
-        }
+        self.changes.left(block, self.now());
     }
 }
 

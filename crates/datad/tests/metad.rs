@@ -66,7 +66,10 @@ impl World {
         let bind = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), Arc::clone(&metad));
         let server = runtime.block_on(bind).unwrap();
         let addr = server.local_addr();
-        let mut cluster = Cluster::with(1, |config| config.metad = addr.to_string());
+        let mut cluster = Cluster::with(1, |config| {
+            config.metad = addr.to_string();
+            config.limits.left_open_ms = 300;
+        });
         cluster.runtimes.push(runtime);
         cluster.runtime.block_on(cluster.node(0).registered());
         Self { cluster, metad, server: Some(server) }

@@ -40,6 +40,9 @@ pub(crate) async fn serve(
         Ok(opened) => opened,
         Err(refusal) => return Ok(Err(refusal)),
     };
+    let Some(_memory) = node.budget.take(plan.memory_len()) else {
+        return Ok(Err(Refusal::error("no memory left for another read; try another node")));
+    };
     let info = proto::ReadOpChecksumInfoProto { checksum: checksum_proto(plan.spec), chunk_offset: plan.start };
     let answer = message_bytes(&proto::BlockOpResponseProto { read_op_checksum_info: Some(info), ..success() });
     let stalled = Duration::from_millis(node.config.limits.reader_stalled_ms);

@@ -6,9 +6,12 @@ use types::{ChecksumKind, ChecksumSpec};
 /// Data of one packet. Hadoop sends 64 KiB; all clients take more. Larger packets mean fewer headers and system calls;
 /// with larger ones the client waits longer for its first byte. To be measured.
 pub(crate) const PACKET_DATA_LEN: u64 = 256 << 10;
-/// Checksums read at a time: those of 8 MiB with the usual 512 bytes a chunk, so that the hop to a blocking thread is
-/// made once each 8 MiB.
-const SUMS_WINDOW_LEN: u64 = 64 << 10;
+/// Checksums read at a time: those of 4 MiB with the usual 512 bytes a chunk, so that the hop to a blocking thread is
+/// made once each 4 MiB.
+const SUMS_WINDOW_LEN: u64 = 32 << 10;
+
+/// What every read holds beside checksums: its task, the connection's inbox, headers.
+const READ_LEN: u64 = 8 << 10;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -52,6 +55,12 @@ impl Plan {
     /// Bytes of data from `at` on that go into one packet.
     pub(crate) fn packet_data_len(&self, at: u64) -> u64 {
         self.packet_len.min(self.end - at)
+    }
+
+    /// What a read of this holds in memory: a window of checksums, and a packet's share of it beside its header.
+    pub(crate) fn memory_len(&self) -> u64 {
+        let sums_len = self.spec.sums_len(self.packet_len.min(self.end - self.start));
+        READ_LEN + SUMS_WINDOW_LEN.max(sums_len) + sums_len
     }
 
     /// The stored checksums from `at` on, as many as are read at once: those of some whole packets. Blocks.
