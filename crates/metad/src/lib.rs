@@ -1,1 +1,164 @@
-//! Not written yet.
+//! The metadata server: the namespace and the block side behind Hadoop RPC, as one state machine on a Raft log.
+//!
+//! ```text
+//!   clients ─ ClientProtocol ─▶ service ─▶ client/… ──reads──▶ kv's view ◀── rows
+//!   datanodes ─ NodeProtocol ─▶    │          │                               ▲
+//!                                  ▼          └─changes─▶ Raft log ─▶ machine ┘──▶ blocks::Cluster (picture)
+//!                                nodes
+//!   beside: prepare · reaper · leases and recovery · sealer                                 (tasks)
+//! ```
+//!
+//! Promise: nothing is answered before its entry is synced in the log; what a call sees is the state after all that was
+//! answered before it. Time, chance and placement are decided here, on the leader, and stand in the command; applying it
+//! is the same everywhere. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
+
+mod audit;
+mod caller;
+mod client;
+mod command;
+mod config;
+mod core;
+mod leases;
+mod machine;
+mod nodes;
+mod reaper;
+mod recovery;
+mod refusal;
+mod sealing;
+mod service;
+mod status;
+mod tasks;
+mod words;
+
+pub use command::{Command, Founding, Reply};
+pub use config::Config;
+
+use crate::caller::Users;
+use crate::core::{Core, Parts};
+use crate::machine::Machine;
+use crate::service::Service;
+use io::task::Owned;
+use io::{Clock, SystemClock};
+use raft::Raft;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use types::Random;
+
+/// The only member there is yet.
+const NODE_ID: u64 = 1;
+/// Part of the memory that changes may fill until they are synced; the rest is for calls.
+const OVERLAY_SHARE: u64 = 4;
+/// An overlay longer than this only makes flushes longer.
+const OVERLAY_LEN_MAX: u64 = 64 << 20;
+
+/// Why a metadata server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{0}")]
+    Config(String),
+    #[error("{path}: {source}")]
+    Dir { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Store(#[from] kv::KvError),
+    #[error(transparent)]
+    Rows(#[from] types::rows::RowsError),
+    #[error(transparent)]
+    Raft(#[from] raft::RaftError),
+    #[error("listening on {addr}: {source}")]
+    Listen { addr: SocketAddr, source: std::io::Error },
+}
+
+/// A running metadata server. To end it cleanly, see [`Metad::shutdown`]; dropped, it is as if it was killed.
+#[derive(Debug)]
+pub struct Metad {
+    core: Arc<Core>,
+    rpc_addr: SocketAddr,
+    running: Mutex<Option<Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    server: rpc::Server,
+    tasks: Vec<Owned<()>>,
+}
+
+/// Starts a metadata server on the machine's clock. Returns when it serves.
+pub async fn start(config: Config) -> Result<Metad, StartError> {
+    start_with_clock(config, Arc::new(SystemClock::new())).await
+}
+
+/// As [`start`], on a clock of the caller's.
+pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<Metad, StartError> {
+    config.check().map_err(StartError::Config)?;
+    let dir = config.dir.clone();
+    std::fs::create_dir_all(&dir).map_err(|source| StartError::Dir { path: dir.clone(), source })?;
+    let overlay_len_max = (config.memory / OVERLAY_SHARE).clamp(1 << 20, OVERLAY_LEN_MAX) as usize;
+    let options = kv::Options { overlay_len_max, ..kv::Options::default() };
+    let store_dir = dir.join("store");
+    let store = io::task::blocking(move || kv::Store::open(&store_dir, options)).await?;
+    let machine = Arc::new(Machine::open(store)?);
+    let options = raft::Options { dir: dir.join("log"), node_id: NODE_ID };
+    let raft = Raft::start(options, Arc::clone(&machine)).await?;
+    let users = Users::new(io::user::current(), config.supergroup.clone());
+    let pool = found(&machine, &raft, &users, &config, &*clock).await?;
+    // Named at random, so that ids leased by a process before this one are never taken for its own.
+    machine.watch_blocks(io::OsRandom::new().next_u64())?;
+    let memory = config.memory;
+    let rpc_addr = config.rpc_addr;
+    let core = Arc::new(Core::new(Parts { config, machine, raft, clock, users, pool })?);
+    let options = rpc::ServerOptions { held_len_max: (memory / 2) as usize, ..rpc::ServerOptions::default() };
+    let service = Arc::new(Service { core: Arc::clone(&core) });
+    let server = rpc::Server::bind(rpc_addr, options, service).await;
+    let server = server.map_err(|source| StartError::Listen { addr: rpc_addr, source })?;
+    let rpc_addr = server.local_addr();
+    let tasks = tasks::start(&core);
+    tracing::info!(%rpc_addr, pool = core.pool, "the metadata server is ready");
+    Ok(Metad { core, rpc_addr, running: Mutex::new(Some(Running { server, tasks })) })
+}
+
+/// Makes an empty store at the first start. Answers the block pool.
+async fn found(
+    machine: &Machine,
+    raft: &Raft<Machine>,
+    users: &Users,
+    config: &Config,
+    clock: &dyn Clock,
+) -> Result<String, StartError> {
+    if let Some(founding) = machine.founding()? {
+        return Ok(founding.pool);
+    }
+    let now = clock.now();
+    let format = namespace::Format { owner: users.owner().to_owned(), group: users.supergroup().to_owned() };
+    let request = namespace::Request { now, caller: namespace::Caller::system(), retry: None, op: format.into() };
+    raft.propose(Command::Namespace(request)).await?;
+    let random = io::OsRandom::new().next_u64() >> 32;
+    let pool = format!("BP-{random}-{}-{}", config.rpc_addr.ip(), now.0);
+    // Last, so that a store that has a pool has all the rest too.
+    raft.propose(Command::Found(Founding { pool: pool.clone() })).await?;
+    Ok(pool)
+}
+
+impl Metad {
+    /// Where it listens; the port it took if the configuration said 0.
+    pub fn rpc_addr(&self) -> SocketAddr {
+        self.rpc_addr
+    }
+
+    /// Numbers and names of the moment, for `/status` and `/metrics`.
+    pub fn status(&self) -> serde_json::Value {
+        status::status(&self.core)
+    }
+
+    /// Answers what is under way, makes everything durable and stops. A second call does nothing.
+    pub async fn shutdown(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Running { server, tasks }) = running else { return };
+        server.shutdown().await;
+        drop(tasks);
+        self.core.recoveries.stop();
+        if let Err(error) = self.core.raft.shutdown().await {
+            tracing::error!(%error, "the log was not closed cleanly; the next start replays it");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Methods that look: status, listings, locations, totals, rights.
+
+use crate::caller::Session;
+use crate::core::{Core, find_path, must_find};
+use crate::refusal;
+use crate::words::{self, Locator};
+use hdfs::Exception;
+use hdfs::exception::FILE_NOT_FOUND;
+use hdfs::proto::*;
+use namespace::read::{self, PageLimits, Summary};
+use namespace::{Access, FileBlocks, TouchAccessTime};
+use std::sync::Arc;
+use std::time::Duration;
+use types::FsPath;
+
+/// Entries counted before the totals of a tree let others in. HDFS: `dfs.content-summary.limit`, 5000.
+const SUMMARY_STEP_COUNT: usize = 5000;
+/// −1 where a quota would stand: none.
+const NO_QUOTA: u64 = words::MINUS_ONE;
+
+/// A missing path is an empty answer, never an error.
+pub(super) async fn get_file_info(
+    core: &Core,
+    session: &Session,
+    request: GetFileInfoRequestProto,
+) -> Result<GetFileInfoResponseProto, Exception> {
+    Ok(GetFileInfoResponseProto { fs: plain_status(core, session, "getFileInfo", &request.src)? })
+}
+
+/// There are no symbolic links.
+pub(super) async fn get_file_link_info(
+    core: &Core,
+    session: &Session,
+    request: GetFileLinkInfoRequestProto,
+) -> Result<GetFileLinkInfoResponseProto, Exception> {
+    Ok(GetFileLinkInfoResponseProto { fs: plain_status(core, session, "getFileLinkInfo", &request.src)? })
+}
+
+fn plain_status(
+    core: &Core,
+    session: &Session,
+    call: &str,
+    src: &str,
+) -> Result<Option<HdfsFileStatusProto>, Exception> {
+    let Some(path) = find_path(call, src)? else { return Ok(None) };
+    let status = core.read(|rows| read::status(rows, &session.caller, &path))?;
+    Ok(status.map(|status| words::status(status, None)))
+}
+
+pub(super) async fn get_located_file_info(
+    core: &Core,
+    session: &Session,
+    request: GetLocatedFileInfoRequestProto,
+) -> Result<GetLocatedFileInfoResponseProto, Exception> {
+    let src = request.src.unwrap_or_default();
+    let nothing = GetLocatedFileInfoResponseProto { fs: None };
+    let Some(path) = find_path("getLocatedFileInfo", &src)? else { return Ok(nothing) };
+    let Some(status) = core.read(|rows| read::status(rows, &session.caller, &path))? else { return Ok(nothing) };
+    let locations = match status.kind {
+        namespace::Kind::Directory => None,
+        namespace::Kind::File => {
+            let file = core.read(|rows| read::located(rows, &session.caller, &path, 0, u64::MAX))?;
+            Some(draw(core, session, &file))
+        }
+    };
+    Ok(GetLocatedFileInfoResponseProto { fs: Some(words::status(status, locations)) })
+}
+
+pub(super) async fn get_listing(
+    core: &Arc<Core>,
+    session: &Session,
+    request: GetListingRequestProto,
+) -> Result<GetListingResponseProto, Exception> {
+    let Some(path) = find_path("getListing", &request.src)? else {
+        return Ok(GetListingResponseProto { dir_list: None });
+    };
+    // A page is a thousand rows, which may lie on a cold disk.
+    let (core, session) = (Arc::clone(core), session.clone());
+    io::task::blocking(move || list(&core, &session, &path, &request)).await
+}
+
+fn list(
+    core: &Core,
+    session: &Session,
+    path: &FsPath,
+    request: &GetListingRequestProto,
+) -> Result<GetListingResponseProto, Exception> {
+    let limits = PageLimits::new(request.need_location);
+    let listing = core.read(|rows| read::list(rows, &session.caller, path, &request.start_after, limits))?;
+    let Some(listing) = listing else { return Ok(GetListingResponseProto { dir_list: None }) };
+    let host = session.host();
+    let locator = Locator::new(core, &host);
+    let partial_listing = core.with_cluster(|cluster, random| {
+        let entries = listing.entries.into_iter().map(|entry| {
+            let blocks = entry.blocks.as_ref().map(|file| locator.located_blocks(cluster, random, file));
+            words::status(entry.status, blocks)
+        });
+        entries.collect()
+    });
+    let remaining_entries = listing.remaining;
+    Ok(GetListingResponseProto { dir_list: Some(DirectoryListingProto { partial_listing, remaining_entries }) })
+}
+
+pub(super) async fn get_block_locations(
+    core: &Arc<Core>,
+    session: &Session,
+    request: GetBlockLocationsRequestProto,
+) -> Result<GetBlockLocationsResponseProto, Exception> {
+    if request.offset > i64::MAX as u64 || request.length > i64::MAX as u64 {
+        return Err(refusal::illegal("Negative offset or length is not supported."));
+    }
+    let path = must_find("getBlockLocations", &request.src)?;
+    let file = core.read(|rows| read::located(rows, &session.caller, &path, request.offset, request.length))?;
+    touch(core, &path, &file);
+    Ok(GetBlockLocationsResponseProto { locations: Some(draw(core, session, &file)) })
+}
+
+fn draw(core: &Core, session: &Session, file: &FileBlocks) -> LocatedBlocksProto {
+    let host = session.host();
+    let locator = Locator::new(core, &host);
+    core.with_cluster(|cluster, random| locator.located_blocks(cluster, random, file))
+}
+
+/// Sets the access time if it is too old, beside the answer: a read does not wait for a write.
+fn touch(core: &Arc<Core>, path: &FsPath, file: &FileBlocks) {
+    let now = core.now();
+    let precision = Duration::from_millis(core.config.access_time_ms);
+    if precision.is_zero() || now.since(file.status.accessed) <= precision {
+        return;
+    }
+    let (core, path) = (Arc::clone(core), path.clone());
+    io::task::spawn("access time", async move {
+        if let Err(error) = core.change_unasked(TouchAccessTime { path, at: now }).await {
+            tracing::debug!(%error, "an access time was not recorded");
+        }
+    });
+}
+
+pub(super) async fn get_content_summary(
+    core: &Arc<Core>,
+    session: &Session,
+    request: GetContentSummaryRequestProto,
+) -> Result<GetContentSummaryResponseProto, Exception> {
+    let path = must_find("getContentSummary", &request.path)?;
+    let mut summary = core.read(|rows| Summary::start(rows, &session.caller, &path))?;
+    let totals = loop {
+        // Each step takes a new view: a long count keeps nobody from writing.
+        let (core, caller) = (Arc::clone(core), session.caller.clone());
+        let step = io::task::blocking(move || {
+            let done = core.read(|rows| summary.step(rows, &caller, SUMMARY_STEP_COUNT));
+            (summary, done)
+        });
+        let (rest, done) = step.await;
+        match done? {
+            Some(totals) => break totals,
+            None => summary = rest,
+        }
+    };
+    let summary = ContentSummaryProto {
+        length: totals.len,
+        file_count: totals.file_count,
+        directory_count: totals.directory_count,
+        quota: NO_QUOTA,
+        space_consumed: totals.space,
+        space_quota: NO_QUOTA,
+        type_quota_infos: None,
+        snapshot_length: Some(0),
+        snapshot_file_count: Some(0),
+        snapshot_directory_count: Some(0),
+        snapshot_space_consumed: Some(0),
+        erasure_coding_policy: Some(String::new()),
+    };
+    Ok(GetContentSummaryResponseProto { summary })
+}
+
+pub(super) async fn get_preferred_block_size(
+    core: &Core,
+    session: &Session,
+    request: GetPreferredBlockSizeRequestProto,
+) -> Result<GetPreferredBlockSizeResponseProto, Exception> {
+    let path = must_find("getPreferredBlockSize", &request.filename)?;
+    match core.read(|rows| read::status(rows, &session.caller, &path))? {
+        Some(status) if status.kind == namespace::Kind::File => {
+            Ok(GetPreferredBlockSizeResponseProto { bsize: status.block_len })
+        }
+        Some(_) => Err(Exception::new(FILE_NOT_FOUND, format!("Path is not a file: {path}"))),
+        None => Err(Exception::new(FILE_NOT_FOUND, format!("File does not exist: {path}"))),
+    }
+}
+
+pub(super) async fn is_file_closed(
+    core: &Core,
+    session: &Session,
+    request: IsFileClosedRequestProto,
+) -> Result<IsFileClosedResponseProto, Exception> {
+    let path = must_find("isFileClosed", &request.src)?;
+    let result = core.read(|rows| read::is_closed(rows, &session.caller, &path))?;
+    Ok(IsFileClosedResponseProto { result })
+}
+
+pub(super) async fn check_access(
+    core: &Core,
+    session: &Session,
+    request: CheckAccessRequestProto,
+) -> Result<CheckAccessResponseProto, Exception> {
+    let path = must_find("checkAccess", &request.path)?;
+    let bits = u8::try_from(request.mode).ok().filter(|bits| *bits <= 7);
+    let bits = bits.ok_or_else(|| refusal::illegal(format!("{} is no set of rights", request.mode)))?;
+    core.read(|rows| read::check_access(rows, &session.caller, &path, Access::from_bits(bits)))?;
+    Ok(CheckAccessResponseProto {})
+}

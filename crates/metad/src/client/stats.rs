@@ -1,0 +1,133 @@
+//! Methods about the store as a whole.
+
+use crate::caller::Session;
+use crate::core::Core;
+use crate::refusal;
+use crate::words::{self, Locator};
+use hdfs::Exception;
+use hdfs::proto::ha_service_state_response_proto::HaServiceStateProto;
+use hdfs::proto::*;
+
+/// What HDFS advises its clients.
+const WRITE_PACKET_LEN: u32 = 64 << 10;
+const FILE_BUFFER_LEN: u32 = 4096;
+/// HDFS's number of the storage policy HOT.
+const POLICY_HOT: u32 = 7;
+
+pub(super) async fn get_server_defaults(
+    core: &Core,
+    _session: &Session,
+    _request: GetServerDefaultsRequestProto,
+) -> Result<GetServerDefaultsResponseProto, Exception> {
+    let server_defaults = FsServerDefaultsProto {
+        block_size: core.config.block_len,
+        bytes_per_checksum: core.config.bytes_per_checksum,
+        write_packet_size: WRITE_PACKET_LEN,
+        replication: core.config.replication.into(),
+        file_buffer_size: FILE_BUFFER_LEN,
+        encrypt_data_transfer: Some(false),
+        trash_interval: Some(0),
+        checksum_type: Some(ChecksumTypeProto::ChecksumCrc32c.into()),
+        key_provider_uri: Some(String::new()),
+        policy_id: Some(POLICY_HOT),
+        snapshot_trash_root_enabled: Some(false),
+    };
+    Ok(GetServerDefaultsResponseProto { server_defaults })
+}
+
+pub(super) async fn get_fs_stats(
+    core: &Core,
+    _session: &Session,
+    _request: GetFsStatusRequestProto,
+) -> Result<GetFsStatsResponseProto, Exception> {
+    let now = core.monotonic();
+    let (mut capacity, mut used, mut remaining) = (0u64, 0u64, 0u64);
+    core.with_cluster(|cluster, _| {
+        for member in cluster.nodes().filter(|member| member.is_live(now)) {
+            capacity = capacity.saturating_add(member.usage.capacity_len);
+            used = used.saturating_add(member.usage.used_len);
+            remaining = remaining.saturating_add(member.usage.free_len);
+        }
+    });
+    Ok(GetFsStatsResponseProto {
+        capacity,
+        used,
+        remaining,
+        under_replicated: 0,
+        corrupt_blocks: 0,
+        missing_blocks: 0,
+        missing_repl_one_blocks: Some(0),
+        blocks_in_future: Some(0),
+        pending_deletion_blocks: Some(core.doomed().len() as u64),
+    })
+}
+
+pub(super) async fn get_datanode_report(
+    core: &Core,
+    session: &Session,
+    request: GetDatanodeReportRequestProto,
+) -> Result<GetDatanodeReportResponseProto, Exception> {
+    let host = session.host();
+    let locator = Locator::new(core, &host);
+    let wanted = |live: bool| match DatanodeReportTypeProto::try_from(request.r#type) {
+        Ok(DatanodeReportTypeProto::All) => true,
+        Ok(DatanodeReportTypeProto::Live) => live,
+        Ok(DatanodeReportTypeProto::Dead) => !live,
+        // Nobody is being taken out of service.
+        _ => false,
+    };
+    let di = core.with_cluster(|cluster, _| {
+        let members = cluster.nodes().filter(|member| wanted(member.is_live(locator.now)));
+        members.map(|member| locator.datanode(member)).collect()
+    });
+    Ok(GetDatanodeReportResponseProto { di })
+}
+
+/// There is no safe mode: the store serves as soon as it is open. Everybody may ask.
+pub(super) async fn set_safe_mode(
+    _core: &Core,
+    session: &Session,
+    request: SetSafeModeRequestProto,
+) -> Result<SetSafeModeResponseProto, Exception> {
+    let asks = request.action == SafeModeActionProto::SafemodeGet as i32;
+    if !asks && !session.caller.superuser {
+        let message = format!("Access denied for user {}. Superuser privilege is required", session.caller.user);
+        return Err(refusal::denied(message));
+    }
+    Ok(SetSafeModeResponseProto { result: false })
+}
+
+/// A client is not believed blindly: it may be its own memory that is bad.
+pub(super) async fn report_bad_blocks(
+    core: &Core,
+    session: &Session,
+    request: ReportBadBlocksRequestProto,
+) -> Result<ReportBadBlocksResponseProto, Exception> {
+    for bad in &request.blocks {
+        for place in &bad.locs {
+            let node = core.with_cluster(|cluster, _| words::node_id(cluster, &place.id));
+            let Some(node) = node else { continue };
+            let block = bad.b.block();
+            tracing::warn!(%block, %node, user = session.caller.user, "a reader found a replica bad");
+            core.note_bad(block, node);
+        }
+    }
+    Ok(ReportBadBlocksResponseProto {})
+}
+
+pub(super) async fn get_ha_service_state(
+    _core: &Core,
+    _session: &Session,
+    _request: HaServiceStateRequestProto,
+) -> Result<HaServiceStateResponseProto, Exception> {
+    Ok(HaServiceStateResponseProto { state: HaServiceStateProto::Active.into() })
+}
+
+/// Every read sees what was answered before: there is one server.
+pub(super) async fn msync(
+    _core: &Core,
+    _session: &Session,
+    _request: MsyncRequestProto,
+) -> Result<MsyncResponseProto, Exception> {
+    Ok(MsyncResponseProto {})
+}

@@ -1,0 +1,313 @@
+//! Methods of a writer: open a file, get blocks for it, mend a broken chain, close.
+
+use super::changing::{mode, yes};
+use crate::caller::Session;
+use crate::core::{Core, make_path, must_find};
+use crate::recovery;
+use crate::words::{self, Locator, MINUS_ONE, block_ref};
+use blocks::Ask;
+use hdfs::Exception;
+use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, RECOVERY_IN_PROGRESS};
+use hdfs::proto::*;
+use namespace::{
+    AbandonBlock, AddBlock, Allocated, Append, BlockView, BumpGeneration, Complete, Create, Fsync, Recovery, Reply,
+    UpdatePipeline, read,
+};
+use std::sync::Arc;
+use types::limits::REPLICATION_MAX;
+use types::{FileId, FsPath, InodeId, NodeId};
+
+/// Further nodes one call may ask for; clients ask for one.
+const ADDITIONAL_COUNT_MAX: u32 = 16;
+
+fn has(flags: u32, flag: CreateFlagProto) -> bool {
+    flags & flag as u32 != 0
+}
+
+/// 0 stands for "not told".
+fn file_id(id: Option<u64>) -> Option<FileId> {
+    id.filter(|id| *id != 0).map(InodeId)
+}
+
+fn surprise(reply: &Reply) -> Exception {
+    tracing::error!(?reply, "a request was answered with something else");
+    Exception::io("the metadata server misunderstood itself; see its log")
+}
+
+pub(super) async fn create(
+    core: &Arc<Core>,
+    session: &Session,
+    request: CreateRequestProto,
+) -> Result<CreateResponseProto, Exception> {
+    let path = make_path("create", &request.src)?;
+    let ec_policy = request.ec_policy_name.unwrap_or_default();
+    if has(request.create_flag, CreateFlagProto::ShouldReplicate) && !ec_policy.is_empty() {
+        let message = "SHOULD_REPLICATE flag and ecPolicyName are exclusive parameters. Set both is not allowed!";
+        return Err(Exception::new(HADOOP_ILLEGAL_ARGUMENT, message));
+    }
+    let overwrite = has(request.create_flag, CreateFlagProto::Overwrite);
+    let create = Create {
+        takeover: silent_holder(core, &path)?,
+        client: request.client_name.clone(),
+        client_host: session.host(),
+        mode: mode(&request.masked),
+        create: has(request.create_flag, CreateFlagProto::Create),
+        overwrite,
+        create_parent: request.create_parent,
+        replication: u16::try_from(request.replication).unwrap_or(REPLICATION_MAX + 1),
+        block_len: request.block_size,
+        block_len_min: core.config.block_len_min,
+        path,
+    };
+    // Before the change: a lease that is there is never unknown to those who watch.
+    core.leases().granted(&request.client_name, core.monotonic());
+    let reply = core.change(session, create).await?;
+    if overwrite {
+        core.reap.notify_one();
+    }
+    match reply {
+        Reply::Status(status) => Ok(CreateResponseProto { fs: Some(words::status(status, None)) }),
+        Reply::Recovery(recovery) => Err(wait_for(core, recovery)),
+        reply => Err(surprise(&reply)),
+    }
+}
+
+pub(super) async fn append(
+    core: &Arc<Core>,
+    session: &Session,
+    request: AppendRequestProto,
+) -> Result<AppendResponseProto, Exception> {
+    let path = must_find("append", &request.src)?;
+    let append = Append {
+        takeover: silent_holder(core, &path)?,
+        client: request.client_name.clone(),
+        client_host: session.host(),
+        new_block: has(request.flag.unwrap_or(0), CreateFlagProto::NewBlock),
+        path,
+    };
+    core.leases().granted(&request.client_name, core.monotonic());
+    let (last, status) = match core.change(session, append).await? {
+        Reply::Append { last, status } => (last, status),
+        Reply::Recovery(recovery) => return Err(wait_for(core, recovery)),
+        reply => return Err(surprise(&reply)),
+    };
+    let host = session.host();
+    let locator = Locator::new(core, &host);
+    let block = last.map(|view| {
+        core.with_cluster(|cluster, random| match view.complete {
+            // The client wanted a new block: this one tells the position alone.
+            true => locator.with_nodes(cluster, &view, &[]),
+            false => locator.for_append(cluster, random, &view),
+        })
+    });
+    Ok(AppendResponseProto { block, stat: Some(words::status(status, None)) })
+}
+
+/// The holder of the file at `path`, if it was silent for so long that others may take the file.
+fn silent_holder(core: &Core, path: &FsPath) -> Result<Option<String>, Exception> {
+    let holder = core.rows(|rows| read::holder_of(rows, path))?;
+    let holder = holder.filter(|holder| !holder.recovering).map(|holder| holder.holder);
+    let (now, limit) = (core.monotonic(), core.config.lease_soft());
+    Ok(holder.filter(|holder| core.leases().is_silent(holder, now, limit)))
+}
+
+/// The file's last writer is being shut out; the client comes back later.
+fn wait_for(core: &Arc<Core>, recovery: Recovery) -> Exception {
+    match recovery {
+        Recovery::Started { file, last, generation, message } => {
+            recovery::start(core, file, last, generation);
+            Exception::new(RECOVERY_IN_PROGRESS, message)
+        }
+        Recovery::Closed { .. } | Recovery::NotHeld { .. } => surprise(&Reply::Recovery(recovery)),
+    }
+}
+
+pub(super) async fn add_block(
+    core: &Arc<Core>,
+    session: &Session,
+    request: AddBlockRequestProto,
+) -> Result<AddBlockResponseProto, Exception> {
+    let path = must_find("addBlock", &request.src)?;
+    let file = file_id(request.file_id);
+    let previous = request.previous.as_ref().map(block_ref);
+    let client = request.client_name;
+    let plan = core.read(|rows| read::plan_block(rows, &session.caller, &path, file, &client, previous.as_ref()))?;
+    let host = session.host();
+    if let Some(view) = plan.existing {
+        let locator = Locator::new(core, &host);
+        let block = core.with_cluster(|cluster, random| locator.for_append(cluster, random, &view));
+        return Ok(AddBlockResponseProto { block });
+    }
+    let anywhere = request.flags.iter().any(|flag| {
+        *flag == AddBlockFlagProto::NoLocalWrite as i32 || *flag == AddBlockFlagProto::IgnoreClientLocality as i32
+    });
+    let ask = core.with_cluster(|cluster, _| Ask {
+        replication: plan.replication,
+        block_len: plan.block_len,
+        client_host: (!anywhere).then(|| host.clone()),
+        excluded: request.exclude_nodes.iter().filter_map(|node| words::node_id(cluster, &node.id)).collect(),
+        favored: words::favored(cluster, &request.favored_nodes),
+    });
+    let allocation = core.allocate(&path, &ask).await?;
+    let allocated = Allocated { block: allocation.block, home: allocation.home };
+    let reply = core.change(session, AddBlock { path, client, file, previous, allocated }).await?;
+    let Reply::Block(view) = reply else { return Err(surprise(&reply)) };
+    if let (Some(written), Some(before)) = (previous, plan.previous) {
+        core.with_cluster(|cluster, _| cluster.on_written(before.home, written.len));
+    }
+    let locator = Locator::new(core, &host);
+    let block = core.with_cluster(|cluster, random| {
+        // Another request for the same block may have been faster; then its block is the answer.
+        if view.block == allocation.block {
+            locator.with_nodes(cluster, &view, &allocation.nodes)
+        } else {
+            locator.for_append(cluster, random, &view)
+        }
+    });
+    Ok(AddBlockResponseProto { block })
+}
+
+pub(super) async fn abandon_block(
+    core: &Core,
+    session: &Session,
+    request: AbandonBlockRequestProto,
+) -> Result<AbandonBlockResponseProto, Exception> {
+    let path = must_find("abandonBlock", &request.src)?;
+    let abandon =
+        AbandonBlock { path, client: request.holder, file: file_id(request.file_id), block: request.b.block() };
+    core.change(session, abandon).await?;
+    core.reap.notify_one();
+    Ok(AbandonBlockResponseProto {})
+}
+
+pub(super) async fn get_additional_datanode(
+    core: &Core,
+    session: &Session,
+    request: GetAdditionalDatanodeRequestProto,
+) -> Result<GetAdditionalDatanodeResponseProto, Exception> {
+    let path = must_find("getAdditionalDatanode", &request.src)?;
+    let file = file_id(request.file_id);
+    let writing = core.read(|rows| read::writing(rows, &session.caller, &path, file, &request.client_name))?;
+    let asked = block_ref(&request.blk);
+    let last = writing.last.filter(|last| last.block == asked.block);
+    let last = last.ok_or_else(|| Exception::io(format!("{} is not the last block of {path}", asked.block)))?;
+    let now = core.monotonic();
+    let host = session.host();
+    let locator = Locator::new(core, &host);
+    let block = core.with_cluster(|cluster, random| {
+        let ids = |nodes: &[DatanodeInfoProto]| -> Vec<NodeId> {
+            nodes.iter().filter_map(|node| words::node_id(cluster, &node.id)).collect()
+        };
+        let existing = ids(&request.existings);
+        let ask = Ask {
+            block_len: writing.status.block_len,
+            client_host: Some(host.clone()),
+            excluded: ids(&request.excludes),
+            ..Ask::default()
+        };
+        let count = request.num_additional_nodes.min(ADDITIONAL_COUNT_MAX) as usize;
+        let more = cluster.additional(&existing, count, &ask, now, random);
+        let nodes: Vec<NodeId> = existing.into_iter().chain(more).collect();
+        locator.with_nodes(cluster, &last, &nodes)
+    });
+    Ok(GetAdditionalDatanodeResponseProto { block: LocatedBlockProto { b: request.blk, ..block } })
+}
+
+pub(super) async fn update_block_for_pipeline(
+    core: &Core,
+    session: &Session,
+    request: UpdateBlockForPipelineRequestProto,
+) -> Result<UpdateBlockForPipelineResponseProto, Exception> {
+    let block = request.block.block();
+    let reply = core.change(session, BumpGeneration { block, client: request.client_name }).await?;
+    let Reply::Generation(generation) = reply else { return Err(surprise(&reply)) };
+    let view = block_of_file(core, &request.block)?;
+    Ok(UpdateBlockForPipelineResponseProto {
+        block: LocatedBlockProto {
+            b: ExtendedBlockProto { generation_stamp: generation.0, ..request.block },
+            offset: MINUS_ONE,
+            locs: Vec::new(),
+            corrupt: false,
+            block_token: words::token(view.file, view.home),
+            is_cached: Vec::new(),
+            storage_types: Vec::new(),
+            storage_i_ds: Vec::new(),
+            block_indices: None,
+            block_tokens: Vec::new(),
+        },
+    })
+}
+
+fn block_of_file(core: &Core, block: &ExtendedBlockProto) -> Result<BlockView, Exception> {
+    let found = core.rows(|rows| read::file_of_block(rows, block.block()))?;
+    found.map(|(_, view)| view).ok_or_else(|| Exception::io(format!("{} does not exist.", block.block())))
+}
+
+pub(super) async fn update_pipeline(
+    core: &Core,
+    session: &Session,
+    request: UpdatePipelineRequestProto,
+) -> Result<UpdatePipelineResponseProto, Exception> {
+    let (old, new) = (block_ref(&request.old_block), block_ref(&request.new_block));
+    if old.block != new.block {
+        return Err(Exception::io(format!("{} can not become {}", old.block, new.block)));
+    }
+    let current = block_of_file(core, &request.old_block)?.home;
+    let mut home = None;
+    if !request.new_nodes.is_empty() {
+        let nodes: Option<Vec<NodeId>> = core
+            .with_cluster(|cluster, _| request.new_nodes.iter().map(|node| words::node_id(cluster, node)).collect());
+        let nodes = nodes.ok_or_else(|| Exception::io("the new chain has a datanode that is not registered"))?;
+        let found = core.home_for(&FsPath::root(), &nodes, current).await?;
+        home = (found != current).then_some(found);
+    }
+    let update = UpdatePipeline {
+        client: request.client_name,
+        block: new.block,
+        old: old.generation,
+        new: new.generation,
+        len: new.len,
+        home,
+    };
+    core.change(session, update).await?;
+    if home.is_some() {
+        core.reap.notify_one();
+    }
+    Ok(UpdatePipelineResponseProto {})
+}
+
+/// The chain put the last block before its last ack, so there is nothing to wait for.
+pub(super) async fn complete(
+    core: &Core,
+    session: &Session,
+    request: CompleteRequestProto,
+) -> Result<CompleteResponseProto, Exception> {
+    let path = must_find("complete", &request.src)?;
+    let last = request.last.as_ref().map(block_ref);
+    let complete = Complete { path, client: request.client_name, file: file_id(request.file_id), last };
+    let result = yes(&core.change(session, complete).await?);
+    if let (true, Some(last)) = (result, last) {
+        let home = core.rows(|rows| read::file_of_block(rows, last.block))?.map(|(_, view)| view.home);
+        if let Some(home) = home {
+            core.with_cluster(|cluster, _| cluster.on_written(home, last.len));
+        }
+    }
+    Ok(CompleteResponseProto { result })
+}
+
+pub(super) async fn fsync(
+    core: &Core,
+    session: &Session,
+    request: FsyncRequestProto,
+) -> Result<FsyncResponseProto, Exception> {
+    let path = must_find("fsync", &request.src)?;
+    let last_len = request.last_block_length.and_then(|len| u64::try_from(len).ok());
+    let file = file_id(request.file_id);
+    if last_len.is_none() {
+        // The block list is durable since addBlock; what is left of the call is its check of the lease.
+        core.read(|rows| read::writing(rows, &session.caller, &path, file, &request.client))?;
+        return Ok(FsyncResponseProto {});
+    }
+    core.change(session, Fsync { path, client: request.client, file, last_len }).await?;
+    Ok(FsyncResponseProto {})
+}

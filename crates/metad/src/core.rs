@@ -1,0 +1,293 @@
+//! What every call and every background task works with.
+
+use crate::caller::{Session, Users};
+use crate::command::{Command, Reply};
+use crate::config::Config;
+use crate::leases::Leases;
+use crate::machine::Machine;
+use crate::recovery::Recoveries;
+use crate::refusal;
+use blocks::{Allocation, Ask, BlocksError, Cluster, Doomed, PlaceError, Plan};
+use hdfs::Exception;
+use io::{Clock, OsRandom};
+use namespace::{Caller, Op, Request};
+use raft::{Raft, RaftError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use types::path::PathError;
+use types::rows::{Rows, RowsError};
+use types::{BlockId, ContainerId, FsPath, Millis, NodeId};
+
+/// Proposals that one placement may need: a set of nodes, a container, ids; and the same again if another one took them.
+const PROPOSAL_COUNT_MAX: usize = 16;
+/// After a start datanodes need a moment to register. A writer that comes meanwhile waits, instead of being refused.
+const ARRIVAL_WAIT: Duration = Duration::from_secs(6);
+const ARRIVAL_POLL: Duration = Duration::from_millis(50);
+/// Addresses of datanodes that connections are kept to.
+const DIALLED_COUNT_MAX: usize = 4096;
+/// Reports of bad replicas that are remembered.
+const BAD_COUNT_MAX: usize = 10_000;
+
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) raft: Raft<Machine>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) users: Users,
+    pub(crate) pool: String,
+    pub(crate) started: Duration,
+    pub(crate) recoveries: Recoveries,
+    /// There may be something to delete.
+    pub(crate) reap: Notify,
+    /// Nodes came, or ids were used up.
+    pub(crate) prepare: Notify,
+    random: Mutex<OsRandom>,
+    leases: Mutex<Leases>,
+    doomed: Mutex<Doomed>,
+    /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
+    planning: tokio::sync::Mutex<()>,
+    dialled: Mutex<HashMap<String, rpc::Client>>,
+    /// Replicas that readers complained of, and when.
+    bad: Mutex<BTreeMap<(BlockId, NodeId), Millis>>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
+/// Why a change of this server's own was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    #[error(transparent)]
+    Refused(namespace::NsError),
+    #[error(transparent)]
+    Raft(#[from] RaftError),
+}
+
+/// What [`Core::new`] needs beside what it makes itself.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) raft: Raft<Machine>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) users: Users,
+    pub(crate) pool: String,
+}
+
+impl Core {
+    pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
+        let Parts { config, machine, raft, clock, users, pool } = parts;
+        let started = clock.monotonic();
+        let leases = Mutex::new(Leases::load(&machine.store().view(), started)?);
+        Ok(Self {
+            config,
+            machine,
+            raft,
+            clock,
+            users,
+            pool,
+            started,
+            recoveries: Recoveries::default(),
+            reap: Notify::new(),
+            prepare: Notify::new(),
+            random: Mutex::new(OsRandom::new()),
+            leases,
+            doomed: Mutex::default(),
+            planning: tokio::sync::Mutex::new(()),
+            dialled: Mutex::default(),
+            bad: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    pub(crate) fn uptime(&self) -> Duration {
+        self.clock.monotonic().saturating_sub(self.started)
+    }
+
+    pub(crate) fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    pub(crate) fn leases(&self) -> MutexGuard<'_, Leases> {
+        lock(&self.leases)
+    }
+
+    pub(crate) fn doomed(&self) -> MutexGuard<'_, Doomed> {
+        lock(&self.doomed)
+    }
+
+    /// The picture of the block side, with chance beside it.
+    pub(crate) fn with_cluster<T>(&self, run: impl FnOnce(&mut Cluster, &mut OsRandom) -> T) -> T {
+        let mut random = lock(&self.random);
+        self.machine.with_cluster(|cluster| run(cluster, &mut random))
+    }
+
+    /// Reads rows as they are now. Keep it short.
+    pub(crate) fn rows<T>(&self, run: impl FnOnce(&dyn Rows) -> Result<T, RowsError>) -> Result<T, Exception> {
+        run(&self.machine.store().view()).map_err(refusal::rows)
+    }
+
+    /// As [`Core::rows`], for what may be refused.
+    pub(crate) fn read<T>(&self, run: impl FnOnce(&dyn Rows) -> namespace::Answer<T>) -> Result<T, Exception> {
+        self.rows(run)?.map_err(refusal::namespace)
+    }
+
+    /// Makes a change a client asked for. It is durable when this returns.
+    pub(crate) async fn change(&self, session: &Session, op: impl Into<Op>) -> Result<namespace::Reply, Exception> {
+        let caller = session.caller.clone();
+        let request = Request { now: self.now(), caller, retry: session.retry, op: op.into() };
+        self.propose_namespace(request).await.map_err(|error| match error {
+            ChangeError::Refused(refused) => refusal::namespace(refused),
+            ChangeError::Raft(error) => refusal::raft(error),
+        })
+    }
+
+    /// Makes a change this server wants by itself.
+    pub(crate) async fn change_unasked(&self, op: impl Into<Op>) -> Result<namespace::Reply, ChangeError> {
+        let request = Request { now: self.now(), caller: Caller::system(), retry: None, op: op.into() };
+        self.propose_namespace(request).await
+    }
+
+    async fn propose_namespace(&self, request: Request) -> Result<namespace::Reply, ChangeError> {
+        match self.raft.propose(Command::Namespace(request)).await? {
+            Reply::Namespace(answer) => answer.map_err(ChangeError::Refused),
+            reply => unreachable!("a request of the namespace was answered with {reply:?}"),
+        }
+    }
+
+    pub(crate) async fn change_blocks(
+        &self,
+        command: blocks::Command,
+    ) -> Result<Result<blocks::Reply, BlocksError>, RaftError> {
+        match self.raft.propose(Command::Blocks(command)).await? {
+            Reply::Blocks(answer) => Ok(answer),
+            reply => unreachable!("a command of the block side was answered with {reply:?}"),
+        }
+    }
+
+    /// A block and its nodes for the file at `path`.
+    pub(crate) async fn allocate(&self, path: &FsPath, ask: &Ask) -> Result<Allocation, Exception> {
+        self.decide(path, || {
+            let now = self.monotonic();
+            self.with_cluster(|cluster, random| cluster.place(ask, now, random))
+        })
+        .await
+    }
+
+    /// The container whose members are `nodes`.
+    pub(crate) async fn home_for(
+        &self,
+        path: &FsPath,
+        nodes: &[NodeId],
+        current: ContainerId,
+    ) -> Result<ContainerId, Exception> {
+        self.decide(path, || self.with_cluster(|cluster, _| cluster.home_for(nodes, current))).await
+    }
+
+    /// Asks until there is a decision, and makes the changes it needs on the way.
+    async fn decide<T>(&self, path: &FsPath, ask: impl Fn() -> Result<Plan<T>, PlaceError>) -> Result<T, Exception> {
+        for _ in 0..PROPOSAL_COUNT_MAX {
+            match self.when_nodes_are_there(&ask).await.map_err(|error| refusal::place(path, error))? {
+                Plan::Use(decision) => return Ok(decision),
+                Plan::Propose(_) => {}
+            }
+            let _planning = self.planning.lock().await;
+            // Whoever held the lock may have made just this change.
+            match ask().map_err(|error| refusal::place(path, error))? {
+                Plan::Use(decision) => return Ok(decision),
+                Plan::Propose(command) => {
+                    if let Err(refused) = self.change_blocks(command).await.map_err(refusal::raft)? {
+                        tracing::debug!(%refused, "a decision of the block side was overtaken");
+                    }
+                }
+            }
+        }
+        tracing::error!(%path, "no decision after {PROPOSAL_COUNT_MAX} proposals");
+        Err(Exception::io(format!("File {path}: no place was found in time; try again")))
+    }
+
+    async fn when_nodes_are_there<T>(
+        &self,
+        ask: impl Fn() -> Result<Plan<T>, PlaceError>,
+    ) -> Result<Plan<T>, PlaceError> {
+        loop {
+            match ask() {
+                Err(PlaceError::NoNodes { running: 0, .. }) if self.uptime() < ARRIVAL_WAIT => {
+                    tokio::time::sleep(ARRIVAL_POLL).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Makes ready what new blocks will need, one change after the other.
+    pub(crate) async fn prepare_blocks(&self) -> Result<(), RaftError> {
+        loop {
+            let _planning = self.planning.lock().await;
+            let now = self.monotonic();
+            let next = self.with_cluster(|cluster, random| cluster.ahead(self.config.replication, now, random));
+            let Some(command) = next else { return Ok(()) };
+            if let Err(refused) = self.change_blocks(command).await? {
+                tracing::debug!(%refused, "a preparation of the block side was overtaken");
+                return Ok(());
+            }
+        }
+    }
+
+    /// The connection to a datanode's RPC port.
+    pub(crate) fn dial(&self, addr: &str) -> rpc::Client {
+        let mut dialled = lock(&self.dialled);
+        if dialled.len() >= DIALLED_COUNT_MAX {
+            dialled.clear();
+        }
+        let client = dialled.entry(addr.to_owned()).or_insert_with(|| {
+            rpc::Client::new(addr.to_owned(), self.users.owner().to_owned(), wire::node::REPLICA_PROTOCOL)
+        });
+        client.clone()
+    }
+
+    /// Remembers that a reader found a replica bad. Belief waits until somebody verifies it.
+    pub(crate) fn note_bad(&self, block: BlockId, node: NodeId) {
+        let mut bad = lock(&self.bad);
+        if bad.len() >= BAD_COUNT_MAX {
+            bad.pop_first();
+        }
+        bad.insert((block, node), self.now());
+    }
+
+    pub(crate) fn bad_count(&self) -> usize {
+        lock(&self.bad).len()
+    }
+}
+
+/// A path in a call that looks something up: `None` if no name of the store can be like that.
+pub(crate) fn find_path(call: &str, text: &str) -> Result<Option<FsPath>, Exception> {
+    match FsPath::parse(text) {
+        Ok(path) => Ok(Some(path)),
+        Err(PathError::NameTooLong { .. }) => Ok(None),
+        Err(error) => Err(refusal::path(call, error)),
+    }
+}
+
+/// A path in a call that makes a name.
+pub(crate) fn make_path(call: &str, text: &str) -> Result<FsPath, Exception> {
+    FsPath::parse(text).map_err(|error| refusal::path(call, error))
+}
+
+/// A path in a call that needs it to exist.
+pub(crate) fn must_find(call: &str, text: &str) -> Result<FsPath, Exception> {
+    find_path(call, text)?
+        .ok_or_else(|| Exception::new(hdfs::exception::FILE_NOT_FOUND, format!("File does not exist: {text}")))
+}
+
+/// What is behind these locks is never half changed when a panic leaves it: maps of single values.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

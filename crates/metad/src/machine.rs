@@ -1,0 +1,124 @@
+//! The state machine behind the Raft log: commands come in order, rows change in the store.
+//!
+//! Promise: the position in the log goes into the same change as what the entry did, so after a crash the store says exactly
+//! where the log must go on. A refused request changes nothing but the position.
+
+use crate::command::{Command, Founding, Reply};
+use blocks::Cluster;
+use kv::Store;
+use raft::MachineError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use types::rows::{Rows, RowsError, RowsMut, Table};
+
+/// The applied position in the log, under the empty key.
+const POSITION: Table = Table(32);
+/// What the store was founded with, under the empty key: a version byte and a postcard record.
+const FOUNDING: Table = Table(33);
+const FOUNDING_VERSION: u8 = 1;
+
+#[derive(Debug)]
+pub(crate) struct Machine {
+    store: Store,
+    /// Follows the block side's commands. `None` while the log is replayed at the start.
+    cluster: Mutex<Option<Cluster>>,
+}
+
+impl Machine {
+    /// Refuses a store whose rows cannot be read: taken for a new one it would lose what it has.
+    pub(crate) fn open(store: Store) -> Result<Self, RowsError> {
+        store.view().get(POSITION, &[])?;
+        Ok(Self { store, cluster: Mutex::new(None) })
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Takes the picture of the block side as it is now, and follows every later command.
+    pub(crate) fn watch_blocks(&self, lessee: u64) -> Result<(), RowsError> {
+        // The lock is held while the rows are read, so no command comes between them and the picture.
+        let mut cluster = self.lock();
+        *cluster = Some(Cluster::load(&self.store.view(), lessee)?);
+        Ok(())
+    }
+
+    /// Looks at, or changes, the picture of the block side. Keep it short: every placement waits for this lock.
+    pub(crate) fn with_cluster<T>(&self, run: impl FnOnce(&mut Cluster) -> T) -> T {
+        run(self.lock().as_mut().expect("the picture is taken before the first call is served"))
+    }
+
+    pub(crate) fn founding(&self) -> Result<Option<Founding>, RowsError> {
+        read_founding(&self.store.view())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Cluster>> {
+        // A panic leaves counts of load at worst; the rows are not in here.
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, position: &[u8], command: Option<Command>) -> Result<Reply, RowsError> {
+        let stage = || {
+            let mut change = self.store.change();
+            change.put(POSITION, &[], position.to_vec());
+            change
+        };
+        let mut change = stage();
+        let reply = match command {
+            None => Reply::Nothing,
+            Some(Command::Namespace(request)) => {
+                let answer = namespace::apply(&mut change, &request)?;
+                if answer.is_err() {
+                    drop(change);
+                    change = stage();
+                }
+                Reply::Namespace(answer)
+            }
+            Some(Command::Blocks(command)) => {
+                let mut cluster = self.lock();
+                let answer = blocks::apply(&mut change, &command)?;
+                change.commit();
+                if let Some(cluster) = cluster.as_mut() {
+                    cluster.on_applied(&command, &answer);
+                }
+                return Ok(Reply::Blocks(answer));
+            }
+            Some(Command::Found(founding)) => {
+                if read_founding(&change)?.is_none() {
+                    let bytes = postcard::to_extend(&founding, vec![FOUNDING_VERSION]);
+                    change.put(FOUNDING, &[], bytes.expect("a founding is plain data"));
+                }
+                Reply::Founded
+            }
+        };
+        change.commit();
+        Ok(reply)
+    }
+}
+
+fn read_founding(rows: &dyn Rows) -> Result<Option<Founding>, RowsError> {
+    let Some(bytes) = rows.get(FOUNDING, &[])? else { return Ok(None) };
+    let damaged = |reason: String| RowsError { op: "reading what the store was founded with", reason };
+    match bytes.split_first() {
+        Some((&FOUNDING_VERSION, record)) => {
+            postcard::from_bytes(record).map(Some).map_err(|error| damaged(error.to_string()))
+        }
+        version => Err(damaged(format!("version {:?}; a newer program wrote it", version.map(|(version, _)| version)))),
+    }
+}
+
+impl raft::Machine for Machine {
+    type Command = Command;
+    type Reply = Reply;
+
+    fn position(&self) -> Option<Vec<u8>> {
+        self.store.view().get(POSITION, &[]).ok().flatten()
+    }
+
+    fn apply(&self, position: &[u8], command: Option<Command>) -> Result<Reply, MachineError> {
+        self.run(position, command).map_err(|error| MachineError(error.to_string()))
+    }
+
+    fn flush(&self) -> Result<(), MachineError> {
+        self.store.flush().map_err(|error| MachineError(error.to_string()))
+    }
+}

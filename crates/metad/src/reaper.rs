@@ -1,0 +1,92 @@
+//! Freeing what was deleted: trees in the namespace, then replicas on the datanodes, then the memory of both.
+//!
+//! Each step is small and goes through the log by itself, so a deleted tree of a million files holds nobody up.
+
+use crate::core::{ChangeError, Core};
+use blocks::{DoomedReplicas, SILENCE_MAX};
+use namespace::{DoomedBlock, ForgetDoomed, Reap, Reply, read};
+use types::rows::RowsError;
+
+/// Inodes and blocks freed by one entry of the log.
+const REAP_COUNT: u32 = 1000;
+/// Rows of doomed blocks read, or forgotten, at a time.
+const PAGE_COUNT: usize = 1000;
+/// Doomed blocks the datanodes are being told of. With more, trees wait, and so do their rows.
+const OWED_COUNT_MAX: usize = 50_000;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReapError {
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+}
+
+/// One round. Costs a look at two tables if there is nothing to do.
+pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
+    lose_silent_nodes(core);
+    forget(core).await?;
+    loop {
+        feed(core)?;
+        if core.doomed().len() >= OWED_COUNT_MAX {
+            return Ok(());
+        }
+        let more = {
+            let view = core.machine.store().view();
+            read::has_deleted_trees(&view)?
+        };
+        if !more {
+            return Ok(());
+        }
+        core.change_unasked(Reap { inodes_max: REAP_COUNT }).await?;
+    }
+}
+
+/// Brings the rows of doomed blocks to those who must delete them. What is known already changes nothing.
+fn feed(core: &Core) -> Result<(), RowsError> {
+    let mut after = None;
+    while core.doomed().len() < OWED_COUNT_MAX {
+        let page = {
+            let view = core.machine.store().view();
+            read::doomed_blocks(&view, after, PAGE_COUNT)?
+        };
+        let Some(last) = page.last() else { break };
+        after = Some(*last);
+        core.with_cluster(|cluster, _| {
+            let mut doomed = core.doomed();
+            for DoomedBlock { block, home, generation } in page {
+                doomed.feed(DoomedReplicas { block, home, generation }, cluster.member_ids(home));
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Nobody waits for a node that is gone: when it comes back, its catalogue puts it right.
+fn lose_silent_nodes(core: &Core) {
+    let now = core.monotonic();
+    if core.uptime() <= SILENCE_MAX {
+        return; // All are silent just after a start.
+    }
+    let debtors: Vec<_> = core.doomed().debtors().collect();
+    let lost = core.with_cluster(|cluster, _| {
+        let live = |id| cluster.node(id).is_some_and(|member| member.is_live(now));
+        debtors.into_iter().filter(|id| !live(*id)).collect::<Vec<_>>()
+    });
+    for node in lost {
+        core.doomed().on_lost(node);
+    }
+}
+
+async fn forget(core: &Core) -> Result<(), ReapError> {
+    loop {
+        let rows = core.doomed().take_forgettable(PAGE_COUNT);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let blocks =
+            rows.into_iter().map(|DoomedReplicas { block, home, generation }| DoomedBlock { block, home, generation });
+        let reply = core.change_unasked(ForgetDoomed { blocks: blocks.collect() }).await?;
+        debug_assert!(matches!(reply, Reply::Done));
+    }
+}

@@ -1,0 +1,258 @@
+//! Lease recovery: the writer is gone, or was told to go; its last block gets one length on all nodes, and the file is closed.
+//!
+//! ```text
+//! BeginRecovery (log): writer shut out, new generation
+//!        │
+//!        ▼
+//! beginRecovery on every member ── each fences its replica and says what it has
+//!        │    unreachable ones are asked again for a while; for ever, if nobody else has anything
+//!        ▼
+//! blocks::agree ── one length ──▶ finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
+//! ```
+//!
+//! Promise: the file is seen closed only after every replica that could be written to was fenced. What is under way is soft: the namespace
+//! remembers that the file is being recovered, and whoever starts next begins again under a higher generation.
+
+use crate::core::{ChangeError, Core};
+use blocks::{Agreed, ReplicaState, Survivor, agree};
+use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use types::{FileId, Generation, NodeId};
+use wire::node;
+
+/// How long members that do not answer are waited for when others have what is needed. A restart takes about as long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between attempts: doubling from the first to the second.
+const RETRY_FIRST: Duration = Duration::from_millis(200);
+const RETRY_LAST: Duration = Duration::from_secs(15);
+/// For one datanode to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// A client that asked for a recovery is kept waiting so long, in the hope of a yes.
+const ENDED_WAIT: Duration = Duration::from_millis(800);
+/// Files recovered at a time for holders that fell silent; the others wait for the next look.
+const RUNNING_COUNT_MAX: usize = 256;
+
+/// Recoveries under way, by file.
+#[derive(Debug, Default)]
+pub(crate) struct Recoveries {
+    running: Mutex<BTreeMap<FileId, Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    generation: Generation,
+    task: AbortHandle,
+    /// Becomes true when the file is closed; its sender goes away when the recovery ends in any way.
+    closed: watch::Receiver<bool>,
+}
+
+impl Recoveries {
+    pub(crate) fn is_running(&self, file: FileId) -> bool {
+        self.lock().contains_key(&file)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Waits a moment for the recovery of `file`. True: it is closed now.
+    pub(crate) async fn ended(&self, file: FileId) -> bool {
+        let closed = self.lock().get(&file).map(|running| running.closed.clone());
+        let Some(mut closed) = closed else { return false };
+        matches!(tokio::time::timeout(ENDED_WAIT, closed.wait_for(|closed| *closed)).await, Ok(Ok(_)))
+    }
+
+    pub(crate) fn stop(&self) {
+        for (_, running) in std::mem::take(&mut *self.lock()) {
+            running.task.abort();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FileId, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Recovers the last block of a file, as `BeginRecovery` told, in a task of its own.
+pub(crate) fn start(core: &Arc<Core>, file: FileId, last: BlockView, generation: Generation) {
+    let mut running = core.recoveries.lock();
+    if running.get(&file).is_some_and(|running| running.generation >= generation) {
+        return;
+    }
+    let (sender, closed) = watch::channel(false);
+    let of_task = Arc::clone(core);
+    let task = io::task::spawn("recovery", async move {
+        let closed = run(&of_task, file, last, generation).await;
+        let _ = sender.send(closed);
+        let mut running = of_task.recoveries.lock();
+        if running.get(&file).is_some_and(|running| running.generation == generation) {
+            running.remove(&file);
+        }
+    });
+    if let Some(overtaken) = running.insert(file, Running { generation, task: task.abort_handle(), closed }) {
+        overtaken.task.abort();
+    }
+}
+
+/// Takes a file from `holder`, if it still holds it.
+pub(crate) async fn take(core: &Arc<Core>, file: FileId, holder: &str) {
+    let begin = BeginRecovery { target: RecoveryTarget::File(file), holder: Some(holder.to_owned()) };
+    match core.change_unasked(begin).await {
+        Ok(Reply::Recovery(Recovery::Started { file, last, generation, .. })) => {
+            tracing::info!(%file, block = %last.block, %generation, holder, "recovering a file");
+            start(core, file, last, generation);
+        }
+        Ok(_) => tracing::debug!(%file, holder, "a file needed no recovery"),
+        // It was deleted meanwhile.
+        Err(ChangeError::Refused(refused)) => tracing::debug!(%file, %refused, "a file is not recovered"),
+        Err(ChangeError::Raft(error)) => tracing::error!(%file, %error, "a recovery could not begin"),
+    }
+}
+
+/// Takes up what stood still: files that were being recovered when this server went down, and those of silent holders.
+pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::rows::RowsError> {
+    let now = core.monotonic();
+    let mut holders = core.leases().silent(now, core.config.lease_hard());
+    holders.retain(|holder| holder != RECOVERY_HOLDER);
+    holders.push(RECOVERY_HOLDER.to_owned());
+    for holder in holders {
+        let room = RUNNING_COUNT_MAX.saturating_sub(core.recoveries.count());
+        let files = {
+            let view = core.machine.store().view();
+            read::lease_files(&view, &holder, None, RUNNING_COUNT_MAX)?
+        };
+        if files.is_empty() {
+            core.leases().forget(&holder, now.saturating_sub(core.config.lease_hard()));
+        }
+        for file in files.into_iter().filter(|file| !core.recoveries.is_running(*file)).take(room) {
+            take(core, file, &holder).await;
+        }
+    }
+    // Clients that closed all they had and went.
+    for holder in core.leases().silent(now, core.config.lease_soft()) {
+        let idle = {
+            let view = core.machine.store().view();
+            read::lease_files(&view, &holder, None, 1)?.is_empty()
+        };
+        if idle {
+            core.leases().forget(&holder, now.saturating_sub(core.config.lease_soft()));
+        }
+    }
+    Ok(())
+}
+
+/// True: the file is closed.
+async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Generation) -> bool {
+    let begun = core.monotonic();
+    let mut retry = RETRY_FIRST;
+    loop {
+        match attempt(core, &last, generation, core.monotonic().saturating_sub(begun)).await {
+            Attempt::Ended(len) => return finish(core, file, &last, generation, len).await,
+            Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "a recovery waits"),
+        }
+        tokio::time::sleep(retry).await;
+        retry = (retry * 2).min(RETRY_LAST);
+    }
+}
+
+enum Attempt {
+    /// The length of the block now; `None`: nothing is left of it.
+    Ended(Option<u64>),
+    Again(&'static str),
+}
+
+async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, waited: Duration) -> Attempt {
+    let members: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
+        cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
+    });
+    let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
+    let answers = ask_all::<_, node::BeginRecoveryResponse>(core, &members, node::BEGIN_RECOVERY, &request).await;
+    let silent = answers.iter().filter(|(_, answer)| answer.is_none()).count();
+    let survivors: Vec<Survivor> = answers
+        .iter()
+        .filter_map(|(node, answer)| answer.as_ref()?.replica.map(|replica| survivor(*node, &replica)))
+        .collect();
+    let agreed = agree(&survivors, last.generation, last.len);
+    if silent > 0 && agreed.is_none() {
+        // Whoever is silent may have all of it. Somebody must bring it back, or delete the file.
+        return Attempt::Again("no replica was found, and not all nodes answer");
+    }
+    if silent > 0 && waited < PATIENCE {
+        return Attempt::Again("not all nodes answer");
+    }
+    let Some(Agreed { len, nodes }) = agreed.filter(|agreed| agreed.len > 0) else { return Attempt::Ended(None) };
+    let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
+    let members: Vec<(NodeId, String)> = members.into_iter().filter(|(id, _)| nodes.contains(id)).collect();
+    let answers = ask_all::<_, node::FinishRecoveryResponse>(core, &members, node::FINISH_RECOVERY, &request).await;
+    if answers.iter().all(|(_, answer)| answer.is_none()) {
+        return Attempt::Again("no node finished its replica");
+    }
+    Attempt::Ended(Some(len))
+}
+
+fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {
+    let state = match replica.state() {
+        node::ReplicaState::Finalized => ReplicaState::Finalized,
+        node::ReplicaState::Open => ReplicaState::Open,
+        node::ReplicaState::WaitingForRecovery => ReplicaState::WaitingForRecovery,
+    };
+    Survivor { node, state, generation: replica.generation_stamp(), len: replica.len }
+}
+
+/// Asks several nodes the same at a time. `None` where no answer came, or a refusal.
+async fn ask_all<Q, A>(
+    core: &Core,
+    nodes: &[(NodeId, String)],
+    method: &'static str,
+    request: &Q,
+) -> Vec<(NodeId, Option<A>)>
+where
+    Q: prost::Message + Clone + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let calls: Vec<_> = nodes
+        .iter()
+        .map(|(id, addr)| {
+            let (id, client, request) = (*id, core.dial(addr), request.clone());
+            let call = async move {
+                match tokio::time::timeout(ANSWER_MAX, client.call::<Q, A>(method, &request)).await {
+                    Ok(Ok(answer)) => Some(answer),
+                    Ok(Err(error)) => {
+                        tracing::warn!(node = %id, method, %error, "a datanode did not take part in a recovery");
+                        None
+                    }
+                    Err(_) => None,
+                }
+            };
+            (id, io::task::spawn_owned("recovery call", call))
+        })
+        .collect();
+    let mut answers = Vec::with_capacity(calls.len());
+    for (id, call) in calls {
+        answers.push((id, call.await.ok().flatten()));
+    }
+    answers
+}
+
+async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generation, len: Option<u64>) -> bool {
+    let finish = FinishRecovery { file, block: last.block, generation, len };
+    match core.change_unasked(finish).await {
+        Ok(_) => {
+            tracing::info!(%file, block = %last.block, %generation, ?len, "a file was recovered and closed");
+            core.reap.notify_one();
+            true
+        }
+        Err(ChangeError::Refused(refused)) => {
+            tracing::debug!(%file, %refused, "a recovery was overtaken");
+            false
+        }
+        Err(ChangeError::Raft(error)) => {
+            tracing::error!(%file, %error, "a recovery could not be recorded");
+            false
+        }
+    }
+}

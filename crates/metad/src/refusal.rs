@@ -1,0 +1,67 @@
+//! From our refusals to Java's exceptions: the one place that knows which class stands for what.
+
+use blocks::PlaceError;
+use hdfs::Exception;
+use hdfs::exception as class;
+use namespace::NsError;
+use raft::RaftError;
+use types::FsPath;
+use types::path::PathError;
+use types::rows::RowsError;
+
+pub(crate) fn namespace(error: NsError) -> Exception {
+    let name = match &error {
+        NsError::NotFound(_) => class::FILE_NOT_FOUND,
+        NsError::AlreadyExists(_) => class::FILE_ALREADY_EXISTS,
+        NsError::ParentNotDirectory(_) => class::PARENT_NOT_DIRECTORY,
+        NsError::NotEmpty(_) => class::PATH_IS_NOT_EMPTY_DIRECTORY,
+        NsError::InvalidPath(_) => class::INVALID_PATH,
+        NsError::AccessDenied(_) => class::ACCESS_CONTROL,
+        NsError::LeaseExpired(_) => class::LEASE_EXPIRED,
+        NsError::AlreadyBeingCreated(_) => class::ALREADY_BEING_CREATED,
+        NsError::RecoveryInProgress(_) => class::RECOVERY_IN_PROGRESS,
+        NsError::NameTooLong(_) => class::NAME_TOO_LONG,
+        NsError::TooManyChildren(_) => class::DIRECTORY_FULL,
+        NsError::ListingStartGone(_) => class::START_AFTER_NOT_FOUND,
+        NsError::IllegalArgument(_) => class::HADOOP_ILLEGAL_ARGUMENT,
+        NsError::Other(_) => class::IO,
+    };
+    Exception::new(name, error.to_string())
+}
+
+/// `call` is HDFS's name of the method, which stands before these messages.
+pub(crate) fn path(call: &str, error: PathError) -> Exception {
+    match error {
+        PathError::TooLong => Exception::io(format!("{call}: {error}")),
+        PathError::NameTooLong { .. } => Exception::new(class::NAME_TOO_LONG, error.to_string()),
+        PathError::Relative { .. } | PathError::Component { .. } => {
+            Exception::new(class::INVALID_PATH, format!("Invalid path name {error}"))
+        }
+    }
+}
+
+pub(crate) fn place(path: &FsPath, error: PlaceError) -> Exception {
+    match error {
+        PlaceError::NoNodes { .. } => Exception::io(format!("File {path} {error}")),
+        PlaceError::UnknownNode(_) => Exception::io(error.to_string()),
+    }
+}
+
+/// A fault of this node. What is wrong exactly goes to its log, not to strangers.
+pub(crate) fn rows(error: RowsError) -> Exception {
+    tracing::error!(%error, "the store cannot be read");
+    Exception::io("the metadata server cannot read its store; see its log")
+}
+
+pub(crate) fn raft(error: RaftError) -> Exception {
+    tracing::error!(%error, "a change could not be written to the log");
+    Exception::io("the metadata server cannot write its log; see its log")
+}
+
+pub(crate) fn denied(message: impl Into<String>) -> Exception {
+    Exception::new(class::ACCESS_CONTROL, message)
+}
+
+pub(crate) fn illegal(message: impl Into<String>) -> Exception {
+    Exception::new(class::ILLEGAL_ARGUMENT, message)
+}

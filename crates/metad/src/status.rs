@@ -1,0 +1,44 @@
+//! The state of the store in numbers, for people and monitors.
+
+use crate::core::Core;
+use serde_json::{Value, json};
+
+pub(crate) fn status(core: &Core) -> Value {
+    let now = core.monotonic();
+    let (mut live, mut capacity_len, mut used_len, mut free_len) = (0u64, 0u64, 0u64, 0u64);
+    let (nodes, containers, pipelines) = core.with_cluster(|cluster, _| {
+        let nodes: Vec<Value> = cluster
+            .nodes()
+            .map(|member| {
+                let (node, usage) = (&member.node, &member.usage);
+                let is_live = member.is_live(now);
+                if is_live {
+                    live += 1;
+                    capacity_len += usage.capacity_len;
+                    used_len += usage.used_len;
+                    free_len += usage.free_len;
+                }
+                json!({
+                    "id": node.id.to_string(), "addr": node.xfer_addr(), "rack": node.rack, "live": is_live,
+                    "used_len": usage.used_len, "free_len": usage.free_len, "transfers": usage.transfer_count,
+                })
+            })
+            .collect();
+        (nodes, cluster.containers().count(), cluster.pipelines().count())
+    });
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pool": core.pool,
+        "leader": core.raft.is_leader(),
+        "uptime_s": core.uptime().as_secs(),
+        "nodes": { "live": live, "dead": nodes.len() as u64 - live, "list": nodes },
+        "space": { "capacity_len": capacity_len, "used_len": used_len, "free_len": free_len },
+        "containers": containers,
+        "pipelines": pipelines,
+        "writers": core.leases().len(),
+        "recoveries": core.recoveries.count(),
+        "doomed_blocks": core.doomed().len(),
+        "bad_replicas_reported": core.bad_count(),
+        "overlay_len": core.machine.store().overlay_len(),
+    })
+}

@@ -1,0 +1,64 @@
+//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, sealing containers.
+
+use crate::core::Core;
+use crate::{reaper, recovery, sealing};
+use io::task::{Owned, spawn_owned};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Also without a call for it, since nodes fall silent and ids run out by themselves.
+const PREPARE_EACH: Duration = Duration::from_secs(1);
+/// Also without a call for it, since nodes are lost by falling silent.
+const REAP_EACH: Duration = Duration::from_secs(5);
+/// At most so often, so that a storm of heartbeats is answered by one look.
+const REAP_PAUSE: Duration = Duration::from_millis(200);
+const LEASES_EACH: Duration = Duration::from_secs(1);
+const SEAL_EACH: Duration = Duration::from_secs(60);
+/// After a fault of the store or the log; the server is about to stop then.
+const FAULT_PAUSE: Duration = Duration::from_secs(5);
+
+/// All tasks; they end when this is dropped.
+pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
+    let (preparer, reaper, keeper, sealer) = (Arc::clone(core), Arc::clone(core), Arc::clone(core), Arc::clone(core));
+    vec![
+        spawn_owned("prepare", async move {
+            loop {
+                if let Err(error) = preparer.prepare_blocks().await {
+                    fault(&error).await;
+                }
+                let _ = timeout(PREPARE_EACH, preparer.prepare.notified()).await;
+            }
+        }),
+        spawn_owned("reaper", async move {
+            loop {
+                if let Err(error) = reaper::round(&reaper).await {
+                    fault(&error).await;
+                }
+                sleep(REAP_PAUSE).await;
+                let _ = timeout(REAP_EACH, reaper.reap.notified()).await;
+            }
+        }),
+        spawn_owned("leases", async move {
+            loop {
+                if let Err(error) = recovery::look_after_leases(&keeper).await {
+                    fault(&error).await;
+                }
+                sleep(LEASES_EACH).await;
+            }
+        }),
+        spawn_owned("sealer", async move {
+            loop {
+                sleep(SEAL_EACH).await;
+                if let Err(error) = sealing::round(&sealer).await {
+                    fault(&error).await;
+                }
+            }
+        }),
+    ]
+}
+
+async fn fault(error: &(dyn std::error::Error + Sync)) {
+    tracing::error!(%error, "a background task waits after a fault");
+    sleep(FAULT_PAUSE).await;
+}
