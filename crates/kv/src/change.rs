@@ -1,36 +1,35 @@
 //! A set of changes that takes effect as a whole, or, when dropped, not at all.
 
-use crate::layer::{Layer, full_key};
-use crate::store::{Layers, Store};
-use crate::view::{self, Below};
+use crate::layer::{FULL_KEY_LEN_MAX, Layer, full_key};
+use crate::store::Store;
+use crate::view::View;
 use std::fmt;
 use std::ops::Bound;
-use std::sync::RwLockWriteGuard;
-use types::rows::{Rows, RowsError, RowsMut, Table, Visit};
+use std::sync::{MutexGuard, PoisonError};
+use types::rows::{Row, Rows, RowsError, RowsMut, Table, Visit};
 
-/// LMDB's longest key, less the table's number.
-pub(crate) const KEY_LEN_MAX: usize = 510;
+/// Longest key of a row: LMDB's, less the table's number. Whoever makes keys of what strangers send must bound it.
+pub const KEY_LEN_MAX: usize = FULL_KEY_LEN_MAX - 1;
 
-/// Reads see its own writes. One at a time in the whole store; views wait while it lives.
+/// Reads see its own writes. One at a time in the whole store; views go on while it lives.
 pub struct Change<'s> {
-    layers: RwLockWriteGuard<'s, Layers>,
+    store: &'s Store,
+    view: View<'s>,
     staged: Layer,
-    below: Below<'s>,
+    alone: MutexGuard<'s, ()>,
 }
 
 impl<'s> Change<'s> {
-    pub(crate) fn new(store: &'s Store) -> Self {
-        let layers = store.layers().write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Self { layers, staged: Layer::default(), below: Below::new(store.disk()) }
+    pub(crate) fn new(store: &'s Store, alone: MutexGuard<'s, ()>) -> Self {
+        Self { store, view: store.view(), staged: Layer::default(), alone }
     }
 
     /// Makes it visible to every view from now on. Durable with the next flush.
-    pub fn commit(mut self) {
-        self.layers.active.absorb(std::mem::take(&mut self.staged));
-    }
-
-    fn topmost_first(&self) -> Vec<&Layer> {
-        std::iter::once(&self.staged).chain(self.layers.topmost_first()).collect()
+    pub fn commit(self) {
+        let Self { store, view, staged, alone } = self;
+        drop(view); // its lock becomes one for writing; only a flush can come between, which moves rows and changes none
+        store.layers().write().unwrap_or_else(PoisonError::into_inner).active.absorb(staged);
+        drop(alone);
     }
 }
 
@@ -42,31 +41,31 @@ impl fmt::Debug for Change<'_> {
 
 impl Rows for Change<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, RowsError> {
-        view::get(&self.topmost_first(), &self.below, table, key).map_err(|error| error.into_rows("reading a row"))
+        self.view.below_staged(Some(&self.staged)).get(table, key)
     }
 
     fn scan(&self, table: Table, from: Bound<&[u8]>, visit: &mut Visit<'_>) -> Result<(), RowsError> {
-        let layers = self.topmost_first();
-        view::scan(&layers, &self.below, table, from, visit).map_err(|error| error.into_rows("reading rows"))
+        self.view.below_staged(Some(&self.staged)).scan(table, from, visit)
     }
 
-    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, RowsError> {
-        let layers = self.topmost_first();
-        view::last_at_most(&layers, &self.below, table, key).map_err(|error| error.into_rows("reading a row"))
+    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<Row>, RowsError> {
+        self.view.below_staged(Some(&self.staged)).last_at_most(table, key)
     }
 }
 
 impl RowsMut for Change<'_> {
     fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>) {
-        assert!(
-            key.len() <= KEY_LEN_MAX,
-            "a key of {} bytes in {table:?}; callers bound what keys are made of",
-            key.len()
-        );
-        self.staged.set(full_key(table, key), Some(value));
+        check(table, key);
+        self.staged.set(&full_key(table, key), Some(&value));
     }
 
     fn delete(&mut self, table: Table, key: &[u8]) {
-        self.staged.set(full_key(table, key), None);
+        check(table, key);
+        self.staged.set(&full_key(table, key), None);
     }
+}
+
+fn check(table: Table, key: &[u8]) {
+    assert!(table.0 != 0, "table 0 is the store's own");
+    assert!(key.len() <= KEY_LEN_MAX, "a key of {} bytes in {table:?}; callers bound what keys are made of", key.len());
 }

@@ -1,20 +1,22 @@
 //! The LMDB file: one database, keys with the table's number in front, values with a checksum in front.
 //!
 //! ```text
-//! key    [table u8][key]
+//! key    [table u8][key]                  table 0 is the store's own: the key "format" has the version of all this
 //! value  [sum u32 big-endian][value]      sum = CRC-32C(value) xor CRC-32C(key) rotated left by one bit
 //! ```
 
 use crate::KvError;
-use crate::layer::Layer;
+use crate::layer::{FULL_KEY_LEN_MAX, Layer};
 use heed::types::Bytes;
-use heed::{Database, Env, EnvOpenOptions, RoTxn, WithoutTls};
-use std::fs::File;
+use heed::{Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Write};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use types::ChecksumKind;
 
 pub(crate) struct Disk {
+    // Dropped in this order: the lock goes when the map is gone.
     env: Env<WithoutTls>,
     rows: Database<Bytes, Bytes>,
     dir: PathBuf,
@@ -26,48 +28,64 @@ pub(crate) struct Disk {
 /// Readers at the same time. Each view of each thread is one; the default of LMDB, 126, is below our thread limits.
 const READERS_MAX: u32 = 4096;
 const SUM_LEN: usize = 4;
+const FORMAT_KEY: &[u8] = b"\0format";
+const FORMAT: &[u8] = &[1];
 
 pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
+pub(crate) type Range<'r> = (Bound<&'r [u8]>, Bound<&'r [u8]>);
 
 impl Disk {
     pub(crate) fn open(dir: &Path, map_len: usize) -> Result<Self, KvError> {
-        let io = |op| move |source| KvError::Io { op, dir: dir.to_owned(), source };
-        std::fs::create_dir_all(dir).map_err(io("making the directory"))?;
-        let lock = File::options().create(true).append(true).open(dir.join("lock")).map_err(io("opening the lock"))?;
+        let fault = |op| move |source| fault(dir, map_len, op, heed::Error::Io(source));
+        std::fs::create_dir_all(dir).map_err(fault("making the directory"))?;
+        let lock =
+            File::options().create(true).append(true).open(dir.join("lock")).map_err(fault("opening the lock"))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => return Err(KvError::InUse { dir: dir.to_owned() }),
-            Err(std::fs::TryLockError::Error(source)) => return Err(io("locking the directory")(source)),
+            Err(TryLockError::WouldBlock) => return Err(KvError::InUse { dir: dir.to_owned() }),
+            Err(TryLockError::Error(source)) => return Err(fault("locking the directory")(source)),
         }
-        let lmdb = |op| move |error| Self::error(dir, map_len, op, error);
-        let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options.map_size(map_len).max_readers(READERS_MAX).max_dbs(0);
-        // SAFETY: the map stays sound as long as nobody else changes the file: the lock above keeps other processes of
-        // ours out, and this process opens a directory once, as it would fail to lock it twice. No sync flag is touched.
-        #[allow(unsafe_code)]
-        let env = unsafe { options.open(dir) }.map_err(lmdb("opening the store"))?;
-        let mut write = env.write_txn().map_err(lmdb("opening the store"))?;
-        let rows = env.create_database(&mut write, None).map_err(lmdb("opening the store"))?;
-        write.commit().map_err(lmdb("opening the store"))?;
-        Ok(Self { env, rows, dir: dir.to_owned(), map_len, _lock: lock })
+        let (env, rows) = open_map(dir, map_len)?;
+        // The files' names must not be lost while their content is kept.
+        io::file::sync_dir(dir).map_err(fault("syncing the directory"))?;
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            io::file::sync_dir(parent).map_err(fault("syncing the directory"))?;
+        }
+        let disk = Self { env, rows, dir: dir.to_owned(), map_len, _lock: lock };
+        disk.check_format()?;
+        Ok(disk)
     }
 
-    fn error(dir: &Path, map_len: usize, op: &'static str, error: heed::Error) -> KvError {
-        match error {
-            heed::Error::Mdb(heed::MdbError::MapFull) => KvError::Full { map_len },
-            heed::Error::Io(source) => KvError::Io { op, dir: dir.to_owned(), source },
-            other => KvError::Lmdb { op, dir: dir.to_owned(), reason: other.to_string() },
+    /// Writes the format's version into a new store, and refuses one that another program wrote.
+    fn check_format(&self) -> Result<(), KvError> {
+        let found = {
+            let read = self.read()?;
+            let found = self.get(&read, FORMAT_KEY)?.map(<[u8]>::to_vec);
+            match found {
+                None if self.rows.is_empty(&read).map_err(self.fault("reading"))? => None,
+                found => Some(found.unwrap_or_default()),
+            }
+        };
+        match found {
+            None => {
+                let mut write = self.env.write_txn().map_err(self.fault("beginning to write"))?;
+                self.put(&mut write, FORMAT_KEY, FORMAT)?;
+                write.commit().map_err(self.fault("committing"))
+            }
+            Some(found) if found == FORMAT => Ok(()),
+            Some(found) => Err(KvError::Format { dir: self.dir.clone(), found }),
         }
     }
 
     fn fault(&self, op: &'static str) -> impl Fn(heed::Error) -> KvError {
-        move |error| Self::error(&self.dir, self.map_len, op, error)
+        move |error| fault(&self.dir, self.map_len, op, error)
     }
 
     pub(crate) fn read(&self) -> Result<RoTxn<'_, WithoutTls>, KvError> {
         self.env.read_txn().map_err(self.fault("beginning to read"))
     }
 
+    /// `full` is no longer than [`FULL_KEY_LEN_MAX`].
     pub(crate) fn get<'t>(&self, read: &'t RoTxn<'_, WithoutTls>, full: &[u8]) -> Result<Option<&'t [u8]>, KvError> {
         let stored = self.rows.get(read, full).map_err(self.fault("reading"))?;
         stored.map(|stored| checked(full, stored)).transpose()
@@ -76,46 +94,78 @@ impl Disk {
     pub(crate) fn range<'t>(
         &self,
         read: &'t RoTxn<'_, WithoutTls>,
-        from: Bound<&[u8]>,
+        range: Range<'_>,
     ) -> Result<impl Iterator<Item = Result<Row<'t>, KvError>> + use<'_, 't>, KvError> {
-        let rows = self.rows.range(read, &(from, Bound::Unbounded)).map_err(self.fault("reading"))?;
-        Ok(rows.map(move |row| {
-            let (full, stored) = row.map_err(self.fault("reading"))?;
-            Ok((full, checked(full, stored)?))
-        }))
+        let rows = self.rows.range(read, &range).map_err(self.fault("reading"))?;
+        Ok(rows.map(|row| self.check(row)))
     }
 
-    /// Rows up to the bound, descending.
+    /// The same, descending.
     pub(crate) fn descend<'t>(
         &self,
         read: &'t RoTxn<'_, WithoutTls>,
-        to: Bound<&[u8]>,
+        range: Range<'_>,
     ) -> Result<impl Iterator<Item = Result<Row<'t>, KvError>> + use<'_, 't>, KvError> {
-        let rows = self.rows.rev_range(read, &(Bound::Unbounded, to)).map_err(self.fault("reading"))?;
-        Ok(rows.map(move |row| {
-            let (full, stored) = row.map_err(self.fault("reading"))?;
-            Ok((full, checked(full, stored)?))
-        }))
+        let rows = self.rows.rev_range(read, &range).map_err(self.fault("reading"))?;
+        Ok(rows.map(|row| self.check(row)))
+    }
+
+    fn check<'t>(&self, row: heed::Result<Row<'t>>) -> Result<Row<'t>, KvError> {
+        let (full, stored) = row.map_err(self.fault("reading"))?;
+        Ok((full, checked(full, stored)?))
     }
 
     /// All rows of `layer`, in one transaction, synced.
     pub(crate) fn commit(&self, layer: &Layer) -> Result<(), KvError> {
         let mut write = self.env.write_txn().map_err(self.fault("beginning to write"))?;
-        let mut stored = Vec::new();
-        for (full, value) in layer.range(Bound::Unbounded) {
+        for (full, value) in layer.iter() {
             match value {
-                Some(value) => {
-                    stored.clear();
-                    stored.extend_from_slice(&sum(full, value).to_be_bytes());
-                    stored.extend_from_slice(value);
-                    self.rows.put(&mut write, full, &stored).map_err(self.fault("writing"))?;
-                }
+                Some(value) => self.put(&mut write, full, value)?,
                 None => {
                     self.rows.delete(&mut write, full).map_err(self.fault("writing"))?;
                 }
             }
         }
         write.commit().map_err(self.fault("committing"))
+    }
+
+    fn put(&self, write: &mut RwTxn<'_>, full: &[u8], value: &[u8]) -> Result<(), KvError> {
+        let sum = sum(full, value).to_be_bytes();
+        let put = self.rows.put_reserved(write, full, SUM_LEN + value.len(), |space| {
+            space.write_all(&sum)?;
+            space.write_all(value)
+        });
+        put.map_err(self.fault("writing"))
+    }
+}
+
+fn open_map(dir: &Path, map_len: usize) -> Result<(Env<WithoutTls>, Database<Bytes, Bytes>), KvError> {
+    let open = || {
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        options.map_size(map_len).max_readers(READERS_MAX).max_dbs(0);
+        // SAFETY: the map stays sound as long as nobody else changes the file: the caller's lock keeps other processes of
+        // ours out, and this process opens a directory once, as it would fail to lock it twice. No sync flag is touched.
+        #[allow(unsafe_code)]
+        let env = unsafe { options.open(dir) }?;
+        let mut write = env.write_txn()?;
+        let rows = env.create_database(&mut write, None)?;
+        write.commit()?;
+        Ok((env, rows))
+    };
+    let opened: heed::Result<(Env<WithoutTls>, Database<Bytes, Bytes>)> = open();
+    let (env, rows) = opened.map_err(|error| fault(dir, map_len, "opening the store", error))?;
+    assert!(env.max_key_size() >= FULL_KEY_LEN_MAX, "LMDB was built for shorter keys");
+    Ok((env, rows))
+}
+
+fn fault(dir: &Path, map_len: usize, op: &'static str, error: heed::Error) -> KvError {
+    match error {
+        heed::Error::Mdb(heed::MdbError::MapFull) => KvError::Full { map_len },
+        heed::Error::Io(source) if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            KvError::NoSpace { op, dir: dir.to_owned() }
+        }
+        heed::Error::Io(source) => KvError::Io { op, dir: dir.to_owned(), source },
+        other => KvError::Lmdb { op, dir: dir.to_owned(), reason: other.to_string() },
     }
 }
 
@@ -126,9 +176,8 @@ fn sum(full: &[u8], value: &[u8]) -> u32 {
 }
 
 fn checked<'t>(full: &[u8], stored: &'t [u8]) -> Result<&'t [u8], KvError> {
-    let damaged = KvError::Damaged { table: full.first().copied().unwrap_or(0) };
     match stored.split_first_chunk::<SUM_LEN>() {
         Some((have, value)) if u32::from_be_bytes(*have) == sum(full, value) => Ok(value),
-        _ => Err(damaged),
+        _ => Err(KvError::Damaged { table: full.first().copied().unwrap_or(0) }),
     }
 }

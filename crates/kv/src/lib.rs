@@ -12,29 +12,35 @@
 
 mod change;
 mod disk;
+mod held;
 mod layer;
 mod merge;
 mod store;
 mod view;
 
-pub use change::Change;
+pub use change::{Change, KEY_LEN_MAX};
 pub use store::{Options, Store};
 pub use view::View;
 
 use std::path::PathBuf;
 
+/// Why the store cannot go on. Rows that were not flushed stay in memory and are tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum KvError {
     #[error("{dir} is in use by another process; stop it first, or choose another directory")]
     InUse { dir: PathBuf },
+    #[error("{op} in {dir}: no space left on the disk; free some, then start again")]
+    NoSpace { op: &'static str, dir: PathBuf },
     #[error("the store is full: its map holds {map_len} bytes at most")]
     Full { map_len: usize },
+    #[error("{dir} was written by another version of this program (format {found:?})")]
+    Format { dir: PathBuf, found: Vec<u8> },
+    #[error("a row of table {table} does not match its checksum; the disk returned other bytes than were written")]
+    Damaged { table: u8 },
     #[error("{op} in {dir}: {source}")]
     Io { op: &'static str, dir: PathBuf, source: std::io::Error },
     #[error("{op} in {dir}: {reason}")]
     Lmdb { op: &'static str, dir: PathBuf, reason: String },
-    #[error("a row of table {table} does not match its checksum; the disk returned other bytes than were written")]
-    Damaged { table: u8 },
 }
 
 impl KvError {

@@ -3,6 +3,7 @@
 use crate::KvError;
 use crate::change::Change;
 use crate::disk::Disk;
+use crate::held::Held;
 use crate::layer::Layer;
 use crate::view::View;
 use std::fmt;
@@ -18,11 +19,14 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 64 MiB of changes are about 400,000 rows, half a second of LMDB's work; 1 TiB is more than a billion files need.
+    /// 64 MiB of changes are about 250,000 rows, half a second of LMDB's work; 1 TiB is more than a billion files need.
     fn default() -> Self {
         Self { overlay_len_max: 64 << 20, map_len: 1 << 40 }
     }
 }
+
+/// LMDB wants whole pages of the machine; this is a multiple of any page length in use.
+const MAP_GRAIN: usize = 1 << 16;
 
 /// A cheap handle; all clones are the same store, which closes with the last.
 #[derive(Clone)]
@@ -30,11 +34,14 @@ pub struct Store {
     inner: Arc<Inner>,
 }
 
+/// Whoever takes several of the locks takes them in the order in which they stand here.
 struct Inner {
-    disk: Disk,
-    layers: RwLock<Layers>,
     /// Held by whoever flushes, so that there is one frozen layer at most.
     flushing: Mutex<()>,
+    /// Held by the change under way.
+    changing: Mutex<()>,
+    layers: RwLock<Layers>,
+    disk: Disk,
     overlay_len_max: usize,
 }
 
@@ -43,12 +50,12 @@ struct Inner {
 pub(crate) struct Layers {
     pub(crate) active: Layer,
     /// Being committed to disk; it still decides until that is done.
-    frozen: Option<Arc<Layer>>,
+    pub(crate) frozen: Option<Arc<Layer>>,
 }
 
 impl Layers {
-    pub(crate) fn topmost_first(&self) -> Vec<&Layer> {
-        std::iter::once(&self.active).chain(self.frozen.as_deref()).collect()
+    fn len(&self) -> usize {
+        self.active.len() + self.frozen.as_ref().map_or(0, |frozen| frozen.len())
     }
 }
 
@@ -59,11 +66,16 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store in `dir`, which is made if it is not there. One process at a time.
+    /// Opens the store in `dir`, which is made if it is not there. One process at a time, and one opening in it.
     pub fn open(dir: &Path, options: Options) -> Result<Self, KvError> {
-        let disk = Disk::open(dir, options.map_len)?;
-        let overlay_len_max = options.overlay_len_max;
-        let inner = Inner { disk, layers: RwLock::default(), flushing: Mutex::default(), overlay_len_max };
+        let disk = Disk::open(dir, options.map_len.next_multiple_of(MAP_GRAIN))?;
+        let inner = Inner {
+            flushing: Mutex::default(),
+            changing: Mutex::default(),
+            layers: RwLock::default(),
+            disk,
+            overlay_len_max: options.overlay_len_max,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -72,23 +84,29 @@ impl Store {
         View::new(self)
     }
 
-    /// Begins a change. Waits for the change under way, for views that are open, and, if too much is in memory, for a flush.
+    /// Begins a change. Waits for the change under way and, if too much is in memory, for a flush.
     pub fn change(&self) -> Change<'_> {
-        if self.overlay_len() > self.inner.overlay_len_max {
-            // A flush that fails keeps its rows in memory, and whoever flushes in the background reports it.
-            let _ = self.flush();
+        if self.overlay_len() > self.inner.overlay_len_max
+            && let Err(error) = self.flush()
+        {
+            // The rows stay in memory; whoever flushes in the background gets the error too, and stops the node.
+            tracing::error!(%error, "changes in memory are over their limit and cannot be brought to disk");
         }
-        Change::new(self)
+        Held::refuse(self.identity());
+        Change::new(self, self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Brings every committed change to disk. Views and changes go on meanwhile.
+    /// Brings every change that was committed before to disk. Views and changes go on meanwhile.
     pub fn flush(&self) -> Result<(), KvError> {
+        Held::refuse(self.identity());
         let _one = self.inner.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let (frozen, left_over) = self.freeze();
             let Some(frozen) = frozen else { return Ok(()) };
             self.inner.disk.commit(&frozen)?;
-            self.layers().write().unwrap_or_else(PoisonError::into_inner).frozen = None;
+            let done = self.layers().write().unwrap_or_else(PoisonError::into_inner).frozen.take();
+            // Freeing hundreds of thousands of rows takes a while; nobody waits for it here.
+            drop((frozen, done));
             if !left_over {
                 return Ok(());
             }
@@ -107,8 +125,12 @@ impl Store {
 
     /// Bytes of changes that are not on disk yet.
     pub fn overlay_len(&self) -> usize {
-        let layers = self.layers().read().unwrap_or_else(PoisonError::into_inner);
-        layers.topmost_first().iter().map(|layer| layer.len()).sum()
+        self.layers().read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// True if a flush should not wait for its usual time, so that changes need not wait for it.
+    pub fn is_large(&self) -> bool {
+        self.overlay_len() > self.inner.overlay_len_max / 2
     }
 
     pub(crate) fn layers(&self) -> &RwLock<Layers> {
@@ -117,5 +139,79 @@ impl Store {
 
     pub(crate) fn disk(&self) -> &Disk {
         &self.inner.disk
+    }
+
+    /// Tells this store from others that are open.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::{Bound, ControlFlow};
+    use types::random::{Random, Seeded};
+    use types::rows::{MemoryRows, Rows, RowsMut, Table};
+
+    fn all(rows: &dyn Rows, table: Table, from: Bound<&[u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut visit = |key: &[u8], value: &[u8]| {
+            found.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        };
+        rows.scan(table, from, &mut visit).unwrap();
+        found
+    }
+
+    /// Rows on disk, rows that are being flushed, rows above them and rows of a change, all at once, read as one map.
+    #[test]
+    fn four_layers_are_read_as_one() {
+        for seed in 0..30 {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Store::open(dir.path(), Options { overlay_len_max: 1 << 20, map_len: 16 << 20 }).unwrap();
+            let (mut model, mut random) = (MemoryRows::default(), Seeded(seed));
+            let mut edit = |rows: &mut dyn RowsMut| {
+                for _ in 0..60 {
+                    let (table, key) = (Table(1 + random.below(3) as u8), [random.below(40) as u8]);
+                    if random.below(3) == 0 {
+                        rows.delete(table, &key);
+                        model.delete(table, &key);
+                    } else {
+                        let value = random.next_u64().to_be_bytes().to_vec();
+                        rows.put(table, &key, value.clone());
+                        model.put(table, &key, value);
+                    }
+                }
+            };
+            for step in 0..3 {
+                let mut change = store.change();
+                edit(&mut change);
+                change.commit();
+                match step {
+                    0 => store.flush().unwrap(),
+                    1 => assert!(store.freeze().0.is_some()),
+                    _ => {}
+                }
+            }
+            let mut change = store.change();
+            edit(&mut change);
+            for table in [1, 2, 3, 4, 255].map(Table) {
+                assert!((1..4).contains(&table.0) || all(&change, table, Bound::Unbounded).is_empty());
+                for key in 0..42 {
+                    let key = [key];
+                    assert_eq!(change.get(table, &key).unwrap(), model.get(table, &key).unwrap());
+                    let last = change.last_at_most(table, &key).unwrap();
+                    assert_eq!(last, model.last_at_most(table, &key).unwrap(), "seed {seed}");
+                    for from in [Bound::Included(&key[..]), Bound::Excluded(&key[..])] {
+                        assert_eq!(all(&change, table, from), all(&model, table, from), "seed {seed}");
+                    }
+                }
+            }
+            change.commit();
+            store.flush().unwrap();
+            assert_eq!(store.overlay_len(), 0);
+            assert_eq!(all(&store.view(), Table(2), Bound::Unbounded), all(&model, Table(2), Bound::Unbounded));
+        }
     }
 }

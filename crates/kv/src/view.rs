@@ -1,34 +1,37 @@
 //! The rows of one moment, for reading.
 
 use crate::KvError;
-use crate::disk::Disk;
-use crate::layer::{Layer, full_key};
+use crate::disk::{Disk, Range};
+use crate::held::Held;
+use crate::layer::{FULL_KEY_LEN_MAX, Layer, full_key};
 use crate::merge::{Merge, Run};
 use crate::store::{Layers, Store};
 use heed::{RoTxn, WithoutTls};
 use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Bound;
-use std::sync::RwLockReadGuard;
-use types::rows::{Rows, RowsError, Table, Visit};
+use std::sync::{PoisonError, RwLockReadGuard};
+use types::rows::{Row, Rows, RowsError, Table, Visit};
 
-/// What was committed before it was made, and nothing after. It holds up commits, so keep it short, and one a thread.
+/// What was committed before it was made, and nothing after. It holds up commits, so keep it short, and one a thread: a
+/// thread that took a second one could wait for itself, so that is a panic.
 pub struct View<'s> {
-    layers: RwLockReadGuard<'s, Layers>,
+    // Dropped in this order: the transaction ends before anyone may change the layers above it.
     below: Below<'s>,
+    layers: RwLockReadGuard<'s, Layers>,
+    _held: Held,
 }
 
 /// The disk as of one moment; its transaction begins with the first row that no layer decides.
-pub(crate) struct Below<'s> {
+///
+/// That it begins late does no harm: the layers stand still as long as the view lives, and a flush that ends meanwhile
+/// brings nothing to disk that the frozen layer would not say anyway.
+struct Below<'s> {
     disk: &'s Disk,
     read: OnceCell<RoTxn<'s, WithoutTls>>,
 }
 
 impl<'s> Below<'s> {
-    pub(crate) fn new(disk: &'s Disk) -> Self {
-        Self { disk, read: OnceCell::new() }
-    }
-
     fn read(&self) -> Result<&RoTxn<'s, WithoutTls>, KvError> {
         match self.read.get() {
             Some(read) => Ok(read),
@@ -42,8 +45,18 @@ impl<'s> Below<'s> {
 
 impl<'s> View<'s> {
     pub(crate) fn new(store: &'s Store) -> Self {
-        let layers = store.layers().read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Self { layers, below: Below::new(store.disk()) }
+        let held = Held::take(store.identity());
+        let layers = store.layers().read().unwrap_or_else(PoisonError::into_inner);
+        Self { below: Below { disk: store.disk(), read: OnceCell::new() }, layers, _held: held }
+    }
+
+    fn stack(&self) -> Stack<'_, 's> {
+        self.below_staged(None)
+    }
+
+    /// All there is, with the rows of a change that is not committed on top.
+    pub(crate) fn below_staged<'a>(&'a self, staged: Option<&'a Layer>) -> Stack<'a, 's> {
+        Stack { layers: [staged, Some(&self.layers.active), self.layers.frozen.as_deref()], below: &self.below }
     }
 }
 
@@ -55,71 +68,94 @@ impl fmt::Debug for View<'_> {
 
 impl Rows for View<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, RowsError> {
-        get(&self.layers.topmost_first(), &self.below, table, key).map_err(|error| error.into_rows("reading a row"))
+        self.stack().get(table, key)
     }
 
     fn scan(&self, table: Table, from: Bound<&[u8]>, visit: &mut Visit<'_>) -> Result<(), RowsError> {
-        let layers = self.layers.topmost_first();
-        scan(&layers, &self.below, table, from, visit).map_err(|error| error.into_rows("reading rows"))
+        self.stack().scan(table, from, visit)
     }
 
-    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, RowsError> {
-        let layers = self.layers.topmost_first();
-        last_at_most(&layers, &self.below, table, key).map_err(|error| error.into_rows("reading a row"))
+    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<Row>, RowsError> {
+        self.stack().last_at_most(table, key)
     }
 }
 
-pub(crate) fn get(layers: &[&Layer], below: &Below<'_>, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
-    let full = full_key(table, key);
-    if let Some(decided) = layers.iter().find_map(|layer| layer.get(&full)) {
-        return Ok(decided.map(<[u8]>::to_vec));
-    }
-    Ok(below.disk.get(below.read()?, &full)?.map(<[u8]>::to_vec))
+/// Layers above the disk, topmost first: the first that knows a key decides.
+pub(crate) struct Stack<'a, 's> {
+    layers: [Option<&'a Layer>; 3],
+    below: &'a Below<'s>,
 }
 
-pub(crate) fn scan(
-    layers: &[&Layer],
-    below: &Below<'_>,
-    table: Table,
-    from: Bound<&[u8]>,
-    visit: &mut Visit<'_>,
-) -> Result<(), KvError> {
-    let from = match from {
-        Bound::Unbounded => Bound::Included(full_key(table, &[])),
-        bound => bound.map(|key| full_key(table, key)),
-    };
-    let from = from.as_ref().map(Vec::as_slice);
-    let mut runs: Vec<Run<'_>> = Vec::with_capacity(layers.len() + 1);
-    for layer in layers.iter().filter(|layer| !layer.is_empty()) {
-        runs.push(Box::new(layer.range(from).map(Ok)));
+impl<'a> Stack<'a, '_> {
+    fn layers(&self) -> impl Iterator<Item = &'a Layer> {
+        self.layers.into_iter().flatten().filter(|layer| !layer.is_empty())
     }
-    let disk = below.disk.range(below.read()?, from)?;
-    runs.push(Box::new(disk.map(|row| row.map(|(full, value)| (full, Some(value))))));
-    for row in Merge::ascending(runs) {
-        let (full, value) = row?;
-        if full.first() != Some(&table.0) || visit(&full[1..], value).is_break() {
-            break;
+
+    pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, RowsError> {
+        let full = full_key(table, key);
+        if full.len() > FULL_KEY_LEN_MAX {
+            return Ok(None); // never stored, and LMDB would take the question for an error
         }
+        if let Some(decided) = self.layers().find_map(|layer| layer.get(&full)) {
+            return Ok(decided.map(<[u8]>::to_vec));
+        }
+        let stored = self.below.read().and_then(|read| self.below.disk.get(read, &full));
+        stored.map(|value| value.map(<[u8]>::to_vec)).map_err(|error| error.into_rows("reading a row"))
     }
-    Ok(())
+
+    pub(crate) fn scan(&self, table: Table, from: Bound<&[u8]>, visit: &mut Visit<'_>) -> Result<(), RowsError> {
+        let from = match from {
+            Bound::Unbounded => Bound::Included(full_key(table, &[])),
+            bound => storable_from(bound.map(|key| full_key(table, key))),
+        };
+        // Bounded at the table's end, or a scan would first skip all that is deleted behind it.
+        let after = table.0.checked_add(1).map(|after| [after]);
+        let to = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(&after[..]));
+        let mut run = || -> Result<(), KvError> {
+            for row in Merge::ascending(self.runs((from.as_ref().map(Vec::as_slice), to), false)?) {
+                let (full, value) = row?;
+                if visit(&full[1..], value).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        run().map_err(|error| error.into_rows("reading rows"))
+    }
+
+    pub(crate) fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<Row>, RowsError> {
+        let mut full = full_key(table, key);
+        full.truncate(FULL_KEY_LEN_MAX); // what is stored and at most a longer key is at most its beginning
+        let range = (Bound::Included(&[table.0][..]), Bound::Included(full.as_slice()));
+        let last = self.runs(range, true).and_then(|runs| Merge::descending(runs).next().transpose());
+        let last = last.map_err(|error| error.into_rows("reading a row"))?;
+        Ok(last.map(|(full, value)| (full[1..].to_vec(), value.to_vec())))
+    }
+
+    /// The layers' rows and the disk's, topmost first.
+    fn runs(&self, range: Range<'_>, descending: bool) -> Result<Vec<Run<'a>>, KvError> {
+        let mut runs: Vec<Run<'a>> = Vec::with_capacity(self.layers.len() + 1);
+        for layer in self.layers() {
+            let rows = layer.range(range);
+            runs.push(if descending { Box::new(rows.rev().map(Ok)) } else { Box::new(rows.map(Ok)) });
+        }
+        let (disk, read) = (self.below.disk, self.below.read()?);
+        runs.push(if descending {
+            Box::new(disk.descend(read, range)?.map(|row| row.map(|(full, value)| (full, Some(value)))))
+        } else {
+            Box::new(disk.range(read, range)?.map(|row| row.map(|(full, value)| (full, Some(value)))))
+        });
+        Ok(runs)
+    }
 }
 
-pub(crate) fn last_at_most(
-    layers: &[&Layer],
-    below: &Below<'_>,
-    table: Table,
-    key: &[u8],
-) -> Result<Option<types::rows::Row>, KvError> {
-    let full = full_key(table, key);
-    let to = Bound::Included(full.as_slice());
-    let mut runs: Vec<Run<'_>> = Vec::with_capacity(layers.len() + 1);
-    for layer in layers.iter().filter(|layer| !layer.is_empty()) {
-        runs.push(Box::new(layer.descend(to).map(Ok)));
-    }
-    let disk = below.disk.descend(below.read()?, to)?;
-    runs.push(Box::new(disk.map(|row| row.map(|(full, value)| (full, Some(value))))));
-    match Merge::descending(runs).next().transpose()? {
-        Some((full, value)) if full.first() == Some(&table.0) => Ok(Some((full[1..].to_vec(), value.to_vec()))),
-        _ => Ok(None),
+/// The same lower bound for keys that can be stored: what lies behind a longer key lies behind its beginning.
+fn storable_from(from: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    match from {
+        Bound::Included(mut full) | Bound::Excluded(mut full) if full.len() > FULL_KEY_LEN_MAX => {
+            full.truncate(FULL_KEY_LEN_MAX);
+            Bound::Excluded(full)
+        }
+        bound => bound,
     }
 }

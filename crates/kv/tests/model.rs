@@ -129,6 +129,10 @@ fn a_full_store_says_so_and_keeps_what_it_has() {
     }
     assert!(matches!(store.flush().unwrap_err(), kv::KvError::Full { .. }));
     assert_eq!(all(&store.view(), 1, Bound::Unbounded).len(), 400, "what is not on disk is still in memory");
+    drop(store);
+    // With more room it goes on: what failed was not kept in part.
+    let store = Store::open(dir.path(), options()).unwrap();
+    assert_eq!(all(&store.view(), 1, Bound::Unbounded), []);
 }
 
 /// Changes, flushes and views at the same time: a view sees all of a change or nothing.
@@ -152,4 +156,75 @@ fn views_are_of_one_moment() {
             assert!(rows.is_empty() || rows.len() == 4 && rows.iter().all(|row| row.1 == rows[0].1), "{rows:?}");
         }
     });
+}
+
+/// Strangers choose names, so a key may be longer than any that can be stored. That is no fault of the store.
+#[test]
+fn keys_too_long_to_be_stored_are_simply_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options()).unwrap();
+    let longest = [b'k'; kv::KEY_LEN_MAX];
+    let mut change = store.change();
+    for key in [&b"a"[..], &longest, b"z"] {
+        change.put(Table(1), key, b"row".to_vec());
+    }
+    change.commit();
+    for flushed in [false, true] {
+        if flushed {
+            store.flush().unwrap();
+        }
+        let (view, longer) = (store.view(), [b'k'; 2000]);
+        assert_eq!(view.get(Table(1), &longer).unwrap(), None);
+        assert_eq!(view.get(Table(1), &longest).unwrap(), Some(b"row".to_vec()));
+        assert_eq!(view.last_at_most(Table(1), &longer).unwrap().unwrap().0, longest);
+        for from in [Bound::Included(&longer[..]), Bound::Excluded(&longer[..])] {
+            assert_eq!(all(&view, 1, from), [(b"z".to_vec(), b"row".to_vec())]);
+        }
+    }
+}
+
+/// A reader need not wait for a change that takes long.
+#[test]
+fn a_view_does_not_wait_for_a_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options()).unwrap();
+    let mut change = store.change();
+    change.put(Table(1), b"a", b"1".to_vec());
+    std::thread::scope(|scope| {
+        let seen = scope.spawn(|| store.view().get(Table(1), b"a").unwrap());
+        assert_eq!(seen.join().unwrap(), None);
+        change.commit();
+        let seen = scope.spawn(|| store.view().get(Table(1), b"a").unwrap());
+        assert_eq!(seen.join().unwrap(), Some(b"1".to_vec()));
+    });
+}
+
+#[test]
+#[should_panic(expected = "end that first")]
+fn two_views_in_one_thread_are_a_mistake_that_shows_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options()).unwrap();
+    let (_first, _second) = (store.view(), store.view());
+}
+
+#[test]
+fn a_damaged_row_is_an_error_and_not_an_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options()).unwrap();
+    let mut change = store.change();
+    change.put(Table(1), b"a", b"a value that is found in the file".to_vec());
+    change.put(Table(1), b"b", b"another".to_vec());
+    change.commit();
+    store.flush().unwrap();
+    drop(store);
+    let path = dir.path().join("data.mdb");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let needle = b"found in the file";
+    let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(needle)).collect();
+    places.iter().for_each(|at| bytes[*at] ^= 1);
+    std::fs::write(&path, bytes).unwrap();
+    let store = Store::open(dir.path(), options()).unwrap();
+    let error = store.view().get(Table(1), b"a").unwrap_err();
+    assert!(error.to_string().contains("checksum"), "{error}");
+    assert_eq!(store.view().get(Table(1), b"b").unwrap(), Some(b"another".to_vec()));
 }
