@@ -74,6 +74,37 @@ fn exceptions_have_javas_names() {
     }
 }
 
+proptest::proptest! {
+    /// What Java said, with a few bytes of it turned: an error or a value, never a panic.
+    #[test]
+    fn damaged_recordings_do_no_harm(
+        file in proptest::sample::select([files(".client.bin"), files(".server.bin")].concat()),
+        damage in proptest::collection::vec((0usize..2000, 0u8..), 1..5),
+    ) {
+        let mut bytes = std::fs::read(&file).unwrap();
+        for (place, byte) in damage {
+            let len = bytes.len();
+            bytes[place % len] = byte;
+        }
+        let mut bytes = BytesMut::from(&bytes[..]);
+        if file.to_str().unwrap().ends_with(".client.bin") {
+            let _ = Opening::decode(&bytes);
+            bytes.advance(Opening::LEN);
+        }
+        while let Ok(Some(mut frame)) = frame::split(&mut bytes, 1 << 20) {
+            let _ = Answer::decode(frame.clone());
+            let _ = frame::take_message::<RpcRequestHeaderProto>(&mut frame, "header");
+            let _ = frame::take_message::<RequestHeaderProto>(&mut frame, "call header");
+            if let Ok(body) = frame::take(&mut frame, "request") {
+                let _ = CreateResponseProto::decode(body.clone());
+                let _ = GetListingResponseProto::decode(body.clone());
+                let _ = AddBlockRequestProto::decode(body.clone());
+                let _ = OpWriteBlockProto::decode(body);
+            }
+        }
+    }
+}
+
 /// Which method each call id was used for.
 fn check_client(name: &str, bytes: Bytes) -> BTreeMap<i32, String> {
     let opening = Opening::decode(&bytes);

@@ -23,6 +23,10 @@ use tokio::time::timeout;
 const READ_LEN: usize = 8 << 10;
 /// A long frame's buffer grows by this as its bytes come, whatever its length says.
 const GROWTH_LEN_MAX: usize = 256 << 10;
+/// Requests of stock clients are shorter. Longer ones are counted as what they can grow to when they are decoded, so
+/// that only a few at a time are let in: two bytes can be an empty message, which takes some 400 in memory.
+const USUAL_LEN_MAX: usize = 64 << 10;
+const EXPANSION: usize = 200;
 /// How long, and for how many bytes, a refused client's rest is thrown away, so that the kernel does not send a reset
 /// that would make the client lose our last answer.
 const LINGER: Duration = Duration::from_millis(500);
@@ -155,7 +159,7 @@ impl<S: Service> Reader<S> {
                 Err(_elapsed) => return Ok(None),
             }
         };
-        let charge = self.host.budget.admit(len).await;
+        let charge = self.host.budget.admit(self.held_len(len)).await;
         let whole_len = frame::LENGTH_LEN + len;
         let rest = async {
             while self.buffer.len() < whole_len {
@@ -169,6 +173,11 @@ impl<S: Service> Reader<S> {
         timeout(self.host.options.frame_time_max, rest).await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
         let _length = self.buffer.split_to(frame::LENGTH_LEN);
         Ok(Some(Ok((self.buffer.split_to(len).freeze(), charge))))
+    }
+
+    /// What a request of this length is counted as.
+    fn held_len(&self, len: usize) -> usize {
+        if len <= USUAL_LEN_MAX { len } else { (len * EXPANSION).min(self.host.options.held_len_max / 2).max(len) }
     }
 
     /// Whether a client that has been silent for the idle time is kept: as in Hadoop, while there is room for others.

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 /// Limits of one server. Every figure is a guess unless it says otherwise.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Longest request. Hadoop takes 128 MiB; the longest a client needs are a few hundred KiB.
+    /// Longest request. Hadoop takes 128 MiB; a page of a node's catalogue, the longest we know, has about 100 KB.
     pub frame_len_max: u32,
     /// Calls of one connection under way, their answers not yet taken. At the limit the connection is not read.
     pub calls_per_connection_max: usize,
@@ -41,7 +41,7 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
-            frame_len_max: 16 << 20,
+            frame_len_max: 4 << 20,
             calls_per_connection_max: 100,
             connections_max: 10_000,
             held_len_max: 256 << 20,

@@ -25,7 +25,8 @@ async fn a_call_brings_its_answer() {
     assert_eq!(ask(&client, "echo", "olá").await.unwrap(), "olá");
     assert_eq!(ask(&client, "empty", "x").await.unwrap(), "");
     assert_eq!(ask(&client, "who", "").await.unwrap(), "alice by itself");
-    let long = ask(&client, "long", "5000000").await.unwrap();
+    assert_eq!(ask(&client, "long", "20000000").await.unwrap().len(), 20_000_000);
+    let long = "x".repeat(4_000_000);
     assert_eq!(ask(&client, "echo", &long).await.unwrap(), long);
 }
 
@@ -89,6 +90,26 @@ async fn more_calls_than_the_limit_wait_their_turn() {
     service.gate.add_permits(300);
     for (number, call) in calls.into_iter().enumerate() {
         assert_eq!(call.await.unwrap(), number.to_string());
+    }
+}
+
+/// Long requests from many clients: few are let in at a time, and all are served.
+#[tokio::test]
+async fn long_requests_wait_for_memory() {
+    let (server, _service) = server_with(ServerOptions { held_len_max: 2_000_000, ..ServerOptions::default() }).await;
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let client = client(&server);
+            ::io::task::spawn("call", async move {
+                for len in [100, 100_000, 1_000_000, 3_000_000] {
+                    let text = "x".repeat(len);
+                    assert_eq!(ask(&client, "echo", &text).await.unwrap(), text);
+                }
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
     }
 }
 
