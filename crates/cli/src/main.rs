@@ -1,1 +1,63 @@
-fn main() {}
+//! `levada`: the store's servers, and the commands that use any store.
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+mod config;
+mod fs;
+mod roles;
+mod shell;
+mod up;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A distributed store that stock HDFS clients use as they are
+#[derive(Debug, Parser)]
+#[command(name = "levada", version, subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a whole store on this machine
+    Up(up::Args),
+    /// Run a metadata server
+    Meta(roles::MetaArgs),
+    /// Run a datanode
+    Data(roles::DataArgs),
+    #[command(flatten)]
+    Fs(fs::Command),
+    /// Print a script that completes commands in a shell, as in `source <(levada completion bash)`
+    Completion { shell: clap_complete::Shell },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // RUST_LOG=client=info tells of every replica and node that was given up.
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match cli.command {
+        Command::Up(args) => up::run(args),
+        Command::Meta(args) => roles::run_meta(args),
+        Command::Data(args) => roles::run_data(args),
+        Command::Fs(command) => fs::run(command),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "levada", &mut std::io::stdout());
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Doubled options and the like.
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -31,7 +31,7 @@ pub enum Error {
     /// The server said no, for a reason that has no variant of its own.
     #[error("{message}")]
     Refused { class: String, message: String },
-    #[error("{text:?} is not the address of a store: {why}")]
+    #[error("not the address of a store: {why}")]
     Url { text: String, why: String },
     #[error("not a usable path: {0}")]
     Path(#[from] types::path::PathError),
