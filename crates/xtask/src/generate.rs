@@ -93,3 +93,12 @@ fn nested_enums(code: &str) -> String {
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders below the root")
 }
+
+#[cfg(test)]
+mod tests {
+    /// Whoever changes a .proto file, or the version of a generator, checks in what comes of it.
+    #[test]
+    fn what_is_checked_in_is_fresh() {
+        super::check().unwrap();
+    }
+}

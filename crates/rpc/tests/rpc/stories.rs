@@ -171,7 +171,7 @@ async fn a_silent_server_is_left() {
 #[tokio::test]
 async fn a_call_that_times_out_leaves_a_talking_server_connected() {
     let (server, service) = server_with(ServerOptions { connections_max: 1, ..ServerOptions::default() }).await;
-    let client = client_with(&server, ClientOptions { call_time_max: 4 * A_WHILE, ..ClientOptions::default() });
+    let client = client_with(&server, ClientOptions { call_time_max: 20 * A_WHILE, ..ClientOptions::default() });
     let waiting = ask(&client, "wait", "");
     tokio::pin!(waiting);
     assert!(timeout(A_WHILE, &mut waiting).await.is_err());
