@@ -94,6 +94,13 @@ impl Ahead {
         Ok(Pending { ahead: self, container })
     }
 
+    /// Lets a mark stay until the next start, which shall look through the container again.
+    pub(crate) fn keep(&self, container: ContainerId) {
+        if let Some(mark) = self.lock().of.get_mut(&container) {
+            mark.pending += 1;
+        }
+    }
+
     /// To be called before the index is flushed.
     pub(crate) fn before_flush(&self) -> Superfluous {
         let mut marks = self.lock();

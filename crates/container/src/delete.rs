@@ -4,6 +4,7 @@ use crate::error::{ReplicaError, Result};
 use crate::index::{self, Place};
 use crate::pack::Pack;
 use crate::volume::{Inner, lock, remove};
+use std::sync::Arc;
 use types::{BlockId, Generation};
 
 impl Inner {
@@ -63,7 +64,7 @@ impl Inner {
         }
     }
 
-    fn remove_pack_if_empty(&self, pack: &Pack) -> Result<()> {
+    fn remove_pack_if_empty(&self, pack: &Arc<Pack>) -> Result<()> {
         let shelf = pack.container;
         if self.index.container(shelf)?.pack_live_count > 0 {
             return Ok(());
@@ -80,7 +81,7 @@ impl Inner {
             Ok(removed)
         })?;
         if removed {
-            lock(&self.packs).remove(&shelf);
+            self.drop_removed_pack(pack);
         }
         Ok(())
     }

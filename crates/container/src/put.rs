@@ -117,7 +117,7 @@ impl Inner {
             let Some(pack) = self.pack(shelf, true)? else { continue };
             match pack.append(&bytes).map_err(io("append to the pack"))? {
                 Some(offset) => break (pack, offset),
-                None => self.drop_removed_pack(shelf, &pack),
+                None => self.drop_removed_pack(&pack),
             }
         };
         if self.options.durability == Durability::Synced
@@ -151,13 +151,6 @@ impl Inner {
         match old {
             Some(old) if old.place != row.place => self.remove_bytes(block, old.place),
             _ => Ok(()),
-        }
-    }
-
-    fn drop_removed_pack(&self, shelf: ContainerId, removed: &Arc<crate::pack::Pack>) {
-        let mut packs = lock(&self.packs);
-        if packs.get(&shelf).is_some_and(|pack| Arc::ptr_eq(pack, removed)) {
-            packs.remove(&shelf);
         }
     }
 

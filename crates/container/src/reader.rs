@@ -106,11 +106,15 @@ impl Reader {
     pub fn partial_sum(&self, offset: u64, len: u64) -> Result<u32> {
         let spec = self.checksum();
         let whole = u64::from(spec.chunk_len).min(self.len.saturating_sub(offset));
+        if len > whole {
+            let need = format!("{len} bytes of the chunk at {offset}");
+            return Err(ReplicaError::Length { block: self.identity.block, have: self.len, need });
+        }
         let mut chunk = vec![0; whole as usize];
         self.read_at(offset, &mut chunk)?;
         let mut sums = Vec::new();
         self.sums(offset, whole, &mut sums)?;
-        if spec.verify(&chunk, &sums).is_err() || len > whole {
+        if spec.verify(&chunk, &sums).is_err() {
             return Err(ReplicaError::Corrupt { block: self.identity.block, offset });
         }
         Ok(spec.kind.of(&chunk[..len as usize]))

@@ -45,6 +45,9 @@ impl Volume {
         inner.check_recovery(block, recovery)?;
         let replica = match inner.find_open(block) {
             Some(replica) => {
+                if replica.info().state == ReplicaState::Copying {
+                    return Err(ReplicaError::NotFound { block });
+                }
                 // Before anybody is fenced: a late recovery must not stop the writer that overtook it.
                 let have = replica.state().identity.generation;
                 if have > recovery {

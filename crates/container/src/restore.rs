@@ -45,7 +45,12 @@ impl Inner {
         let found = list(&self.layout.open()).map_err(io("list open replicas", ContainerId(0)))?;
         behind.extend(self.end_half_moves(&found)?);
         for shelf in behind {
-            self.look_through(shelf)?;
+            if let Err(error) = self.look_through(shelf) {
+                // One bad sector shall not keep all the rest from being served. What could not be read is missing here,
+                // and other nodes have it.
+                soft(error)?;
+                self.keep_mark(shelf)?;
+            }
         }
         // Anew: looking through may have taken a damaged replica off its shelf.
         let found = list(&self.layout.open()).map_err(io("list open replicas", ContainerId(0)))?;
@@ -54,11 +59,20 @@ impl Inner {
             remove(&self.layout.open_pair(*block).data).map_err(io("remove data", block.born_in()))?;
         }
         for block in &found.sums {
-            self.take_in_open(*block)?;
+            if let Err(error) = self.take_in_open(*block) {
+                soft(error)?;
+            }
         }
         if !complete {
             self.index.set_complete_for(volume)?;
         }
+        Ok(())
+    }
+
+    /// The next start shall look through the container again.
+    fn keep_mark(&self, shelf: ContainerId) -> Result<()> {
+        drop(self.ahead.mark(shelf).map_err(io("mark the container", shelf))?);
+        self.ahead.keep(shelf);
         Ok(())
     }
 
@@ -110,7 +124,10 @@ impl Inner {
             tracing::warn!(%block, container = %shelf, "data without checksums: not served, and left for someone to look at");
         }
         for block in found.data.intersection(&found.sums) {
-            self.take_in_files(shelf, *block)?;
+            if let Err(error) = self.take_in_files(shelf, *block) {
+                soft(error)?;
+                self.keep_mark(shelf)?;
+            }
         }
         self.take_in_pack(shelf)?;
         self.forget_deleted(shelf, &found)
@@ -276,6 +293,17 @@ fn list(dir: &Path) -> std::io::Result<Found> {
         };
     }
     Ok(found)
+}
+
+/// A fault of one file is reported and left behind; one of the index is not.
+fn soft(error: ReplicaError) -> Result<()> {
+    match error {
+        ReplicaError::Index(_) => Err(error),
+        _ => {
+            tracing::error!(%error, "a part of the volume could not be read; it is not served");
+            Ok(())
+        }
+    }
 }
 
 fn remove_pair(pair: &Pair, container: ContainerId) -> Result<()> {

@@ -60,4 +60,12 @@ impl Inner {
         shelves.insert(shelf, Arc::clone(&syncs));
         Ok(syncs)
     }
+
+    /// Forgets a pack whose file was removed; but not the one that somebody may have begun in its place meanwhile.
+    pub(crate) fn drop_removed_pack(&self, removed: &Arc<Pack>) {
+        let mut packs = lock(&self.packs);
+        if packs.get(&removed.container).is_some_and(|pack| Arc::ptr_eq(pack, removed)) {
+            packs.remove(&removed.container);
+        }
+    }
 }

@@ -262,3 +262,44 @@ fn a_part_of_a_replica_is_digested_with_a_fresh_last_checksum() {
     assert_eq!(some, sums(reader.checksum(), &data[1024..2048]), "the stored ones, of whole chunks");
     assert!(reader.sums(9728, 273, &mut some).is_err());
 }
+
+/// A writer sends small packets of all kinds while others read: each finds bytes and checksums that agree, up to a length
+/// that never shrinks.
+#[test]
+fn who_reads_a_growing_replica_always_finds_checksums_that_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    let data = pattern(1, 60_000);
+    let mut writer = volume.create(identity(1, 1001)).unwrap();
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (volume, data) = (volume.clone(), data.clone());
+            io::task::thread("reader", move || {
+                let mut seen = 0;
+                while seen < data.len() as u64 {
+                    let reader = read(&volume, block(1));
+                    assert!(reader.len() >= seen && reader.visible_len() <= reader.len());
+                    seen = reader.len();
+                    check(&reader, &data[..seen as usize]);
+                }
+            })
+            .unwrap()
+        })
+        .collect();
+    let mut at = 0;
+    let mut turn = 0;
+    while at < data.len() {
+        turn += 1;
+        let (from, to) = match turn % 3 {
+            0 => (at / 512 * 512, at + 700),
+            1 => (at, (at + 99).min(at / 512 * 512 + 512)),
+            _ => ((at / 512).saturating_sub(2) * 512, at + 5),
+        };
+        let to = to.min(data.len());
+        writer.write(from as u64, &data[from..to], &sums(identity(1, 1001).checksum, &data[from..to])).unwrap();
+        writer.set_visible(to as u64);
+        at = to;
+    }
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    writer.put(data.len() as u64).unwrap();
+}

@@ -179,7 +179,7 @@ impl<'d> World<'d> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_is_sent_the_bytes_and_checksums_are_right(
