@@ -112,9 +112,8 @@ impl DataRole {
     /// Returns when the metadata server knows the datanode.
     pub(crate) async fn start(file: DataFile) -> Result<Self, StartError> {
         let addr = file.data.xfer_addr;
-        let data = datad::start(file.data)
-            .await
-            .map_err(|error| StartError::new(&format!("datanode on {addr}"), &error))?;
+        let data =
+            datad::start(file.data).await.map_err(|error| StartError::new(&format!("datanode on {addr}"), &error))?;
         data.registered().await;
         Ok(Self { data })
     }
@@ -196,7 +195,8 @@ async fn stop_asked(until_stdin_ends: bool) {
 /// Ends with standard input. A thread reads it: the runtime would wait for its own read at shutdown.
 async fn stdin_end() {
     let (ended, end) = tokio::sync::oneshot::channel();
-    io::task::thread("stdin", move || {
+    // Without a thread for it, signals still stop this process.
+    let _ = io::task::thread("stdin", move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         let _ = ended.send(());
     });

@@ -98,12 +98,17 @@ impl Plan {
         }
         let highest = u32::from(args.port_base.unwrap_or(0)) + 10 * u32::from(args.datanodes) + 1;
         if highest > u32::from(u16::MAX) {
-            return Err(StartError(format!("--port-base is too high: {} datanodes need ports to {highest}", args.datanodes)));
+            return Err(StartError(format!(
+                "--port-base is too high: {} datanodes need ports to {highest}",
+                args.datanodes
+            )));
         }
         let replication = args.replication.unwrap_or(args.datanodes.min(3));
         if replication > args.datanodes {
             let asked = format!("--replication {replication} with {} datanodes", args.datanodes);
-            return Err(StartError(format!("{asked}: each copy needs a datanode of its own; give --datanodes {replication}")));
+            return Err(StartError(format!(
+                "{asked}: each copy needs a datanode of its own; give --datanodes {replication}"
+            )));
         }
         let dir = args.dir.clone().unwrap_or_else(config::default_dir);
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
@@ -219,7 +224,11 @@ async fn in_processes(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) ->
 async fn watch(nodes: &mut [Role]) {
     let watches = nodes.iter_mut().map(|node| async move {
         let status = node.child.wait().await;
-        eprintln!("levada: the datanode of {} ended: {}; the store goes on without it", node.conf.display(), ended(status));
+        eprintln!(
+            "levada: the datanode of {} ended: {}; the store goes on without it",
+            node.conf.display(),
+            ended(status)
+        );
     });
     let mut watches: Vec<_> = watches.map(Box::pin).collect();
     std::future::poll_fn(|context| {
@@ -243,7 +252,13 @@ impl Role {
     fn spawn(role: &str, conf: &Path) -> Result<Self, StartError> {
         let program = std::env::current_exe().map_err(|error| StartError::new("the path of this program", &error))?;
         let mut command = Command::new(program);
-        command.arg(role).arg("--config").arg(conf).args(["--json", "--until-stdin-ends"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .arg(role)
+            .arg("--config")
+            .arg(conf)
+            .args(["--json", "--until-stdin-ends"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         // Ctrl-C at the terminal reaches the whole group; the children are told by this process instead, in order.
         command.process_group(0).kill_on_drop(true);
         let child = command.spawn().map_err(|error| StartError::new(&format!("starting `levada {role}`"), &error))?;
