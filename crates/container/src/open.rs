@@ -174,6 +174,14 @@ impl OpenReplica {
         state.visible = state.visible.max(len);
     }
 
+    /// As [`Self::set_visible`], for a writer: one that was overtaken must not show bytes that were cut off since.
+    pub(crate) fn show(&self, ticket: u64, len: u64) {
+        let mut state = self.lock_state();
+        if state.ticket == ticket {
+            state.visible = state.visible.max(len);
+        }
+    }
+
     pub(crate) fn set_open(&self) {
         self.lock_state().phase = Phase::Open;
     }

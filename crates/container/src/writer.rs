@@ -19,12 +19,12 @@ pub struct Writer {
 
 /// Tells a replica what was acknowledged, from wherever the acknowledgements are handled.
 #[derive(Clone, Debug)]
-pub struct Progress(Arc<OpenReplica>);
+pub struct Progress(Arc<OpenReplica>, u64);
 
 impl Progress {
     /// Readers may see the first `len` bytes: this node and all below have them. Never shrinks.
     pub fn set_visible(&self, len: u64) {
-        self.0.set_visible(len);
+        self.0.show(self.1, len);
     }
 
     /// Bytes on disk.
@@ -53,7 +53,7 @@ impl Writer {
     }
 
     pub fn progress(&self) -> Progress {
-        Progress(Arc::clone(&self.replica))
+        Progress(Arc::clone(&self.replica), self.ticket)
     }
 
     /// Writes a packet's bytes, of which some or all may be here already:
@@ -74,7 +74,7 @@ impl Writer {
 
     /// Readers may see the first `len` bytes.
     pub fn set_visible(&self, len: u64) {
-        self.replica.set_visible(len);
+        self.replica.show(self.ticket, len);
     }
 
     /// All bytes so far survive a loss of power when this returns.
