@@ -30,7 +30,12 @@ fn a_writer_that_returns_goes_on_from_what_was_acknowledged() {
     let mut new = volume.reopen(block(1), ask(ReopenKind::StreamingRecovery, 1001, 1002, 3000, 5000)).unwrap();
     assert_eq!((new.received(), new.visible_len(), new.identity().generation), (3333, 3333, Generation(1002)));
     is_fenced(old.write(5000, &data[5000..6000], &[]));
+    // A late acknowledgement reaches the overtaken writer: it must not show what was cut off.
+    let late = old.progress();
+    late.set_visible(5000);
+    old.set_visible(5000);
     drop(old);
+    assert_eq!(new.visible_len(), 3333);
     check(&read(&volume, block(1)), &data[..3333]);
     // Packets keep their bounds: the first one overlaps.
     new.write(3072, &data[3072..], &sums(new.identity().checksum, &data[3072..])).unwrap();
