@@ -168,6 +168,8 @@ fn announce<T: Serialize>(json: bool, ready: &T, text: &str) {
 
 /// Runs a server to its end; an error is told in one line.
 pub(crate) fn serve(run: impl Future<Output = Result<(), StartError>>) -> ExitCode {
+    // Each open replica and each connection holds descriptors; shells often grant only 1024.
+    let _ = io::limit::raise_open_files();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
