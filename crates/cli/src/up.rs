@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -246,6 +246,8 @@ fn ended(status: std::io::Result<std::process::ExitStatus>) -> String {
 struct Role {
     child: Child,
     conf: PathBuf,
+    /// Open as long as this process lives; waiting for a child would close the one inside it.
+    _stdin: Option<ChildStdin>,
 }
 
 impl Role {
@@ -261,8 +263,9 @@ impl Role {
             .stdout(Stdio::piped());
         // Ctrl-C at the terminal reaches the whole group; the children are told by this process instead, in order.
         command.process_group(0).kill_on_drop(true);
-        let child = command.spawn().map_err(|error| StartError::new(&format!("starting `levada {role}`"), &error))?;
-        Ok(Self { child, conf: conf.to_owned() })
+        let mut child = command.spawn().map_err(|error| StartError::new(&format!("starting `levada {role}`"), &error))?;
+        let _stdin = child.stdin.take();
+        Ok(Self { child, conf: conf.to_owned(), _stdin })
     }
 
     async fn ready<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, StartError> {
