@@ -19,10 +19,10 @@ const WINDOW_LEN: u64 = 256 << 10;
 pub(crate) fn answer(node: &Arc<Node>, op: &OpBlockChecksumProto) -> Result<BlockOpResponseProto, Refusal> {
     let named = Named::of(&op.header, node.pool().as_deref())?;
     let reader = node.volume.read(named.block, named.generation)?;
-    let len = match named.len {
-        0 => reader.visible_len(), // clients that do not say mean all
-        len if len <= reader.len() => len,
-        len => return Err(Refusal::error(format!("{} has {} bytes, not {len}", named.block, reader.len()))),
+    let len = match op.header.block.num_bytes {
+        None => reader.visible_len(), // who does not say means all
+        Some(len) if len <= reader.len() => len,
+        Some(len) => return Err(Refusal::error(format!("{} has {} bytes, not {len}", named.block, reader.len()))),
     };
     let options = op.block_checksum_options;
     let kind = options.map_or(Kind::Md5crc, |options| options.block_checksum_type());

@@ -238,6 +238,29 @@ fn a_replica_grows_by_append() {
     assert!(cluster.chain(&[0, 1], &ask).is_err(), "of another length");
 }
 
+/// Its packets are covered as the client likes it, the replica stays as it began.
+#[test]
+fn an_append_may_bring_other_checksums() {
+    let cluster = Cluster::new(2);
+    let data = pattern(2, 50_000);
+    let crc32 = ChecksumSpec::new(ChecksumKind::Crc32, 512).unwrap();
+    let mut chain = cluster.chain(&[0, 1], &Ask { spec: crc32, ..Ask::create(2) }).unwrap();
+    chain.send(&data[..1000]);
+    chain.acked(0);
+    chain.finish();
+    let spec = ChecksumSpec::new(ChecksumKind::Crc32c, 1000).unwrap();
+    let ask = Ask { spec, ..Ask::again(2, Stage::PipelineSetupAppend, GENERATION + 1, 1000, 1000) };
+    let mut chain = cluster.chain(&[0, 1], &ask).unwrap();
+    for (seqno, range) in (0..).zip([1000..9500, 9000..20_000, 20_000..50_000]) {
+        chain.send_at(range.start as u64, &data[range], false);
+        chain.acked(seqno);
+    }
+    chain.finish();
+    for node in 0..2 {
+        assert!(cluster.read(node, 2, 0, 50_000).unwrap() == data);
+    }
+}
+
 #[test]
 fn when_only_the_last_ack_was_lost_the_setup_closes_the_block() {
     let mut cluster = Cluster::new(3);

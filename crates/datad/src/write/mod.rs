@@ -21,8 +21,19 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
-use stream::{Mode, Stream};
-use types::Generation;
+use stream::{Below, Mode, Stream};
+use types::{BlockId, ChecksumSpec, Generation};
+
+/// What a stream begins with.
+struct Begun {
+    block: BlockId,
+    mode: Mode,
+    /// What covers the packets to come.
+    spec: ChecksumSpec,
+    writer: Writer,
+    below: Option<Below>,
+    buffer: PacketBuffer,
+}
 
 /// Serves one write to its end. Blocks: call it on a thread of its own. `came` is what followed the operation already.
 pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto, came: &[u8], _transfer: Transfer) {
@@ -31,31 +42,45 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
     if socket.set_nonblocking(false).and_then(|()| socket.set_write_timeout(Some(setup))).is_err() {
         return; // the client is gone
     }
-    match set_up(node, &socket, op, came) {
-        Ok(Some((mut stream, buffer))) => {
-            let block = stream.block;
-            let _writing = node.writing(block);
-            let ending = stream.run(buffer);
-            tracing::debug!(%block, ?ending, "a write stream ended");
-            finish(node, stream, ending);
-        }
-        Ok(None) => {}
+    let begun = match set_up(node, &socket, op, came) {
+        Ok(Some(begun)) => begun,
+        Ok(None) => return,
         Err(refusal) => {
             tracing::info!(block = op.header.base_header.block.block_id, why = refusal.message, "a write was refused");
             let _gone = (&socket).write_all(&refusal.bytes());
+            return;
         }
+    };
+    let Begun { block, mode, spec, writer, below, buffer } = begun;
+    if socket.set_nonblocking(true).is_err() {
+        return node.was_left(block);
     }
+    let _writing = node.writing(block);
+    let mut stream = Stream {
+        node: Arc::clone(node),
+        block,
+        spec,
+        own_sums: writer.identity().checksum != spec,
+        link: Link::new(spec, op.targets.len(), writer.received()),
+        writer: Some(writer),
+        above: socket,
+        acks: Vec::new(),
+        below,
+        mode,
+        above_heard: node.now(),
+        writer_silent: Duration::from_millis(limits.writer_silent_ms),
+        ending: None,
+    };
+    let ending = stream.run(buffer);
+    tracing::debug!(%block, ?ending, "a write stream ended");
+    finish(node, stream, ending);
 }
 
 /// Opens the replica, joins the node below and answers. `None`: nothing is to be streamed.
-fn set_up(
-    node: &Arc<Node>,
-    socket: &TcpStream,
-    op: &OpWriteBlockProto,
-    came: &[u8],
-) -> Result<Option<(Stream, PacketBuffer)>, Refusal> {
+fn set_up(node: &Arc<Node>, socket: &TcpStream, op: &OpWriteBlockProto, came: &[u8]) -> Result<Option<Begun>, Refusal> {
     let named = Named::of(&op.header.base_header, node.pool().as_deref())?;
     let stage = Stage::try_from(op.stage).map_err(|_| Refusal::error(format!("stage {} is not known", op.stage)))?;
+    let spec = checksum_spec(&op.requested_checksum)?;
     let mode = match stage {
         Stage::TransferRbw => Mode::CopyOpen,
         Stage::TransferFinalized => Mode::CopyWhole,
@@ -69,7 +94,7 @@ fn set_up(
     }
     let buffer = PacketBuffer::new(came, &node.budget)
         .ok_or_else(|| Refusal::error("no memory left for another write; try another node"))?;
-    let writer = open(node, op, &named, stage)?;
+    let writer = open(node, op, &named, spec, stage)?;
     let below = match below::join(node, op) {
         Ok(below) => below,
         Err(refusal) => {
@@ -84,53 +109,27 @@ fn set_up(
         let len = writer.received();
         writer.put(len)?;
         node.was_put(named.block);
-    } else {
-        let spec = writer.identity().checksum;
-        if mode == Mode::Chain {
-            answer(socket)?;
-        }
-        let link = Link::new(spec, op.targets.len(), writer.received());
-        return Ok(Some((stream(node, socket, named, link, writer, below, mode)?, buffer)));
+        answer(socket)?;
+        return Ok(None);
     }
-    answer(socket)?;
-    Ok(None)
+    if mode == Mode::Chain {
+        answer(socket).inspect_err(|_| node.was_left(named.block))?;
+    }
+    Ok(Some(Begun { block: named.block, mode, spec, writer, below, buffer }))
 }
 
 fn answer(mut socket: &TcpStream) -> Result<(), Refusal> {
     socket.write_all(&message_bytes(&success())).map_err(|error| Refusal::error(error.to_string()))
 }
 
-fn stream(
-    node: &Arc<Node>,
-    socket: &TcpStream,
-    named: Named,
-    link: Link,
-    writer: Writer,
-    below: Option<stream::Below>,
-    mode: Mode,
-) -> Result<Stream, Refusal> {
-    let gone = |error: std::io::Error| Refusal::error(error.to_string());
-    let above = socket.try_clone().map_err(gone)?;
-    above.set_nonblocking(true).map_err(gone)?;
-    Ok(Stream {
-        node: Arc::clone(node),
-        block: named.block,
-        spec: writer.identity().checksum,
-        link,
-        writer: Some(writer),
-        above,
-        acks: Vec::new(),
-        below,
-        mode,
-        above_heard: node.now(),
-        writer_silent: Duration::from_millis(node.config.limits.writer_silent_ms),
-        ending: None,
-    })
-}
-
 /// The replica as the stage wants it.
-fn open(node: &Node, op: &OpWriteBlockProto, named: &Named, stage: Stage) -> Result<Writer, Refusal> {
-    let checksum = checksum_spec(&op.requested_checksum)?;
+fn open(
+    node: &Node,
+    op: &OpWriteBlockProto,
+    named: &Named,
+    checksum: ChecksumSpec,
+    stage: Stage,
+) -> Result<Writer, Refusal> {
     let scope = named.scope;
     let identity = |generation| Identity {
         block: named.block,

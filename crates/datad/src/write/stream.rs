@@ -21,7 +21,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
-use types::{BlockId, ChecksumKind, ChecksumSpec};
+use types::{BlockId, ChecksumSpec};
 use wire::{PacketFrame, PipelineAck, Status};
 
 /// How long the bytes already sent by a writer are read and dropped after it was told of a failure. Closing at once
@@ -35,7 +35,10 @@ const FLUSH: Duration = Duration::from_secs(10);
 pub(super) struct Stream {
     pub(super) node: Arc<Node>,
     pub(super) block: BlockId,
+    /// What covers the packets. An append may come with other checksums than the replica has.
     pub(super) spec: ChecksumSpec,
+    /// The replica makes its own checksums, as those of the packets are of another kind.
+    pub(super) own_sums: bool,
     pub(super) link: Link,
     /// Gone once the block is put.
     pub(super) writer: Option<Writer>,
@@ -176,16 +179,17 @@ impl Stream {
     ) -> Result<(), Failure> {
         let data = &bytes[frame.data.clone()];
         let mut sums = &bytes[frame.sums.clone()];
-        let mut computed = Vec::new();
-        if sums.is_empty() && self.spec.kind != ChecksumKind::Null {
-            self.spec.compute(data, &mut computed); // the writer leaves it to us
-            sums = &computed;
-        } else if let Err(at) = self.spec.verify(data, sums) {
+        if !sums.is_empty()
+            && let Err(at) = self.spec.verify(data, sums)
+        {
             let offset = frame.header.offset as u64 + at as u64;
             tracing::warn!(block = %self.block, offset, "bytes that came do not match their checksum");
             return Err(Failure::Checksum);
         }
         let Some(writer) = self.writer.as_mut() else { return Err(Failure::Fenced) };
+        if self.own_sums {
+            sums = &[];
+        }
         let mut done = Ok(());
         if write {
             done = writer.write(frame.header.offset as u64, data, sums);
