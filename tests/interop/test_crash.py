@@ -46,7 +46,7 @@ class Busy:
 
 def by_levada(url, tmp_path):
     def write(path, data):
-        levada(url, "put", "-", path, stdin=data, text=False, timeout=30)
+        levada(url, "put", "--block-size", paths.BLOCK, "-", path, stdin=data, text=False, timeout=30)
 
     return write
 
