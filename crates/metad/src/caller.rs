@@ -102,3 +102,41 @@ impl Users {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    async fn check(effective: &str, real: Option<&str>) -> Result<Session, Exception> {
+        let users = Users::new("owner".into(), "supergroup".into());
+        let call = Call {
+            protocol: String::new(),
+            method: String::new(),
+            version: 1,
+            body: Bytes::new(),
+            user: rpc::Identity { effective: effective.into(), real: real.map(str::to_owned) },
+            client_id: Bytes::from_static(&[7; 16]),
+            call_id: 3,
+            retry_count: 0,
+            peer: "[::ffff:10.0.0.1]:1000".parse().unwrap(),
+        };
+        users.session(&call, Duration::ZERO).await
+    }
+
+    #[tokio::test]
+    async fn only_the_superuser_acts_for_others() {
+        let session = check("somebody", None).await.unwrap();
+        assert!(!session.caller.superuser);
+        assert_eq!(session.host(), "10.0.0.1");
+        assert_eq!(session.retry, Some(RetryKey { client: [7; 16], call: 3 }));
+        assert!(check("owner", None).await.unwrap().caller.superuser);
+        assert!(!check("somebody", Some("owner")).await.unwrap().caller.superuser);
+        assert!(check("somebody", Some("somebody")).await.is_ok());
+        let refused = check("owner", Some("somebody")).await.unwrap_err();
+        assert_eq!(refused.class, AUTHORIZATION);
+        assert_eq!(refused.message, "User: somebody is not allowed to impersonate owner");
+        assert!(check("", None).await.is_err());
+        assert!(check("a\nb", None).await.is_err());
+    }
+}

@@ -67,7 +67,8 @@ impl Recoveries {
     }
 
     pub(crate) fn stop(&self) {
-        for (_, running) in std::mem::take(&mut *self.lock()) {
+        let running = std::mem::take(&mut *self.lock());
+        for running in running.into_values() {
             running.task.abort();
         }
     }
@@ -133,7 +134,8 @@ pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::row
         }
     }
     // Clients that closed all they had and went.
-    for holder in core.leases().silent(now, core.config.lease_soft()) {
+    let silent = core.leases().silent(now, core.config.lease_soft());
+    for holder in silent {
         let idle = {
             let view = core.machine.store().view();
             read::lease_files(&view, &holder, None, 1)?.is_empty()

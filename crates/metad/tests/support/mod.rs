@@ -1,0 +1,450 @@
+//! A metadata server with datanodes that are only a map each, reached over real RPC; time is turned by hand.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use bytes::Bytes;
+use hdfs::Exception;
+use hdfs::proto::*;
+use io::{Clock, ManualClock};
+use metad::{Config, Metad};
+use prost::Message;
+use rpc::CallError;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use types::{BlockId, Millis, NodeId};
+use wire::node::{self, Orders, Replica, ReplicaState};
+
+pub(crate) const CLIENT: &str = hdfs::protocol::CLIENT;
+pub(crate) const MB: u64 = 1 << 20;
+
+/// What a datanode has, by block.
+pub(crate) type Replicas = Arc<Mutex<BTreeMap<u64, Replica>>>;
+
+pub(crate) struct World {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) metad: Metad,
+    pub(crate) nodes: Vec<Datanode>,
+}
+
+pub(crate) fn config(dir: &Path) -> Config {
+    Config::new(dir.join("meta"), "127.0.0.1:0".parse().unwrap())
+}
+
+impl World {
+    pub(crate) async fn new(node_count: u8) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::at(Millis(1_800_000_000_000)));
+        let metad = metad::start_with_clock(config(dir.path()), clock.clone()).await.unwrap();
+        let mut world = Self { dir, clock, metad, nodes: Vec::new() };
+        for number in 1..=node_count {
+            let node = Datanode::new(number).await;
+            node.register(world.addr()).await;
+            world.nodes.push(node);
+        }
+        world
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.metad.rpc_addr()
+    }
+
+    /// Clean stop and start on the same directory. Datanodes register again only when told to.
+    pub(crate) async fn restart(&mut self) {
+        self.metad.shutdown().await;
+        self.metad = metad::start_with_clock(config(self.dir.path()), self.clock.clone()).await.unwrap();
+    }
+
+    pub(crate) async fn register_all(&self) {
+        for node in &self.nodes {
+            node.register(self.addr()).await;
+        }
+    }
+
+    pub(crate) fn user(&self, name: &str) -> User {
+        User { rpc: rpc::Client::new(self.addr().to_string(), name.into(), CLIENT) }
+    }
+
+    /// The user that runs the server.
+    pub(crate) fn root(&self) -> User {
+        self.user(&io::user::current())
+    }
+
+    /// Time goes on, in steps short enough that beating nodes are not lost.
+    pub(crate) async fn pass(&self, time: Duration) {
+        let mut left = time;
+        while !left.is_zero() {
+            let step = left.min(Duration::from_secs(5));
+            self.clock.advance(step);
+            left -= step;
+            self.beat().await;
+        }
+    }
+
+    pub(crate) async fn beat(&self) {
+        for node in self.nodes.iter().filter(|node| node.is_up) {
+            node.beat(self.addr()).await;
+        }
+    }
+
+    /// Lets background tasks work until `done`; datanodes beat meanwhile and time passes.
+    pub(crate) async fn until(&self, what: &str, mut done: impl AsyncFnMut() -> bool) {
+        for _ in 0..200 {
+            if done().await {
+                return;
+            }
+            self.clock.advance(Duration::from_millis(500));
+            self.beat().await;
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("waited in vain: {what}");
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    pub(crate) fn node_of(&self, place: &DatanodeInfoProto) -> &Datanode {
+        self.nodes.iter().find(|node| node.id.to_string() == place.id.datanode_uuid).unwrap()
+    }
+
+    /// The chain writes `len` bytes of a block: open on all its nodes.
+    pub(crate) fn write(&self, block: &LocatedBlockProto, len: u64) {
+        for place in &block.locs {
+            self.node_of(place).put(block, len, ReplicaState::Open);
+        }
+    }
+
+    /// The chain puts the block on all its nodes.
+    pub(crate) fn put(&self, block: &LocatedBlockProto, len: u64) {
+        for place in &block.locs {
+            self.node_of(place).put(block, len, ReplicaState::Finalized);
+        }
+    }
+
+    pub(crate) fn replica_count(&self, block: u64) -> usize {
+        self.nodes.iter().filter(|node| node.replica(block).is_some()).count()
+    }
+}
+
+pub(crate) struct Datanode {
+    pub(crate) id: NodeId,
+    pub(crate) number: u8,
+    pub(crate) is_up: bool,
+    pub(crate) replicas: Replicas,
+    server: rpc::Server,
+    ipc_addr: SocketAddr,
+    deleted: Mutex<Vec<u64>>,
+}
+
+/// The port on which a datanode takes part in recoveries.
+struct Ipc {
+    replicas: Replicas,
+}
+
+impl rpc::Service for Ipc {
+    async fn call(&self, call: rpc::Call) -> Result<Bytes, Exception> {
+        let mut replicas = self.replicas.lock().unwrap();
+        match call.method.as_str() {
+            node::BEGIN_RECOVERY => {
+                let request: node::BeginRecoveryRequest = call.request()?;
+                let replica = replicas.get(&request.block).copied();
+                Ok(node::BeginRecoveryResponse { replica }.encode_to_vec().into())
+            }
+            node::FINISH_RECOVERY => {
+                let request: node::FinishRecoveryRequest = call.request()?;
+                let replica = replicas.get_mut(&request.block).ok_or_else(|| Exception::io("no such replica"))?;
+                assert!(request.len <= replica.len, "cut to more than is there");
+                replica.generation = request.generation;
+                replica.len = request.len;
+                replica.state = ReplicaState::Finalized as i32;
+                Ok(node::FinishRecoveryResponse {}.encode_to_vec().into())
+            }
+            _ => Err(call.no_such_method()),
+        }
+    }
+}
+
+impl Datanode {
+    pub(crate) async fn new(number: u8) -> Self {
+        let replicas = Replicas::default();
+        let ipc = Arc::new(Ipc { replicas: replicas.clone() });
+        let server = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), ipc).await.unwrap();
+        let ipc_addr = server.local_addr();
+        let id = NodeId([number; 16]);
+        Self { id, number, is_up: true, replicas, server, ipc_addr, deleted: Mutex::default() }
+    }
+
+    /// It dies: it beats no more, and nobody answers on its port.
+    pub(crate) fn kill(&mut self) {
+        self.is_up = false;
+        self.ipc_addr.set_port(1);
+    }
+
+    pub(crate) fn replica(&self, block: u64) -> Option<Replica> {
+        self.replicas.lock().unwrap().get(&block).copied()
+    }
+
+    pub(crate) fn put(&self, block: &LocatedBlockProto, len: u64, state: ReplicaState) {
+        let scope = wire::BlockScope::decode(&block.block_token.identifier).unwrap().expect("a token of ours");
+        let replica = Replica {
+            block: block.b.block_id,
+            generation: block.b.generation_stamp,
+            len,
+            file: scope.file.0,
+            home: scope.home.0,
+            state: state as i32,
+        };
+        self.replicas.lock().unwrap().insert(replica.block, replica);
+    }
+
+    fn usage() -> node::Usage {
+        node::Usage { capacity_len: 1 << 40, used_len: 1 << 30, free_len: 1 << 39 }
+    }
+
+    fn rpc(addr: SocketAddr) -> rpc::Client {
+        rpc::Client::new(addr.to_string(), "datanode".into(), node::NODE_PROTOCOL)
+    }
+
+    pub(crate) async fn register(&self, metad: SocketAddr) -> String {
+        let request = node::RegisterRequest {
+            node: self.id.to_string(),
+            ip: "127.0.0.1".into(),
+            host: format!("node{}", self.number),
+            xfer_port: 10_000 + u32::from(self.number),
+            ipc_port: self.ipc_addr.port().into(),
+            info_port: 0,
+            storage: format!("DS-{}", self.number),
+            rack: format!("/rack{}", self.number % 2),
+            usage: Self::usage(),
+            version: "test".into(),
+        };
+        let answer: node::RegisterResponse = Self::rpc(metad).call(node::REGISTER, &request).await.unwrap();
+        answer.block_pool
+    }
+
+    pub(crate) async fn beat(&self, metad: SocketAddr) -> Orders {
+        let request = node::HeartbeatRequest {
+            node: self.id.to_string(),
+            usage: Self::usage(),
+            transfer_count: 0,
+            put: Vec::new(),
+            deleted: std::mem::take(&mut self.deleted.lock().unwrap()),
+            stale: Vec::new(),
+        };
+        self.ask(metad, node::HEARTBEAT, &request).await
+    }
+
+    /// Tells that everything it has was just put.
+    pub(crate) async fn tell_puts(&self, metad: SocketAddr) -> Orders {
+        let request = node::HeartbeatRequest {
+            node: self.id.to_string(),
+            usage: Self::usage(),
+            transfer_count: 0,
+            put: self.replicas.lock().unwrap().values().copied().collect(),
+            deleted: Vec::new(),
+            stale: Vec::new(),
+        };
+        self.ask(metad, node::HEARTBEAT, &request).await
+    }
+
+    pub(crate) async fn tell_catalogue(&self, metad: SocketAddr) -> Orders {
+        let request = node::CatalogueRequest {
+            node: self.id.to_string(),
+            from: 0,
+            through: u64::MAX,
+            replicas: self.replicas.lock().unwrap().values().copied().collect(),
+            writing: Vec::new(),
+        };
+        self.ask(metad, node::CATALOGUE, &request).await
+    }
+
+    async fn ask<Q: Message>(&self, metad: SocketAddr, method: &str, request: &Q) -> Orders {
+        let orders: Orders = Self::rpc(metad).call(method, request).await.unwrap();
+        let mut replicas = self.replicas.lock().unwrap();
+        for order in &orders.delete {
+            let gone = replicas.get(&order.block).is_some_and(|have| have.generation <= order.generation_at_most);
+            if gone {
+                replicas.remove(&order.block);
+                self.deleted.lock().unwrap().push(order.block);
+            }
+        }
+        orders
+    }
+}
+
+/// A client in somebody's name.
+#[derive(Clone)]
+pub(crate) struct User {
+    pub(crate) rpc: rpc::Client,
+}
+
+/// The last part of the Java class, and the message.
+pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, CallError>) -> (String, String) {
+    match answer {
+        Err(CallError::Remote { class, message }) => {
+            (class.rsplit(['.', '$']).next().unwrap_or("").trim_end_matches("Exception").to_owned(), message)
+        }
+        other => panic!("no refusal: {other:?}"),
+    }
+}
+
+fn permission(perm: u32) -> FsPermissionProto {
+    FsPermissionProto { perm }
+}
+
+impl User {
+    pub(crate) async fn ask<Q: Message, A: Message + Default>(
+        &self,
+        method: &str,
+        request: &Q,
+    ) -> Result<A, CallError> {
+        self.rpc.call(method, request).await
+    }
+
+    pub(crate) async fn status(&self, src: &str) -> Option<HdfsFileStatusProto> {
+        let answer: Result<GetFileInfoResponseProto, _> =
+            self.ask("getFileInfo", &GetFileInfoRequestProto { src: src.into() }).await;
+        answer.unwrap().fs
+    }
+
+    pub(crate) async fn mkdirs(&self, src: &str, mode: u32) -> Result<bool, CallError> {
+        let request =
+            MkdirsRequestProto { src: src.into(), masked: permission(mode), create_parent: true, unmasked: None };
+        self.ask("mkdirs", &request).await.map(|answer: MkdirsResponseProto| answer.result)
+    }
+
+    pub(crate) async fn delete(&self, src: &str, recursive: bool) -> Result<bool, CallError> {
+        let request = DeleteRequestProto { src: src.into(), recursive };
+        self.ask("delete", &request).await.map(|answer: DeleteResponseProto| answer.result)
+    }
+
+    pub(crate) fn create_request(src: &str, client: &str, flags: u32) -> CreateRequestProto {
+        CreateRequestProto {
+            src: src.into(),
+            masked: permission(0o644),
+            client_name: client.into(),
+            create_flag: flags,
+            create_parent: true,
+            replication: 3,
+            block_size: MB,
+            crypto_protocol_version: vec![CryptoProtocolVersionProto::EncryptionZones as i32],
+            unmasked: None,
+            ec_policy_name: None,
+            storage_policy: None,
+        }
+    }
+
+    pub(crate) async fn create(&self, src: &str, client: &str) -> Result<HdfsFileStatusProto, CallError> {
+        let request = Self::create_request(src, client, CreateFlagProto::Create as u32);
+        let answer: CreateResponseProto = self.ask("create", &request).await?;
+        Ok(answer.fs.expect("trap 30: the answer to create has a status"))
+    }
+
+    pub(crate) async fn append(&self, src: &str, client: &str) -> Result<AppendResponseProto, CallError> {
+        let flag = Some(CreateFlagProto::Append as u32);
+        self.ask("append", &AppendRequestProto { src: src.into(), client_name: client.into(), flag }).await
+    }
+
+    pub(crate) async fn add_block(
+        &self,
+        src: &str,
+        client: &str,
+        previous: Option<ExtendedBlockProto>,
+    ) -> Result<LocatedBlockProto, CallError> {
+        self.add_block_without(src, client, previous, Vec::new()).await
+    }
+
+    pub(crate) async fn add_block_without(
+        &self,
+        src: &str,
+        client: &str,
+        previous: Option<ExtendedBlockProto>,
+        exclude_nodes: Vec<DatanodeInfoProto>,
+    ) -> Result<LocatedBlockProto, CallError> {
+        let request = AddBlockRequestProto {
+            src: src.into(),
+            client_name: client.into(),
+            previous,
+            exclude_nodes,
+            file_id: None,
+            favored_nodes: Vec::new(),
+            flags: Vec::new(),
+        };
+        self.ask("addBlock", &request).await.map(|answer: AddBlockResponseProto| answer.block)
+    }
+
+    pub(crate) async fn complete(
+        &self,
+        src: &str,
+        client: &str,
+        last: Option<ExtendedBlockProto>,
+    ) -> Result<bool, CallError> {
+        let request = CompleteRequestProto { src: src.into(), client_name: client.into(), last, file_id: None };
+        self.ask("complete", &request).await.map(|answer: CompleteResponseProto| answer.result)
+    }
+
+    pub(crate) async fn locations(&self, src: &str, offset: u64, length: u64) -> Result<LocatedBlocksProto, CallError> {
+        let request = GetBlockLocationsRequestProto { src: src.into(), offset, length };
+        let answer: GetBlockLocationsResponseProto = self.ask("getBlockLocations", &request).await?;
+        Ok(answer.locations.unwrap())
+    }
+
+    pub(crate) async fn listing(
+        &self,
+        src: &str,
+        start_after: &str,
+        need_location: bool,
+    ) -> Result<Option<DirectoryListingProto>, CallError> {
+        let start_after = start_after.as_bytes().to_vec().into();
+        let request = GetListingRequestProto { src: src.into(), start_after, need_location };
+        self.ask("getListing", &request).await.map(|answer: GetListingResponseProto| answer.dir_list)
+    }
+
+    pub(crate) async fn recover_lease(&self, src: &str) -> Result<bool, CallError> {
+        let request = RecoverLeaseRequestProto { src: src.into(), client_name: "recoverer".into() };
+        self.ask("recoverLease", &request).await.map(|answer: RecoverLeaseResponseProto| answer.result)
+    }
+
+    pub(crate) async fn is_closed(&self, src: &str) -> Result<bool, CallError> {
+        let request = IsFileClosedRequestProto { src: src.into() };
+        self.ask("isFileClosed", &request).await.map(|answer: IsFileClosedResponseProto| answer.result)
+    }
+
+    pub(crate) async fn renew(&self, client: &str) {
+        let request = RenewLeaseRequestProto { client_name: client.into(), namespaces: Vec::new() };
+        let _: RenewLeaseResponseProto = self.ask("renewLease", &request).await.unwrap();
+    }
+
+    /// A whole file: blocks of these lengths, put by their chains.
+    pub(crate) async fn write(&self, world: &World, src: &str, lens: &[u64]) -> Vec<LocatedBlockProto> {
+        let client = "writer";
+        self.create(src, client).await.unwrap();
+        let mut previous = None;
+        let mut blocks = Vec::new();
+        for len in lens {
+            let block = self.add_block(src, client, previous).await.unwrap();
+            world.put(&block, *len);
+            previous = Some(written(&block, *len));
+            blocks.push(block);
+        }
+        assert!(self.complete(src, client, previous).await.unwrap());
+        blocks
+    }
+}
+
+/// The block as its writer names it when it has written `len` bytes.
+pub(crate) fn written(block: &LocatedBlockProto, len: u64) -> ExtendedBlockProto {
+    ExtendedBlockProto { num_bytes: Some(len), ..block.b.clone() }
+}
+
+pub(crate) fn home_of(block: &LocatedBlockProto) -> u64 {
+    wire::BlockScope::decode(&block.block_token.identifier).unwrap().unwrap().home.0
+}
+
+pub(crate) fn index_of(block: &LocatedBlockProto) -> u32 {
+    BlockId(block.b.block_id).index()
+}
