@@ -1,57 +1,115 @@
-//! The log as openraft uses it. Entries that are not cut yet are kept in memory too: that is a second of work.
+//! The log as openraft uses it.
+//!
+//! Entries that are not purged yet are in memory too, where openraft reads them: a second of work, which is bounded as
+//! the changes above the machine's store are. The disk is read at the start only.
 
-use crate::entry::{Promise, encode_entry};
+use crate::record::Facts;
+use crate::stop::Stop;
+use crate::types::{Entry, LogId, Types, Vote};
 use crate::writer::{Done, Job, Writer};
-use crate::{Entry, LogId, Types, Vote};
+use openraft::OptionalSend;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
-use openraft::{OptionalSend, RaftTypeConfig};
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-/// A cheap handle; all clones are the same log.
-#[derive(Clone)]
+/// The writing end; openraft has the only one.
 pub(crate) struct Log {
     known: Arc<Mutex<Known>>,
     jobs: mpsc::Sender<Job>,
 }
 
+/// The reading end.
+#[derive(Clone)]
+pub(crate) struct LogReader {
+    known: Arc<Mutex<Known>>,
+}
+
 struct Known {
-    promise: Promise,
-    entries: BTreeMap<u64, Entry>,
+    facts: Facts,
+    /// Without gaps; the last is `facts.last`, unless there are none.
+    entries: VecDeque<Entry>,
 }
 
 impl Log {
-    pub(crate) fn open(dir: &Path) -> io::Result<Self> {
-        let found = Writer::open(dir)?;
+    /// Also gives the thread that writes. It ends, and lets go of the directory, when the log is dropped.
+    pub(crate) fn open(dir: &Path, node_id: u64, stop: Stop) -> io::Result<(Self, JoinHandle<()>)> {
+        let found = Writer::open(dir, node_id, stop)?;
         let (jobs, work) = mpsc::channel();
         let writer = found.writer;
-        io_thread(move || writer.run(&work))?;
-        let entries = found.entries.into_iter().map(|entry| (entry.log_id.index(), entry)).collect();
-        Ok(Self { known: Arc::new(Mutex::new(Known { promise: found.promise, entries })), jobs })
+        let thread = ::io::task::thread("raft log", move || writer.run(&work))?;
+        let known = Known { facts: found.facts, entries: found.entries };
+        Ok((Self { known: Arc::new(Mutex::new(known)), jobs }, thread))
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Why a machine that stands at `applied` is not the one that this log belongs to, if so.
+    pub(crate) fn mismatch(&self, applied: Option<LogId>) -> Option<String> {
+        let known = lock(&self.known);
+        let Facts { purged, last, .. } = known.facts;
+        if applied < purged {
+            return Some(format!("the log begins behind entry {}, the store ends at {}", show(purged), show(applied)));
+        }
+        if applied > last {
+            return Some(format!("the log ends at entry {}, the store at {}", show(last), show(applied)));
+        }
+        let same = known.entries.iter().find(|entry| Some(entry.log_id.index) == applied.map(|id| id.index));
+        let differs = same.filter(|entry| Some(entry.log_id) != applied)?;
+        Some(format!("entry {} in the log is {} in the store", show(Some(differs.log_id)), show(applied)))
     }
 
     async fn ask(&self, job: impl FnOnce(Done) -> Job) -> io::Result<()> {
         let (done, answer) = oneshot::channel();
-        self.jobs.send(job(done)).map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())?
+        self.send(job(done))?;
+        answer.await.map_err(|_| ended())?
+    }
+
+    fn send(&self, job: Job) -> io::Result<()> {
+        self.jobs.send(job).map_err(|_| ended())
     }
 }
 
-fn io_thread(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    ::io::task::thread("raft log", run).map(drop)
+fn show(id: Option<LogId>) -> String {
+    id.map_or_else(|| "none".into(), |id| format!("{} of term {}", id.index, id.leader_id.term))
 }
 
-fn stopped() -> io::Error {
+/// A panic in that thread, which has been reported.
+fn ended() -> io::Error {
     io::Error::other("the thread that writes the Raft log has ended")
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl RaftLogReader<Types> for LogReader {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> io::Result<Vec<Entry>> {
+        let known = lock(&self.known);
+        let first = known.entries.front().map_or(0, |entry| entry.log_id.index);
+        let place = |index: u64| (index.saturating_sub(first) as usize).min(known.entries.len());
+        let from = match range.start_bound() {
+            Bound::Included(index) => place(*index),
+            Bound::Excluded(index) => place(index.saturating_add(1)),
+            Bound::Unbounded => 0,
+        };
+        let to = match range.end_bound() {
+            Bound::Included(index) => place(index.saturating_add(1)),
+            Bound::Excluded(index) => place(*index),
+            Bound::Unbounded => known.entries.len(),
+        };
+        Ok(known.entries.range(from..to.max(from)).cloned().collect())
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        Ok(lock(&self.known).facts.vote)
+    }
 }
 
 impl RaftLogReader<Types> for Log {
@@ -59,64 +117,283 @@ impl RaftLogReader<Types> for Log {
         &mut self,
         range: RB,
     ) -> io::Result<Vec<Entry>> {
-        Ok(self.known().entries.range(range).map(|(_, entry)| entry.clone()).collect())
+        self.get_log_reader().await.try_get_log_entries(range).await
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
-        Ok(self.known().promise.vote)
+        self.get_log_reader().await.read_vote().await
     }
 }
 
 impl RaftLogStorage<Types> for Log {
-    type LogReader = Self;
+    type LogReader = LogReader;
 
     async fn get_log_state(&mut self) -> io::Result<LogState<Types>> {
-        let known = self.known();
-        let last_purged_log_id = known.promise.purged;
-        let last_log_id = known.entries.last_key_value().map(|(_, entry)| entry.log_id).or(last_purged_log_id);
-        Ok(LogState { last_purged_log_id, last_log_id })
+        let known = lock(&self.known);
+        Ok(LogState { last_purged_log_id: known.facts.purged, last_log_id: known.facts.last })
     }
 
-    async fn get_log_reader(&mut self) -> Self {
-        self.clone()
+    async fn get_log_reader(&mut self) -> LogReader {
+        LogReader { known: Arc::clone(&self.known) }
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        let promise = Promise { vote: Some(*vote), ..self.known().promise.clone() };
-        self.ask(|done| Job::SavePromise(promise.clone(), done)).await?;
-        self.known().promise.vote = promise.vote;
+        self.ask(|done| Job::Vote(*vote, done)).await?;
+        lock(&self.known).facts.vote = Some(*vote);
         Ok(())
+    }
+
+    /// Goes to disk with the next entries. It saves a restart some waiting and decides nothing, so it is worth no sync.
+    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
+        lock(&self.known).facts.committed = committed;
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
+        let known = lock(&self.known);
+        Ok(known.facts.committed.min(known.facts.last))
     }
 
     async fn append<I>(&mut self, entries: I, flushed: IOFlushed<Types>) -> io::Result<()>
     where
-        I: IntoIterator<Item = <Types as RaftTypeConfig>::Entry> + OptionalSend,
+        I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let mut records = Vec::new();
-        let mut known = self.known();
-        for entry in entries {
-            records.push(encode_entry(&entry));
-            known.entries.insert(entry.log_id.index(), entry);
-        }
-        // Sent under the lock, so that the writer sees appends in the order of their indexes.
-        self.jobs.send(Job::Append(records, flushed)).map_err(|_| stopped())
+        let entries: Vec<Entry> = entries.into_iter().collect();
+        let committed = {
+            let mut known = lock(&self.known);
+            for entry in &entries {
+                let expected = known.facts.last.map_or(0, |id| id.index + 1);
+                assert!(entry.log_id.index == expected, "entry {} where {expected} should be", entry.log_id.index);
+                known.facts.last = Some(entry.log_id);
+                known.entries.push_back(entry.clone());
+            }
+            known.facts.committed
+        };
+        self.send(Job::Append(entries, committed, flushed))
     }
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
-        let from = last.map_or(0, |last| last.index() + 1);
-        self.known().entries.split_off(&from);
-        self.ask(|done| Job::Truncate(from, done)).await
+        self.ask(|done| Job::Cut(last, done)).await?;
+        let mut known = lock(&self.known);
+        let kept = known.entries.partition_point(|entry| Some(entry.log_id.index) <= last.map(|id| id.index));
+        known.entries.truncate(kept);
+        known.facts.last = last;
+        Ok(())
     }
 
-    async fn purge(&mut self, through: LogId) -> io::Result<()> {
-        let from = through.index() + 1;
-        let promise = {
-            let mut known = self.known();
-            known.promise.purged = Some(through);
-            known.entries = known.entries.split_off(&from);
-            known.promise.clone()
+    async fn purge(&mut self, upto: LogId) -> io::Result<()> {
+        let purged: VecDeque<Entry> = {
+            let mut known = lock(&self.known);
+            known.facts.purge(upto);
+            let behind = known.entries.partition_point(|entry| entry.log_id.index <= upto.index);
+            let kept = known.entries.split_off(behind);
+            std::mem::replace(&mut known.entries, kept)
         };
-        self.ask(|done| Job::Purge(from, promise, done)).await
+        drop(purged); // outside the lock, there may be many
+        self.send(Job::Purge(upto))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Command, Payload, log_id, vote};
+    use ::types::random::{Random, Seeded};
+    use openraft::type_config::TypeConfigExt;
+
+    /// A log under test, and what it must be.
+    struct Story {
+        dir: tempfile::TempDir,
+        log: Option<(Log, JoinHandle<()>)>,
+        facts: Facts,
+        entries: VecDeque<Entry>,
+    }
+
+    impl Story {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let mut story = Self { dir, log: None, facts: Facts::default(), entries: VecDeque::new() };
+            story.open();
+            story
+        }
+
+        fn open(&mut self) {
+            self.log = Some(Log::open(self.dir.path(), 1, Stop::new()).unwrap());
+        }
+
+        fn close(&mut self) {
+            let (log, thread) = self.log.take().unwrap();
+            drop(log);
+            thread.join().unwrap();
+        }
+
+        fn log(&mut self) -> &mut Log {
+            &mut self.log.as_mut().unwrap().0
+        }
+
+        async fn append(&mut self, term: u64, count: u64, len: usize) {
+            let first = self.facts.last.map_or(0, |id| id.index + 1);
+            let payload = |index: u64| Payload::Normal(Command(vec![index as u8; len].into()));
+            let entries: Vec<Entry> = (first..first + count)
+                .map(|index| Entry { log_id: log_id(term, index), payload: payload(index) })
+                .collect();
+            self.facts.last = entries.last().map(|entry| entry.log_id);
+            self.entries.extend(entries.iter().cloned());
+            let (flushed, done) = Types::oneshot();
+            self.log().append(entries, IOFlushed::signal(flushed)).await.unwrap();
+            done.await.unwrap().unwrap();
+        }
+
+        async fn check(&mut self) {
+            let (facts, entries) = (self.facts.clone(), Vec::from(self.entries.clone()));
+            let log = self.log();
+            assert_eq!(log.try_get_log_entries(..).await.unwrap(), entries);
+            assert_eq!(log.read_vote().await.unwrap(), facts.vote);
+            let state = log.get_log_state().await.unwrap();
+            assert_eq!((state.last_purged_log_id, state.last_log_id), (facts.purged, facts.last));
+            if let Some(middle) = entries.get(entries.len() / 2) {
+                let index = middle.log_id.index;
+                assert_eq!(log.try_get_log_entries(index..=index).await.unwrap(), std::slice::from_ref(middle));
+                assert_eq!(log.try_get_log_entries(index..index).await.unwrap(), []);
+            }
+        }
+    }
+
+    /// Votes, appends, cuts, purges and new starts at random, segments so full that they are changed all the time.
+    #[tokio::test]
+    async fn a_log_is_what_was_done_to_it() {
+        for seed in 0..6 {
+            let (mut story, mut random, mut term) = (Story::new(), Seeded(seed), 1);
+            for _ in 0..60 {
+                match random.below(8) {
+                    0 => {
+                        term += 1;
+                        story.facts.vote = Some(vote(term, 1, random.below(2) == 0));
+                        let vote = story.facts.vote.unwrap();
+                        story.log().save_vote(&vote).await.unwrap();
+                    }
+                    1 if !story.entries.is_empty() => {
+                        let kept = random.below(story.entries.len());
+                        let last = kept.checked_sub(1).map_or(story.facts.purged, |at| Some(story.entries[at].log_id));
+                        story.entries.truncate(kept);
+                        story.facts.last = last;
+                        story.log().truncate_after(last).await.unwrap();
+                    }
+                    2 if !story.entries.is_empty() => {
+                        let upto = story.entries[random.below(story.entries.len())].log_id;
+                        story.entries.retain(|entry| entry.log_id.index > upto.index);
+                        story.facts.purged = Some(upto);
+                        story.log().purge(upto).await.unwrap();
+                    }
+                    3 => {
+                        story.close();
+                        story.open();
+                    }
+                    4 => story.append(term, 4, 2 << 20).await,
+                    5 => {
+                        let committed = story.facts.last;
+                        story.log().save_committed(committed).await.unwrap();
+                    }
+                    _ => story.append(term, 1 + random.below(20) as u64, random.below(300)).await,
+                }
+                story.check().await;
+            }
+            story.close();
+            let left = crate::segment::list(story.dir.path()).unwrap();
+            assert!(left.len() <= 8, "seed {seed}: {} segments are left", left.len());
+        }
+    }
+
+    /// A snapshot that reaches behind the log's end replaces the log: the next entry follows the snapshot.
+    #[tokio::test]
+    async fn purging_beyond_the_end_begins_the_log_anew() {
+        let mut story = Story::new();
+        story.append(1, 3, 10).await;
+        story.log().purge(log_id(5, 100)).await.unwrap();
+        story.entries.clear();
+        (story.facts.purged, story.facts.last) = (Some(log_id(5, 100)), Some(log_id(5, 100)));
+        story.append(6, 2, 10).await;
+        story.check().await;
+        story.close();
+        story.open();
+        story.check().await;
+    }
+
+    /// The machine stops in the middle of a write: what was acknowledged is there, what was not may go.
+    #[tokio::test]
+    async fn a_torn_end_is_cut_and_the_log_goes_on() {
+        let mut story = Story::new();
+        story.append(1, 5, 100).await;
+        story.close();
+        let (_, path) = crate::segment::list(story.dir.path()).unwrap().pop().unwrap();
+        let whole = crate::segment::read(&path).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let len = whole.len as usize;
+        bytes[len..len + 50].copy_from_slice(&[0xab; 50]);
+        std::fs::write(&path, &bytes).unwrap();
+        story.open();
+        story.check().await;
+        story.append(1, 5, 100).await;
+        story.close();
+        story.open();
+        story.check().await;
+    }
+
+    /// What was on disk has changed there: the log is not opened, and nothing is cut.
+    #[tokio::test]
+    async fn damage_is_not_taken_for_a_torn_end() {
+        let mut story = Story::new();
+        story.append(1, 5, 100).await;
+        story.append(1, 5, 100).await;
+        story.close();
+        let (_, path) = crate::segment::list(story.dir.path()).unwrap().pop().unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[300] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        for _ in 0..2 {
+            let error = Log::open(story.dir.path(), 1, Stop::new()).map(drop).unwrap_err();
+            assert!(error.to_string().contains("damaged"), "{error}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "evidence is left alone");
+    }
+
+    /// A segment between two others is gone, or the first ones are, or a file belongs to another member.
+    #[tokio::test]
+    async fn missing_segments_and_strange_ones_are_noticed() {
+        let mut story = Story::new();
+        for _ in 0..3 {
+            story.append(1, 5, 4 << 20).await;
+        }
+        story.close();
+        let segments = crate::segment::list(story.dir.path()).unwrap();
+        assert!(segments.len() >= 3, "{segments:?}");
+        let refused = || Log::open(story.dir.path(), 1, Stop::new()).map(drop).unwrap_err().to_string();
+        for (_, path) in &segments[..2] {
+            let away = path.with_extension("away");
+            std::fs::rename(path, &away).unwrap();
+            assert!(refused().contains("missing"), "{}", refused());
+            std::fs::rename(away, path).unwrap();
+        }
+        let other = Log::open(story.dir.path(), 2, Stop::new()).map(drop).unwrap_err();
+        assert!(other.to_string().contains("member"), "{other}");
+        story.open();
+        story.check().await;
+        let second = Log::open(story.dir.path(), 1, Stop::new()).map(drop).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[tokio::test]
+    async fn a_log_knows_the_machine_it_belongs_to() {
+        let mut story = Story::new();
+        story.append(2, 10, 10).await;
+        story.log().purge(log_id(2, 3)).await.unwrap();
+        let mut mismatch = |applied| story.log().mismatch(applied);
+        for fits in [log_id(2, 3), log_id(2, 5), log_id(2, 9)] {
+            assert_eq!(mismatch(Some(fits)), None);
+        }
+        for bad in [None, Some(log_id(2, 2)), Some(log_id(2, 10)), Some(log_id(1, 5)), Some(log_id(1, 3))] {
+            assert!(mismatch(bad).is_some(), "{bad:?}");
+        }
     }
 }

@@ -1,16 +1,23 @@
 //! The state that commands are applied to, and how openraft drives it.
+//!
+//! A machine keeps itself, so a snapshot is nothing but "the machine is durable up to here": [`Driver`] flushes the
+//! machine when openraft asks for one, and openraft may then cut the log. A member that joins behind the cut will need
+//! the state itself: [`crate::types::SnapshotData`] then becomes an open copy of the store (LMDB makes one online, of one
+//! moment), `network` streams it, and `install_snapshot` puts it in the place of the store. Until then there is one
+//! member, which never asks.
 
-use crate::entry::Position;
-use crate::{Entry, LogId, SnapshotMeta, StoredMembership, Types};
-use futures_util::{Stream, TryStreamExt};
+use crate::position::Position;
+use crate::stop::Stop;
+use crate::types::{Entry, LogId, Outcome, Payload, Snapshot, SnapshotData, SnapshotMeta, StoredMembership, Types};
+use futures_util::{Stream, StreamExt};
+use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
-use openraft::{EntryPayload, OptionalSend, Snapshot};
 use serde::{Serialize, de::DeserializeOwned};
-use std::any::Any;
 use std::fmt::Debug;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, watch};
 
 /// The state could not be changed or kept. The node stops: going on would leave a hole.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +30,8 @@ impl MachineError {
     }
 }
 
-impl From<types::rows::RowsError> for MachineError {
-    fn from(error: types::rows::RowsError) -> Self {
+impl From<::types::rows::RowsError> for MachineError {
+    fn from(error: ::types::rows::RowsError) -> Self {
         Self::new(error)
     }
 }
@@ -38,97 +45,161 @@ pub trait Machine: Send + Sync + 'static {
     fn position(&self) -> Option<Vec<u8>>;
 
     /// Applies one entry; `None` is one that only moves the position, and nobody waits for its reply. `position` is kept
-    /// with the change: after a restart the machine has both, or neither.
+    /// with the change: after a restart the machine has both, or neither. An error or a panic stops Raft on this node, and
+    /// the entry is tried again at the next start: what strangers ask for must be refused by a reply, never by an error.
+    /// It may wait for a disk; one call at a time.
     fn apply(&self, position: &[u8], command: Option<Self::Command>) -> Result<Self::Reply, MachineError>;
 
     /// Makes all that was applied so far durable. May take its time; entries are applied meanwhile.
     fn flush(&self) -> Result<(), MachineError>;
-}
 
-/// A reply on its way through openraft, which need not know its type.
-pub(crate) struct Outcome(pub Box<dyn Any + Send + Sync>);
+    /// True if the next flush should not wait for its usual time. Asked after every few entries.
+    fn is_large(&self) -> bool {
+        false
+    }
+}
 
 /// A machine as openraft uses it.
 pub(crate) struct Driver<M> {
     machine: Arc<M>,
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
 }
 
-#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    stop: Stop,
+    /// Something was applied that is not durable.
+    behind: Notify,
+    /// The machine asks for a flush now.
+    large: Notify,
+    /// Counts flushes.
+    flushed: watch::Sender<u64>,
+}
+
 struct State {
     applied: Position,
-    /// As far as the machine is durable. That is what a "snapshot" is here: the machine's own store.
-    flushed: Option<Position>,
+    /// As far as the machine is durable.
+    flushed: Position,
 }
 
 impl<M> Clone for Driver<M> {
     fn clone(&self) -> Self {
-        Self { machine: Arc::clone(&self.machine), state: Arc::clone(&self.state) }
+        Self { machine: Arc::clone(&self.machine), shared: Arc::clone(&self.shared) }
     }
 }
 
+/// Entries applied before others are let on the thread. A guess: some milliseconds of work.
+const RUN_COUNT: usize = 256;
+
 impl<M: Machine> Driver<M> {
-    pub(crate) fn new(machine: Arc<M>) -> io::Result<Self> {
-        let flushed = machine.position().map(|bytes| Position::decode(&bytes)).transpose()?;
-        let state = State { applied: flushed.clone().unwrap_or_default(), flushed };
-        Ok(Self { machine, state: Arc::new(Mutex::new(state)) })
+    pub(crate) fn new(machine: Arc<M>, stop: Stop) -> io::Result<Self> {
+        let flushed = machine.position().map(|bytes| Position::decode(&bytes)).transpose()?.unwrap_or_default();
+        let shared = Shared {
+            state: Mutex::new(State { applied: flushed.clone(), flushed }),
+            stop,
+            behind: Notify::new(),
+            large: Notify::new(),
+            flushed: watch::Sender::new(0),
+        };
+        Ok(Self { machine, shared: Arc::new(shared) })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn applied(&self) -> Option<LogId> {
+        self.state().applied.applied
     }
 
     /// True if something was applied that is not durable yet.
     pub(crate) fn is_behind(&self) -> bool {
         let state = self.state();
-        state.applied.applied != state.flushed.as_ref().and_then(|flushed| flushed.applied)
+        state.applied.applied != state.flushed.applied
+    }
+
+    /// Comes back when something was applied that may not be durable yet.
+    pub(crate) async fn wait_behind(&self) {
+        self.shared.behind.notified().await;
+    }
+
+    /// Comes back when the machine asks for a flush.
+    pub(crate) async fn wait_large(&self) {
+        self.shared.large.notified().await;
+    }
+
+    pub(crate) fn watch_flushes(&self) -> watch::Receiver<u64> {
+        self.shared.flushed.subscribe()
+    }
+
+    /// Applies entries in order; each answer goes out at once.
+    fn apply_all(&self, entries: Vec<EntryResponder<Types>>) -> io::Result<()> {
+        for (entry, responder) in entries {
+            let outcome = self.apply_one(entry)?;
+            if let Some(responder) = responder {
+                responder.send(outcome);
+            }
+        }
+        self.shared.behind.notify_one();
+        if self.machine.is_large() {
+            self.shared.large.notify_one();
+        }
+        Ok(())
     }
 
     fn apply_one(&self, entry: Entry) -> io::Result<Outcome> {
-        let mut applied = self.state().applied.clone();
-        applied.applied = Some(entry.log_id);
-        let command = match entry.payload {
-            EntryPayload::Blank => None,
-            EntryPayload::Normal(command) => Some(crate::entry::decode::<M::Command>(&command.0, "command")?),
-            EntryPayload::Membership(membership) => {
-                applied.membership = StoredMembership::new(Some(entry.log_id), membership);
-                None
+        let id = entry.log_id;
+        let mut position = self.state().applied.clone();
+        position.applied = Some(id);
+        let reply = match entry.payload {
+            Payload::Blank => self.guarded(|| self.machine.apply(&position.encode(), None)),
+            Payload::Membership(membership) => {
+                position.membership = StoredMembership::new(Some(id), membership);
+                self.guarded(|| self.machine.apply(&position.encode(), None))
             }
+            Payload::Normal(command) => self.guarded(|| {
+                let command = crate::raft::decode::<M::Command>(&command.0).map_err(MachineError::new)?;
+                self.machine.apply(&position.encode(), Some(command))
+            }),
         };
-        let position = applied.encode();
-        // A panic is as bad as an error: openraft must stop, not lose the task without a word.
-        let run = AssertUnwindSafe(|| self.machine.apply(&position, command));
-        let reply = catch_unwind(run).unwrap_or_else(|_| Err(MachineError("a panic; see the log".into())));
-        let reply = reply.map_err(|error| {
-            tracing::error!(%error, entry = %entry.log_id, "a command could not be applied; this node stops");
-            io::Error::other(error)
-        })?;
-        self.state().applied = applied;
+        let reply = reply.map_err(|error| self.fault(&format!("entry {} could not be applied", id.index), &error))?;
+        self.state().applied = position;
         Ok(Outcome(Box::new(reply)))
     }
 
-    fn snapshot_of(position: &Position) -> Snapshot2 {
-        let meta = SnapshotMeta { last_log_id: position.applied, last_membership: position.membership.clone() };
-        Snapshot { meta, snapshot: () }
+    /// A panic is as bad as an error: openraft must stop, not lose a task without a word.
+    fn guarded<T>(&self, run: impl FnOnce() -> Result<T, MachineError>) -> Result<T, MachineError> {
+        catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(MachineError(format!("it panicked: {}", ::io::task::panic_text(&*panic)))))
+    }
+
+    fn fault(&self, what: &str, error: &MachineError) -> io::Error {
+        let reason = format!("{what}: {error}");
+        self.shared.stop.because(&reason);
+        io::Error::other(reason)
+    }
+
+    /// Brings to disk what was applied by now, and tells how far that is.
+    pub(crate) fn flush(&self) -> io::Result<Position> {
+        let applied = self.state().applied.clone();
+        self.guarded(|| self.machine.flush()).map_err(|error| self.fault("the state could not be kept", &error))?;
+        self.state().flushed = applied.clone();
+        self.shared.flushed.send_modify(|count| *count += 1);
+        Ok(applied)
     }
 }
 
-/// The machine's own store is the snapshot, so there is nothing to carry. A member that joins will need a copy of it:
-/// then this becomes the open copy of the store (LMDB makes one online), and `network` streams it.
-type SnapshotData = ();
-type Snapshot2 = openraft::alias::SnapshotOf<Types, SnapshotData>;
+fn snapshot_of(position: Position) -> Snapshot {
+    let meta = SnapshotMeta { last_log_id: position.applied, last_membership: position.membership };
+    Snapshot { meta, snapshot: () }
+}
 
 impl<M: Machine> RaftSnapshotBuilder<Types> for Driver<M> {
     type SnapshotData = SnapshotData;
 
-    async fn build_snapshot(&mut self) -> io::Result<Snapshot2> {
-        // What is applied by now is what the flush will at least contain.
-        let applied = self.state().applied.clone();
-        let machine = Arc::clone(&self.machine);
-        ::io::task::blocking(move || machine.flush()).await.map_err(io::Error::other)?;
-        let snapshot = Self::snapshot_of(&applied);
-        self.state().flushed = Some(applied);
-        Ok(snapshot)
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        let driver = self.clone();
+        ::io::task::blocking(move || driver.flush()).await.map(snapshot_of)
     }
 }
 
@@ -141,15 +212,16 @@ impl<M: Machine> RaftStateMachine<Types> for Driver<M> {
         Ok((state.applied.applied, state.applied.membership.clone()))
     }
 
-    async fn apply<Strm>(&mut self, mut entries: Strm) -> io::Result<()>
+    async fn apply<Strm>(&mut self, entries: Strm) -> io::Result<()>
     where
         Strm: Stream<Item = Result<EntryResponder<Types>, io::Error>> + Unpin + OptionalSend,
     {
-        while let Some((entry, responder)) = entries.try_next().await? {
-            let outcome = self.apply_one(entry)?;
-            if let Some(responder) = responder {
-                responder.send(outcome);
-            }
+        let mut runs = entries.ready_chunks(RUN_COUNT);
+        while let Some(run) = runs.next().await {
+            let run = run.into_iter().collect::<io::Result<Vec<_>>>()?;
+            let driver = self.clone();
+            // The machine may wait for a page of its store, or for a flush when too much is in memory.
+            ::io::task::blocking(move || driver.apply_all(run)).await?;
         }
         Ok(())
     }
@@ -162,7 +234,8 @@ impl<M: Machine> RaftStateMachine<Types> for Driver<M> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "a single member has nobody to take a snapshot from"))
     }
 
-    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot2>> {
-        Ok(self.state().flushed.as_ref().map(Self::snapshot_of))
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
+        let flushed = self.state().flushed.clone();
+        Ok(flushed.applied.is_some().then(|| snapshot_of(flushed)))
     }
 }

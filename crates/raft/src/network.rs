@@ -1,7 +1,7 @@
 //! How members reach each other. There is one member today, so nobody is asked; several will talk Hadoop RPC here.
 
-use crate::{Types, Vote};
-use openraft::error::{RPCError, ReplicationClosed, StreamingError, Unreachable};
+use crate::types::{Snapshot, SnapshotData, Types, Vote};
+use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse};
 use openraft::{BasicNode, OptionalSend, RaftNetworkFactory, RaftNetworkV2};
@@ -27,7 +27,7 @@ impl RaftNetworkFactory<Types> for Nobody {
 }
 
 impl RaftNetworkV2<Types> for Nobody {
-    type SnapshotData = ();
+    type SnapshotData = SnapshotData;
 
     async fn append_entries(
         &mut self,
@@ -48,7 +48,7 @@ impl RaftNetworkV2<Types> for Nobody {
     async fn full_snapshot(
         &mut self,
         _vote: Vote,
-        _snapshot: openraft::alias::SnapshotOf<Types, ()>,
+        _snapshot: Snapshot,
         _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {

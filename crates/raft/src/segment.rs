@@ -1,124 +1,263 @@
-//! The files of the log: entries one after the other, each with its checksum; a torn end is found and cut.
+//! One file of the log: a head, then records one after the other.
 //!
 //! ```text
-//! <index of the first entry, 16 hex digits>.log
-//! ┌─────────┬─────────────────┬───────────────────┬─────────┬───
-//! │ len u32 │ CRC-32C     u32 │ entry (entry.rs)  │ len u32 │ …      little is assumed of the disk: a record counts
-//! └─────────┴─────────────────┴───────────────────┴─────────┴───     only if its checksum and its index are right
+//! <number, 16 hex digits>.log
+//! ┌──────────────┬────────┬────────┬─────┬────────┬───────────────────────┐
+//! │ head (facts  │ record │ record │  …  │ record │ zeros, reserved space │
+//! │ so far)      │        │        │     │        │                       │
+//! └──────────────┴────────┴────────┴─────┴────────┴───────────────────────┘
 //! ```
-//! Big-endian. The checksum covers the length and the entry.
+//!
+//! Space is reserved when a segment is made, so that a sync need not write the file's length too (a third faster), and a
+//! full disk is noticed then. A segment gets its name when its head is on disk, so one without a head is damage.
 
-use crate::Entry;
-use crate::entry::decode_entry;
+use crate::record::{Facts, Head, Place, Record, may_begin};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use types::ChecksumKind;
 
-const HEADER_LEN: usize = 8;
-/// Longest entry read back. Commands are bounded far below it; a longer length is damage.
-const ENTRY_LEN_MAX: usize = 256 << 20;
+/// A new segment is begun at this length: small enough that cutting the log gives space back, large enough to be rare.
+pub(crate) const SEGMENT_LEN: u64 = 16 << 20;
 
-/// One file. Entries are `first..`, and `ends[n]` is where the n-th of them ends.
+/// The segment that is written to.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub first: u64,
-    ends: Vec<u64>,
+    pub(crate) path: PathBuf,
+    pub(crate) sequence: u64,
+    salt: u64,
     file: File,
-    path: PathBuf,
-}
-
-/// A record for `entry`, an entry as bytes.
-pub(crate) fn frame(entry: &[u8], into: &mut Vec<u8>) {
-    let len = (entry.len() as u32).to_be_bytes();
-    into.extend_from_slice(&len);
-    into.extend_from_slice(&sum(&len, entry).to_be_bytes());
-    into.extend_from_slice(entry);
-}
-
-fn sum(len: &[u8; 4], entry: &[u8]) -> u32 {
-    ChecksumKind::Crc32c.of(entry) ^ u32::from_be_bytes(*len).rotate_left(7)
+    len: u64,
+    /// As far as the disk is known to have it.
+    synced: u64,
 }
 
 impl Segment {
-    pub(crate) fn create(dir: &Path, first: u64) -> io::Result<Self> {
-        let path = dir.join(format!("{first:016x}.log"));
-        let file = File::options().create_new(true).read(true).write(true).open(&path)?;
-        File::open(dir)?.sync_all()?;
-        Ok(Self { first, ends: Vec::new(), file, path })
+    pub(crate) fn create(dir: &Path, node_id: u64, sequence: u64, salt: u64, facts: &Facts) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        Record::Head(Head::new(salt, node_id, sequence, facts)).encode(Place::HEAD, 0, &mut bytes);
+        let unnamed = dir.join("new");
+        let file = File::options().create(true).truncate(true).write(true).open(&unnamed)?;
+        reserve(&file)?;
+        file.write_all_at(&bytes, 0)?;
+        file.sync_all()?;
+        let path = path_of(dir, sequence);
+        fs::rename(unnamed, &path)?;
+        ::io::file::sync_dir(dir)?;
+        let len = bytes.len() as u64;
+        Ok(Self { path, sequence, salt, file, len, synced: len })
     }
 
-    /// Opens a file of the log and reads its entries. What follows the last whole record was never acknowledged, and is cut.
-    pub(crate) fn open(path: &Path, first: u64, entries: &mut Vec<Entry>) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open(path)?;
-        let bytes = fs::read(path)?;
-        let mut segment = Self { first, ends: Vec::new(), file, path: path.to_owned() };
-        let mut rest = bytes.as_slice();
-        while let Some((entry, after)) = Self::split(rest) {
-            let entry = decode_entry(entry).map_err(|error| at(path, &error))?;
-            if entry.log_id.index() != segment.end() {
-                break;
-            }
-            rest = after;
-            segment.ends.push((bytes.len() - rest.len()) as u64);
-            entries.push(entry);
+    /// Goes on behind what was read.
+    pub(crate) fn resume(path: PathBuf, read: &Contents) -> io::Result<Self> {
+        let file = File::options().write(true).open(&path)?;
+        if read.end == End::Torn {
+            tracing::warn!(path = %path.display(), kept = read.len, "the end of the Raft log was torn; cutting it");
+            file.set_len(read.len)?;
         }
-        if !rest.is_empty() {
-            let kept = bytes.len() - rest.len();
-            tracing::warn!(path = %path.display(), kept, cut = rest.len(), "the end of the Raft log was torn; cutting it");
-            segment.file.set_len(kept as u64)?;
-            segment.file.sync_all()?;
-        }
-        Ok(segment)
+        reserve(&file)?;
+        // What was read may have been in the page cache alone; from here on it counts.
+        file.sync_all()?;
+        let Contents { head, len, .. } = read;
+        Ok(Self { path, sequence: head.sequence, salt: head.salt, file, len: *len, synced: *len })
     }
 
-    /// The first record of `bytes`, and what follows it.
-    fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-        let (len, rest) = bytes.split_first_chunk::<4>()?;
-        let (have, rest) = rest.split_first_chunk::<4>()?;
-        let entry_len = u32::from_be_bytes(*len) as usize;
-        let entry = rest.get(..entry_len).filter(|_| (1..=ENTRY_LEN_MAX).contains(&entry_len))?;
-        (u32::from_be_bytes(*have) == sum(len, entry)).then(|| (entry, &rest[entry_len..]))
-    }
-
-    /// Index after the last entry.
-    pub(crate) fn end(&self) -> u64 {
-        self.first + self.ends.len() as u64
-    }
-
-    /// Bytes of the file.
     pub(crate) fn len(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
+        self.len
     }
 
-    /// Appends framed records; `lens` are the lengths of the entries in them. Not synced.
-    pub(crate) fn append(&mut self, records: &[u8], lens: impl Iterator<Item = usize>) -> io::Result<()> {
-        let mut end = self.len();
-        self.file.write_all_at(records, end)?;
-        for len in lens {
-            end += (HEADER_LEN + len) as u64;
-            self.ends.push(end);
-        }
+    /// Appends `record` to `bytes`, which will be written next.
+    pub(crate) fn encode(&self, record: &Record, bytes: &mut Vec<u8>) {
+        let place = Place { salt: self.salt, offset: self.len + bytes.len() as u64 };
+        record.encode(place, self.synced, bytes);
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.len)?;
+        self.len += bytes.len() as u64;
         Ok(())
     }
 
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.synced = self.len;
+        Ok(())
     }
 
-    /// Drops the entries from `index` on.
-    pub(crate) fn cut(&mut self, index: u64) -> io::Result<()> {
-        self.ends.truncate(index.saturating_sub(self.first) as usize);
-        self.file.set_len(self.len())?;
-        self.file.sync_all()
-    }
-
-    pub(crate) fn remove(self) -> io::Result<()> {
-        fs::remove_file(&self.path)
+    /// Nothing will be written any more: the reserved space goes back.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        self.sync()?;
+        self.file.set_len(self.len)
     }
 }
 
-fn at(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+fn reserve(file: &File) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, SEGMENT_LEN) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()), // then syncs are a little slower
+        done => Ok(done?),
+    }
+}
+
+fn path_of(dir: &Path, sequence: u64) -> PathBuf {
+    dir.join(format!("{sequence:016x}.log"))
+}
+
+/// The segments of a directory, ascending.
+pub(crate) fn list(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
+    for file in fs::read_dir(dir)? {
+        let name = file?.file_name();
+        let sequence = name.to_str().and_then(|name| name.strip_suffix(".log"));
+        if let Some(sequence) = sequence.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+            found.push((sequence, path_of(dir, sequence)));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// What a segment says.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) head: Head,
+    pub(crate) records: Vec<Record>,
+    /// Where the last valid record ends.
+    pub(crate) len: u64,
+    pub(crate) end: End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Zeros, or the end of the file.
+    Clean,
+    /// Bytes that were being written when the machine stopped. Nobody was told that they are on disk.
+    Torn,
+    /// A later record says that this one was on disk.
+    Damaged,
+}
+
+pub(crate) fn read(path: &Path) -> io::Result<Contents> {
+    let bytes = fs::read(path)?;
+    let Some(Record::Head(head)) = Record::decode(&bytes, Place::HEAD).map(|found| found.record) else {
+        return Err(damage(path, "it does not begin with a head that this program knows"));
+    };
+    let at = |offset: usize| Record::decode(&bytes[offset..], Place { salt: head.salt, offset: offset as u64 });
+    let mut len = Record::decode(&bytes, Place::HEAD).map_or(0, |found| found.len);
+    let mut records = Vec::new();
+    while let Some(found) = at(len) {
+        len += found.len;
+        records.push(found.record);
+    }
+    let rest = len..bytes.len();
+    let end = if bytes[rest.clone()].iter().all(|byte| *byte == 0) {
+        End::Clean
+    } else {
+        let known =
+            |offset: usize| may_begin(&bytes[offset..]) && at(offset).is_some_and(|later| later.synced > len as u64);
+        if rest.into_iter().any(known) { End::Damaged } else { End::Torn }
+    };
+    Ok(Contents { head, records, len: len as u64, end })
+}
+
+pub(crate) fn damage(path: &Path, what: &str) -> io::Error {
+    let text = format!(
+        "{} is damaged: {what}. Entries that were acknowledged may be lost; restore the metadata server from a copy",
+        path.display()
+    );
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Command, Entry, Payload, log_id};
+
+    /// Writes `batches` of one-byte commands, each batch synced, and gives back where each record ends.
+    fn written(dir: &Path, batches: &[&[u8]]) -> (PathBuf, Vec<usize>) {
+        let mut segment = Segment::create(dir, 1, 7, 0x5a17, &Facts::default()).unwrap();
+        let (mut index, mut ends) = (0, Vec::new());
+        for batch in batches {
+            let mut bytes = Vec::new();
+            for number in *batch {
+                let payload = Payload::Normal(Command([*number; 40].into()));
+                segment.encode(&Record::Entry(Entry { log_id: log_id(1, index), payload }), &mut bytes);
+                ends.push((segment.len() as usize) + bytes.len());
+                index += 1;
+            }
+            segment.write(&bytes).unwrap();
+            segment.sync().unwrap();
+        }
+        (segment.path.clone(), ends)
+    }
+
+    fn end_after(edit: impl FnOnce(&mut Vec<u8>, &[usize])) -> (usize, End) {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, ends) = written(dir.path(), &[&[1], &[2, 3, 4]]);
+        let mut bytes = fs::read(&path).unwrap();
+        edit(&mut bytes, &ends);
+        fs::write(&path, bytes).unwrap();
+        let read = read(&path).unwrap();
+        assert!(
+            read.records.len() == ends.len()
+                || read.end != End::Clean
+                || read.len as usize == ends[read.records.len() - 1]
+        );
+        (read.records.len(), read.end)
+    }
+
+    #[test]
+    fn a_whole_segment_is_read_to_its_end() {
+        assert_eq!(end_after(|_, _| {}), (4, End::Clean));
+        assert_eq!(end_after(|bytes, ends| bytes.truncate(ends[3])), (4, End::Clean), "without reserved space");
+    }
+
+    /// Every way to lose the end of what was written last: shorter, zeroed from somewhere, garbage.
+    #[test]
+    fn a_torn_end_is_told_from_a_clean_one() {
+        assert_eq!(end_after(|bytes, ends| bytes.truncate(ends[3] - 1)), (3, End::Torn));
+        assert_eq!(end_after(|bytes, ends| bytes[ends[2] + 5..].fill(0)), (3, End::Torn));
+        assert_eq!(end_after(|bytes, ends| bytes[ends[2]..].fill(0)), (3, End::Clean), "as if never written");
+        assert_eq!(end_after(|bytes, ends| bytes[ends[3]..ends[3] + 9].fill(0xee)), (4, End::Torn));
+        // Pages may come to disk in any order: the second record of the last batch without the first.
+        assert_eq!(end_after(|bytes, ends| bytes[ends[0]..ends[1]].fill(0)), (1, End::Torn));
+    }
+
+    /// Record 1 was synced before 2 to 4 were written, and they say so.
+    #[test]
+    fn a_record_that_was_on_disk_is_damage_when_it_goes_bad() {
+        for at in [0, 3, 8, 15, 30] {
+            let flip = |bytes: &mut Vec<u8>, ends: &[usize]| {
+                let start = ends[1] - (ends[2] - ends[1]) - (ends[1] - ends[0]);
+                bytes[start + at] ^= 1;
+            };
+            assert_eq!(end_after(flip), (0, End::Damaged), "byte {at}");
+        }
+    }
+
+    /// A command that contains a whole valid record, with a high `synced`, fools nobody: it does not lie at its place.
+    #[test]
+    fn a_record_inside_a_command_is_not_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut forged = Vec::new();
+        Record::Committed(log_id(9, 9)).encode(Place { salt: 0, offset: 0 }, u64::MAX, &mut forged);
+        let mut segment = Segment::create(dir.path(), 1, 1, 77, &Facts::default()).unwrap();
+        let mut bytes = Vec::new();
+        let payload = Payload::Normal(Command(forged.into()));
+        segment.encode(&Record::Entry(Entry { log_id: log_id(1, 0), payload }), &mut bytes);
+        bytes[25] ^= 1; // the outer record is torn, the inner one is whole
+        segment.write(&bytes).unwrap();
+        assert_eq!(read(&segment.path).unwrap().end, End::Torn);
+    }
+
+    #[test]
+    fn a_segment_without_a_head_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, _) = written(dir.path(), &[&[1]]);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[24] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
 }

@@ -1,159 +1,278 @@
-//! The thread that writes the log. Appends that arrive while it syncs share the next sync.
+//! The thread that writes the log. What arrives while it syncs shares the next sync.
+//!
+//! Promise: whoever waits for something is told that it is on disk after `fdatasync` said so, and never before. After a
+//! first error nothing is written any more: what a failed sync has left on disk is unknown.
 
-use crate::entry::Promise;
-use crate::segment::{self, Segment};
-use crate::{Entry, Types};
+use crate::record::{Facts, Record};
+use crate::segment::{self, End, SEGMENT_LEN, Segment, damage};
+use crate::stop::Stop;
+use crate::types::{Entry, LogId, Types, Vote};
+use ::types::Random;
 use openraft::storage::IOFlushed;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::collections::VecDeque;
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use tokio::sync::oneshot;
 
-/// A new file is begun at this length: small enough that cutting the log gives space back, large enough to be rare.
-const SEGMENT_LEN_MAX: u64 = 16 << 20;
+/// Bytes written and synced at once, unless a single entry is longer. A guess: half a millisecond of a disk's work more
+/// or less.
+const BATCH_LEN_MAX: usize = 1 << 20;
 
 pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 
 pub(crate) enum Job {
-    /// Entries as bytes, and whom to tell once they are synced.
-    Append(Vec<Vec<u8>>, IOFlushed<Types>),
-    SavePromise(Promise, Done),
-    /// Drop the entries from this index on.
-    Truncate(u64, Done),
-    /// The entries before this index are not needed any more; the promise says so first.
-    Purge(u64, Promise, Done),
+    /// Entries, how far the log was committed by then, and whom to tell once they are synced.
+    Append(Vec<Entry>, Option<LogId>, IOFlushed<Types>),
+    Vote(Vote, Done),
+    /// Drop the entries behind this one, or all.
+    Cut(Option<LogId>, Done),
+    /// The entries up to this one are not needed any more. Nobody waits: what comes back after a crash does no harm.
+    Purge(LogId),
 }
 
 pub(crate) struct Writer {
     dir: PathBuf,
-    /// Ascending; appended to at the last.
-    segments: Vec<Segment>,
-    next: u64,
+    node_id: u64,
+    facts: Facts,
+    /// Older segments, and the index of the last entry before each one's successor.
+    closed: VecDeque<(PathBuf, Option<u64>)>,
+    active: Segment,
+    failed: Option<(io::ErrorKind, String)>,
+    stop: Stop,
+    /// Held locked as long as the log is open.
+    _lock: File,
 }
 
 /// What is on disk.
 pub(crate) struct Found {
-    pub promise: Promise,
-    pub entries: Vec<Entry>,
-    pub writer: Writer,
+    pub(crate) facts: Facts,
+    pub(crate) entries: VecDeque<Entry>,
+    pub(crate) writer: Writer,
 }
 
 impl Writer {
-    pub(crate) fn open(dir: &Path) -> io::Result<Found> {
+    /// Opens the log in `dir`, which is made if it is not there. An error of kind `WouldBlock`: another process has it.
+    pub(crate) fn open(dir: &Path, node_id: u64, stop: Stop) -> io::Result<Found> {
         fs::create_dir_all(dir)?;
-        let promise = match fs::read(dir.join("vote")) {
-            Ok(bytes) => Promise::decode(&bytes)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Promise::default(),
-            Err(error) => return Err(error),
-        };
-        let mut firsts = Vec::new();
-        for file in fs::read_dir(dir)? {
-            let path = file?.path();
-            let name = path
-                .file_stem()
-                .and_then(|name| name.to_str())
-                .filter(|_| path.extension().is_some_and(|e| e == "log"));
-            if let Some(first) = name.and_then(|name| u64::from_str_radix(name, 16).ok()) {
-                firsts.push((first, path));
+        let lock = File::options().create(true).append(true).open(dir.join("lock"))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            TryLockError::Error(error) => error,
+        })?;
+        let mut replay = Replay::default();
+        let mut closed: VecDeque<(PathBuf, Option<u64>)> = VecDeque::new();
+        let mut active = None;
+        let segments = segment::list(dir)?;
+        for (place, (sequence, path)) in segments.iter().enumerate() {
+            let contents = segment::read(path)?;
+            if contents.head.node_id != node_id {
+                let text = format!("{} is of member {}, not {node_id}", path.display(), contents.head.node_id);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+            let is_last = place + 1 == segments.len();
+            if contents.head.sequence != *sequence || *sequence != segments[0].0 + place as u64 {
+                return Err(damage(path, "a segment before it is missing, or it has another's name"));
+            }
+            if contents.end == End::Damaged || (contents.end == End::Torn && !is_last) {
+                return Err(damage(path, &format!("the record at byte {} does not match its checksum", contents.len)));
+            }
+            if place == 0 {
+                replay.begin(contents.head.facts());
+            } else if contents.head.facts() != replay.facts {
+                return Err(damage(path, "its head does not follow from the segment before it"));
+            }
+            let last = if is_last { Some(Segment::resume(path.clone(), &contents)?) } else { None };
+            for record in contents.records {
+                replay.take(record).map_err(|what| damage(path, &what))?;
+            }
+            match last {
+                Some(segment) => active = Some(segment),
+                None => closed.push_back((path.clone(), replay.facts.last.map(|id| id.index))),
             }
         }
-        firsts.sort();
-        let start = promise.purged.as_ref().map_or(0, |purged| purged.index() + 1);
-        let (mut segments, mut entries): (Vec<Segment>, Vec<Entry>) = (Vec::new(), Vec::new());
-        for (first, path) in firsts {
-            match segments.last() {
-                // Only the file that was written last can be torn, so an entry missing between two is damage.
-                Some(before) if before.end() != first => {
-                    let text =
-                        format!("{}: the log has a hole before it, after entry {}", path.display(), before.end());
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        let active = match active {
+            Some(active) => active,
+            None => {
+                let first = Segment::create(dir, node_id, 1, salt(), &Facts::default())?;
+                if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                    ::io::file::sync_dir(parent)?;
                 }
-                _ => segments.push(Segment::open(&path, first, &mut entries)?),
+                first
             }
+        };
+        let Replay { facts, removed, entries } = replay;
+        if facts.purged < removed {
+            return Err(damage(&active.path, "segments before it are missing that were still needed"));
         }
-        let next = segments.last().map_or(start, Segment::end).max(start);
-        entries.retain(|entry| entry.log_id.index() >= start);
-        Ok(Found { promise, entries, writer: Self { dir: dir.to_owned(), segments, next } })
+        let facts_now = facts.clone();
+        let writer = Self { dir: dir.to_owned(), node_id, facts, closed, active, failed: None, stop, _lock: lock };
+        Ok(Found { facts: facts_now, entries, writer })
     }
 
     /// Works until the senders are gone.
-    pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
-        let mut next = jobs.recv().ok();
-        while let Some(job) = next.take() {
-            match job {
-                Job::Append(entries, flushed) => {
-                    let mut batch = vec![(entries, flushed)];
-                    // Everything that waits shares one sync.
-                    while next.is_none() {
-                        match jobs.try_recv() {
-                            Ok(Job::Append(entries, flushed)) => batch.push((entries, flushed)),
-                            Ok(other) => next = Some(other),
-                            Err(_) => break,
-                        }
-                    }
-                    self.append_all(batch);
-                }
-                Job::SavePromise(promise, done) => {
-                    let _ = done.send(self.save(&promise));
-                }
-                Job::Truncate(index, done) => {
-                    let _ = done.send(self.truncate(index));
-                }
-                Job::Purge(index, promise, done) => {
-                    let _ = done.send(self.save(&promise).and_then(|()| self.purge(index)));
-                }
+    pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
+        while let Ok(job) = jobs.recv() {
+            let mut batch = Batch::default();
+            let mut next = Ok(job);
+            // Everything that waits shares one sync.
+            while let Ok(job) = next {
+                self.take(job, &mut batch);
+                next = if batch.bytes.len() < BATCH_LEN_MAX { jobs.try_recv() } else { Err(TryRecvError::Empty) };
             }
-            next = next.or_else(|| jobs.recv().ok());
+            self.write(batch);
         }
     }
 
-    fn append_all(&mut self, batch: Vec<(Vec<Vec<u8>>, IOFlushed<Types>)>) {
-        let result = self.append(batch.iter().flat_map(|(entries, _)| entries));
-        for (_, flushed) in batch {
-            flushed.io_completed(
-                result.as_ref().copied().map_err(|error| io::Error::new(error.kind(), error.to_string())),
-            );
+    /// Puts what `job` asks for into the batch.
+    fn take(&mut self, job: Job, batch: &mut Batch) {
+        match job {
+            Job::Append(entries, committed, flushed) => {
+                if let Some(committed) = committed.filter(|_| committed > self.facts.committed) {
+                    self.facts.committed = Some(committed);
+                    self.active.encode(&Record::Committed(committed), &mut batch.bytes);
+                }
+                for entry in entries {
+                    self.facts.last = Some(entry.log_id);
+                    self.active.encode(&Record::Entry(entry), &mut batch.bytes);
+                }
+                batch.waiting.push(Waiting::Append(flushed));
+            }
+            Job::Vote(vote, done) => {
+                self.facts.vote = Some(vote);
+                self.active.encode(&Record::Vote(vote), &mut batch.bytes);
+                batch.waiting.push(Waiting::Done(done));
+            }
+            Job::Cut(last, done) => {
+                self.facts.last = last;
+                self.active.encode(&Record::Cut(last), &mut batch.bytes);
+                batch.waiting.push(Waiting::Done(done));
+            }
+            Job::Purge(id) => {
+                self.facts.purge(id);
+                self.active.encode(&Record::Purged(id), &mut batch.bytes);
+            }
         }
     }
 
-    fn append<'e>(&mut self, entries: impl Iterator<Item = &'e Vec<u8>> + Clone) -> io::Result<()> {
-        if self.segments.last().is_none_or(|segment| segment.len() >= SEGMENT_LEN_MAX) {
-            self.segments.push(Segment::create(&self.dir, self.next)?);
+    fn write(&mut self, batch: Batch) {
+        self.unless_failed(|writer| writer.try_write(&batch));
+        for waiting in batch.waiting {
+            let result = self.failed.as_ref().map_or(Ok(()), |(kind, text)| Err(io::Error::new(*kind, text.clone())));
+            match waiting {
+                Waiting::Append(flushed) => flushed.io_completed(result),
+                Waiting::Done(done) => drop(done.send(result)), // whoever asked may have gone
+            }
         }
-        let segment = self.segments.last_mut().expect("one was just made");
-        let mut records = Vec::new();
-        entries.clone().for_each(|entry| segment::frame(entry, &mut records));
-        segment.append(&records, entries.map(Vec::len))?;
-        segment.sync()?;
-        self.next = segment.end();
+        self.unless_failed(Self::tidy);
+    }
+
+    fn unless_failed(&mut self, run: impl FnOnce(&mut Self) -> io::Result<()>) {
+        if self.failed.is_none()
+            && let Err(error) = run(self)
+        {
+            self.stop.because(format!("the Raft log in {} cannot be written: {error}", self.dir.display()));
+            self.failed = Some((error.kind(), error.to_string()));
+        }
+    }
+
+    fn try_write(&mut self, batch: &Batch) -> io::Result<()> {
+        self.active.write(&batch.bytes)?;
+        if !batch.waiting.is_empty() {
+            self.active.sync()?;
+        }
         Ok(())
     }
 
-    /// Replaces the file `vote` as a whole.
-    fn save(&self, promise: &Promise) -> io::Result<()> {
-        let new = self.dir.join("vote.new");
-        let mut file = File::create(&new)?;
-        file.write_all(&promise.encode())?;
-        file.sync_all()?;
-        fs::rename(&new, self.dir.join("vote"))?;
-        File::open(&self.dir)?.sync_all()
+    /// What need not be done before the answers: begins a new segment, removes old ones.
+    fn tidy(&mut self) -> io::Result<()> {
+        if self.active.len() >= SEGMENT_LEN {
+            self.active.close()?;
+            let sequence = self.active.sequence + 1;
+            let next = Segment::create(&self.dir, self.node_id, sequence, salt(), &self.facts)?;
+            let last = std::mem::replace(&mut self.active, next);
+            self.closed.push_back((last.path, self.facts.last.map(|id| id.index)));
+        }
+        self.remove_purged()
     }
 
-    fn truncate(&mut self, index: u64) -> io::Result<()> {
-        while self.segments.last().is_some_and(|segment| segment.first >= index) {
-            self.segments.pop().expect("there is a last one").remove()?;
+    /// Gives back the segments that hold only what was purged. Oldest first, each one for good before the next, so that
+    /// no crash leaves a gap.
+    fn remove_purged(&mut self) -> io::Result<()> {
+        let purged = self.facts.purged.map(|id| id.index);
+        while self.closed.front().is_some_and(|(_, last)| *last <= purged) {
+            self.active.sync()?; // the record that says so must outlive the entries
+            if let Some((path, _)) = self.closed.pop_front() {
+                fs::remove_file(path)?;
+                ::io::file::sync_dir(&self.dir)?;
+            }
         }
-        if let Some(segment) = self.segments.last_mut() {
-            segment.cut(index)?;
-        }
-        self.next = self.next.min(index);
         Ok(())
     }
+}
 
-    fn purge(&mut self, index: u64) -> io::Result<()> {
-        while self.segments.len() > 1 && self.segments[0].end() <= index {
-            self.segments.remove(0).remove()?;
+/// What is written and synced at once.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    waiting: Vec<Waiting>,
+}
+
+enum Waiting {
+    Append(IOFlushed<Types>),
+    Done(Done),
+}
+
+fn salt() -> u64 {
+    ::io::OsRandom::new().next_u64()
+}
+
+impl Facts {
+    pub(crate) fn purge(&mut self, id: LogId) {
+        self.purged = Some(id);
+        self.last = self.last.max(Some(id));
+    }
+}
+
+/// Rebuilds a log from its records.
+#[derive(Default)]
+struct Replay {
+    facts: Facts,
+    /// What the first segment found says was before it, in segments that were removed.
+    removed: Option<LogId>,
+    entries: VecDeque<Entry>,
+}
+
+impl Replay {
+    fn begin(&mut self, facts: Facts) {
+        self.removed = facts.last;
+        self.facts = facts;
+    }
+
+    fn take(&mut self, record: Record) -> Result<(), String> {
+        match record {
+            Record::Head(_) => return Err("a head in its middle".into()),
+            Record::Vote(vote) => self.facts.vote = Some(vote),
+            Record::Committed(id) => self.facts.committed = Some(id),
+            Record::Purged(id) => {
+                self.facts.purge(id);
+                let behind = self.entries.partition_point(|entry| entry.log_id.index <= id.index);
+                self.entries.drain(..behind);
+            }
+            Record::Cut(last) => {
+                let kept = self.entries.partition_point(|entry| Some(entry.log_id.index) <= last.map(|id| id.index));
+                self.entries.truncate(kept);
+                self.facts.last = last;
+            }
+            Record::Entry(entry) => {
+                let expected = self.facts.last.map_or(0, |id| id.index + 1);
+                if entry.log_id.index != expected {
+                    return Err(format!("entry {} where {expected} should be", entry.log_id.index));
+                }
+                self.facts.last = Some(entry.log_id);
+                self.entries.push_back(entry);
+            }
         }
         Ok(())
     }

@@ -1,0 +1,105 @@
+//! Where a machine stands: the last entry it applied, and who the members are as of that entry.
+//!
+//! ```text
+//! [version u8][postcard of `PositionRecord`]        stored by the machine with its rows; it need not look inside
+//! ```
+//!
+//! The forms on disk are our own: openraft's types may change with its version, what is on disk must not.
+
+use crate::types::{LogId, Membership, StoredMembership, log_id};
+use openraft::BasicNode;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+const VERSION: u8 = 1;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) applied: Option<LogId>,
+    pub(crate) membership: StoredMembership,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PositionRecord {
+    /// Term and index, as all log ids here.
+    applied: Option<(u64, u64)>,
+    membership_id: Option<(u64, u64)>,
+    members: Members,
+}
+
+impl Position {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let plain = |id: LogId| (id.leader_id.term, id.index);
+        let record = PositionRecord {
+            applied: self.applied.map(plain),
+            membership_id: self.membership.log_id().map(plain),
+            members: Members::of(self.membership.membership()),
+        };
+        postcard::to_extend(&record, vec![VERSION]).expect("plain values always encode")
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> io::Result<Self> {
+        let damaged =
+            |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("the machine's position: {why}"));
+        let record: PositionRecord = match bytes.split_first() {
+            Some((&VERSION, record)) => postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?,
+            Some((version, _)) => return Err(damaged(format!("version {version}; this program knows {VERSION}"))),
+            None => return Err(damaged("no bytes".into())),
+        };
+        let id = |(term, index)| log_id(term, index);
+        let membership = record.members.membership().ok_or_else(|| damaged("members that cannot be".into()))?;
+        let membership = StoredMembership::new(record.membership_id.map(id), membership);
+        Ok(Self { applied: record.applied.map(id), membership })
+    }
+}
+
+/// Who belongs to the group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Members {
+    /// Voters; two sets while the group changes.
+    configs: Vec<BTreeSet<u64>>,
+    /// Voters and learners, with their addresses.
+    nodes: BTreeMap<u64, String>,
+}
+
+impl Members {
+    pub(crate) fn of(membership: &Membership) -> Self {
+        Self {
+            configs: membership.get_joint_config().clone(),
+            nodes: membership.nodes().map(|(id, node)| (*id, node.addr.clone())).collect(),
+        }
+    }
+
+    /// `None` if no group can have these members.
+    pub(crate) fn membership(self) -> Option<Membership> {
+        if self == Self::default() {
+            return Some(Membership::default());
+        }
+        let nodes: BTreeMap<u64, BasicNode> =
+            self.nodes.into_iter().map(|(id, addr)| (id, BasicNode { addr })).collect();
+        Membership::new(self.configs, nodes).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_survives_its_bytes() {
+        let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new("b:2"))]);
+        let membership = Membership::new(vec![BTreeSet::from([1])], nodes).unwrap();
+        let membership = StoredMembership::new(Some(log_id(1, 0)), membership);
+        for position in [Position::default(), Position { applied: Some(log_id(3, 300)), membership }] {
+            assert_eq!(Position::decode(&position.encode()).unwrap(), position);
+        }
+    }
+
+    #[test]
+    fn strange_bytes_are_refused() {
+        for bad in [&[][..], &[1], &[2, 0, 0, 0, 0], &[1, 1, 3]] {
+            assert!(Position::decode(bad).is_err(), "{bad:?}");
+        }
+    }
+}
