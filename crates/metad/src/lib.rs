@@ -42,7 +42,8 @@ use io::{Clock, SystemClock};
 use raft::Raft;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use types::Random;
 
 /// The only member there is yet.
@@ -69,16 +70,21 @@ pub enum StartError {
     Listen { addr: SocketAddr, source: std::io::Error },
 }
 
+/// Until the last task that works on the store has let go of it; they do when they are next looked at.
+const RELEASE_WAIT: Duration = Duration::from_secs(2);
+const RELEASE_POLL: Duration = Duration::from_millis(5);
+
 /// A running metadata server. To end it cleanly, see [`Metad::shutdown`]; dropped, it is as if it was killed.
 #[derive(Debug)]
 pub struct Metad {
-    core: Arc<Core>,
     rpc_addr: SocketAddr,
+    /// `None` after the shutdown.
     running: Mutex<Option<Running>>,
 }
 
 #[derive(Debug)]
 struct Running {
+    core: Arc<Core>,
     server: rpc::Server,
     tasks: Vec<Owned<()>>,
 }
@@ -114,7 +120,7 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let rpc_addr = server.local_addr();
     let tasks = tasks::start(&core);
     tracing::info!(%rpc_addr, pool = core.pool, "the metadata server is ready");
-    Ok(Metad { core, rpc_addr, running: Mutex::new(Some(Running { server, tasks })) })
+    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { core, server, tasks })) })
 }
 
 /// Makes an empty store at the first start. Answers the block pool.
@@ -147,18 +153,35 @@ impl Metad {
 
     /// Numbers and names of the moment, for `/status` and `/metrics`.
     pub fn status(&self) -> serde_json::Value {
-        status::status(&self.core)
+        match &*self.running() {
+            Some(running) => status::status(&running.core),
+            None => serde_json::json!({ "stopped": true }),
+        }
     }
 
-    /// Answers what is under way, makes everything durable and stops. A second call does nothing.
+    /// Answers what is under way, makes everything durable and lets go of the directory. A second call does nothing.
     pub async fn shutdown(&self) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Running { server, tasks }) = running else { return };
+        let running = self.running().take();
+        let Some(Running { core, server, tasks }) = running else { return };
         server.shutdown().await;
         drop(tasks);
-        self.core.recoveries.stop();
-        if let Err(error) = self.core.raft.shutdown().await {
+        core.recoveries.stop();
+        if let Err(error) = core.raft.shutdown().await {
             tracing::error!(%error, "the log was not closed cleanly; the next start replays it");
         }
+        let machine = Arc::downgrade(&core.machine);
+        drop(core);
+        let released = async {
+            while machine.strong_count() > 0 {
+                tokio::time::sleep(RELEASE_POLL).await;
+            }
+        };
+        if tokio::time::timeout(RELEASE_WAIT, released).await.is_err() {
+            tracing::warn!("a task still works on the store; its directory is free when this process ends");
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
