@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One change, with everything the leader decided in it. The order of the variants is that of the numbers in the log: new ones go to
 /// the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Command {
+pub(crate) enum Command {
     Namespace(namespace::Request),
     Blocks(blocks::Command),
     /// Gives the store its block pool, once.
@@ -15,13 +15,13 @@ pub enum Command {
 
 /// What makes this store this one. A store that is founded stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Founding {
+pub(crate) struct Founding {
     /// Datanodes refuse another store's blocks by this name. In HDFS's form, `BP-<random>-<address>-<ms>`.
-    pub pool: String,
+    pub(crate) pool: String,
 }
 
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// A blank entry of Raft's own.
     Nothing,
     Namespace(Result<namespace::Reply, NsError>),

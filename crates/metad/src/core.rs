@@ -13,6 +13,7 @@ use io::{Clock, OsRandom};
 use namespace::{Caller, Op, Request};
 use raft::{Raft, RaftError};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -22,7 +23,8 @@ use types::{BlockId, ContainerId, FsPath, Millis, NodeId};
 
 /// Proposals that one placement may need: a set of nodes, a container, ids; and the same again if another one took them.
 const PROPOSAL_COUNT_MAX: usize = 16;
-/// After a start datanodes need a moment to register. A writer that comes meanwhile waits, instead of being refused.
+/// After a start datanodes need a moment to register. A writer that comes meanwhile waits, instead of being refused or of
+/// getting fewer replicas than a moment later.
 const ARRIVAL_WAIT: Duration = Duration::from_secs(6);
 const ARRIVAL_POLL: Duration = Duration::from_millis(50);
 /// Addresses of datanodes that connections are kept to.
@@ -39,8 +41,10 @@ pub(crate) struct Core {
     pub(crate) pool: String,
     pub(crate) started: Duration,
     pub(crate) recoveries: Recoveries,
-    /// There may be something to delete.
+    /// There may be something to delete, or to forget.
     pub(crate) reap: Notify,
+    /// There may be doomed rows that the datanodes do not hear of yet.
+    unfed: AtomicBool,
     /// Nodes came, or ids were used up.
     pub(crate) prepare: Notify,
     random: Mutex<OsRandom>,
@@ -93,6 +97,7 @@ impl Core {
             started,
             recoveries: Recoveries::default(),
             reap: Notify::new(),
+            unfed: AtomicBool::new(true),
             prepare: Notify::new(),
             random: Mutex::new(OsRandom::new()),
             leases,
@@ -172,8 +177,20 @@ impl Core {
         }
     }
 
+    /// A change was made that may have doomed blocks.
+    pub(crate) fn was_doomed(&self) {
+        self.unfed.store(true, Ordering::Relaxed);
+        self.reap.notify_one();
+    }
+
+    /// Whether there may be doomed rows to look for; asked once.
+    pub(crate) fn take_unfed(&self) -> bool {
+        self.unfed.swap(false, Ordering::Relaxed)
+    }
+
     /// A block and its nodes for the file at `path`.
     pub(crate) async fn allocate(&self, path: &FsPath, ask: &Ask) -> Result<Allocation, Exception> {
+        self.nodes_arrived(ask.replication).await;
         self.decide(path, || {
             let now = self.monotonic();
             self.with_cluster(|cluster, random| cluster.place(ask, now, random))
@@ -194,7 +211,7 @@ impl Core {
     /// Asks until there is a decision, and makes the changes it needs on the way.
     async fn decide<T>(&self, path: &FsPath, ask: impl Fn() -> Result<Plan<T>, PlaceError>) -> Result<T, Exception> {
         for _ in 0..PROPOSAL_COUNT_MAX {
-            match self.when_nodes_are_there(&ask).await.map_err(|error| refusal::place(path, error))? {
+            match ask().map_err(|error| refusal::place(path, error))? {
                 Plan::Use(decision) => return Ok(decision),
                 Plan::Propose(_) => {}
             }
@@ -213,17 +230,19 @@ impl Core {
         Err(Exception::io(format!("File {path}: no place was found in time; try again")))
     }
 
-    async fn when_nodes_are_there<T>(
-        &self,
-        ask: impl Fn() -> Result<Plan<T>, PlaceError>,
-    ) -> Result<Plan<T>, PlaceError> {
-        loop {
-            match ask() {
-                Err(PlaceError::NoNodes { running: 0, .. }) if self.uptime() < ARRIVAL_WAIT => {
-                    tokio::time::sleep(ARRIVAL_POLL).await;
-                }
-                answer => return answer,
+    /// Returns when as many nodes are live as a block needs, or as there are; at the latest a few seconds after the start.
+    async fn nodes_arrived(&self, replication: u16) {
+        let polls = ARRIVAL_WAIT.as_millis() / ARRIVAL_POLL.as_millis();
+        for _ in 0..polls {
+            let now = self.monotonic();
+            let arrived = self.with_cluster(|cluster, _| {
+                let wanted = cluster.nodes().count().clamp(1, usize::from(replication.max(1)));
+                cluster.live_count(now) >= wanted
+            });
+            if arrived || self.uptime() >= ARRIVAL_WAIT {
+                return;
             }
+            tokio::time::sleep(ARRIVAL_POLL).await;
         }
     }
 

@@ -1,6 +1,6 @@
 //! When each writer was heard last. Soft state: who holds which file stands in the namespace.
 
-use namespace::read;
+use namespace::{HOLDER_LEN_MAX, RECOVERY_HOLDER, read};
 use std::collections::HashMap;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
@@ -23,13 +23,16 @@ impl Leases {
             let page = read::lease_holders(rows, &after, PAGE_COUNT)?;
             let Some(last) = page.last() else { return Ok(Self { renewed }) };
             after = last.clone();
-            renewed.extend(page.into_iter().map(|holder| (holder, now)));
+            let clients = page.into_iter().filter(|holder| holder != RECOVERY_HOLDER);
+            renewed.extend(clients.map(|holder| (holder, now)));
         }
     }
 
-    /// A client opened a file for writing.
+    /// A client opens a file for writing. Names that the namespace will refuse are not remembered.
     pub(crate) fn granted(&mut self, holder: &str, now: Duration) {
-        self.renewed.insert(holder.into(), now);
+        if holder.len() <= HOLDER_LEN_MAX {
+            self.renewed.insert(holder.into(), now);
+        }
     }
 
     /// A client says it still lives. One that holds nothing is not remembered.

@@ -30,10 +30,10 @@ mod status;
 mod tasks;
 mod words;
 
-pub use command::{Command, Founding, Reply};
 pub use config::Config;
 
 use crate::caller::Users;
+use crate::command::{Command, Founding};
 use crate::core::{Core, Parts};
 use crate::machine::Machine;
 use crate::service::Service;

@@ -94,6 +94,7 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     told.extend(request.stale);
     let mut orders = reconcile(core, node, told).await?;
     let mut doomed = core.doomed();
+    let confirms = !request.deleted.is_empty();
     for block in request.deleted {
         doomed.on_deleted(node, BlockId(block));
     }
@@ -102,7 +103,9 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     orders.delete.extend(
         owed.into_iter().map(|(block, generation)| Deletion { block: block.0, generation_at_most: generation.0 }),
     );
-    core.reap.notify_one();
+    if confirms {
+        core.reap.notify_one();
+    }
     Ok(orders)
 }
 

@@ -22,13 +22,16 @@ pub(crate) enum ReapError {
     Rows(#[from] RowsError),
 }
 
-/// One round. Costs a look at two tables if there is nothing to do.
+/// One round. Costs a look at one table if there is nothing to do.
 pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
     lose_silent_nodes(core);
     forget(core).await?;
+    if core.take_unfed() {
+        feed(core).inspect_err(|_| core.was_doomed())?;
+    }
     loop {
-        feed(core)?;
         if core.doomed().len() >= OWED_COUNT_MAX {
+            core.was_doomed();
             return Ok(());
         }
         let more = {
@@ -38,7 +41,9 @@ pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
         if !more {
             return Ok(());
         }
-        core.change_unasked(Reap { inodes_max: REAP_COUNT }).await?;
+        if let Reply::Reaped { doomed, .. } = core.change_unasked(Reap { inodes_max: REAP_COUNT }).await? {
+            owe(core, doomed);
+        }
     }
 }
 
@@ -52,14 +57,18 @@ fn feed(core: &Core) -> Result<(), RowsError> {
         };
         let Some(last) = page.last() else { break };
         after = Some(*last);
-        core.with_cluster(|cluster, _| {
-            let mut doomed = core.doomed();
-            for DoomedBlock { block, home, generation } in page {
-                doomed.feed(DoomedReplicas { block, home, generation }, cluster.member_ids(home));
-            }
-        });
+        owe(core, page);
     }
     Ok(())
+}
+
+fn owe(core: &Core, blocks: Vec<DoomedBlock>) {
+    core.with_cluster(|cluster, _| {
+        let mut doomed = core.doomed();
+        for DoomedBlock { block, home, generation } in blocks {
+            doomed.feed(DoomedReplicas { block, home, generation }, cluster.member_ids(home));
+        }
+    });
 }
 
 /// Nobody waits for a node that is gone: when it comes back, its catalogue puts it right.

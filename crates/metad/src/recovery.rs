@@ -10,8 +10,9 @@
 //! blocks::agree ── one length ──▶ finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
 //! ```
 //!
-//! Promise: the file is seen closed only after every replica that could be written to was fenced. What is under way is soft: the namespace
-//! remembers that the file is being recovered, and whoever starts next begins again under a higher generation.
+//! Promise: the file is seen closed only after every member that answers has fenced its replica; one that does not answer is left with a
+//! replica of a lower generation, which counts for nothing from then on. What is under way is soft: the namespace remembers
+//! that the file is being recovered, and whoever looks next begins again under a higher generation.
 
 use crate::core::{ChangeError, Core};
 use blocks::{Agreed, ReplicaState, Survivor, agree};
@@ -33,8 +34,10 @@ const RETRY_LAST: Duration = Duration::from_secs(15);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// A client that asked for a recovery is kept waiting so long, in the hope of a yes.
 const ENDED_WAIT: Duration = Duration::from_millis(800);
-/// Files recovered at a time for holders that fell silent; the others wait for the next look.
-const RUNNING_COUNT_MAX: usize = 256;
+/// Files recovered at a time without being asked; the others wait for the next look. One that waits for its nodes costs little.
+const RUNNING_COUNT_MAX: usize = 10_000;
+/// Files of one holder read at a time.
+const PAGE_COUNT: usize = 1000;
 
 /// Recoveries under way, by file.
 #[derive(Debug, Default)]
@@ -121,16 +124,24 @@ pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::row
     holders.retain(|holder| holder != RECOVERY_HOLDER);
     holders.push(RECOVERY_HOLDER.to_owned());
     for holder in holders {
-        let room = RUNNING_COUNT_MAX.saturating_sub(core.recoveries.count());
-        let files = {
-            let view = core.machine.store().view();
-            read::lease_files(&view, &holder, None, RUNNING_COUNT_MAX)?
-        };
-        if files.is_empty() {
-            core.leases().forget(&holder, now.saturating_sub(core.config.lease_hard()));
-        }
-        for file in files.into_iter().filter(|file| !core.recoveries.is_running(*file)).take(room) {
-            take(core, file, &holder).await;
+        let mut after = None;
+        loop {
+            let files = {
+                let view = core.machine.store().view();
+                read::lease_files(&view, &holder, after, PAGE_COUNT)?
+            };
+            if after.is_none() && files.is_empty() {
+                core.leases().forget(&holder, now.saturating_sub(core.config.lease_hard()));
+            }
+            after = files.last().copied();
+            for file in files {
+                if core.recoveries.count() < RUNNING_COUNT_MAX && !core.recoveries.is_running(file) {
+                    take(core, file, &holder).await;
+                }
+            }
+            if after.is_none() {
+                break;
+            }
         }
     }
     // Clients that closed all they had and went.
@@ -155,6 +166,11 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
         match attempt(core, &last, generation, core.monotonic().saturating_sub(begun)).await {
             Attempt::Ended(len) => return finish(core, file, &last, generation, len).await,
             Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "a recovery waits"),
+            Attempt::Doubtful => {
+                tracing::warn!(block = %last.block, %generation, "no node says that it finished its replica");
+                tokio::time::sleep(retry).await;
+                return false;
+            }
         }
         tokio::time::sleep(retry).await;
         retry = (retry * 2).min(RETRY_LAST);
@@ -165,6 +181,9 @@ enum Attempt {
     /// The length of the block now; `None`: nothing is left of it.
     Ended(Option<u64>),
     Again(&'static str),
+    /// Some node may have finished its replica without our knowing. Only a higher generation tells those replicas from what comes
+    /// next, so this recovery ends, and the next look begins another.
+    Doubtful,
 }
 
 async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, waited: Duration) -> Attempt {
@@ -191,7 +210,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, wai
     let members: Vec<(NodeId, String)> = members.into_iter().filter(|(id, _)| nodes.contains(id)).collect();
     let answers = ask_all::<_, node::FinishRecoveryResponse>(core, &members, node::FINISH_RECOVERY, &request).await;
     if answers.iter().all(|(_, answer)| answer.is_none()) {
-        return Attempt::Again("no node finished its replica");
+        return Attempt::Doubtful;
     }
     Attempt::Ended(Some(len))
 }
@@ -245,7 +264,7 @@ async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generat
     match core.change_unasked(finish).await {
         Ok(_) => {
             tracing::info!(%file, block = %last.block, %generation, ?len, "a file was recovered and closed");
-            core.reap.notify_one();
+            core.was_doomed();
             true
         }
         Err(ChangeError::Refused(refused)) => {

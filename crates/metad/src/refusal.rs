@@ -54,6 +54,10 @@ pub(crate) fn rows(error: RowsError) -> Exception {
 }
 
 pub(crate) fn raft(error: RaftError) -> Exception {
+    if let RaftError::NotLeader { .. } = error {
+        // Clients that know several servers try the next one.
+        return Exception::new(class::STANDBY, error.to_string());
+    }
     tracing::error!(%error, "a change could not be written to the log");
     Exception::io("the metadata server cannot write its log; see its log")
 }

@@ -37,7 +37,7 @@ pub(super) async fn delete(
 ) -> Result<DeleteResponseProto, Exception> {
     let Some(path) = find_path("delete", &request.src)? else { return Ok(DeleteResponseProto { result: false }) };
     let reply = core.change(session, Delete { path, recursive: request.recursive }).await?;
-    core.reap.notify_one();
+    core.was_doomed();
     Ok(DeleteResponseProto { result: yes(&reply) })
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn rename2(
     let to_trash = request.move_to_trash.unwrap_or(false);
     core.change(session, Rename2 { from, to, overwrite: request.overwrite_dest, to_trash }).await?;
     if request.overwrite_dest {
-        core.reap.notify_one();
+        core.was_doomed();
     }
     Ok(Rename2ResponseProto {})
 }

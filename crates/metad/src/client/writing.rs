@@ -63,7 +63,7 @@ pub(super) async fn create(
     core.leases().granted(&request.client_name, core.monotonic());
     let reply = core.change(session, create).await?;
     if overwrite {
-        core.reap.notify_one();
+        core.was_doomed();
     }
     match reply {
         Reply::Status(status) => Ok(CreateResponseProto { fs: Some(words::status(status, None)) }),
@@ -176,7 +176,7 @@ pub(super) async fn abandon_block(
     let abandon =
         AbandonBlock { path, client: request.holder, file: file_id(request.file_id), block: request.b.block() };
     core.change(session, abandon).await?;
-    core.reap.notify_one();
+    core.was_doomed();
     Ok(AbandonBlockResponseProto {})
 }
 
@@ -271,7 +271,7 @@ pub(super) async fn update_pipeline(
     };
     core.change(session, update).await?;
     if home.is_some() {
-        core.reap.notify_one();
+        core.was_doomed();
     }
     Ok(UpdatePipelineResponseProto {})
 }
