@@ -68,12 +68,20 @@ impl Reader {
         self.position = position;
     }
 
-    /// Fills `dest` with what comes next; fewer bytes only at the end of the file. Verified bytes only.
+    /// Fills `dest` with what comes next; fewer bytes only at the end of the file. After an error the position is where it was.
     pub async fn read(&mut self, dest: &mut [u8]) -> Result<usize> {
         let wanted = dest.len().min(usize::try_from(self.len.saturating_sub(self.position)).unwrap_or(usize::MAX));
+        let start = self.position;
         let mut done = 0;
         while done < wanted {
-            done += self.read_some(&mut dest[done..wanted]).await?;
+            match self.read_some(&mut dest[done..wanted]).await {
+                Ok(got) => done += got,
+                Err(error) => {
+                    self.position = start;
+                    self.current = None;
+                    return Err(error);
+                }
+            }
         }
         Ok(done)
     }

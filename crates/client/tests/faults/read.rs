@@ -1,0 +1,156 @@
+//! Readers among datanodes that lie, hang up and come back.
+
+use crate::support::{Store, Trick, bytes, quick};
+use client::Error;
+use std::sync::atomic::Ordering;
+use types::{ChecksumKind, ChecksumSpec};
+
+/// Reads `/f` to its end in steps of `step`, and holds it against what was written.
+async fn reads_whole(store: &Store, step: usize, want: &[u8]) {
+    let mut reader = store.client.open("/f").await.unwrap();
+    assert_eq!(reader.len(), want.len() as u64);
+    let mut got = Vec::new();
+    let mut buffer = vec![0; step];
+    loop {
+        let len = reader.read(&mut buffer).await.unwrap();
+        if len == 0 {
+            break;
+        }
+        got.extend_from_slice(&buffer[..len]);
+    }
+    assert!(got == want, "{} bytes read, not those that were written", got.len());
+}
+
+#[tokio::test]
+async fn a_damaged_replica_is_reported_and_read_elsewhere() {
+    let store = Store::new(3).await;
+    let data = bytes(300_000);
+    store.book.add_file("/f", &[&data]);
+    store.nodes[0].script([Trick::Corrupt(200_000)]);
+    reads_whole(&store, 70_000, &data).await;
+    assert_eq!(store.book.state().reported, [(1, format!(":{}", store.nodes[0].port()))]);
+}
+
+#[tokio::test]
+async fn a_broken_stream_goes_on_at_the_same_byte() {
+    let data = bytes(300_000);
+    for cut in [0, 5, 31, 500, 543, 544, 70_000, 65_536 + 543, 66_100, 150_000, 302_000] {
+        let store = Store::new(2).await;
+        store.book.add_file("/f", &[&data]);
+        store.nodes[0].script([Trick::CutAfter(cut)]);
+        reads_whole(&store, 100_000, &data).await;
+        assert!(store.book.state().reported.is_empty(), "a broken stream is no damage");
+    }
+}
+
+#[tokio::test]
+async fn nodes_that_refuse_or_hang_up_are_passed_over() {
+    let store = Store::new(3).await;
+    let data = bytes(100_000);
+    store.book.add_file("/f", &[&data, &data]);
+    store.nodes[0].script([Trick::Refuse { first_bad_link: String::new() }]);
+    store.nodes[1].script([Trick::HangUp]);
+    reads_whole(&store, 1 << 20, &[&data[..], &data].concat()).await;
+    // The second block was not tried on them again.
+    assert_eq!(store.nodes.iter().map(|node| node.connections.load(Ordering::Relaxed)).collect::<Vec<_>>(), [1, 1, 1]);
+}
+
+#[tokio::test]
+async fn when_all_have_failed_the_server_is_asked_anew() {
+    let store = Store::new(3).await;
+    let data = bytes(100_000);
+    store.book.add_file("/f", &[&data]);
+    store.book.state().show.extend([vec![0, 1], vec![2]]);
+    store.nodes[0].script(vec![Trick::HangUp; 9]);
+    store.nodes[1].script(vec![Trick::Corrupt(0); 9]);
+    reads_whole(&store, 1 << 20, &data).await;
+    assert_eq!(store.book.count("getBlockLocations"), 2);
+}
+
+#[tokio::test]
+async fn a_block_that_nobody_has_whole_is_an_error_that_names_them_all() {
+    let store = Store::new(2).await;
+    store.book.add_file("/f", &[&bytes(1000)]);
+    store.nodes[0].script(vec![Trick::HangUp; 9]);
+    store.nodes[1].script(vec![Trick::Corrupt(512); 9]);
+    let mut reader = store.client.open("/f").await.unwrap();
+    let error = reader.read(&mut [0; 1000]).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::NoReplica { block: 1, .. }), "{text}");
+    for wanted in [&store.nodes[0].addr(), &store.nodes[1].addr(), "checksum error at offset 512"] {
+        assert!(text.contains(wanted), "{text}");
+    }
+    // The reader stands where it stood, and what lies before the damage can be read.
+    assert_eq!(reader.position(), 0);
+    assert_eq!(reader.read_at(0, &mut [0; 512]).await.unwrap(), 512);
+}
+
+#[tokio::test]
+async fn any_offset_any_length_any_layout() {
+    let mut random = types::random::Seeded(7);
+    let mut below = |end: usize| types::Random::below(&mut random, end);
+    for kind in [ChecksumKind::Crc32c, ChecksumKind::Crc32] {
+        for (chunk_len, packet_len) in [(512, 64 << 10), (512, 512), (1000, 3000), (4096, 8192), (1, 50)] {
+            let spec = ChecksumSpec { kind, chunk_len };
+            let store = Store::with(1, spec, packet_len, quick()).await;
+            let (first, second) = (bytes(10_000), bytes(5_001));
+            store.book.add_file("/f", &[&first, &second]);
+            let whole = [first, second].concat();
+            for step in [1, 100, 511, 4096, 20_000] {
+                reads_whole(&store, step, &whole).await;
+            }
+            let mut reader = store.client.open("/f").await.unwrap();
+            for _ in 0..50 {
+                let (at, len) = (below(whole.len() + 10), below(6000));
+                let want = &whole[at.min(whole.len())..(at + len).min(whole.len())];
+                let mut got = vec![0; len];
+                let count = reader.read_at(at as u64, &mut got).await.unwrap();
+                assert_eq!(
+                    &got[..count],
+                    want,
+                    "{count} bytes at {at}, chunks of {chunk_len} in packets of {packet_len}"
+                );
+                if below(3) == 0 {
+                    reader.seek(at as u64);
+                }
+                let at = reader.position() as usize;
+                let want = &whole[at.min(whole.len())..(at + len).min(whole.len())];
+                let count = reader.read(&mut got).await.unwrap();
+                assert_eq!(&got[..count], want);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn positioned_reads_share_one_connection() {
+    let store = Store::new(1).await;
+    let data = bytes(100_000);
+    store.book.add_file("/f", &[&data]);
+    let reader = store.client.open("/f").await.unwrap();
+    for at in 0..20 {
+        let mut got = [0; 100];
+        assert_eq!(reader.read_at(at * 4999, &mut got).await.unwrap(), 100);
+        assert_eq!(got, data[at as usize * 4999..][..100]);
+    }
+    assert_eq!(store.nodes[0].connections.load(Ordering::Relaxed), 1);
+    // A kept connection that the server has closed meanwhile is no fault of the replica.
+    store.nodes[0].script([Trick::HangUp]);
+    assert_eq!(reader.read_at(7, &mut [0; 5]).await.unwrap(), 5);
+    assert_eq!(store.nodes[0].connections.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_file_that_is_being_written_is_read_as_far_as_its_nodes_show_it() {
+    let store = Store::new(2).await;
+    let (first, open) = (bytes(4096), bytes(1234));
+    store.book.add_file("/f", &[&first, &open]);
+    store.book.state().open = true;
+    reads_whole(&store, 1000, &[first, open].concat()).await;
+}
+
+#[tokio::test]
+async fn a_missing_file_is_not_found() {
+    let store = Store::new(1).await;
+    assert!(matches!(store.client.open("/nothing").await, Err(Error::NotFound)));
+}

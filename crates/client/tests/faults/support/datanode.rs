@@ -1,0 +1,348 @@
+//! The datanodes of a scripted store. The head of a chain answers for all of it.
+
+use super::metad::Book;
+use hdfs::proto::*;
+use prost::Message;
+use rpc::{Call, Exception, Service};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::net::{TcpListener, TcpStream};
+use types::ChecksumSpec;
+use wire::packet::{PacketFrame, Parsed};
+use wire::{Op, OpHeader, PacketHeader, PipelineAck, Status, delimited};
+
+/// What a node does with one op, instead of what it should.
+#[derive(Clone, Debug)]
+pub(crate) enum Trick {
+    Honest,
+    /// Closes without a word.
+    HangUp,
+    Refuse {
+        first_bad_link: String,
+    },
+    /// Sends a byte of the block that is not the one that was written.
+    Corrupt(usize),
+    /// Closes after so many bytes of packets; a writer's, after so many packets.
+    CutAfter(usize),
+    /// Says that this node of the chain did not take packet `after`.
+    Blame {
+        node: usize,
+        after: usize,
+    },
+    /// Takes everything, the end too, and closes without a word.
+    CutAtEnd,
+}
+
+pub(crate) struct Node {
+    number: usize,
+    port: u16,
+    ipc: rpc::Server,
+    book: Arc<Book>,
+    spec: ChecksumSpec,
+    packet_len: usize,
+    tricks: Mutex<VecDeque<Trick>>,
+    pub(crate) connections: AtomicUsize,
+    pub(crate) heartbeats: AtomicUsize,
+    pub(crate) syncs: AtomicUsize,
+    /// Stages of the writes so far.
+    pub(crate) stages: Mutex<Vec<i32>>,
+}
+
+/// What a datanode answers by RPC.
+struct Visible(Arc<Book>);
+
+impl Service for Visible {
+    async fn call(&self, call: Call) -> Result<bytes::Bytes, Exception> {
+        let request: GetReplicaVisibleLengthRequestProto = call.request()?;
+        let length = self.0.state().blocks[&request.block.block_id].0.len() as u64;
+        Ok(GetReplicaVisibleLengthResponseProto { length }.encode_to_vec().into())
+    }
+}
+
+impl Node {
+    pub(crate) async fn start(number: usize, book: Arc<Book>, spec: ChecksumSpec, packet_len: usize) -> Arc<Self> {
+        let listener = TcpListener::bind(super::local()).await.unwrap();
+        let visible = Arc::new(Visible(Arc::clone(&book)));
+        let node = Arc::new(Self {
+            number,
+            port: listener.local_addr().unwrap().port(),
+            ipc: rpc::Server::bind(super::local(), rpc::ServerOptions::default(), visible).await.unwrap(),
+            book,
+            spec,
+            packet_len,
+            tricks: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            heartbeats: AtomicUsize::new(0),
+            syncs: AtomicUsize::new(0),
+            stages: Mutex::default(),
+        });
+        let serving = Arc::clone(&node);
+        ::io::task::spawn("scripted datanode", async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                serving.connections.fetch_add(1, Ordering::Relaxed);
+                let node = Arc::clone(&serving);
+                ::io::task::spawn("scripted session", async move {
+                    let mut wire = Wire::new(&stream);
+                    while node.op(&mut wire).await.is_ok() {}
+                });
+            }
+        });
+        node
+    }
+
+    pub(crate) fn info(&self) -> DatanodeInfoProto {
+        let id = DatanodeIdProto {
+            ip_addr: "127.0.0.1".into(),
+            host_name: "localhost".into(),
+            datanode_uuid: format!("node-{}", self.number),
+            xfer_port: self.port.into(),
+            info_port: 0,
+            ipc_port: self.ipc.local_addr().port().into(),
+            info_secure_port: None,
+        };
+        DatanodeInfoProto { id, ..Default::default() }
+    }
+
+    pub(crate) fn addr(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u32 {
+        self.port.into()
+    }
+
+    /// What to do with the next ops; honest behind them.
+    pub(crate) fn script(&self, tricks: impl IntoIterator<Item = Trick>) {
+        self.tricks.lock().unwrap().extend(tricks);
+    }
+
+    async fn op(&self, wire: &mut Wire<'_>) -> io::Result<()> {
+        let head = wire.take(OpHeader::LEN).await?;
+        let header = OpHeader::decode([head[0], head[1], head[2]]).unwrap();
+        let trick = self.tricks.lock().unwrap().pop_front().unwrap_or(Trick::Honest);
+        match header.op {
+            Op::ReadBlock => {
+                let request = wire.message().await?;
+                self.read(wire, request, trick).await
+            }
+            Op::WriteBlock => {
+                let request = wire.message().await?;
+                self.write(wire, request, trick).await
+            }
+            other => panic!("{other:?} is not scripted"),
+        }
+    }
+
+    async fn read(&self, wire: &mut Wire<'_>, request: OpReadBlockProto, trick: Trick) -> io::Result<()> {
+        if let Some(ended) = refused(wire, &trick).await {
+            return ended;
+        }
+        let mut data = self.book.state().blocks[&request.header.base_header.block.block_id].0.clone();
+        let chunk = u64::from(self.spec.chunk_len);
+        let start = request.offset / chunk * chunk;
+        let end = ((request.offset + request.len).next_multiple_of(chunk)).min(data.len() as u64);
+        assert!(request.offset + request.len <= data.len() as u64, "more asked for than there is");
+        let mut sums = Vec::new();
+        self.spec.compute(&data[start as usize..end as usize], &mut sums);
+        if let Trick::Corrupt(at) = trick {
+            data[at] ^= 1;
+        }
+        let mut out = Vec::new();
+        let info = ReadOpChecksumInfoProto { checksum: self.spec.into(), chunk_offset: start };
+        answer(BlockOpResponseProto { read_op_checksum_info: Some(info), ..Default::default() }, &mut out);
+        let answer_len = out.len();
+        let (mut at, mut seqno) = (start, 0);
+        while at < end {
+            let len = (self.packet_len as u64).min(end - at);
+            let sums_at = self.spec.sums_len(at - start) as usize;
+            let sums = &sums[sums_at..sums_at + self.spec.sums_len(len) as usize];
+            PacketHeader { offset: at as i64, seqno, last: false, data_len: len as i32, sync: false }
+                .put(sums.len() as u32, &mut out);
+            out.extend_from_slice(sums);
+            out.extend_from_slice(&data[at as usize..(at + len) as usize]);
+            at += len;
+            seqno += 1;
+        }
+        PacketHeader { offset: at as i64, seqno, last: true, data_len: 0, sync: false }.put(0, &mut out);
+        if let Trick::CutAfter(len) = trick {
+            out.truncate(answer_len + len);
+        }
+        wire.send(&out).await?;
+        if matches!(trick, Trick::CutAfter(_)) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let status: ClientReadStatusProto = wire.message().await?;
+        assert_eq!(status.status, i32::from(Status::CHECKSUM_OK.0));
+        Ok(())
+    }
+
+    async fn write(&self, wire: &mut Wire<'_>, request: OpWriteBlockProto, trick: Trick) -> io::Result<()> {
+        self.stages.lock().unwrap().push(request.stage);
+        if let Some(ended) = refused(wire, &trick).await {
+            return ended;
+        }
+        let block = request.header.base_header.block.block_id;
+        let width = request.targets.len() + 1;
+        assert_eq!(request.pipeline_size as usize, width);
+        if request.latest_generation_stamp > 0 {
+            let mut state = self.book.state();
+            let (data, generation) = state.blocks.get_mut(&block).unwrap();
+            assert!(data.len() as u64 >= request.min_bytes_rcvd, "acknowledged bytes are gone");
+            assert!(data.len() as u64 <= request.max_bytes_rcvd, "bytes nobody sent");
+            *generation = request.latest_generation_stamp;
+        }
+        let mut out = Vec::new();
+        answer(BlockOpResponseProto::default(), &mut out);
+        wire.send(&out).await?;
+        if request.stage() == op_write_block_proto::BlockConstructionStage::PipelineCloseRecovery {
+            return Ok(());
+        }
+        for number in 0.. {
+            let frame = wire.packet().await?;
+            if matches!(trick, Trick::CutAfter(count) if count == number) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            let mut replies = vec![Status::SUCCESS; width];
+            if frame.header.is_heartbeat() {
+                self.heartbeats.fetch_add(1, Ordering::Relaxed);
+            } else if matches!(trick, Trick::Blame { after, .. } if after == number) {
+                let Trick::Blame { node, .. } = trick else { unreachable!() };
+                replies.truncate(node);
+                replies.push(Status::ERROR);
+            } else {
+                self.store(block, &frame, wire);
+            }
+            self.syncs.fetch_add(frame.header.sync.into(), Ordering::Relaxed);
+            wire.consume(frame.packet_len());
+            if frame.header.last && matches!(trick, Trick::CutAtEnd) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            let mut ack = Vec::new();
+            PipelineAck { seqno: frame.header.seqno, replies }.put(&mut ack);
+            wire.send(&ack).await?;
+            if matches!(trick, Trick::Blame { after, .. } if after == number) {
+                // Closing with bytes unread would reset the connection, and take the ack away from the writer.
+                while wire.more().await.is_ok() {
+                    wire.bytes.clear();
+                }
+            }
+            if frame.header.last {
+                return Err(io::ErrorKind::BrokenPipe.into()); // write connections are not used again
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a packet's data, after looking at its checksums; what is there already may come again.
+    fn store(&self, block: u64, frame: &PacketFrame, wire: &Wire<'_>) {
+        let data = &wire.bytes[frame.data.clone()];
+        let sums = &wire.bytes[frame.sums.clone()];
+        assert_eq!(ChecksumSpec::DEFAULT.verify(data, sums), Ok(()), "a writer's checksum");
+        let mut state = self.book.state();
+        let (stored, _) = state.blocks.get_mut(&block).unwrap();
+        let at = frame.header.offset as usize;
+        assert!(at <= stored.len(), "a gap before offset {at}");
+        let known = data.len().min(stored.len() - at);
+        assert_eq!(stored[at..at + known], data[..known], "bytes that came again are the same");
+        stored.extend_from_slice(&data[known..]);
+    }
+}
+
+/// Answers, or does not, if the trick is about that.
+async fn refused(wire: &mut Wire<'_>, trick: &Trick) -> Option<io::Result<()>> {
+    match trick {
+        Trick::HangUp => {}
+        Trick::Refuse { first_bad_link } => {
+            let mut out = Vec::new();
+            let refusal = BlockOpResponseProto {
+                status: Status::ERROR.0.into(),
+                first_bad_link: Some(first_bad_link.clone()),
+                message: Some("scripted".into()),
+                ..Default::default()
+            };
+            answer(refusal, &mut out);
+            wire.send(&out).await.unwrap();
+        }
+        _ => return None,
+    }
+    Some(Err(io::ErrorKind::BrokenPipe.into()))
+}
+
+fn answer(answer: BlockOpResponseProto, out: &mut Vec<u8>) {
+    delimited::put(&answer, out);
+}
+
+/// A connection and what has come on it.
+struct Wire<'a> {
+    stream: &'a TcpStream,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Wire<'a> {
+    fn new(stream: &'a TcpStream) -> Self {
+        Self { stream, bytes: Vec::new() }
+    }
+
+    async fn more(&mut self) -> io::Result<()> {
+        let mut piece = vec![0; 256 << 10];
+        loop {
+            self.stream.readable().await?;
+            match self.stream.try_read(&mut piece) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(len) => {
+                    self.bytes.extend_from_slice(&piece[..len]);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.bytes.drain(..len);
+    }
+
+    async fn take(&mut self, len: usize) -> io::Result<Vec<u8>> {
+        while self.bytes.len() < len {
+            self.more().await?;
+        }
+        Ok(self.bytes.drain(..len).collect())
+    }
+
+    async fn message<M: Message + Default>(&mut self) -> io::Result<M> {
+        loop {
+            if let Some((message, len)) = delimited::split(&self.bytes, "message", 1 << 20).unwrap() {
+                let message = delimited::decode(message, "message").unwrap();
+                self.consume(len);
+                return Ok(message);
+            }
+            self.more().await?;
+        }
+    }
+
+    /// The next packet, left in the buffer.
+    async fn packet(&mut self) -> io::Result<PacketFrame> {
+        loop {
+            if let Parsed::Whole(frame) = PacketFrame::parse(&self.bytes).unwrap() {
+                return Ok(frame);
+            }
+            self.more().await?;
+        }
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            self.stream.writable().await?;
+            match self.stream.try_write(&bytes[sent..]) {
+                Ok(len) => sent += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

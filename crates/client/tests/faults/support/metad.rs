@@ -1,0 +1,236 @@
+//! The metadata server of a scripted store.
+
+use bytes::Bytes;
+use hdfs::proto::*;
+use prost::Message;
+use rpc::{Call, Exception, Service};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard};
+use types::{BlockId, Generation};
+
+/// What the store knows. Tests look into it, and script it.
+#[derive(Default)]
+pub(crate) struct Book {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    nodes: Vec<DatanodeInfoProto>,
+    /// Path to blocks, and whether it is closed.
+    pub(crate) files: HashMap<String, (Vec<u64>, bool)>,
+    /// What the datanodes hold of a block: bytes and generation.
+    pub(crate) blocks: HashMap<u64, (Vec<u8>, u64)>,
+    /// Names of the calls so far.
+    pub(crate) calls: Vec<String>,
+    /// Nodes for the next answers of getBlockLocations; then all.
+    pub(crate) show: VecDeque<Vec<usize>>,
+    /// Times that complete answers false.
+    pub(crate) unready: usize,
+    /// The last block of every file is being written.
+    pub(crate) open: bool,
+    pub(crate) reported: Vec<(u64, String)>,
+    /// Ports of the nodes of the last updatePipeline.
+    pub(crate) pipeline: Vec<u32>,
+    next_block: u64,
+    next_generation: u64,
+}
+
+pub(crate) const POOL: &str = "BP-1-127.0.0.1-1";
+pub(crate) const BLOCK_LEN: u64 = 1 << 20;
+
+impl Book {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn set_nodes(&self, nodes: Vec<DatanodeInfoProto>) {
+        self.state().nodes = nodes;
+    }
+
+    /// A closed file of these blocks.
+    pub(crate) fn add_file(&self, path: &str, blocks: &[&[u8]]) {
+        let mut state = self.state();
+        let ids = blocks.iter().map(|bytes| {
+            state.next_block += 1;
+            let id = state.next_block;
+            state.blocks.insert(id, (bytes.to_vec(), 1001));
+            id
+        });
+        let ids = ids.collect();
+        state.files.insert(path.into(), (ids, true));
+    }
+
+    pub(crate) fn contents(&self, path: &str) -> Vec<u8> {
+        let state = self.state();
+        let (blocks, closed) = &state.files[path];
+        assert!(closed, "{path} is still open");
+        blocks.iter().flat_map(|block| state.blocks[block].0.clone()).collect()
+    }
+
+    pub(crate) fn count(&self, method: &str) -> usize {
+        self.state().calls.iter().filter(|call| *call == method).count()
+    }
+}
+
+impl State {
+    fn id(&self, block: u64) -> ExtendedBlockProto {
+        let (bytes, generation) = &self.blocks[&block];
+        ExtendedBlockProto::of(POOL, BlockId(block), Generation(*generation), bytes.len() as u64)
+    }
+
+    fn located(&self, block: u64, offset: u64, nodes: &[DatanodeInfoProto]) -> LocatedBlockProto {
+        LocatedBlockProto {
+            b: self.id(block),
+            offset,
+            locs: nodes.to_vec(),
+            corrupt: false,
+            block_token: TokenProto::none(),
+            storage_types: nodes.iter().map(|_| 1).collect(),
+            storage_i_ds: nodes.iter().map(|node| format!("DS-{}", node.id.xfer_port)).collect(),
+            ..Default::default()
+        }
+    }
+
+    fn locations(
+        &mut self,
+        request: &GetBlockLocationsRequestProto,
+    ) -> Result<GetBlockLocationsResponseProto, Exception> {
+        let missing =
+            || Exception::new(hdfs::exception::FILE_NOT_FOUND, format!("File does not exist: {}", request.src));
+        let (blocks, _) = self.files.get(&request.src).ok_or_else(missing)?.clone();
+        let shown = self.show.pop_front().unwrap_or_else(|| (0..self.nodes.len()).collect());
+        let nodes: Vec<_> = shown.into_iter().map(|place| self.nodes[place].clone()).collect();
+        let mut answer = LocatedBlocksProto {
+            is_last_block_complete: !self.open,
+            under_construction: self.open,
+            ..Default::default()
+        };
+        let mut offset = 0;
+        for (place, block) in blocks.iter().enumerate() {
+            let mut located = self.located(*block, offset, &nodes);
+            let len = located.b.num_bytes.unwrap_or(0);
+            let last = place + 1 == blocks.len();
+            if last && self.open {
+                located.b.num_bytes = Some(0);
+            }
+            if request.offset < offset + len && offset <= request.offset.saturating_add(request.length) {
+                answer.blocks.push(located.clone());
+            }
+            answer.last_block = Some(located);
+            offset += if last && self.open { 0 } else { len };
+        }
+        answer.file_length = offset;
+        Ok(GetBlockLocationsResponseProto { locations: Some(answer) })
+    }
+
+    fn add_block(&mut self, request: &AddBlockRequestProto) -> Result<AddBlockResponseProto, Exception> {
+        let excluded = |node: &&DatanodeInfoProto| request.exclude_nodes.iter().all(|other| other.id != node.id);
+        let nodes: Vec<_> = self.nodes.iter().filter(excluded).cloned().collect();
+        if nodes.is_empty() {
+            return Err(Exception::io("could only be written to 0 of the 1 minReplication nodes"));
+        }
+        self.next_block += 1;
+        let block = self.next_block;
+        self.blocks.insert(block, (Vec::new(), 1001));
+        let (blocks, _) = self.files.get_mut(&request.src).ok_or_else(|| Exception::io("no such open file"))?;
+        // The client names the block before, with the length all its nodes have.
+        let before = blocks.last().copied();
+        blocks.push(block);
+        assert_eq!(request.previous.as_ref().map(|previous| previous.block_id), before);
+        if let Some(previous) = &request.previous {
+            assert_eq!(*previous, self.id(previous.block_id), "the block before, as it is");
+        }
+        Ok(AddBlockResponseProto { block: self.located(block, 0, &nodes) })
+    }
+
+    fn answer(&mut self, call: &Call) -> Result<Bytes, Exception> {
+        self.calls.push(call.method.clone());
+        match call.method.as_str() {
+            "getServerDefaults" => encoded(GetServerDefaultsResponseProto {
+                server_defaults: FsServerDefaultsProto {
+                    block_size: BLOCK_LEN,
+                    bytes_per_checksum: 512,
+                    write_packet_size: 65536,
+                    replication: 3,
+                    file_buffer_size: 4096,
+                    checksum_type: Some(2),
+                    ..Default::default()
+                },
+            }),
+            "getBlockLocations" => encoded(self.locations(&call.request()?)?),
+            "reportBadBlocks" => {
+                let request: ReportBadBlocksRequestProto = call.request()?;
+                for block in request.blocks {
+                    assert_eq!((block.locs.len(), block.storage_i_ds.len()), (1, 1));
+                    self.reported.push((block.b.block_id, format!(":{}", block.locs[0].id.xfer_port)));
+                }
+                encoded(ReportBadBlocksResponseProto {})
+            }
+            "create" => {
+                let request: CreateRequestProto = call.request()?;
+                self.files.insert(request.src, (Vec::new(), false));
+                encoded(CreateResponseProto {
+                    fs: Some(HdfsFileStatusProto { file_id: Some(16386), ..Default::default() }),
+                })
+            }
+            "append" => {
+                let request: AppendRequestProto = call.request()?;
+                let (blocks, _) = self.files[&request.src].clone();
+                let len = blocks.iter().map(|block| self.blocks[block].0.len() as u64).sum();
+                let stat = HdfsFileStatusProto {
+                    file_id: Some(16386),
+                    length: len,
+                    blocksize: Some(BLOCK_LEN),
+                    ..Default::default()
+                };
+                let block = blocks.last().map(|block| self.located(*block, 0, &[]));
+                encoded(AppendResponseProto { block, stat: Some(stat) })
+            }
+            "addBlock" => encoded(self.add_block(&call.request()?)?),
+            "abandonBlock" => {
+                let request: AbandonBlockRequestProto = call.request()?;
+                self.files.get_mut(&request.src).unwrap().0.retain(|block| *block != request.b.block_id);
+                encoded(AbandonBlockResponseProto {})
+            }
+            "updateBlockForPipeline" => {
+                let request: UpdateBlockForPipelineRequestProto = call.request()?;
+                self.next_generation = self.next_generation.max(1001) + 1;
+                let mut block = self.located(request.block.block_id, u64::MAX, &[]);
+                block.b.generation_stamp = self.next_generation;
+                encoded(UpdateBlockForPipelineResponseProto { block })
+            }
+            "updatePipeline" => {
+                let request: UpdatePipelineRequestProto = call.request()?;
+                self.pipeline = request.new_nodes.iter().map(|node| node.xfer_port).collect();
+                assert!(request.new_block.generation_stamp > request.old_block.generation_stamp);
+                encoded(UpdatePipelineResponseProto {})
+            }
+            "complete" => {
+                let request: CompleteRequestProto = call.request()?;
+                if self.unready > 0 {
+                    self.unready -= 1;
+                    return encoded(CompleteResponseProto { result: false });
+                }
+                if let Some(last) = &request.last {
+                    assert_eq!(*last, self.id(last.block_id), "the last block, as it is");
+                }
+                self.files.get_mut(&request.src).unwrap().1 = true;
+                encoded(CompleteResponseProto { result: true })
+            }
+            "fsync" => encoded(FsyncResponseProto {}),
+            "renewLease" => encoded(RenewLeaseResponseProto {}),
+            _ => Err(call.no_such_method()),
+        }
+    }
+}
+
+impl Service for Book {
+    async fn call(&self, call: Call) -> Result<Bytes, Exception> {
+        self.state().answer(&call)
+    }
+}
+
+fn encoded(message: impl Message) -> Result<Bytes, Exception> {
+    Ok(message.encode_to_vec().into())
+}

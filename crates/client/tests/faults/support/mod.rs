@@ -1,0 +1,62 @@
+//! A store that a test scripts: a metadata server with one file's worth of memory, and datanodes that do what they are told.
+
+mod datanode;
+mod metad;
+
+pub(crate) use datanode::{Node, Trick};
+pub(crate) use metad::Book;
+
+use client::{Client, Options, Url};
+use std::sync::Arc;
+use std::time::Duration;
+use types::ChecksumSpec;
+
+pub(crate) struct Store {
+    pub(crate) book: Arc<Book>,
+    pub(crate) nodes: Vec<Arc<Node>>,
+    pub(crate) client: Client,
+    _server: rpc::Server,
+}
+
+/// Bytes that differ from place to place, so that a shift shows.
+pub(crate) fn bytes(len: usize) -> Vec<u8> {
+    let mut random = types::random::Seeded(len as u64);
+    let mut bytes: Vec<u8> =
+        (0..len.div_ceil(8)).flat_map(|_| types::Random::next_u64(&mut random).to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
+}
+
+impl Store {
+    pub(crate) async fn new(node_count: usize) -> Self {
+        Self::with(node_count, ChecksumSpec::DEFAULT, 64 << 10, quick()).await
+    }
+
+    /// `packet_len`: data of one packet that a datanode sends.
+    pub(crate) async fn with(node_count: usize, spec: ChecksumSpec, packet_len: usize, options: Options) -> Self {
+        let book = Arc::new(Book::default());
+        let mut nodes = Vec::new();
+        for number in 0..node_count {
+            nodes.push(Node::start(number, Arc::clone(&book), spec, packet_len).await);
+        }
+        book.set_nodes(nodes.iter().map(|node| node.info()).collect());
+        let server = rpc::Server::bind(local(), rpc::ServerOptions::default(), Arc::clone(&book)).await.unwrap();
+        let url = Url::parse(&format!("hdfs://{}", server.local_addr())).unwrap();
+        let client = Client::with_options(&url, "ann", options);
+        Self { book, nodes, client, _server: server }
+    }
+}
+
+pub(crate) fn local() -> std::net::SocketAddr {
+    ([127, 0, 0, 1], 0).into()
+}
+
+/// Limits that a test can wait for.
+pub(crate) fn quick() -> Options {
+    Options {
+        timeout: Duration::from_secs(5),
+        retry_pause: Duration::from_millis(10),
+        renew_every: Duration::from_millis(50),
+        ..Options::default()
+    }
+}
