@@ -89,7 +89,8 @@ const COMMAND_VERSION: u8 = 1;
 const _: () = assert!(COMMAND_LEN_MAX < BUDGET_LEN);
 
 impl<M: Machine> Raft<M> {
-    /// Opens the log, becomes leader and applies what the machine lacks. A new log makes this member its only one.
+    /// Opens the log, becomes leader and applies what the machine lacks. A new log makes this member its only one. After an
+    /// error the log's directory is free again.
     pub async fn start(options: Options, machine: Arc<M>) -> Result<Self, RaftError> {
         let Options { dir, node_id } = options;
         let log_error = |source: io::Error| match source.kind() {
@@ -106,25 +107,22 @@ impl<M: Machine> Raft<M> {
         };
         let (log, writer, driver) = ::io::task::blocking(open).await.map_err(log_error)?;
         if let Some(reason) = log.mismatch(driver.applied()) {
+            drop(log);
+            join(writer).await;
             return Err(RaftError::Mismatch { dir, reason });
         }
-        let stopped = |error: Fatal<Types>| stopped(&stop, &error);
-        let raft = openraft::Raft::new(node_id, config(), Nobody, log, driver.clone()).await.map_err(stopped)?;
-        if raft.is_initialized().await.map_err(stopped)? {
-            raft.trigger().elect(false).await.map_err(stopped)?;
-        } else {
-            let members = BTreeMap::from([(node_id, BasicNode::default())]);
-            let begun = raft.initialize(members).await;
-            begun.map_err(|error| RaftError::Stopped { reason: stop.reason().unwrap_or(error.to_string()) })?;
-        }
-        let wait = raft.wait(Some(LEADER_WAIT_MAX));
-        let led = wait.state(ServerState::Leader, "becoming leader");
-        tokio::select! {
-            led = led => led.map_err(|_| RaftError::NoLeader { waited: LEADER_WAIT_MAX })?,
-            reason = stop.wait() => return Err(RaftError::Stopped { reason }),
+        let raft = match openraft::Raft::new(node_id, config(), Nobody, log, driver.clone()).await {
+            Ok(raft) => raft,
+            Err(error) => {
+                join(writer).await;
+                return Err(stopped(&stop, &error));
+            }
         };
-        // An entry of our own term: once it is applied, so is everything before it.
-        raft.write_blank().await.map_err(|error| refused(&stop, error))?;
+        if let Err(error) = lead(&raft, node_id, &stop).await {
+            let _the_reason_is_known = raft.shutdown().await;
+            join(writer).await;
+            return Err(error);
+        }
         let flusher = ::io::task::spawn_owned("raft flush", flush_regularly(raft.clone(), driver.clone()));
         let watcher = ::io::task::spawn_owned("raft watch", watch(raft.clone(), stop.clone()));
         let inner = Inner {
@@ -141,6 +139,9 @@ impl<M: Machine> Raft<M> {
 
     /// Answers when `command` is durable and applied. If the caller stops waiting, it may be applied all the same.
     pub async fn propose(&self, command: M::Command) -> Result<M::Reply, RaftError> {
+        if let Some(reason) = self.inner.stop.reason() {
+            return Err(RaftError::Stopped { reason });
+        }
         let bytes = encode(&command);
         if bytes.len() > COMMAND_LEN_MAX {
             return Err(RaftError::TooLong { len: bytes.len() });
@@ -178,11 +179,34 @@ impl<M: Machine> Raft<M> {
         let ended = raft.shutdown().await;
         let thread = writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            let _panic_was_reported = ::io::task::blocking(move || thread.join()).await;
+            join(thread).await;
         }
         flushed.map_err(|error| RaftError::Stopped { reason: error.to_string() })?;
         ended.map_err(|error| RaftError::Stopped { reason: error.to_string() })
     }
+}
+
+/// Becomes the leader and applies what was proposed before.
+async fn lead<M: Machine>(raft: &openraft::Raft<Types, Driver<M>>, node_id: u64, stop: &Stop) -> Result<(), RaftError> {
+    if raft.is_initialized().await.map_err(|error| stopped(stop, &error))? {
+        raft.trigger().elect(false).await.map_err(|error| stopped(stop, &error))?;
+    } else {
+        let begun = raft.initialize(BTreeMap::from([(node_id, BasicNode::default())])).await;
+        begun.map_err(|error| RaftError::Stopped { reason: stop.reason().unwrap_or(error.to_string()) })?;
+    }
+    let led = raft.wait(Some(LEADER_WAIT_MAX)).state(ServerState::Leader, "becoming leader").await;
+    led.map_err(|_| match stop.reason() {
+        Some(reason) => RaftError::Stopped { reason },
+        None => RaftError::NoLeader { waited: LEADER_WAIT_MAX },
+    })?;
+    // An entry of our own term: once it is applied, so is everything before it.
+    raft.write_blank().await.map_err(|error| refused(stop, error))?;
+    Ok(())
+}
+
+/// The writer ends when openraft has let go of the log, and lets go of the directory.
+async fn join(writer: JoinHandle<()>) {
+    let _a_panic_was_reported = ::io::task::blocking(move || writer.join()).await;
 }
 
 fn config() -> Arc<Config> {

@@ -1,17 +1,25 @@
-//! A member that is stopped or killed finds everything it acknowledged.
+//! A member that is stopped or killed finds everything it acknowledged, once; one that cannot go on says why.
 
-use raft::{Machine, MachineError, Options, Raft};
+use raft::{Machine, MachineError, Options, Raft, RaftError};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A list of numbers in a file that is replaced as a whole at each flush.
 struct List {
-    path: std::path::PathBuf,
-    state: Mutex<(Option<Vec<u8>>, Vec<u64>)>,
+    path: PathBuf,
+    state: Mutex<(Vec<u8>, Vec<u64>)>,
     restored: Option<Vec<u8>>,
+    flush_fails: AtomicBool,
 }
+
+/// Numbers that stand for commands the machine cannot apply.
+const FAILS: u64 = u64::MAX;
+const PANICS: u64 = u64::MAX - 1;
 
 impl List {
     fn open(dir: &Path) -> Arc<Self> {
@@ -24,7 +32,8 @@ impl List {
             }
             Err(_) => (None, Vec::new()),
         };
-        Arc::new(Self { path, restored: position.clone(), state: Mutex::new((position, list)) })
+        let state = Mutex::new((position.clone().unwrap_or_default(), list));
+        Arc::new(Self { path, restored: position, state, flush_fails: AtomicBool::new(false) })
     }
 
     fn numbers(&self) -> Vec<u64> {
@@ -33,39 +42,55 @@ impl List {
 }
 
 impl Machine for List {
-    type Command = u64;
+    /// The number, and ballast.
+    type Command = (u64, Vec<u8>);
     type Reply = usize;
 
     fn position(&self) -> Option<Vec<u8>> {
         self.restored.clone()
     }
 
-    fn apply(&self, position: &[u8], command: Option<u64>) -> Result<usize, MachineError> {
-        if command == Some(u64::MAX) {
-            return Err(MachineError("told to fail".into()));
+    fn apply(&self, position: &[u8], command: Option<(u64, Vec<u8>)>) -> Result<usize, MachineError> {
+        let number = command.map(|(number, _)| number);
+        if number == Some(FAILS) {
+            return Err(MachineError::new("told to fail"));
         }
+        assert!(number != Some(PANICS), "told to panic");
         let mut state = self.state.lock().unwrap();
-        state.0 = Some(position.to_vec());
-        state.1.extend(command);
+        state.0 = position.to_vec();
+        state.1.extend(number);
         Ok(state.1.len())
     }
 
     fn flush(&self) -> Result<(), MachineError> {
-        let state = self.state.lock().unwrap().clone();
-        let position = state.0.unwrap_or_default();
+        if self.flush_fails.load(Ordering::Relaxed) {
+            return Err(MachineError::new("the disk is full"));
+        }
+        let (position, numbers) = self.state.lock().unwrap().clone();
         let mut bytes = vec![position.len() as u8];
         bytes.extend_from_slice(&position);
-        state.1.iter().for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
+        numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
         std::fs::write(self.path.with_extension("new"), bytes).unwrap();
         std::fs::rename(self.path.with_extension("new"), &self.path).unwrap();
         Ok(())
     }
 }
 
+fn options(dir: &Path) -> Options {
+    Options { dir: dir.join("log"), node_id: 1 }
+}
+
 async fn start(dir: &Path) -> (Raft<List>, Arc<List>) {
     let list = List::open(dir);
-    let options = Options { dir: dir.join("log"), node_id: 1 };
-    (Raft::start(options, Arc::clone(&list)).await.unwrap(), list)
+    (Raft::start(options(dir), Arc::clone(&list)).await.unwrap(), list)
+}
+
+async fn refusal(dir: &Path) -> RaftError {
+    Raft::start(options(dir), List::open(dir)).await.map(drop).unwrap_err()
+}
+
+fn plain(number: u64) -> (u64, Vec<u8>) {
+    (number, Vec::new())
 }
 
 #[tokio::test]
@@ -75,55 +100,190 @@ async fn what_was_proposed_is_there_after_a_restart() {
         let (raft, list) = start(dir.path()).await;
         assert_eq!(list.numbers(), (0..round * 3).collect::<Vec<_>>());
         for number in 0..3 {
-            assert_eq!(raft.propose(round * 3 + number).await.unwrap() as u64, round * 3 + number + 1);
+            assert_eq!(raft.propose(plain(round * 3 + number)).await.unwrap() as u64, round * 3 + number + 1);
         }
         assert!(raft.is_leader());
         raft.shutdown().await.unwrap();
+        assert!(matches!(raft.propose(plain(0)).await.unwrap_err(), RaftError::Stopped { .. }));
+    }
+}
+
+/// Nothing was flushed and nobody said goodbye: the log has it all.
+#[tokio::test]
+async fn a_member_that_is_dropped_lets_go_and_its_log_is_applied_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (raft, _) = start(dir.path()).await;
+    assert!(matches!(refusal(dir.path()).await, RaftError::InUse { .. }));
+    for number in 0..10 {
+        raft.propose(plain(number)).await.unwrap();
+    }
+    drop(raft);
+    let (_raft, list) = loop {
+        // It ends in the background.
+        let list = List::open(dir.path());
+        match Raft::start(options(dir.path()), Arc::clone(&list)).await {
+            Ok(raft) => break (raft, list),
+            Err(RaftError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(list.numbers(), (0..10).collect::<Vec<_>>());
+}
+
+/// An error or a panic: no later command is applied, everyone is told why, and a new start tries again, and says the same.
+#[tokio::test]
+async fn a_command_that_cannot_be_applied_stops_the_node() {
+    for (bad, why) in [(FAILS, "told to fail"), (PANICS, "told to panic")] {
+        let dir = tempfile::tempdir().unwrap();
+        let (raft, list) = start(dir.path()).await;
+        raft.propose(plain(1)).await.unwrap();
+        for number in [bad, 2] {
+            let error = raft.propose(plain(number)).await.unwrap_err().to_string();
+            assert!(error.contains("stopped") && error.contains(why), "{error}");
+        }
+        assert!(raft.failed().await.contains(why));
+        assert!(!raft.is_leader());
+        assert_eq!(list.numbers(), [1]);
+        raft.shutdown().await.unwrap();
+        let error = refusal(dir.path()).await.to_string();
+        assert!(error.contains(why), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_applied_stops_the_node() {
+async fn a_state_that_cannot_be_kept_stops_the_node() {
     let dir = tempfile::tempdir().unwrap();
-    let (raft, _) = start(dir.path()).await;
-    raft.propose(1).await.unwrap();
-    raft.propose(u64::MAX).await.unwrap_err();
-    let error = raft.propose(2).await.unwrap_err();
-    assert!(error.to_string().contains("stopped"), "{error}");
+    let (raft, list) = start(dir.path()).await;
+    list.flush_fails.store(true, Ordering::Relaxed);
+    raft.propose(plain(1)).await.unwrap();
+    assert!(raft.failed().await.contains("the disk is full"));
+    let error = raft.propose(plain(2)).await.unwrap_err().to_string();
+    assert!(error.contains("the disk is full"), "{error}");
+    raft.shutdown().await.unwrap();
+    // Once there is room, all that was acknowledged is there.
+    assert_eq!(start(dir.path()).await.1.numbers(), [1]);
 }
 
-/// Not a test by itself: what the child runs until it is killed.
+/// Somebody restored one of the two from an older copy, or lost it.
 #[tokio::test]
+async fn a_store_and_a_log_of_different_times_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..2 {
+        let (raft, _) = start(dir.path()).await;
+        raft.propose(plain(round)).await.unwrap();
+        raft.shutdown().await.unwrap();
+        std::fs::copy(dir.path().join("list"), dir.path().join(format!("list.{round}"))).unwrap();
+    }
+    // The log was cut behind the second state, so the first, or none, lacks what is gone.
+    let (raft, list) = start(dir.path()).await;
+    raft.propose(plain(2)).await.unwrap();
+    let flushed = |path: &Path| std::fs::read(path).unwrap().ends_with(&2u64.to_be_bytes());
+    while !flushed(&list.path) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await; // the log is cut a moment later
+    raft.shutdown().await.unwrap();
+    let latest = std::fs::read(dir.path().join("list")).unwrap();
+    std::fs::copy(dir.path().join("list.0"), dir.path().join("list")).unwrap();
+    assert!(matches!(refusal(dir.path()).await, RaftError::Mismatch { .. }));
+    std::fs::remove_file(dir.path().join("list")).unwrap();
+    assert!(matches!(refusal(dir.path()).await, RaftError::Mismatch { .. }));
+    std::fs::write(dir.path().join("list"), latest).unwrap();
+    std::fs::rename(dir.path().join("log"), dir.path().join("away")).unwrap();
+    assert!(matches!(refusal(dir.path()).await, RaftError::Mismatch { .. }));
+    std::fs::remove_dir_all(dir.path().join("log")).unwrap();
+    std::fs::rename(dir.path().join("away"), dir.path().join("log")).unwrap();
+    assert_eq!(start(dir.path()).await.1.numbers(), [0, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_command_beyond_the_limit_is_refused_and_harms_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let (raft, list) = start(dir.path()).await;
+    let error = raft.propose((1, vec![0; raft::COMMAND_LEN_MAX])).await.unwrap_err();
+    assert!(matches!(error, RaftError::TooLong { .. }), "{error}");
+    raft.propose((2, vec![0; raft::COMMAND_LEN_MAX - 20])).await.unwrap();
+    raft.propose(plain(3)).await.unwrap();
+    raft.shutdown().await.unwrap();
+    drop(raft);
+    assert_eq!(list.numbers(), [2, 3]);
+    assert_eq!(start(dir.path()).await.1.numbers(), [2, 3]);
+}
+
+/// 100 MB of commands leave one or two segments behind, once the machine has flushed.
+#[tokio::test]
+async fn the_log_stays_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (raft, list) = start(dir.path()).await;
+    for number in 0..100 {
+        raft.propose((number, vec![0; 1 << 20])).await.unwrap();
+    }
+    let segment_count = || {
+        let files = std::fs::read_dir(dir.path().join("log")).unwrap();
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|name| name == "log")).count()
+    };
+    while segment_count() > 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    raft.propose(plain(100)).await.unwrap();
+    raft.shutdown().await.unwrap();
+    assert_eq!(start(dir.path()).await.1.numbers(), list.numbers());
+}
+
+const PROPOSER_COUNT: u64 = 8;
+
+/// Not a test by itself: what the child runs until it is killed. Each proposer has its own numbers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(dir) = std::env::var("LEVADA_RAFT_CRASH_DIR") else { return };
     let (raft, list) = start(dir.as_ref()).await;
-    let first = list.numbers().len() as u64;
-    println!("found {first}");
-    for number in first.. {
-        raft.propose(number).await.unwrap();
-        println!("acked {number}");
+    let first = list.numbers().iter().map(|number| number / PROPOSER_COUNT + 1).max().unwrap_or(0);
+    let proposers: Vec<_> = (0..PROPOSER_COUNT)
+        .map(|proposer| {
+            let raft = raft.clone();
+            io::task::spawn("proposer", async move {
+                for round in first.. {
+                    let number = round * PROPOSER_COUNT + proposer;
+                    raft.propose((number, vec![0; 2000])).await.unwrap();
+                    println!("acked {number}");
+                }
+            })
+        })
+        .collect();
+    for proposer in proposers {
+        proposer.await.unwrap();
     }
 }
 
-#[test]
-fn what_was_acknowledged_survives_a_kill() {
+/// SIGKILL at any moment, with flushes, cuts of the log and changes of segments under way: what a proposer was told is
+/// there, and nothing is there twice.
+#[tokio::test]
+async fn what_was_acknowledged_survives_a_kill() {
     let dir = tempfile::tempdir().unwrap();
-    let mut acked = 0;
-    // The last round is long enough for the regular flush, so that the log is cut meanwhile.
-    for (round, count) in [20, 200, 50, 4000].into_iter().enumerate() {
+    let mut acked = BTreeSet::new();
+    // The last rounds are long enough for regular flushes and new segments.
+    for (round, count) in [1, 40, 300, 3000, 50, 3000].into_iter().enumerate() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["child", "--exact", "--nocapture"])
             .env("LEVADA_RAFT_CRASH_DIR", dir.path())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let found = lines.find_map(|line| Some(line.split("found ").nth(1)?.parse::<u64>().unwrap())).unwrap();
-        assert!(found >= acked, "round {round}: found {found} of {acked} acknowledged");
-        let mut numbers = lines.filter_map(|line| Some(line.strip_prefix("acked ")?.parse::<u64>().unwrap()));
-        acked = numbers.nth(count - 1).unwrap() + 1;
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        // The harness's own words may stand before the first.
+        let mut numbers = lines.filter_map(|line| line.split("acked ").nth(1)?.parse::<u64>().ok());
+        acked.extend(numbers.by_ref().take(count));
         child.kill().unwrap();
         child.wait().unwrap();
-        acked = numbers.last().map_or(acked, |number| number + 1);
+        acked.extend(numbers);
+
+        let (raft, list) = start(dir.path()).await;
+        let found = list.numbers();
+        let set: BTreeSet<u64> = found.iter().copied().collect();
+        assert_eq!(set.len(), found.len(), "round {round}: some were applied twice");
+        let lost: Vec<_> = acked.difference(&set).collect();
+        assert!(lost.is_empty(), "round {round}: {lost:?} of {} acknowledged are lost", acked.len());
+        assert!(set.len() - acked.len() <= (round + 1) * PROPOSER_COUNT as usize);
+        raft.shutdown().await.unwrap();
     }
 }
