@@ -45,3 +45,81 @@ pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use blocks::{Ask, Node, Usage};
+    use namespace::{AddBlock, Allocated, BlockRef, Complete, Create, Reply};
+    use types::NodeId;
+
+    const LEN: u64 = 6 << 30;
+
+    async fn write_block(core: &Core, path: &FsPath) -> (BlockRef, ContainerId) {
+        let ask = Ask { replication: 1, block_len: 1, ..Ask::default() };
+        let allocation = core.allocate(path, &ask).await.unwrap();
+        let allocated = Allocated { block: allocation.block, home: allocation.home };
+        let add = AddBlock { path: path.clone(), client: "writer".into(), file: None, previous: None, allocated };
+        let reply = core.change_unasked(add).await.unwrap();
+        let Reply::Block(view) = reply else { panic!("{reply:?}") };
+        core.with_cluster(|cluster, _| cluster.on_written(view.home, LEN));
+        (BlockRef { block: view.block, generation: view.generation, len: LEN }, view.home)
+    }
+
+    async fn create(core: &Core, path: &FsPath) {
+        let create = Create {
+            path: path.clone(),
+            client: "writer".into(),
+            client_host: "here".into(),
+            mode: 0o644,
+            create: true,
+            overwrite: false,
+            create_parent: true,
+            replication: 1,
+            block_len: 1 << 20,
+            block_len_min: 1 << 20,
+            takeover: None,
+        };
+        core.change_unasked(create).await.unwrap();
+    }
+
+    /// A container with six gigabytes takes no more; it is sealed once its last writer has closed.
+    #[tokio::test]
+    async fn a_full_container_is_sealed_when_nobody_writes_into_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let metad = crate::start(Config::new(dir.path().into(), "127.0.0.1:0".parse().unwrap())).await.unwrap();
+        let core = metad.running().as_ref().unwrap().core.clone();
+        let node = Node {
+            id: NodeId([1; 16]),
+            ip: "127.0.0.1".into(),
+            host: "localhost".into(),
+            xfer_port: 1,
+            ipc_port: 1,
+            info_port: 0,
+            storage: "s".into(),
+            rack: "/r".into(),
+        };
+        let usage = Usage { capacity_len: 1 << 50, used_len: 0, free_len: 1 << 50, transfer_count: 0 };
+        core.change_blocks(Command::Register(node)).await.unwrap().unwrap();
+        let now = core.monotonic();
+        core.with_cluster(|cluster, _| cluster.on_registered(now, NodeId([1; 16]), usage));
+
+        let state = |id| core.with_cluster(|cluster, _| cluster.container(id).unwrap().state);
+        let (first, second) = (FsPath::parse("/first").unwrap(), FsPath::parse("/second").unwrap());
+        create(&core, &first).await;
+        create(&core, &second).await;
+        let (last, full) = write_block(&core, &first).await;
+        assert_eq!(state(full), ContainerState::Open);
+        let (_, next) = write_block(&core, &second).await;
+        assert_ne!(next, full);
+        round(&core).await.unwrap();
+        assert_eq!(state(full), ContainerState::Sealing, "its file is still open");
+        let complete = Complete { path: first, client: "writer".into(), file: None, last: Some(last) };
+        core.change_unasked(complete).await.unwrap();
+        round(&core).await.unwrap();
+        assert_eq!(state(full), ContainerState::Sealed);
+        drop(core);
+        metad.shutdown().await;
+    }
+}
