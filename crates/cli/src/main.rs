@@ -10,6 +10,7 @@ mod shell;
 mod up;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// A distributed store that stock HDFS clients use as they are
@@ -38,7 +39,11 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     // RUST_LOG=client=info tells of every replica and node that was given up.
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     match cli.command {
         Command::Up(args) => up::run(args),
         Command::Meta(args) => roles::run_meta(args),

@@ -1,9 +1,10 @@
 //! `levada count`
 
-use crate::shell::{Common, Session, Stop, size};
+use crate::shell::{Common, LongHelp, Session, Stop, size};
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Args {
     /// What to count; patterns in quotes
     #[arg(required = true)]
@@ -17,6 +18,8 @@ pub(crate) struct Args {
     /// A line above that names the columns
     #[arg(short = 'v', long)]
     header: bool,
+    #[command(flatten)]
+    _help: LongHelp,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -92,4 +95,35 @@ fn line(args: &Args, counted: &Counted) -> String {
     };
     let Counted { path, directory_count, file_count, len, .. } = counted;
     format!("{quotas}{:>12} {:>12} {:>18} {path}", shown(*directory_count), shown(*file_count), shown(*len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// Taken from `hdfs dfs -count` and `-count -q`.
+    #[test]
+    fn the_columns_are_those_of_hdfs() {
+        let counted = Counted {
+            path: "/cli/t".into(),
+            directory_count: 5,
+            file_count: 11,
+            len: 2_424_511,
+            space_consumed: 7_273_533,
+            quota: None,
+            space_quota: Some(10_000_000),
+        };
+        let shown = |args: &[&str]| line(&Line::parse_from(["count", "/x"].iter().chain(args)).args, &counted);
+        assert_eq!(shown(&[]), "           5           11            2424511 /cli/t");
+        assert_eq!(shown(&["-h"]), "           5           11              2.3 M /cli/t");
+        let quotas = "        none             inf        10000000         2726467 ";
+        assert_eq!(shown(&["-q"]), format!("{quotas}           5           11            2424511 /cli/t"));
+    }
 }

@@ -1,15 +1,18 @@
 //! `levada df`
 
-use crate::shell::{Common, Session, Stop, size};
+use crate::shell::{Common, LongHelp, Session, Stop, size};
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Args {
     /// A path in the store [default: its root]
     path: Option<String>,
     /// Sizes as 1.5 G
     #[arg(short = 'h', long)]
     human: bool,
+    #[command(flatten)]
+    _help: LongHelp,
     #[command(flatten)]
     pub(super) common: Common,
 }

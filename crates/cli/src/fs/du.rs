@@ -1,10 +1,11 @@
 //! `levada du`
 
 use crate::shell::browse::Found;
-use crate::shell::{Common, Failure, Session, Stop, size};
+use crate::shell::{Common, Failure, LongHelp, Session, Stop, size};
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Args {
     /// What to measure; patterns in quotes [default: your home directory]
     paths: Vec<String>,
@@ -14,6 +15,8 @@ pub(crate) struct Args {
     /// Sizes as 1.5 G
     #[arg(short = 'h', long)]
     human: bool,
+    #[command(flatten)]
+    _help: LongHelp,
     #[command(flatten)]
     pub(super) common: Common,
 }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "levada get [OPTIONS] <SOURCES>... [DESTINATION]")]
 pub(crate) struct Args {
     /// Files and directories of the store, patterns in quotes; then where to: a directory, a new name, or - for standard
     /// output [default: the current directory]
-    #[arg(required = true, value_name = "SOURCES> [DESTINATION")]
+    #[arg(required = true)]
     paths: Vec<String>,
     /// Replace files that are there
     #[arg(short, long)]

@@ -1,11 +1,12 @@
 //! `levada ls`
 
 use crate::shell::browse::{Found, Walk};
-use crate::shell::{Common, Session, Stop, mode, size, time};
+use crate::shell::{Common, LongHelp, Session, Stop, mode, size, time};
 use client::{Kind, Status};
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Args {
     /// What to list; patterns in quotes [default: your home directory]
     paths: Vec<String>,
@@ -27,6 +28,8 @@ pub(crate) struct Args {
     /// Paths alone
     #[arg(short = 'C', long)]
     names: bool,
+    #[command(flatten)]
+    _help: LongHelp,
     #[command(flatten)]
     pub(super) common: Common,
 }

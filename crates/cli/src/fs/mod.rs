@@ -30,7 +30,7 @@ macro_rules! commands {
     ($($(#[$doc:meta])* $name:literal $variant:ident $module:ident,)*) => {
         #[derive(Debug, clap::Subcommand)]
         pub(crate) enum Command {
-            $($(#[$doc])* #[command(name = $name, disable_help_flag = true)] $variant($module::Args),)*
+            $($(#[$doc])* #[command(name = $name)] $variant($module::Args),)*
         }
 
         impl Command {

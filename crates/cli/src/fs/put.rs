@@ -110,6 +110,10 @@ async fn send(session: &Session, jobs: &Sender<Job>, source: PathBuf, target: Ta
             }
             continue;
         }
+        if leads_back(&from) {
+            session.report(&Failure::new(from.display(), "is a link to a directory it lies in"));
+            continue;
+        }
         match children(&from) {
             Ok(names) => {
                 if let Err(error) = to.client.mkdirs(&to.path, 0o755, false).await {
@@ -135,6 +139,13 @@ async fn send(session: &Session, jobs: &Sender<Job>, source: PathBuf, target: Ta
             }
         }
     }
+}
+
+/// True for a link that a walk would follow for ever.
+fn leads_back(directory: &Path) -> bool {
+    let is_link = directory.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    let parent = || directory.parent()?.canonicalize().ok();
+    is_link && directory.canonicalize().ok().zip(parent()).is_some_and(|(to, parent)| parent.starts_with(to))
 }
 
 /// Names in a directory, in order.

@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     for path in &args.paths {
-        let target = session.target(path)?;
+        let Some(target) = session.settle(session.target(path).map_err(Stop::from))? else { continue };
         if target.is_root() {
             session.report(&Failure::new(&target, "the root is not removed"));
             continue;

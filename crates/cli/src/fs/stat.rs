@@ -92,3 +92,23 @@ fn formatted(format: &str, found: &Found) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::testing::found;
+
+    #[test]
+    fn a_format_is_filled_in() {
+        let found = found("/a/b", false);
+        assert_eq!(
+            formatted("%n %b %o %r %u:%g %a %A %F", &found),
+            "b 1536 1048576 3 ann:staff 640 rw-r----- regular file"
+        );
+        assert_eq!(
+            formatted("%y|%Y|%x|%X|100%%|%q|%", &found),
+            "1970-01-01 00:00:01|1000|1970-01-01 00:00:02|2000|100%|%q|%"
+        );
+        assert!(described(&found).contains("1536 (1.5 K)"));
+    }
+}

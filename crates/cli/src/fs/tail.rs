@@ -40,7 +40,10 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
         None => line_start(&reader, args.lines).await.map_err(|error| target.failure(&error))?,
     };
     let mut position = print(session, target, &mut reader, start).await?;
-    while args.follow {
+    if !args.follow {
+        return Ok(());
+    }
+    loop {
         session.output.flush()?;
         tokio::time::sleep(FOLLOW_EVERY).await;
         let mut reader = open(target).await?;
@@ -48,7 +51,6 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
             position = print(session, target, &mut reader, position).await?;
         }
     }
-    Ok(())
 }
 
 async fn open(target: &Target) -> Result<Reader, Failure> {

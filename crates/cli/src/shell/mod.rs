@@ -10,8 +10,10 @@ pub(crate) mod progress;
 pub(crate) mod session;
 pub(crate) mod size;
 pub(crate) mod temps;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod time;
 pub(crate) mod transfer;
 
 pub(crate) use failure::{Failure, Stop};
-pub(crate) use session::{Common, Session, Target};
+pub(crate) use session::{Common, LongHelp, Session, Target};

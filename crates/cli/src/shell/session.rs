@@ -29,8 +29,20 @@ pub(crate) struct Common {
     /// Print JSON, one object a line
     #[arg(long, help_heading = "Common")]
     json: bool,
+}
+
+#[cfg(test)]
+impl Common {
+    pub(crate) fn of(url: &str, user: &str) -> Self {
+        Self { url: url.into(), user: Some(user.into()), json: false }
+    }
+}
+
+/// `--help` alone, for commands whose `-h` means sizes that people read.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct LongHelp {
     /// Print help
-    #[arg(long, action = clap::ArgAction::Help, help_heading = "Common")]
+    #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
 }
 
@@ -193,8 +205,7 @@ mod tests {
     use super::*;
 
     fn session(url: &str) -> Arc<Session> {
-        let common = Common { url: url.into(), user: Some("ann".into()), json: false, help: None };
-        Session::new("test", &common).unwrap()
+        Session::new("test", &Common::of(url, "ann")).unwrap()
     }
 
     #[tokio::test]
