@@ -263,7 +263,7 @@ mod tests {
     /// Votes, appends, cuts, purges and new starts at random, segments so full that they are changed all the time.
     #[tokio::test]
     async fn a_log_is_what_was_done_to_it() {
-        for seed in 0..6 {
+        for seed in 0..12 {
             let (mut story, mut random, mut term) = (Story::new(), Seeded(seed), 1);
             for _ in 0..60 {
                 match random.below(8) {
@@ -290,7 +290,7 @@ mod tests {
                         story.close();
                         story.open();
                     }
-                    4 => story.append(term, 4, 2 << 20).await,
+                    4 => story.append(term, 4, 8 << 10).await,
                     5 => {
                         let committed = story.facts.last;
                         story.log().save_committed(committed).await.unwrap();
@@ -363,7 +363,7 @@ mod tests {
     async fn missing_segments_and_strange_ones_are_noticed() {
         let mut story = Story::new();
         for _ in 0..3 {
-            story.append(1, 5, 4 << 20).await;
+            story.append(1, 5, 16 << 10).await;
         }
         story.close();
         let segments = crate::segment::list(story.dir.path()).unwrap();

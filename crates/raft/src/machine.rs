@@ -16,8 +16,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, watch};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// The state could not be changed or kept. The node stops: going on would leave a hole.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub trait Machine: Send + Sync + 'static {
     }
 }
 
-/// A machine as openraft uses it.
+/// A machine, and how far it is.
 pub(crate) struct Driver<M> {
     machine: Arc<M>,
     shared: Arc<Shared>,
@@ -88,8 +88,31 @@ impl<M> Clone for Driver<M> {
     }
 }
 
-/// Entries applied before others are let on the thread. A guess: some milliseconds of work.
+/// Entries handed to the thread at once. A guess: some milliseconds of work.
 const RUN_COUNT: usize = 256;
+
+/// Entries to apply, and whom to tell when that is done.
+type Run = (Vec<EntryResponder<Types>>, oneshot::Sender<io::Result<()>>);
+
+/// The end that openraft holds: a thread of its own applies what comes in. The machine may wait for a page of its store,
+/// or for a flush when too much is in memory, and must find a thread even when all others wait for it.
+pub(crate) struct Applier<M> {
+    driver: Driver<M>,
+    runs: mpsc::Sender<Run>,
+}
+
+impl<M: Machine> Applier<M> {
+    pub(crate) fn start(driver: Driver<M>) -> io::Result<Self> {
+        let (runs, work) = mpsc::channel::<Run>();
+        let applied_by = driver.clone();
+        ::io::task::thread("raft apply", move || {
+            while let Ok((entries, done)) = work.recv() {
+                let _openraft_may_have_ended = done.send(applied_by.apply_all(entries));
+            }
+        })?;
+        Ok(Self { driver, runs })
+    }
+}
 
 impl<M: Machine> Driver<M> {
     pub(crate) fn new(machine: Arc<M>, stop: Stop) -> io::Result<Self> {
@@ -203,12 +226,12 @@ impl<M: Machine> RaftSnapshotBuilder<Types> for Driver<M> {
     }
 }
 
-impl<M: Machine> RaftStateMachine<Types> for Driver<M> {
+impl<M: Machine> RaftStateMachine<Types> for Applier<M> {
     type SnapshotData = SnapshotData;
-    type SnapshotBuilder = Self;
+    type SnapshotBuilder = Driver<M>;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
-        let state = self.state();
+        let state = self.driver.state();
         Ok((state.applied.applied, state.applied.membership.clone()))
     }
 
@@ -216,18 +239,19 @@ impl<M: Machine> RaftStateMachine<Types> for Driver<M> {
     where
         Strm: Stream<Item = Result<EntryResponder<Types>, io::Error>> + Unpin + OptionalSend,
     {
+        let ended = || io::Error::other("the thread that applies entries has ended");
         let mut runs = entries.ready_chunks(RUN_COUNT);
         while let Some(run) = runs.next().await {
             let run = run.into_iter().collect::<io::Result<Vec<_>>>()?;
-            let driver = self.clone();
-            // The machine may wait for a page of its store, or for a flush when too much is in memory.
-            ::io::task::blocking(move || driver.apply_all(run)).await?;
+            let (done, answer) = oneshot::channel();
+            self.runs.send((run, done)).map_err(|_| ended())?;
+            answer.await.map_err(|_| ended())??;
         }
         Ok(())
     }
 
-    async fn get_snapshot_builder(&mut self) -> Self {
-        self.clone()
+    async fn get_snapshot_builder(&mut self) -> Driver<M> {
+        self.driver.clone()
     }
 
     async fn install_snapshot(&mut self, _meta: &SnapshotMeta, (): SnapshotData) -> io::Result<()> {
@@ -235,7 +259,7 @@ impl<M: Machine> RaftStateMachine<Types> for Driver<M> {
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let flushed = self.state().flushed.clone();
+        let flushed = self.driver.state().flushed.clone();
         Ok(flushed.applied.is_some().then(|| snapshot_of(flushed)))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::COMMAND_LEN_MAX;
 use crate::log::Log;
-use crate::machine::{Driver, Machine};
+use crate::machine::{Applier, Driver, Machine};
 use crate::network::Nobody;
 use crate::stop::Stop;
 use crate::types::{Command, Types};
@@ -52,7 +52,7 @@ pub struct Raft<M: Machine> {
 }
 
 struct Inner<M: Machine> {
-    raft: openraft::Raft<Types, Driver<M>>,
+    raft: openraft::Raft<Types, Applier<M>>,
     driver: Driver<M>,
     stop: Stop,
     /// Bytes of proposals that may be under way, in units of [`BUDGET_UNIT`].
@@ -101,17 +101,19 @@ impl<M: Machine> Raft<M> {
         let open = {
             let (dir, stop) = (dir.clone(), stop.clone());
             move || -> io::Result<_> {
-                let (log, writer) = Log::open(&dir, node_id, stop.clone())?;
-                Ok((log, writer, Driver::new(machine, stop)?))
+                let driver = Driver::new(machine, stop.clone())?;
+                let applier = Applier::start(driver.clone())?;
+                let (log, writer) = Log::open(&dir, node_id, stop)?;
+                Ok((log, writer, driver, applier))
             }
         };
-        let (log, writer, driver) = ::io::task::blocking(open).await.map_err(log_error)?;
+        let (log, writer, driver, applier) = ::io::task::blocking(open).await.map_err(log_error)?;
         if let Some(reason) = log.mismatch(driver.applied()) {
             drop(log);
             join(writer).await;
             return Err(RaftError::Mismatch { dir, reason });
         }
-        let raft = match openraft::Raft::new(node_id, config(), Nobody, log, driver.clone()).await {
+        let raft = match openraft::Raft::new(node_id, config(), Nobody, log, applier).await {
             Ok(raft) => raft,
             Err(error) => {
                 join(writer).await;
@@ -187,7 +189,11 @@ impl<M: Machine> Raft<M> {
 }
 
 /// Becomes the leader and applies what was proposed before.
-async fn lead<M: Machine>(raft: &openraft::Raft<Types, Driver<M>>, node_id: u64, stop: &Stop) -> Result<(), RaftError> {
+async fn lead<M: Machine>(
+    raft: &openraft::Raft<Types, Applier<M>>,
+    node_id: u64,
+    stop: &Stop,
+) -> Result<(), RaftError> {
     if raft.is_initialized().await.map_err(|error| stopped(stop, &error))? {
         raft.trigger().elect(false).await.map_err(|error| stopped(stop, &error))?;
     } else {
@@ -228,7 +234,7 @@ fn config() -> Arc<Config> {
 }
 
 /// Lets the machine catch up with the log, and the log be cut behind it. Rests while nothing is applied.
-async fn flush_regularly<M: Machine>(raft: openraft::Raft<Types, Driver<M>>, driver: Driver<M>) {
+async fn flush_regularly<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, driver: Driver<M>) {
     let mut flushes = driver.watch_flushes();
     loop {
         driver.wait_behind().await;
@@ -250,7 +256,7 @@ async fn flush_regularly<M: Machine>(raft: openraft::Raft<Types, Driver<M>>, dri
 }
 
 /// Openraft's own end is a reason to stop too, if nothing else was.
-async fn watch<M: Machine>(raft: openraft::Raft<Types, Driver<M>>, stop: Stop) {
+async fn watch<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, stop: Stop) {
     let mut metrics = raft.server_metrics();
     // These change at elections only; when openraft ends, so do they.
     while metrics.changed().await.is_ok() {}

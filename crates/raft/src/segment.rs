@@ -20,7 +20,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// A new segment is begun at this length: small enough that cutting the log gives space back, large enough to be rare.
-pub(crate) const SEGMENT_LEN: u64 = 16 << 20;
+/// Tests of this crate begin new ones all the time.
+pub(crate) const SEGMENT_LEN: u64 = if cfg!(test) { 64 << 10 } else { 16 << 20 };
 
 /// The segment that is written to.
 #[derive(Debug)]

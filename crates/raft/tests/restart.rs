@@ -43,14 +43,14 @@ impl List {
 
 impl Machine for List {
     /// The number, and ballast.
-    type Command = (u64, Vec<u8>);
+    type Command = (u64, String);
     type Reply = usize;
 
     fn position(&self) -> Option<Vec<u8>> {
         self.restored.clone()
     }
 
-    fn apply(&self, position: &[u8], command: Option<(u64, Vec<u8>)>) -> Result<usize, MachineError> {
+    fn apply(&self, position: &[u8], command: Option<(u64, String)>) -> Result<usize, MachineError> {
         let number = command.map(|(number, _)| number);
         if number == Some(FAILS) {
             return Err(MachineError::new("told to fail"));
@@ -89,8 +89,8 @@ async fn refusal(dir: &Path) -> RaftError {
     Raft::start(options(dir), List::open(dir)).await.map(drop).unwrap_err()
 }
 
-fn plain(number: u64) -> (u64, Vec<u8>) {
-    (number, Vec::new())
+fn plain(number: u64) -> (u64, String) {
+    (number, String::new())
 }
 
 #[tokio::test]
@@ -200,9 +200,9 @@ async fn a_store_and_a_log_of_different_times_are_refused() {
 async fn a_command_beyond_the_limit_is_refused_and_harms_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let (raft, list) = start(dir.path()).await;
-    let error = raft.propose((1, vec![0; raft::COMMAND_LEN_MAX])).await.unwrap_err();
+    let error = raft.propose((1, "x".repeat(raft::COMMAND_LEN_MAX))).await.unwrap_err();
     assert!(matches!(error, RaftError::TooLong { .. }), "{error}");
-    raft.propose((2, vec![0; raft::COMMAND_LEN_MAX - 20])).await.unwrap();
+    raft.propose((2, "x".repeat(raft::COMMAND_LEN_MAX - 20))).await.unwrap();
     raft.propose(plain(3)).await.unwrap();
     raft.shutdown().await.unwrap();
     drop(raft);
@@ -216,7 +216,7 @@ async fn the_log_stays_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let (raft, list) = start(dir.path()).await;
     for number in 0..100 {
-        raft.propose((number, vec![0; 1 << 20])).await.unwrap();
+        raft.propose((number, "x".repeat(1 << 20))).await.unwrap();
     }
     let segment_count = || {
         let files = std::fs::read_dir(dir.path().join("log")).unwrap();
@@ -244,7 +244,7 @@ async fn child() {
             io::task::spawn("proposer", async move {
                 for round in first.. {
                     let number = round * PROPOSER_COUNT + proposer;
-                    raft.propose((number, vec![0; 2000])).await.unwrap();
+                    raft.propose((number, "x".repeat(2000))).await.unwrap();
                     println!("acked {number}");
                 }
             })
