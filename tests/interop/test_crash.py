@@ -51,9 +51,7 @@ def by_levada(url, tmp_path):
     return write
 
 
-def by_native(url, tmp_path):
-    child = Native(url, SUPERUSER)
-
+def by_native(child, tmp_path):
     def write(path, data):
         local = tmp_path / path.rsplit("/", 1)[1]
         local.write_bytes(data)
@@ -81,10 +79,12 @@ def test_killed_while_many_write(up, tmp_path, options):
             out.write(content.make(300_000, 99))  # on its way
         fs.create("/open/nothing")
         writers = [Busy(lambda path, data, m=java.mount(store.fs, SUPERUSER): m.write(path, data), f"java{i}") for i in range(3)]
-        writers.append(Busy(by_native(store.fs, tmp_path), "native"))
+        native = Native(store.fs, SUPERUSER)
+        writers.append(Busy(by_native(native, tmp_path), "native"))
         writers.append(Busy(by_levada(store.fs, tmp_path), "levada"))
         eventually(lambda: all(len(w.completed) >= 8 for w in writers), 120, "all writers complete files")
         store.kill()
+        native.stop()  # it would try again for a minute
     store.start()
     with Java() as java:
         fs = java.mount(store.fs, SUPERUSER)
