@@ -161,13 +161,25 @@ fn open_map(dir: &Path, map_len: usize) -> Result<(Env<WithoutTls>, Database<Byt
 fn fault(dir: &Path, map_len: usize, op: &'static str, error: heed::Error) -> KvError {
     match error {
         heed::Error::Mdb(heed::MdbError::MapFull) => KvError::Full { map_len },
-        heed::Error::Io(source) if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-            KvError::NoSpace { op, dir: dir.to_owned() }
-        }
+        heed::Error::Io(source) if is_no_space(&source, dir) => KvError::NoSpace { op, dir: dir.to_owned() },
         heed::Error::Io(source) => KvError::Io { op, dir: dir.to_owned(), source },
         other => KvError::Lmdb { op, dir: dir.to_owned(), reason: other.to_string() },
     }
 }
+
+/// LMDB tells a write that was cut short by a full disk as an I/O error, so the disk is asked.
+fn is_no_space(error: &std::io::Error, dir: &Path) -> bool {
+    /// No write of LMDB is as long.
+    const LITTLE_LEN: u64 = 16 << 20;
+    let is_cut_short = || io::file::space_of(dir).is_ok_and(|space| space.available < LITTLE_LEN);
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => true,
+        _ => error.raw_os_error() == Some(EIO) && is_cut_short(),
+    }
+}
+
+/// The number is the same on every Linux.
+const EIO: i32 = 5;
 
 /// The key is covered too, so that a row found under a wrong key is noticed.
 fn sum(full: &[u8], value: &[u8]) -> u32 {
