@@ -121,4 +121,8 @@ impl raft::Machine for Machine {
     fn flush(&self) -> Result<(), MachineError> {
         self.store.flush().map_err(|error| MachineError(error.to_string()))
     }
+
+    fn is_large(&self) -> bool {
+        self.store.is_large()
+    }
 }
