@@ -13,7 +13,8 @@ pub const ROOT: InodeId = InodeId(16_385);
 /// Parent of the root, in keys.
 pub(crate) const NOWHERE: InodeId = InodeId(0);
 
-/// A tree deeper than any path reaches (by moving deep trees below each other) can still be climbed this far.
+/// By moving deep trees below each other anybody can make a tree deeper than any path reaches. It can still be climbed this far;
+/// what lies deeper is there for nobody until the tree is moved up again.
 pub(crate) const CLIMB_MAX: usize = 16 * PATH_DEPTH_MAX;
 
 /// What the path is wanted for; decides how a file in the middle of it is told.
@@ -79,7 +80,11 @@ pub(crate) fn resolve(rows: &dyn Rows, caller: &Caller, path: &FsPath, purpose: 
     let path = match real_path(rows, path)? {
         Reserved::Ordinary => path.clone(),
         Reserved::Means(path) => path,
-        Reserved::Nothing => return Ok(missing_below_root(rows, path)?),
+        Reserved::Nothing if purpose == Purpose::Find => return Ok(missing_below_root(rows, path)?),
+        // Nothing may come to stand below `/.reserved`: nobody would find it there.
+        Reserved::Nothing => {
+            return Err(NsError::NotFound(format!("File for given inode path does not exist: {path}")).into());
+        }
     };
     let mut resolved = Resolved { path: path.clone(), nodes: vec![root(rows)?], missing: Vec::new() };
     let mut names = path.components();
@@ -115,14 +120,14 @@ pub(crate) fn root(rows: &dyn Rows) -> Result<Node, RowsError> {
     Ok(Node { place: Place { parent: NOWHERE, name: String::new() }, inode })
 }
 
-/// Where an inode stands today. `None`: it does not exist, or it is part of a deleted tree.
+/// Where an inode stands today. `None`: it does not exist, it is part of a deleted tree, or it lies too deep.
 pub(crate) fn path_of(rows: &dyn Rows, id: InodeId) -> Result<Option<String>, RowsError> {
     let mut names = Vec::new();
     let mut at = id;
     while at != ROOT {
         let Some(place) = read_place(rows, at)? else { return Ok(None) };
         if names.len() == CLIMB_MAX {
-            return Err(corrupt("find a path", format!("{id} lies in a circle, or too deep")));
+            return Ok(None); // never an error of the rows: strangers can bring this about
         }
         names.push(place.name);
         at = place.parent;

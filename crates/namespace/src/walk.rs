@@ -126,8 +126,9 @@ impl Walk {
                 }
                 self.path.push_str(&level.after);
                 if self.levels.len() == CLIMB_MAX {
-                    let reason = format!("{} lies in a circle, or too deep", directory.id);
-                    return Err(corrupt("walk over a tree", reason).into());
+                    // No error of the rows: strangers can make such a tree.
+                    let message = format!("The tree below {} is too deep: more than {CLIMB_MAX} levels", directory.id);
+                    return Err(NsError::Other(message).into());
                 }
                 self.levels.push(Level { directory, after: String::new(), path_len });
             } else if ended {
@@ -150,25 +151,28 @@ pub(crate) fn check_tree(
     top: &Inode,
     access: Access,
 ) -> Result<(), Failure> {
-    check_directory(caller, top, path, access)?;
+    check_directory(caller, top, access, || path.into())?;
     Walk::new(top.clone(), path).step(rows, usize::MAX, &mut |seen| {
         if permission::breaks_sticky(caller, seen.parent, seen.inode) {
             let parent = (seen.parent, seen.parent_path);
             return Err(permission::denied_sticky(caller, parent, (seen.inode, &seen.path())).into());
         }
-        if seen.inode.child_count() > 0 {
-            check_directory(caller, seen.inode, &seen.path(), access)?;
-        }
-        Ok(())
+        Ok(check_directory(caller, seen.inode, access, || seen.path())?)
     })?;
     Ok(())
 }
 
-fn check_directory(caller: &Caller, inode: &Inode, path: &str, access: Access) -> Result<(), NsError> {
+/// Files and empty directories pass.
+fn check_directory(
+    caller: &Caller,
+    inode: &Inode,
+    access: Access,
+    path: impl FnOnce() -> String,
+) -> Result<(), NsError> {
     if inode.child_count() == 0 || permission::allows(caller, inode, access) {
         return Ok(());
     }
-    Err(permission::denied(caller, inode, path, access))
+    Err(permission::denied(caller, inode, &path(), access))
 }
 
 fn join(path: &str, name: &str) -> String {

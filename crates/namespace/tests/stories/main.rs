@@ -1,6 +1,7 @@
 //! What clients do to the namespace, told as scripts: see [`world::check`] for how they read.
 
 mod blocks;
+mod depth;
 mod freeing;
 mod leases;
 mod permissions;

@@ -175,6 +175,9 @@ fn a_path_by_inode_id_follows_the_inode() {
          root stat /.reserved/.inodes/16385/c => dir
          root stat /.reserved/.inodes/99999 => nothing
          root stat /.reserved/.inodes/x => nothing
+         root mkdir /.reserved/.inodes/99999 => refused NotFound: File for given inode path does not exist
+         root create /.reserved/.inodes/99999/f => refused NotFound
+         root rename /c /.reserved/.inodes/99999 => refused NotFound
          root delete /c -r => true
          root stat /.reserved/.inodes/16386 => nothing
          root stat /.reserved/.inodes/16387 => nothing",
