@@ -97,7 +97,10 @@ interop() {
 }
 
 case $part in
-  all) rust && interop ;;
+  all)
+    rust
+    interop
+    ;;
   rust) rust ;;
   interop) shift && interop "$@" ;;
   *) sed -n '2,12p' "$0" && exit 2 ;;

@@ -98,6 +98,11 @@ impl MetaRole {
         MetaReady { ready: true, rpc: self.meta.rpc_addr(), http: self.http.addr(), pid: std::process::id() }
     }
 
+    /// Answers when the server cannot go on.
+    pub(crate) async fn failed(&self) -> StartError {
+        StartError::new("the metadata server cannot go on", &self.meta.failed().await)
+    }
+
     pub(crate) async fn stop(self) {
         self.http.shutdown();
         self.meta.shutdown().await;
@@ -138,9 +143,12 @@ pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {
         let role = MetaRole::start(config::read(&args.config)?).await?;
         let ready = role.ready();
         announce(args.json, &ready, &format!("metadata server ready on {}, HTTP on {}", ready.rpc, ready.http));
-        stop_asked(args.until_stdin_ends).await;
+        let end = tokio::select! {
+            () = stop_asked(args.until_stdin_ends) => Ok(()),
+            failure = role.failed() => Err(failure),
+        };
         role.stop().await;
-        Ok(())
+        end
     })
 }
 

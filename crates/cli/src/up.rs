@@ -183,12 +183,15 @@ async fn in_this_process(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady]))
         nodes.push(node?);
     }
     report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>());
-    stop_signal().await;
+    let end = tokio::select! {
+        () = stop_signal() => Ok(()),
+        failure = meta.failed() => Err(failure),
+    };
     for node in nodes {
         node.stop().await;
     }
     meta.stop().await;
-    Ok(())
+    end
 }
 
 async fn in_processes(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) -> Result<(), StartError> {
@@ -263,7 +266,8 @@ impl Role {
             .stdout(Stdio::piped());
         // Ctrl-C at the terminal reaches the whole group; the children are told by this process instead, in order.
         command.process_group(0).kill_on_drop(true);
-        let mut child = command.spawn().map_err(|error| StartError::new(&format!("starting `levada {role}`"), &error))?;
+        let mut child =
+            command.spawn().map_err(|error| StartError::new(&format!("starting `levada {role}`"), &error))?;
         let _stdin = child.stdin.take();
         Ok(Self { child, conf: conf.to_owned(), _stdin })
     }

@@ -159,6 +159,16 @@ impl Metad {
         }
     }
 
+    /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should end,
+    /// as it would refuse everything that changes something.
+    pub async fn failed(&self) -> String {
+        let raft = self.running().as_ref().map(|running| running.core.raft.clone());
+        match raft {
+            Some(raft) => raft.failed().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Answers what is under way, makes everything durable and lets go of the directory. A second call does nothing.
     pub async fn shutdown(&self) {
         let running = self.running().take();
