@@ -3,7 +3,6 @@
 use crate::options::{Options, TIMEOUT_PER_NODE};
 use hdfs::proto;
 use std::io::{self as std_io, ErrorKind, IoSliceMut};
-use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use types::limits::OP_MESSAGE_LEN_MAX;
@@ -60,10 +59,7 @@ impl std::fmt::Debug for Link {
 impl Link {
     pub(crate) async fn connect(node: &proto::DatanodeInfoProto, options: &Options) -> Result<Self, Fault> {
         let addr = addr_of(node);
-        let ip = node.id.ip_addr.parse().map_err(|_| {
-            Fault::Connect(std_io::Error::new(ErrorKind::InvalidInput, format!("{:?} is no address", node.id.ip_addr)))
-        })?;
-        let place = SocketAddr::new(ip, node.id.xfer_port as u16);
+        let place = (node.id.ip_addr.as_str(), node.id.xfer_port as u16);
         let connecting = tokio::time::timeout(options.connect_timeout, TcpStream::connect(place)).await;
         let stream = connecting.map_err(|_| Fault::Silent)?.map_err(Fault::Connect)?;
         io::socket::apply(&stream, &io::socket::SocketOptions::default()).map_err(Fault::Connect)?;

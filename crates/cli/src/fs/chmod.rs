@@ -1,8 +1,10 @@
 //! `levada chmod`
 
-use crate::shell::browse::Walk;
+use crate::shell::browse::Found;
 use crate::shell::mode::Change;
-use crate::shell::{Common, Session, Stop};
+use crate::shell::transfer::every;
+use crate::shell::{Common, Failure, Session, Stop};
+use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -19,20 +21,16 @@ pub(crate) struct Args {
     pub(super) common: Common,
 }
 
-pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
-    for path in &args.paths {
-        for start in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
-            let mut walk = Walk::over_if(start, args.recursive);
-            while let Some(found) = walk.next().await {
-                let Some(found) = session.settle(found.map_err(Stop::from))? else { continue };
-                let mode = args.mode.apply(found.status.is_dir(), found.status.mode);
-                if mode == found.status.mode {
-                    continue;
-                }
-                let changed = found.target.client.set_permission(&found.target.path, mode).await;
-                session.settle(changed.map_err(|error| found.target.failure(&error).into()))?;
-            }
-        }
+pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
+    let change = args.mode;
+    every(session, &args.paths, args.recursive, move |found| chmod(found, change.clone())).await
+}
+
+async fn chmod(found: Found, change: Change) -> Result<(), Failure> {
+    let mode = change.apply(found.status.is_dir(), found.status.mode);
+    if mode == found.status.mode {
+        return Ok(());
     }
-    Ok(())
+    let changed = found.target.client.set_permission(&found.target.path, mode).await;
+    changed.map_err(|error| found.target.failure(&error))
 }

@@ -1,7 +1,9 @@
 //! `levada chown`
 
-use crate::shell::browse::Walk;
-use crate::shell::{Common, Session, Stop};
+use crate::shell::browse::Found;
+use crate::shell::transfer::every;
+use crate::shell::{Common, Failure, Session, Stop};
+use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -36,19 +38,15 @@ impl Owner {
     }
 }
 
-pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
-    let (user, group) = (args.owner.user.as_deref(), args.owner.group.as_deref());
-    for path in &args.paths {
-        for start in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
-            let mut walk = Walk::over_if(start, args.recursive);
-            while let Some(found) = walk.next().await {
-                let Some(found) = session.settle(found.map_err(Stop::from))? else { continue };
-                let changed = found.target.client.set_owner(&found.target.path, user, group).await;
-                session.settle(changed.map_err(|error| found.target.failure(&error).into()))?;
-            }
-        }
-    }
-    Ok(())
+pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
+    let owner = args.owner;
+    every(session, &args.paths, args.recursive, move |found| chown(found, owner.clone())).await
+}
+
+async fn chown(found: Found, owner: Owner) -> Result<(), Failure> {
+    let (user, group) = (owner.user.as_deref(), owner.group.as_deref());
+    let changed = found.target.client.set_owner(&found.target.path, user, group).await;
+    changed.map_err(|error| found.target.failure(&error))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! `levada setrep`
 
-use crate::shell::browse::{Found, Walk};
+use crate::shell::browse::Found;
+use crate::shell::transfer::every;
 use crate::shell::{Common, Failure, Session, Stop};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -25,29 +27,20 @@ pub(crate) struct Args {
 /// How often the copies are counted.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
-    let mut changed = Vec::new();
-    for path in &args.paths {
-        for start in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
-            let mut walk = Walk::over(start);
-            while let Some(found) = walk.next().await {
-                let Some(found) = session.settle(found.map_err(Stop::from))? else { continue };
-                if found.status.is_dir() {
-                    continue;
-                }
-                if session.settle(set(&found, args.replication).await.map_err(Stop::from))?.is_some() && args.wait {
-                    changed.push(found);
-                }
-            }
-        }
-    }
-    for found in changed {
-        session.settle(wait(&found, args.replication).await.map_err(Stop::from))?;
+pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
+    let replication = args.replication;
+    every(session, &args.paths, true, move |found| set(found, replication)).await?;
+    // The copies are made side by side: nothing is waited for before all have been asked for.
+    if args.wait {
+        every(session, &args.paths, true, move |found| copied(found, replication)).await?;
     }
     Ok(())
 }
 
-async fn set(found: &Found, replication: u16) -> Result<(), Failure> {
+async fn set(found: Found, replication: u16) -> Result<(), Failure> {
+    if found.status.is_dir() {
+        return Ok(());
+    }
     match found.target.client.set_replication(&found.target.path, replication).await {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::new(&found.target, "is not a file any more")),
@@ -55,7 +48,11 @@ async fn set(found: &Found, replication: u16) -> Result<(), Failure> {
     }
 }
 
-async fn wait(found: &Found, replication: u16) -> Result<(), Failure> {
+/// Returns when every block has its copies.
+async fn copied(found: Found, replication: u16) -> Result<(), Failure> {
+    if found.status.is_dir() {
+        return Ok(());
+    }
     loop {
         let blocks = found.target.client.locations(&found.target.path).await;
         let blocks = blocks.map_err(|error| found.target.failure(&error))?;

@@ -1,6 +1,7 @@
 //! Many files, a few at a time.
 
-use super::Session;
+use super::browse::{Found, Walk};
+use super::{Failure, Session, Stop};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -41,6 +42,44 @@ where
         let _ = worker.await;
     }
     outcome
+}
+
+/// Calls under way at once when many small ones are to be made. A guess; the server does them one after the other anyway.
+const CALLS_AT_ONCE: usize = 8;
+
+/// Runs `act` for all that the operands stand for, and, if `below`, for all that lies below, a few at a time. What fails is
+/// reported, and the rest goes on.
+pub(crate) async fn every<F, P>(session: &Arc<Session>, paths: &[String], below: bool, act: F) -> Result<(), Stop>
+where
+    F: Fn(Found) -> P + Clone + Send + Sync + 'static,
+    P: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    let run = {
+        let session = Arc::clone(session);
+        move |found: Found| {
+            let (session, acting) = (Arc::clone(&session), act(found));
+            async move {
+                if let Err(failure) = acting.await {
+                    session.report(&failure);
+                }
+            }
+        }
+    };
+    let find = async |jobs: mpsc::Sender<Found>| {
+        for path in paths {
+            for start in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
+                let mut walk = Walk::over_if(start, below);
+                while let Some(found) = walk.next().await {
+                    match session.settle(found.map_err(Stop::from))? {
+                        Some(found) => drop(jobs.send(found).await),
+                        None => continue,
+                    }
+                }
+            }
+        }
+        Ok(())
+    };
+    each(CALLS_AT_ONCE, find, run).await
 }
 
 /// `--threads`, `--quiet`: what every command that moves files takes.

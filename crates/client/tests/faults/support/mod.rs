@@ -55,6 +55,7 @@ pub(crate) fn local() -> std::net::SocketAddr {
 pub(crate) fn quick() -> Options {
     Options {
         timeout: Duration::from_secs(5),
+        packet_len: 64 << 10,
         retry_pause: Duration::from_millis(10),
         renew_every: Duration::from_millis(50),
         ..Options::default()
