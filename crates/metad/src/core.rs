@@ -7,6 +7,7 @@ use crate::leases::Leases;
 use crate::machine::Machine;
 use crate::recovery::Recoveries;
 use crate::refusal;
+use crate::undecided::Undecided;
 use blocks::{Allocation, Ask, BlocksError, Cluster, Doomed, PlaceError, Plan};
 use hdfs::Exception;
 use io::{Clock, OsRandom};
@@ -50,6 +51,7 @@ pub(crate) struct Core {
     random: Mutex<OsRandom>,
     leases: Mutex<Leases>,
     doomed: Mutex<Doomed>,
+    undecided: Mutex<Undecided>,
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
     dialled: Mutex<HashMap<String, rpc::Client>>,
@@ -102,6 +104,7 @@ impl Core {
             random: Mutex::new(OsRandom::new()),
             leases,
             doomed: Mutex::default(),
+            undecided: Mutex::default(),
             planning: tokio::sync::Mutex::new(()),
             dialled: Mutex::default(),
             bad: Mutex::default(),
@@ -126,6 +129,10 @@ impl Core {
 
     pub(crate) fn doomed(&self) -> MutexGuard<'_, Doomed> {
         lock(&self.doomed)
+    }
+
+    pub(crate) fn undecided(&self) -> MutexGuard<'_, Undecided> {
+        lock(&self.undecided)
     }
 
     /// The picture of the block side, with chance beside it.

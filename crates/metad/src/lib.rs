@@ -28,6 +28,7 @@ mod sealing;
 mod service;
 mod status;
 mod tasks;
+mod undecided;
 mod words;
 
 pub use config::Config;

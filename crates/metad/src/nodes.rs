@@ -2,7 +2,8 @@
 //!
 //! Promise: a replica is ordered away only when the namespace says that no file owns its block, or that a younger one took its
 //! place, or that its home is elsewhere. What the namespace cannot know yet (a block of a container or an index that
-//! was never given out here) is left alone and told to the log.
+//! was never given out here) is left alone and told to the log. What is told while its block is still written is judged again
+//! with each heartbeat until the block is complete.
 
 use crate::core::Core;
 use crate::refusal;
@@ -93,6 +94,12 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     let mut told = request.put;
     told.extend(request.stale);
     let mut orders = reconcile(core, node, told).await?;
+    let undecided = core.undecided().take(node);
+    if !undecided.is_empty() {
+        let later = reconcile(core, node, undecided).await?;
+        orders.delete.extend(later.delete);
+        orders.owners.extend(later.owners);
+    }
     let mut doomed = core.doomed();
     let confirms = !request.deleted.is_empty();
     for block in request.deleted {
@@ -135,9 +142,13 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Re
     io::task::blocking(move || {
         for page in replicas.chunks(VIEW_COUNT) {
             let found = core.rows(|rows| look_up(rows, page))?;
+            let mut undecided = core.undecided();
             core.with_cluster(|cluster, _| {
                 for (replica, view) in page.iter().zip(found) {
                     judge(cluster, node, replica, view, &mut orders);
+                    if view.is_some_and(|view| !view.complete) {
+                        undecided.keep(node, *replica);
+                    }
                 }
             });
         }

@@ -100,6 +100,26 @@ async fn a_broken_chain_is_mended() {
     world.nodes.clear();
 }
 
+/// A writer dies while its chain is mended: the node that just got a copy is in no home, and tells of it only once, while the
+/// file is still open. The file is recovered without it; then the copy goes.
+#[tokio::test]
+async fn a_copy_that_no_chain_took_up_goes() {
+    let world = World::new(4).await;
+    let root = world.root();
+    root.create("/f", "writer").await.unwrap();
+    let block = root.add_block("/f", "writer", None).await.unwrap();
+    world.write(&block, 1000);
+    let outsider = world.nodes.iter().find(|node| node.replica(block.b.block_id).is_none()).unwrap();
+    outsider.put(&block, 1000, ReplicaState::Open);
+    let told = outsider.tell_puts(world.addr()).await;
+    assert!(told.delete.is_empty(), "its home may follow as long as the block is written");
+    assert!(outsider.beat(world.addr()).await.delete.is_empty());
+    assert!(root.recover_lease("/f").await.unwrap());
+    world.beat().await;
+    assert_eq!(world.replica_count(block.b.block_id), 3);
+    assert!(outsider.replica(block.b.block_id).is_none());
+}
+
 #[tokio::test]
 async fn appending_opens_the_last_block_again() {
     let world = World::new(3).await;
