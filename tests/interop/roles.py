@@ -1,0 +1,77 @@
+"""A store whose roles are started one by one from configuration files, so that each can be killed and started again."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+
+import paths
+from store import address, die_with_parent
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+class Roles:
+    """`levada meta --config` and `levada data --config`, as an administrator would run them."""
+
+    def __init__(self, directory: pathlib.Path, datanodes: int = 3, **settings):
+        self.directory = directory
+        directory.mkdir()
+        port = free_port()
+        self.fs = f"hdfs://127.0.0.1:{port}"
+        self.rpc = address(self.fs)
+        self.processes: dict[str, subprocess.Popen] = {}
+        rows = "".join(f"{key} = {value}\n" for key, value in settings.items())
+        (directory / "meta.toml").write_text(
+            f'http_addr = "127.0.0.1:0"\n[meta]\ndir = "{directory}/meta"\nrpc_addr = "127.0.0.1:{port}"\n{rows}'
+        )
+        self.names = [f"data{n}" for n in range(1, datanodes + 1)]
+        self.data_dirs = [directory / name for name in self.names]
+        for name in self.names:
+            (directory / f"{name}.toml").write_text(
+                f'[data]\ndir = "{directory}/{name}"\nxfer_addr = "127.0.0.1:{free_port()}"\n'
+                f'ipc_addr = "127.0.0.1:{free_port()}"\nmetad = "127.0.0.1:{port}"\n'
+            )
+        for name in ["meta", *self.names]:
+            self.start(name)
+
+    def start(self, name: str) -> dict:
+        role = "meta" if name == "meta" else "data"
+        with open(self.directory / f"{name}.log", "ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [str(paths.LEVADA), role, "--config", str(self.directory / f"{name}.toml"), "--json"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent,
+            )  # fmt: skip
+        line = self.processes[name].stdout.readline()
+        assert line, (self.directory / f"{name}.log").read_text()[-2000:]
+        return json.loads(line)
+
+    def kill(self, *names: str):
+        for name in names:
+            os.kill(self.processes[name].pid, signal.SIGKILL)
+        for name in names:
+            self.processes[name].wait()
+
+    def pause(self, name: str):
+        os.kill(self.processes[name].pid, signal.SIGSTOP)
+
+    def go_on(self, name: str):
+        os.kill(self.processes[name].pid, signal.SIGCONT)
+
+    def stop(self):
+        running = [p for p in self.processes.values() if p.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGTERM)
+        for process in running:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
