@@ -35,7 +35,7 @@ impl Blocks {
         if let Some(last) = last {
             // The file is being written: the metadata server does not know how far, the datanodes do.
             let len = visible_len(client, &last).await?;
-            blocks.len = last.offset + len;
+            blocks.len = last.offset.saturating_add(len);
             blocks.known.insert(last.offset, Block { offset: last.offset, len, located: last });
         }
         Ok(blocks)
