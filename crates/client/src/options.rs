@@ -9,7 +9,7 @@ pub struct Options {
     /// How long to wait for a connection to a datanode. Shorter than HDFS's minute: there is another replica to try.
     pub connect_timeout: Duration,
     /// Data bytes of one packet that is written, rounded down to whole chunks. Four times HDFS's: writing 1 GB then takes
-    /// a sixth less of the client's processor and about a tenth less of the datanodes'; larger ones bring no more.
+    /// a sixth less of the client's processor; larger ones bring no more.
     pub packet_len: u32,
     /// Packets that may be under way without an ack: 8 MB with packets of the usual length, HDFS's client has 5.
     pub packets_in_flight_max: usize,
