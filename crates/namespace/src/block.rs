@@ -3,7 +3,7 @@
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::Node;
 use crate::ops::BlockRef;
-use crate::record::{BlockRow, BlockState, DoomedRow, File, decode, encode};
+use crate::record::{BlockRow, BlockState, DoomedRow, File, Inode, decode, encode};
 use crate::tables::{BLOCK, DOOMED_BLOCK, OWNER, block_key, doomed_block_key, owner_key, split_pair};
 use crate::view::{BlockView, DoomedBlock};
 use std::ops::{Bound, ControlFlow};
@@ -16,8 +16,12 @@ const FILE_LEN_MAX: u64 = i64::MAX as u64;
 /// A row and where its block begins.
 pub(crate) type Placed = (u64, BlockRow);
 
-pub(crate) fn last_row(rows: &dyn Rows, file: FileId) -> Result<Option<Placed>, RowsError> {
-    row_at_most(rows, file, u64::MAX)
+pub(crate) fn last_row(rows: &dyn Rows, inode: &Inode) -> Result<Option<Placed>, RowsError> {
+    match inode.file() {
+        // Not looked for, as what lies before it may be thousands of rows that were just deleted.
+        Some(file) if file.block_count == 0 => Ok(None),
+        _ => row_at_most(rows, inode.id, u64::MAX),
+    }
 }
 
 /// The block before the one that begins at `offset`.

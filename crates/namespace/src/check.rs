@@ -17,7 +17,7 @@ use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, decode};
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
 use crate::tables::{
-    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, LEASE, OPEN, OWNER, PLACE, RETRY, RETRY_EXPIRY,
+    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, RETRY, RETRY_EXPIRY,
     split_entry, split_inode, split_lease, split_pair,
 };
 use serde::de::DeserializeOwned;
@@ -65,6 +65,7 @@ struct Check {
     doomed: Vec<(BlockId, DoomedRow)>,
     outcomes: BTreeSet<Vec<u8>>,
     expiries: BTreeSet<Vec<u8>>,
+    fronts: Vec<(Table, Vec<u8>)>,
 }
 
 impl Check {
@@ -79,6 +80,14 @@ impl Check {
                     self.wrong(format!("table {}: the row at {key:02x?} can not be read", table.0));
                 }
                 ControlFlow::Continue(())
+            })?;
+        }
+        for (table, front) in std::mem::take(&mut self.fronts) {
+            rows.scan(table, Bound::Unbounded, &mut |key, _| {
+                if key < front.as_slice() {
+                    self.wrong(format!("table {}: the row at {key:02x?} is before the front {front:02x?}", table.0));
+                }
+                ControlFlow::Break(())
             })?;
         }
         Ok(())
@@ -127,6 +136,10 @@ impl Check {
                 self.expiries.insert(key.into());
             }
             COUNTERS => self.counters = Some(record(value)?),
+            FRONT => {
+                let table = Table(*key.first()?);
+                self.fronts.push((table, value.into()));
+            }
             _ => return None,
         }
         Some(())

@@ -1,13 +1,14 @@
 //! Trees that were deleted and wait to be freed.
 
+use crate::front;
 use crate::lease;
 use crate::record::{Inode, encode};
 use crate::tables::{DOOMED_TREE, inode_key};
-use types::rows::RowsMut;
+use types::rows::{RowsError, RowsMut};
 
 /// Takes over an inode that was unhooked from its place. A file's lease ends at once; what lies below a directory keeps
 /// its rows until `Reap` comes to it, but nobody finds a way to it any more.
-pub(crate) fn doom_tree(rows: &mut dyn RowsMut, mut inode: Inode) {
+pub(crate) fn doom_tree(rows: &mut dyn RowsMut, mut inode: Inode) -> Result<(), RowsError> {
     let id = inode.id;
     let mut hangs_on = inode.child_count() > 0;
     if let Some(file) = inode.file_mut() {
@@ -16,7 +17,5 @@ pub(crate) fn doom_tree(rows: &mut dyn RowsMut, mut inode: Inode) {
         }
         hangs_on = file.block_count > 0;
     }
-    if hangs_on {
-        rows.put(DOOMED_TREE, &inode_key(id), encode(&inode));
-    }
+    if hangs_on { front::add(rows, DOOMED_TREE, &inode_key(id), encode(&inode)) } else { Ok(()) }
 }

@@ -17,6 +17,7 @@ mod block;
 pub mod check;
 mod doom;
 mod error;
+mod front;
 mod inode;
 mod lease;
 mod limits;

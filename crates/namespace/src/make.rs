@@ -67,7 +67,7 @@ pub(crate) fn remove_child(context: &mut Context<'_>, resolved: &mut Resolved) -
     };
     resolved.missing.push(node.place.name.clone());
     unhook_node(context.rows, &node);
-    doom::doom_tree(context.rows, node.inode);
+    doom::doom_tree(context.rows, node.inode)?;
     if let Some(parent) = resolved.nodes.last_mut() {
         change_children(context, parent, -1)?;
     }

@@ -20,7 +20,7 @@ use crate::request::Recovery;
 /// Begins, or begins again, the recovery of an open file.
 pub(crate) fn begin(context: &mut Context<'_>, node: &mut Node, message: String) -> Result<Recovery, Failure> {
     let id = node.inode.id;
-    let Some((offset, mut row)) = last_row(context.rows, id)?.filter(|(_, row)| !row.is_complete()) else {
+    let Some((offset, mut row)) = last_row(context.rows, &node.inode)?.filter(|(_, row)| !row.is_complete()) else {
         close(context, node);
         return Ok(Recovery::Closed { file: id });
     };

@@ -1,12 +1,13 @@
 //! Calls that must not run twice: their outcome is kept for ten minutes and given again to a repeat.
 
 use crate::error::corrupt;
+use crate::front;
 use crate::limits::{RETRY_KEPT, RETRY_PURGED_PER_APPLY};
 use crate::record::{decode, encode};
 use crate::request::{Reply, Request, RetryKey};
 use crate::tables::{RETRY, RETRY_EXPIRY};
 use serde::{Deserialize, Serialize};
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use types::Millis;
 use types::rows::{Rows, RowsError, RowsMut};
 
@@ -40,14 +41,13 @@ pub(crate) fn remember(
     let expires = request.now.plus(RETRY_KEPT);
     let row = RetryRow { expires, op: request.op.name().into(), reply: reply.clone() };
     rows.put(RETRY, &retry_key(key), encode(&row));
-    rows.put(RETRY_EXPIRY, &expiry_key(expires, key), Vec::new());
-    Ok(())
+    front::add(rows, RETRY_EXPIRY, &expiry_key(expires, key), Vec::new())
 }
 
 /// Drops a few of the outcomes nobody will ask for any more.
 pub(crate) fn purge(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError> {
     let mut expired: Vec<Vec<u8>> = Vec::new();
-    rows.scan(RETRY_EXPIRY, Bound::Unbounded, &mut |key, _| {
+    front::scan(rows, RETRY_EXPIRY, &mut |key, _| {
         if expired.len() == RETRY_PURGED_PER_APPLY || split_expiry(key).is_some_and(|(expires, _)| expires > now) {
             return ControlFlow::Break(());
         }
@@ -57,7 +57,7 @@ pub(crate) fn purge(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError
     for key in expired {
         let (_, retry) = split_expiry(&key).ok_or_else(|| corrupt("purge outcomes", "a key of a wrong length"))?;
         rows.delete(RETRY, retry);
-        rows.delete(RETRY_EXPIRY, &key);
+        front::take(rows, RETRY_EXPIRY, &key);
     }
     Ok(())
 }

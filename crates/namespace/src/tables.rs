@@ -35,9 +35,12 @@
 //!                  └───────────────┴──────────────────────────────┴───────────┘
 //!                  (empty key)
 //! 11 COUNTERS                                                      Counters: last inode, last generation
+//!                  ┌──────────┐
+//! 12 FRONT         │ table u8 │                                    key: no row of that table is before it
+//!                  └──────────┘
 //! ```
 //!
-//! Values that are records begin with a version byte, then postcard (see `record`). Tables 12 to 15 are kept free.
+//! Values that are records begin with a version byte, then postcard (see `record`). Tables 13 to 15 are kept free.
 //! The root is the entry with parent 0 and an empty name.
 
 use types::rows::Table;
@@ -54,9 +57,10 @@ pub const DOOMED_BLOCK: Table = Table(8);
 pub const RETRY: Table = Table(9);
 pub const RETRY_EXPIRY: Table = Table(10);
 pub const COUNTERS: Table = Table(11);
+pub const FRONT: Table = Table(12);
 
-pub const ALL: [Table; 11] =
-    [ENTRY, PLACE, BLOCK, OWNER, LEASE, OPEN, DOOMED_TREE, DOOMED_BLOCK, RETRY, RETRY_EXPIRY, COUNTERS];
+pub const ALL: [Table; 12] =
+    [ENTRY, PLACE, BLOCK, OWNER, LEASE, OPEN, DOOMED_TREE, DOOMED_BLOCK, RETRY, RETRY_EXPIRY, COUNTERS, FRONT];
 
 /// Key of the one row of COUNTERS.
 pub(crate) const COUNTERS_KEY: &[u8] = &[];

@@ -22,7 +22,7 @@ impl AbandonBlock {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let (mut node, _) = find_written(context, &self.path, self.file, &self.client)?;
         let id = node.inode.id;
-        match last_row(context.rows, id)? {
+        match last_row(context.rows, &node.inode)? {
             Some((offset, row)) if row.block == self.block && !row.is_complete() => {
                 doom_row(context.rows, id, offset, &row)?;
                 block::resize(&mut node, row.len, 0, -1)?;

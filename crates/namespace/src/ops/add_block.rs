@@ -6,7 +6,7 @@ use crate::error::{Failure, NsError};
 use crate::inode::{next_generation, write_node};
 use crate::lease::find_written;
 use crate::limits::BLOCK_COUNT_MAX;
-use crate::record::{BlockRow, BlockState, File};
+use crate::record::{BlockRow, BlockState, File, Inode};
 use crate::request::Reply;
 use serde::{Deserialize, Serialize};
 use types::rows::Rows;
@@ -42,9 +42,8 @@ impl AddBlock {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let (mut node, path) = find_written(context, &self.path, self.file, &self.client)?;
         let id = node.inode.id;
-        let block_len = node.inode.file().map_or(0, |file| file.block_len);
         let mut replaces = None;
-        match next_step(context.rows, &path, id, block_len, self.previous.as_ref())? {
+        match next_step(context.rows, &path, &node.inode, self.previous.as_ref())? {
             Step::Again(existing) => return Ok(Reply::Block(block::view(id, &existing))),
             Step::Behind(Some((last, claim))) => {
                 replaces = (!last.1.is_complete() && claim.len == 0).then_some(last.1.block);
@@ -82,8 +81,7 @@ pub(crate) enum Step {
 pub(crate) fn next_step(
     rows: &dyn Rows,
     path: &str,
-    file: FileId,
-    block_len: u64,
+    inode: &Inode,
     previous: Option<&BlockRef>,
 ) -> Result<Step, Failure> {
     let told = |claim: Option<&BlockRef>| claim.map_or("null".into(), |claim| named(claim.block, claim.generation));
@@ -94,7 +92,7 @@ pub(crate) fn next_step(
         ))
         .into())
     };
-    let Some((offset, row)) = last_row(rows, file)? else {
+    let Some((offset, row)) = last_row(rows, inode)? else {
         return if previous.is_some() { mismatch("null".into()) } else { Ok(Step::Behind(None)) };
     };
     if let Some(claim) = previous
@@ -103,10 +101,10 @@ pub(crate) fn next_step(
         block::check_claim(&row, claim)?;
         return Ok(Step::Behind(Some(((offset, row), *claim))));
     }
-    if previous.is_none() && row.is_complete() && row.len >= block_len {
+    if previous.is_none() && row.is_complete() && inode.file().is_none_or(|file| row.len >= file.block_len) {
         return Ok(Step::Behind(None));
     }
-    let before = row_before(rows, file, offset)?;
+    let before = row_before(rows, inode.id, offset)?;
     let repeated = match (previous, &before) {
         (None, None) => true,
         (Some(claim), _) if row.replaces == Some(claim.block) => true,

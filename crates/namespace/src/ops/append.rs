@@ -71,7 +71,7 @@ impl Append {
         // The modification time waits for the file to be closed.
         write_node(context.rows, &node);
         lease::grant(context.rows, id, &self.client);
-        let mut last = last_row(context.rows, id)?.filter(|(_, row)| row.len < block_len);
+        let mut last = last_row(context.rows, &node.inode)?.filter(|(_, row)| row.len < block_len);
         if let Some((offset, row)) = &mut last
             && !self.new_block
         {

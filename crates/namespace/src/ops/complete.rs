@@ -29,7 +29,7 @@ impl Complete {
             return if self.is_repeat(context.rows, &node)? { Ok(Reply::Bool(true)) } else { Err(refused) };
         }
         let id = node.inode.id;
-        match (&self.last, last_row(context.rows, id)?) {
+        match (&self.last, last_row(context.rows, &node.inode)?) {
             (Some(claim), Some(last)) if claim.block == last.1.block => {
                 commit(context.rows, &mut node, last, claim)?;
             }
@@ -57,7 +57,7 @@ impl Complete {
         if node.inode.file().is_none_or(|file| file.open.is_some()) {
             return Ok(false);
         }
-        Ok(match (&self.last, last_row(rows, node.inode.id)?) {
+        Ok(match (&self.last, last_row(rows, &node.inode)?) {
             (None, None) => true,
             (Some(claim), Some((_, row))) => {
                 (claim.block, claim.generation, claim.len) == (row.block, row.generation, row.len)

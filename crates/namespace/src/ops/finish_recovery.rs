@@ -27,7 +27,7 @@ impl FinishRecovery {
             return Err(NsError::NotFound(format!("File does not exist: {}", self.file)).into());
         };
         let open = node.inode.file().and_then(|file| file.open.as_ref());
-        let last = last_row(context.rows, self.file)?.filter(|(_, row)| row.block == self.block);
+        let last = last_row(context.rows, &node.inode)?.filter(|(_, row)| row.block == self.block);
         if open.is_none() && last.as_ref().is_none_or(|(_, row)| row.generation == self.generation) {
             return Ok(Reply::Done); // A repeat.
         }

@@ -24,7 +24,7 @@ impl Fsync {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let (mut node, _) = find_written(context, &self.path, self.file, &self.client)?;
         let id = node.inode.id;
-        let Some((len, (offset, mut row))) = self.last_len.zip(last_row(context.rows, id)?) else {
+        let Some((len, (offset, mut row))) = self.last_len.zip(last_row(context.rows, &node.inode)?) else {
             return Ok(Reply::Done);
         };
         // Calls may overtake each other: a recorded length never shrinks.

@@ -4,6 +4,7 @@ use super::Context;
 use crate::block::{doom_row, scan_rows};
 use crate::doom;
 use crate::error::Failure;
+use crate::front;
 use crate::inode::{Node, Place, unhook_node};
 use crate::record::{Body, Inode, decode, encode};
 use crate::request::Reply;
@@ -11,7 +12,7 @@ use crate::tables::{DOOMED_TREE, inode_key};
 use crate::view::DoomedBlock;
 use crate::walk::scan_children;
 use serde::{Deserialize, Serialize};
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use types::rows::{Rows, RowsError};
 
 /// Frees at most `inodes_max` inodes and blocks (each counts as one). Answers `Reply::Reaped`.
@@ -26,6 +27,7 @@ impl Reap {
         let mut left = self.inodes_max.max(1) as usize;
         while left > 0 {
             let Some(tree) = first_tree(context.rows)? else { return Ok(Reply::Reaped { more: false, doomed }) };
+            front::take(context.rows, DOOMED_TREE, &inode_key(tree.id));
             left -= 1;
             match &tree.body {
                 Body::File(_) => reap_file(context, tree, &mut left, &mut doomed)?,
@@ -38,7 +40,7 @@ impl Reap {
 
 pub(crate) fn first_tree(rows: &dyn Rows) -> Result<Option<Inode>, RowsError> {
     let mut found = None;
-    rows.scan(DOOMED_TREE, Bound::Unbounded, &mut |_, value| {
+    front::scan(rows, DOOMED_TREE, &mut |_, value| {
         found = Some(decode("reap a deleted tree", value));
         ControlFlow::Break(())
     })?;
@@ -52,26 +54,26 @@ fn reap_file(
     doomed: &mut Vec<DoomedBlock>,
 ) -> Result<(), Failure> {
     let mut placed = Vec::new();
-    let mut ended = true;
-    scan_rows(context.rows, file.id, 0, &mut |offset, row| {
-        if placed.len() == *left {
-            ended = false;
-            return ControlFlow::Break(());
-        }
-        placed.push((offset, row));
-        ControlFlow::Continue(())
-    })?;
+    let count = file.file().map_or(0, |body| body.block_count as usize);
+    let wanted = count.min(*left);
+    if wanted > 0 {
+        scan_rows(context.rows, file.id, 0, &mut |offset, row| {
+            placed.push((offset, row));
+            go_on(placed.len() < wanted)
+        })?;
+    }
     *left -= placed.len();
     for (offset, row) in &placed {
         doomed.push(doom_row(context.rows, file.id, *offset, row)?);
     }
-    if ended {
-        context.rows.delete(DOOMED_TREE, &inode_key(file.id));
-    } else if let Some(body) = file.file_mut() {
+    if placed.len() == wanted
+        && wanted < count
+        && let Some(body) = file.file_mut()
+    {
         // The first blocks go first, so that what is left still agrees with itself.
         body.len = body.len.saturating_sub(placed.iter().map(|(_, row)| row.len).sum());
         body.block_count = body.block_count.saturating_sub(placed.len() as u32);
-        context.rows.put(DOOMED_TREE, &inode_key(file.id), encode(&file));
+        front::add(context.rows, DOOMED_TREE, &inode_key(file.id), encode(&file))?;
     }
     Ok(())
 }
@@ -79,26 +81,29 @@ fn reap_file(
 /// Children become doomed trees of their own, or vanish at once if nothing hangs on them.
 fn reap_directory(context: &mut Context<'_>, mut directory: Inode, left: &mut usize) -> Result<(), Failure> {
     let mut children = Vec::new();
-    let mut ended = true;
-    scan_children(context.rows, directory.id, b"", &mut |name, inode| {
-        if children.len() == *left {
-            ended = false;
-            return Ok(ControlFlow::Break(()));
-        }
-        children.push(Node { place: Place { parent: directory.id, name: name.into() }, inode });
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let count = directory.child_count();
+    let wanted = (*left).min(count as usize);
+    if wanted > 0 {
+        scan_children(context.rows, directory.id, b"", &mut |name, inode| {
+            children.push(Node { place: Place { parent: directory.id, name: name.into() }, inode });
+            Ok(go_on(children.len() < wanted))
+        })?;
+    }
     *left -= children.len();
-    let count = children.len() as u32;
+    // Fewer than were counted: then these were all there are.
+    let rest = if children.len() == wanted { count.saturating_sub(wanted as u32) } else { 0 };
     for child in children {
         unhook_node(context.rows, &child);
-        doom::doom_tree(context.rows, child.inode);
+        doom::doom_tree(context.rows, child.inode)?;
     }
-    if ended {
-        context.rows.delete(DOOMED_TREE, &inode_key(directory.id));
-    } else {
-        directory.body = Body::Directory { child_count: directory.child_count().saturating_sub(count) };
-        context.rows.put(DOOMED_TREE, &inode_key(directory.id), encode(&directory));
+    if rest > 0 {
+        directory.body = Body::Directory { child_count: rest };
+        front::add(context.rows, DOOMED_TREE, &inode_key(directory.id), encode(&directory))?;
     }
     Ok(())
+}
+
+/// A scan is ended with the last row wanted, not with the one behind: that one may be far, behind rows that were just deleted.
+fn go_on(wants_more: bool) -> ControlFlow<()> {
+    if wants_more { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

@@ -34,18 +34,21 @@ pub(crate) fn all_blocks(rows: &dyn Rows, inode: &Inode, file: &File) -> Result<
 fn blocks_in(rows: &dyn Rows, inode: &Inode, file: &File, offset: u64, len: u64) -> Result<FileBlocks, RowsError> {
     let end = offset.saturating_add(len.max(1));
     let mut blocks = Vec::new();
-    // The block before the first that begins behind `offset` is the only one that can reach over it.
-    let first = row_at_most(rows, inode.id, offset)?.map_or(offset, |(start, _)| start);
-    scan_rows(rows, inode.id, first, &mut |start, row| {
-        if start >= end {
-            return ControlFlow::Break(());
-        }
-        if start.saturating_add(row.len) > offset {
-            blocks.push(block::view(inode.id, &(start, row)));
-        }
-        ControlFlow::Continue(())
-    })?;
-    let last = last_row(rows, inode.id)?;
+    let last = last_row(rows, inode)?;
+    if let Some((last_start, _)) = &last {
+        // The block before the first that begins behind `offset` is the only one that can reach over it.
+        let first = row_at_most(rows, inode.id, offset)?.map_or(offset, |(start, _)| start);
+        scan_rows(rows, inode.id, first, &mut |start, row| {
+            if start >= end {
+                return ControlFlow::Break(());
+            }
+            if start.saturating_add(row.len) > offset {
+                blocks.push(block::view(inode.id, &(start, row)));
+            }
+            // Not a row further: behind the last one may be thousands that were just deleted.
+            if start < *last_start { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
     Ok(FileBlocks {
         status: status_of(inode, ""),
         file_len: complete_len(file, last.as_ref()),

@@ -5,6 +5,7 @@ use crate::block::{self, last_row, row_before};
 use crate::error::{Answer, Failure, split};
 use crate::lease::{check_writer, find_file};
 use crate::ops::{BlockRef, Step, next_step};
+use crate::record::Inode;
 use crate::request::Caller;
 use crate::view::{BlockView, Status};
 use types::rows::Rows;
@@ -21,7 +22,7 @@ pub struct Writing {
 
 /// The file `client` is writing; refused as `AddBlock` would be. The id wins over the path.
 pub fn writing(rows: &dyn Rows, caller: &Caller, path: &FsPath, file: Option<FileId>, client: &str) -> Answer<Writing> {
-    split(find_writing(rows, caller, path, file, client).map(|(writing, _)| writing))
+    split(find_writing(rows, caller, path, file, client).map(|(writing, ..)| writing))
 }
 
 /// What an `AddBlock` would do.
@@ -46,8 +47,8 @@ pub fn plan_block(
     previous: Option<&BlockRef>,
 ) -> Answer<BlockPlan> {
     let run = || {
-        let (Writing { status, last, penultimate }, path) = find_writing(rows, caller, path, file, client)?;
-        let step = next_step(rows, &path, status.id, status.block_len, previous)?;
+        let (Writing { status, last, penultimate }, inode, path) = find_writing(rows, caller, path, file, client)?;
+        let step = next_step(rows, &path, &inode, previous)?;
         let (existing, previous) = match step {
             Step::Again(placed) => (Some(block::view(status.id, &placed)), penultimate),
             Step::Behind(_) => (None, last),
@@ -64,11 +65,11 @@ fn find_writing(
     path: &FsPath,
     file: Option<FileId>,
     client: &str,
-) -> Result<(Writing, String), Failure> {
+) -> Result<(Writing, Inode, String), Failure> {
     let (node, path) = find_file(rows, caller, path, file, client)?;
     check_writer(rows, &node, &path, client)?;
     let id = node.inode.id;
-    let last = last_row(rows, id)?;
+    let last = last_row(rows, &node.inode)?;
     let penultimate = match &last {
         Some((offset, _)) => row_before(rows, id, *offset)?,
         None => None,
@@ -76,5 +77,5 @@ fn find_writing(
     let view = |placed| block::view(id, &placed);
     let writing =
         Writing { status: status_of(&node.inode, ""), last: last.map(view), penultimate: penultimate.map(view) };
-    Ok((writing, path))
+    Ok((writing, node.inode, path))
 }

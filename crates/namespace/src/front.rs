@@ -1,0 +1,34 @@
+//! Tables whose first rows are taken again and again: a row beside each tells where its first row is at the earliest.
+//!
+//! Without it, each look for the first row would step over all that were taken since the store was last brought to disk. When a
+//! large tree is freed those are tens of thousands, so the work would grow with their square.
+//!
+//! Promise: no row of such a table is before its front. All rows come and go through here, but for single ones that are
+//! deleted from the middle.
+
+use crate::tables::FRONT;
+use std::ops::Bound;
+use types::rows::{Rows, RowsError, RowsMut, Table, Visit};
+
+/// Shows the rows in order, from the first on.
+pub(crate) fn scan(rows: &dyn Rows, table: Table, visit: &mut Visit<'_>) -> Result<(), RowsError> {
+    match rows.get(FRONT, &[table.0])? {
+        Some(front) => rows.scan(table, Bound::Included(&front), visit),
+        None => rows.scan(table, Bound::Unbounded, visit),
+    }
+}
+
+pub(crate) fn add(rows: &mut dyn RowsMut, table: Table, key: &[u8], value: Vec<u8>) -> Result<(), RowsError> {
+    if rows.get(FRONT, &[table.0])?.is_some_and(|front| key < front.as_slice()) {
+        rows.put(FRONT, &[table.0], key.to_vec());
+    }
+    rows.put(table, key, value);
+    Ok(())
+}
+
+/// Deletes the row at `key`, which is the first.
+pub(crate) fn take(rows: &mut dyn RowsMut, table: Table, key: &[u8]) {
+    rows.delete(table, key);
+    // The least key behind it.
+    rows.put(FRONT, &[table.0], [key, &[0]].concat());
+}
