@@ -34,7 +34,13 @@ pub struct Agreed {
 /// Finds the length. `generation` and `len` are what the namespace has recorded. `None`: nothing of the block is left.
 pub fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option<Agreed> {
     let usable: Vec<&Survivor> = survivors.iter().filter(|survivor| survivor.generation >= generation).collect();
-    // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it.
+    // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If something is,
+    // the block was opened again under the same generation, as some clients do, and this node was not there.
+    let is_old = |put: &Survivor| {
+        let beyond = |other: &Survivor| other.generation == put.generation && other.len > put.len;
+        put.state == ReplicaState::Finalized && survivors.iter().any(beyond)
+    };
+    let usable: Vec<&Survivor> = usable.into_iter().filter(|survivor| !is_old(survivor)).collect();
     let best_state = usable.iter().map(|survivor| survivor.state).max()?;
     let of_state = usable.iter().filter(|survivor| survivor.state == best_state);
     let youngest = of_state.clone().map(|survivor| survivor.generation).max()?;
@@ -99,6 +105,15 @@ mod tests {
         check(400, &[(Open, 10, 100), (WaitingForRecovery, 10, 400)], 400, &[2]);
         // Some writers record what they sent.
         check(400, &[(Open, 10, 100), (Open, 10, 150)], 100, &[1, 2]);
+    }
+
+    /// Node 1 was down when an append began that took no new generation.
+    #[test]
+    fn what_was_put_before_an_append_does_not_shorten_it() {
+        check(500, &[(Finalized, 10, 500), (Open, 10, 800), (Open, 10, 900)], 800, &[2, 3]);
+        check(500, &[(Finalized, 10, 500), (Finalized, 10, 900), (Open, 10, 900)], 900, &[2, 3]);
+        check(500, &[(Finalized, 10, 500), (WaitingForRecovery, 10, 700)], 700, &[2]);
+        check(500, &[(Finalized, 10, 500), (Open, 10, 500)], 500, &[1, 2]);
     }
 
     #[test]
