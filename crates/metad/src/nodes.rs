@@ -1,7 +1,8 @@
 //! Datanodes register, tell what they have, and are told what to delete: `org.levada.NodeProtocol`.
 //!
 //! Promise: a replica is ordered away only when the namespace says that no file owns its block, or that a younger one took its
-//! place, or that its home is elsewhere. What the namespace cannot know yet (a block of a container or an index that
+//! place, or that its home is elsewhere; in the last two cases only while somebody of its home is there, since otherwise it may
+//! be the best that is left. What the namespace cannot know yet (a block of a container or an index that
 //! was never given out here) is left alone and told to the log. What is told while its block is still written is judged again
 //! with each heartbeat until the block is complete.
 
@@ -14,6 +15,7 @@ use namespace::{BlockView, read};
 use prost::Message;
 use rpc::Call;
 use std::sync::Arc;
+use std::time::Duration;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, NodeId};
 use wire::node::{
@@ -142,11 +144,11 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Re
     io::task::blocking(move || {
         for page in replicas.chunks(VIEW_COUNT) {
             let found = core.rows(|rows| look_up(rows, page))?;
+            let now = core.monotonic();
             let mut undecided = core.undecided();
             core.with_cluster(|cluster, _| {
                 for (replica, view) in page.iter().zip(found) {
-                    judge(cluster, node, replica, view, &mut orders);
-                    if view.is_some_and(|view| !view.complete) {
+                    if judge(cluster, now, node, replica, view, &mut orders) == Verdict::Later {
                         undecided.keep(node, *replica);
                     }
                 }
@@ -162,7 +164,21 @@ fn look_up(rows: &dyn Rows, replicas: &[Replica]) -> Result<Vec<Option<BlockView
     replicas.iter().map(find).collect()
 }
 
-fn judge(cluster: &Cluster, node: NodeId, replica: &Replica, view: Option<BlockView>, orders: &mut Orders) {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Said,
+    /// It depends on what becomes of the block, or on who comes back.
+    Later,
+}
+
+fn judge(
+    cluster: &Cluster,
+    now: Duration,
+    node: NodeId,
+    replica: &Replica,
+    view: Option<BlockView>,
+    orders: &mut Orders,
+) -> Verdict {
     let block = replica.block_id();
     let delete = Deletion { block: block.0, generation_at_most: replica.generation };
     let Some(view) = view else {
@@ -172,16 +188,21 @@ fn judge(cluster: &Cluster, node: NodeId, replica: &Replica, view: Option<BlockV
             // It may be from a time this store has forgotten: a log that was put back from an old copy, for example.
             tracing::warn!(%block, %node, "a replica of a block that was never given out here; it is left alone");
         }
-        return;
+        return Verdict::Said;
     };
     let stale = view.complete && replica.generation_stamp() < view.generation;
     // While a block is written its chain may have nodes that its home has not yet.
     let elsewhere = view.complete && !cluster.is_member(view.home, node);
     if stale || elsewhere {
+        let others = cluster.members(view.home).into_iter().filter(|member| member.node.id != node);
+        if !others.into_iter().any(|member| member.is_live(now)) {
+            return Verdict::Later;
+        }
         orders.delete.push(delete);
     } else if replica.file_id() != Some(view.file) || replica.home_id() != Some(view.home) {
         orders.owners.push(Owner { block: block.0, file: view.file.0, home: view.home.0 });
     }
+    if view.complete { Verdict::Said } else { Verdict::Later }
 }
 
 #[cfg(test)]
@@ -221,9 +242,33 @@ mod tests {
     }
 
     fn check(node: u8, replica: Replica, view: Option<BlockView>) -> (bool, bool) {
+        let mut cluster = cluster();
+        for number in [1, 2] {
+            cluster.on_registered(Duration::ZERO, NodeId([number; 16]), Usage::default());
+        }
         let mut orders = Orders::default();
-        judge(&cluster(), NodeId([node; 16]), &replica, view, &mut orders);
+        judge(&cluster, Duration::ZERO, NodeId([node; 16]), &replica, view, &mut orders);
         (!orders.delete.is_empty(), !orders.owners.is_empty())
+    }
+
+    /// Nodes 1 and 2 wrote the end of the block without node 3, and are gone: what node 3 has is the best there is.
+    #[test]
+    fn an_old_replica_stays_until_somebody_with_a_younger_one_is_there() {
+        let block = BlockId::new(HOME, 3);
+        let (file, generation) = (InodeId(16_386), Generation(1005));
+        let view = BlockView { file, block, generation, len: 5, offset: 0, home: HOME, complete: true };
+        let replica = Replica { block: block.0, generation: 1004, len: 4, ..Replica::default() };
+        let mut cluster = cluster();
+        let tell = |cluster: &Cluster, number: u8| {
+            let mut orders = Orders::default();
+            let verdict = judge(cluster, Duration::ZERO, NodeId([number; 16]), &replica, Some(view), &mut orders);
+            (verdict, orders.delete.len())
+        };
+        assert_eq!(tell(&cluster, 3), (Verdict::Later, 0));
+        cluster.on_registered(Duration::ZERO, NodeId([1; 16]), Usage::default());
+        assert_eq!(tell(&cluster, 1), (Verdict::Later, 0), "it does not speak for itself");
+        assert_eq!(tell(&cluster, 2), (Verdict::Said, 1));
+        assert_eq!(tell(&cluster, 3), (Verdict::Said, 1));
     }
 
     #[test]

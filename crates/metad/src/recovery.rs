@@ -27,6 +27,8 @@ use wire::node;
 
 /// How long members that do not answer are waited for when others have what is needed. A restart takes about as long.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same when those who answer may lack bytes that were acknowledged: they lost power, or have less than is recorded.
+const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(60);
 /// Between attempts: doubling from the first to the second.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(15);
@@ -202,7 +204,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, wai
         // Whoever is silent may have all of it. Somebody must bring it back, or delete the file.
         return Attempt::Again("no replica was found, and not all nodes answer");
     }
-    if silent > 0 && waited < PATIENCE {
+    if silent > 0 && waited < patience(&survivors, agreed.as_ref(), last.len) {
         return Attempt::Again("not all nodes answer");
     }
     let Some(Agreed { len, nodes }) = agreed.filter(|agreed| agreed.len > 0) else { return Attempt::Ended(None) };
@@ -213,6 +215,15 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, wai
         return Attempt::Doubtful;
     }
     Attempt::Ended(Some(len))
+}
+
+fn patience(survivors: &[Survivor], agreed: Option<&Agreed>, recorded: u64) -> Duration {
+    let sound = agreed.is_some_and(|agreed| {
+        let never_fell = |survivor: &Survivor| survivor.state != ReplicaState::WaitingForRecovery;
+        let mut taken = survivors.iter().filter(|survivor| agreed.nodes.contains(&survivor.node));
+        agreed.len >= recorded && taken.any(never_fell)
+    });
+    if sound { PATIENCE } else { PATIENCE_IN_DOUBT }
 }
 
 fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {
@@ -275,5 +286,23 @@ async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generat
             tracing::error!(%file, %error, "a recovery could not be recorded");
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_lack_acknowledged_bytes_is_not_believed_soon() {
+        let check = |state, len, recorded, wanted| {
+            let survivors = [Survivor { node: NodeId([1; 16]), state, generation: Generation(1001), len }];
+            let agreed = agree(&survivors, Generation(1001), recorded);
+            assert_eq!(patience(&survivors, agreed.as_ref(), recorded), wanted, "{state:?} {len} of {recorded}");
+        };
+        check(ReplicaState::Open, 5, 0, PATIENCE);
+        check(ReplicaState::Finalized, 5, 5, PATIENCE);
+        check(ReplicaState::Open, 5, 6, PATIENCE_IN_DOUBT);
+        check(ReplicaState::WaitingForRecovery, 5, 5, PATIENCE_IN_DOUBT);
     }
 }
