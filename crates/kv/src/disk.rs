@@ -5,8 +5,8 @@
 //! value  [sum u32 big-endian][value]      sum = CRC-32C(value) xor CRC-32C(key) rotated left by one bit
 //! ```
 
-use crate::KvError;
 use crate::layer::{FULL_KEY_LEN_MAX, Layer};
+use crate::{KvError, pages};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 use std::fs::{File, TryLockError};
@@ -27,6 +27,8 @@ pub(crate) struct Disk {
 
 /// Readers at the same time. Each view of each thread is one; the default of LMDB, 126, is below our thread limits.
 const READERS_MAX: u32 = 4096;
+/// Stores up to this length are read whole when they are opened: some tenths of a second if the machine has them in memory.
+const CHECKED_LEN_MAX: u64 = 256 << 20;
 const SUM_LEN: usize = 4;
 const FORMAT_KEY: &[u8] = b"\0format";
 const FORMAT: &[u8] = &[1];
@@ -45,6 +47,9 @@ impl Disk {
             Err(TryLockError::WouldBlock) => return Err(KvError::InUse { dir: dir.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(fault("locking the directory")(source)),
         }
+        check_pages(dir)
+            .map_err(fault("reading the store"))?
+            .map_err(|reason| KvError::Unsound { dir: dir.to_owned(), reason })?;
         let (env, rows) = open_map(dir, map_len)?;
         // The files' names must not be lost while their content is kept.
         io::file::sync_dir(dir).map_err(fault("syncing the directory"))?;
@@ -139,6 +144,16 @@ impl Disk {
     }
 }
 
+/// Reads all of a store that is not large. The inner error tells of damage.
+fn check_pages(dir: &Path) -> std::io::Result<Result<(), pages::Fault>> {
+    let file = match File::open(dir.join("data.mdb")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(())),
+        file => file?,
+    };
+    let is_large = file.metadata()?.len() > CHECKED_LEN_MAX;
+    Ok(if is_large { Ok(()) } else { pages::check(&file) })
+}
+
 fn open_map(dir: &Path, map_len: usize) -> Result<(Env<WithoutTls>, Database<Bytes, Bytes>), KvError> {
     let open = || {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
@@ -187,7 +202,7 @@ fn sum(full: &[u8], value: &[u8]) -> u32 {
     ChecksumKind::Crc32c.of(value) ^ ChecksumKind::Crc32c.of(full).rotate_left(1)
 }
 
-fn checked<'t>(full: &[u8], stored: &'t [u8]) -> Result<&'t [u8], KvError> {
+pub(crate) fn checked<'t>(full: &[u8], stored: &'t [u8]) -> Result<&'t [u8], KvError> {
     match stored.split_first_chunk::<SUM_LEN>() {
         Some((have, value)) if u32::from_be_bytes(*have) == sum(full, value) => Ok(value),
         _ => Err(KvError::Damaged { table: full.first().copied().unwrap_or(0) }),

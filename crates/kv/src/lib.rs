@@ -8,13 +8,15 @@
 //! Promise: a committed [`Change`] is seen by every later [`View`], all of it or nothing; after a crash the store is what
 //! it was at the end of some flush, never between two. Nothing is durable before a flush: whoever needs that keeps a
 //! log, and a row that says how far the store contains it (docs/adr/0003). LMDB is always synced, and each value on disk
-//! carries a CRC-32C of key and value, since LMDB has no checksums of its own.
+//! carries a CRC-32C of key and value, since LMDB has no checksums of its own. A store up to some size is read whole when
+//! it is opened, so that a row which damage hides is not taken for an absent one.
 
 mod change;
 mod disk;
 mod held;
 mod layer;
 mod merge;
+mod pages;
 mod store;
 mod view;
 
@@ -37,6 +39,8 @@ pub enum KvError {
     Format { dir: PathBuf, found: Vec<u8> },
     #[error("a row of table {table} does not match its checksum; the disk returned other bytes than were written")]
     Damaged { table: u8 },
+    #[error("{dir} is damaged: {reason}; the disk returned other bytes than were written, so restore it from a copy")]
+    Unsound { dir: PathBuf, reason: String },
     #[error("{op} in {dir}: {source}")]
     Io { op: &'static str, dir: PathBuf, source: std::io::Error },
     #[error("{op} in {dir}: {reason}")]
