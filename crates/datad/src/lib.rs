@@ -19,6 +19,7 @@ mod budget;
 mod changes;
 mod checksum;
 mod config;
+mod deleter;
 mod error;
 mod inbox;
 mod ipc;
@@ -87,6 +88,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let tasks = vec![
         io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
         io::task::spawn_owned("metad session", session.run()),
+        io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node))),
     ];
     tracing::info!(node = %node.volume.identity().node, %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));

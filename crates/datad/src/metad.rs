@@ -181,19 +181,14 @@ impl Session {
     }
 
     async fn obey(&self, orders: Orders) {
-        if orders.delete.is_empty() && orders.owners.is_empty() {
+        for Deletion { block, generation_at_most } in orders.delete {
+            self.node.deleter.order(BlockId(block), Generation(generation_at_most));
+        }
+        if orders.owners.is_empty() {
             return;
         }
         let node = Arc::clone(&self.node);
         io::task::blocking(move || {
-            for Deletion { block, generation_at_most } in orders.delete {
-                let block = BlockId(block);
-                match node.volume.delete(block, Generation(generation_at_most)) {
-                    Ok(true) => node.changes.deleted(block),
-                    Ok(false) => {}
-                    Err(error) => tracing::error!(%block, %error, "a replica could not be deleted"),
-                }
-            }
             for Owner { block, file, home } in orders.owners {
                 let block = BlockId(block);
                 if let Err(error) = node.volume.set_owner(block, InodeId(file), ContainerId(home)) {

@@ -3,6 +3,7 @@
 use crate::budget::Budget;
 use crate::changes::Changes;
 use crate::config::Config;
+use crate::deleter::Deleter;
 use crate::stop::Stop;
 use container::{ReplicaInfo, ReplicaState, Volume};
 use io::socket::SocketOptions;
@@ -22,6 +23,7 @@ pub(crate) struct Node {
     clock: SystemClock,
     pub(crate) budget: Budget,
     pub(crate) changes: Changes,
+    pub(crate) deleter: Deleter,
     pub(crate) stop: Stop,
     transfers: Arc<Semaphore>,
     /// Blocks that streams are writing, and how many streams: two for a moment, when a writer comes back.
@@ -47,6 +49,7 @@ impl Node {
             volume,
             clock: SystemClock::new(),
             changes: Changes::default(),
+            deleter: Deleter::default(),
             stop: Stop::new()?,
             transfers: Arc::new(Semaphore::new(transfers)),
             writing: Mutex::default(),

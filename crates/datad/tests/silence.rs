@@ -6,7 +6,7 @@ use hdfs::proto;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use support::{Ask, Chain, Cluster, chain, eventually, info, pattern};
-use wire::{PipelineAck, Status, delimited};
+use wire::{PacketHeader, PipelineAck, Status, delimited};
 
 /// A node below that does what it is told after it took the operation.
 fn below(then: impl FnOnce(TcpStream) + Send + 'static) -> proto::DatanodeInfoProto {
@@ -133,4 +133,24 @@ fn a_writer_that_says_nothing_loses_its_place() {
     eventually("its stream ends", || cluster.node(0).transfer_count() == 0);
     assert_eq!(silent.ack(), None);
     assert_eq!(cluster.read(0, 1, 0, 100).unwrap(), pattern(1, 100));
+}
+
+/// A writer that sends for ever and takes no ack is not read any more: what it leaves lying is bounded, here and in the kernel.
+#[test]
+fn a_writer_that_takes_no_acks_is_made_to_wait() {
+    /// More than both kernels' buffers and ours hold: an ack takes a quarter of a heartbeat's bytes.
+    const SENT_LEN_MAX: usize = 256 << 20;
+    let cluster = cluster();
+    let chain = chain(cluster.connect(0), vec![], &Ask::create(1)).unwrap();
+    let mut bytes = Vec::new();
+    for _ in 0..10_000 {
+        PacketHeader { seqno: PacketHeader::HEARTBEAT, ..PacketHeader::default() }.put(0, &mut bytes);
+    }
+    let mut socket = &chain.connection.socket;
+    let mut sent_len = 0;
+    socket.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+    while sent_len < SENT_LEN_MAX && socket.write_all(&bytes).is_ok() {
+        sent_len += bytes.len();
+    }
+    assert!(sent_len < SENT_LEN_MAX);
 }

@@ -27,6 +27,8 @@ use wire::{PacketFrame, PipelineAck, Status};
 /// How long the bytes already sent by a writer are read and dropped after it was told of a failure. Closing at once
 /// would reset the connection, and the news could be lost with it. Hadoop waits three seconds.
 const LINGER: Duration = Duration::from_secs(3);
+/// Acks a writer may leave untaken; then it is not read until it takes some. They are a few bytes each.
+const ACKS_LEN_MAX: usize = 64 << 10;
 /// How long the last acks may take to leave.
 const FLUSH: Duration = Duration::from_secs(10);
 
@@ -108,7 +110,7 @@ impl Stream {
 
     /// Takes all packets that are here to their end.
     fn packets(&mut self, buffer: &mut PacketBuffer) {
-        while self.ending.is_none() && self.link.wants_packets() {
+        while self.ending.is_none() && self.wants_packets() {
             match buffer.packet() {
                 Ok(None) => return,
                 Ok(Some(frame)) => {
@@ -130,6 +132,10 @@ impl Stream {
                 }
             }
         }
+    }
+
+    fn wants_packets(&self) -> bool {
+        self.link.wants_packets() && self.acks.len() < ACKS_LEN_MAX
     }
 
     /// Tells the link, and does what it says.
@@ -263,7 +269,7 @@ impl Stream {
 
     /// Waits for bytes from above (if the link takes any), from below, or the end of the node; in this order.
     fn wait(&mut self) -> Option<[bool; 3]> {
-        let wants = self.link.wants_packets();
+        let wants = self.wants_packets();
         let now = self.node.now();
         let owed = self.below.as_ref().filter(|_| !self.link.is_idle());
         let below_until = owed.map(|below| below.heard + below.silent);

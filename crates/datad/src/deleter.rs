@@ -1,0 +1,77 @@
+//! Replicas the metadata server ordered away, deleted beside the heartbeats: thousands of large files take a disk longer than
+//! a node may be silent.
+
+use crate::node::Node;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use types::{BlockId, Generation};
+
+/// Orders that wait. Further ones are dropped: they come again, or with the next catalogue.
+const WAITING_COUNT_MAX: usize = 100_000;
+/// Replicas deleted before the thread goes back to the pool.
+const BATCH_COUNT: usize = 100;
+
+/// Orders not carried out yet. One that is repeated meanwhile is still one.
+#[derive(Debug, Default)]
+pub(crate) struct Deleter {
+    waiting: Mutex<BTreeMap<BlockId, Generation>>,
+    came: Notify,
+}
+
+impl Deleter {
+    pub(crate) fn order(&self, block: BlockId, generation_at_most: Generation) {
+        let mut waiting = self.lock();
+        if waiting.len() < WAITING_COUNT_MAX || waiting.contains_key(&block) {
+            let known = waiting.entry(block).or_insert(generation_at_most);
+            *known = generation_at_most.max(*known);
+            self.came.notify_one();
+        }
+    }
+
+    fn take(&self) -> Vec<(BlockId, Generation)> {
+        let mut waiting = self.lock();
+        (0..BATCH_COUNT).map_while(|_| waiting.pop_first()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<BlockId, Generation>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Deletes until the task is dropped.
+pub(crate) async fn run(node: Arc<Node>) {
+    loop {
+        let batch = node.deleter.take();
+        if batch.is_empty() {
+            node.deleter.came.notified().await;
+            continue;
+        }
+        let at = Arc::clone(&node);
+        io::task::blocking(move || {
+            for (block, generation_at_most) in batch {
+                match at.volume.delete(block, generation_at_most) {
+                    Ok(true) => at.changes.deleted(block),
+                    Ok(false) => {}
+                    Err(error) => tracing::error!(%block, %error, "a replica could not be deleted"),
+                }
+            }
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_comes_again_is_one_order() {
+        let deleter = Deleter::default();
+        for (block, generation) in [(2, 1005), (1, 1001), (2, 1003), (2, 1005)] {
+            deleter.order(BlockId(block), Generation(generation));
+        }
+        assert_eq!(deleter.take(), [(BlockId(1), Generation(1001)), (BlockId(2), Generation(1005))]);
+        assert_eq!(deleter.take(), []);
+    }
+}
