@@ -31,6 +31,11 @@ impl Budget {
         }
     }
 
+    /// As [`Budget::admit`], and what would exceed the limit is counted as the limit.
+    pub(crate) async fn admit_at_most(self: &Arc<Self>, len: usize) -> Charge {
+        self.admit(len.min(self.held_len_max)).await
+    }
+
     fn try_admit(self: &Arc<Self>, len: usize) -> Option<Charge> {
         let fits = |held: usize| (held == 0 || held + len <= self.held_len_max).then_some(held + len);
         self.held_len.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;

@@ -23,8 +23,8 @@ use tokio::time::timeout;
 const READ_LEN: usize = 8 << 10;
 /// A long frame's buffer grows by this as its bytes come, whatever its length says.
 const GROWTH_LEN_MAX: usize = 256 << 10;
-/// Requests of stock clients are shorter. Longer ones are counted as what they can grow to when they are decoded, so
-/// that only a few at a time are let in: two bytes can be an empty message, which takes some 400 in memory.
+/// Requests of stock clients are shorter. Longer ones, once they are here, are counted as what they can grow to when they are
+/// decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in memory.
 const USUAL_LEN_MAX: usize = 64 << 10;
 const EXPANSION: usize = 200;
 /// How long, and for how many bytes, a refused client's rest is thrown away, so that the kernel does not send a reset
@@ -141,7 +141,7 @@ impl<S: Service> Reader<S> {
         &mut self,
         socket: &mut (impl AsyncRead + Unpin),
         session: &Session,
-    ) -> io::Result<Option<Result<(Bytes, Charge), Refusal>>> {
+    ) -> io::Result<Option<Result<(Bytes, Charges), Refusal>>> {
         let len = loop {
             match frame::length(&self.buffer, self.host.options.frame_len_max) {
                 Ok(Some(len)) => break len,
@@ -159,7 +159,7 @@ impl<S: Service> Reader<S> {
                 Err(_elapsed) => return Ok(None),
             }
         };
-        let charge = self.host.budget.admit(self.held_len(len)).await;
+        let came = self.host.budget.admit(len).await;
         let whole_len = frame::LENGTH_LEN + len;
         let rest = async {
             while self.buffer.len() < whole_len {
@@ -172,12 +172,11 @@ impl<S: Service> Reader<S> {
         };
         timeout(self.host.options.frame_time_max, rest).await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
         let _length = self.buffer.split_to(frame::LENGTH_LEN);
-        Ok(Some(Ok((self.buffer.split_to(len).freeze(), charge))))
-    }
-
-    /// What a request of this length is counted as.
-    fn held_len(&self, len: usize) -> usize {
-        if len <= USUAL_LEN_MAX { len } else { (len * EXPANSION).min(self.host.options.held_len_max / 2).max(len) }
+        let decoded = match len {
+            0..=USUAL_LEN_MAX => None,
+            _ => Some(self.host.decoded.admit_at_most(len * EXPANSION).await),
+        };
+        Ok(Some(Ok((self.buffer.split_to(len).freeze(), Charges { _came: came, _decoded: decoded }))))
     }
 
     /// Whether a client that has been silent for the idle time is kept: as in Hadoop, while there is room for others.
@@ -187,7 +186,7 @@ impl<S: Service> Reader<S> {
         session.is_known() && (calls_under_way > 0 || self.host.connection_count() <= options.idle_connections_max)
     }
 
-    fn start(&self, request: Request, permit: OwnedSemaphorePermit, charge: Charge) {
+    fn start(&self, request: Request, permit: OwnedSemaphorePermit, charge: Charges) {
         let Request { header, what, body, user } = request;
         let pending = Pending {
             call: frame::Call::of(&header),
@@ -233,7 +232,13 @@ struct Pending<S> {
     call: frame::Call,
     sender: mpsc::Sender<Outgoing>,
     host: Arc<Host<S>>,
-    held: Option<(OwnedSemaphorePermit, Charge)>,
+    held: Option<(OwnedSemaphorePermit, Charges)>,
+}
+
+/// What a request holds until it is answered.
+struct Charges {
+    _came: Charge,
+    _decoded: Option<Charge>,
 }
 
 impl<S> Pending<S> {

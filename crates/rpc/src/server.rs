@@ -69,7 +69,11 @@ pub(crate) enum Phase {
 pub(crate) struct Host<S> {
     pub(crate) service: Arc<S>,
     pub(crate) options: ServerOptions,
+    /// For requests as they came, and for answers.
     pub(crate) budget: Arc<Budget>,
+    /// For what long requests grow to when they are decoded. It is theirs alone: whoever only promises a long one, and sends
+    /// no more than its length, must not keep the short ones of all others waiting.
+    pub(crate) decoded: Arc<Budget>,
     /// One permit a connection.
     places: Arc<Semaphore>,
 }
@@ -105,7 +109,8 @@ impl Server {
         let drain_time_max = options.drain_time_max;
         let host = Arc::new(Host {
             service,
-            budget: Budget::new(options.held_len_max),
+            budget: Budget::new(options.held_len_max - options.held_len_max / 2),
+            decoded: Budget::new(options.held_len_max / 2),
             places: Arc::new(Semaphore::new(options.connections_max)),
             options,
         });

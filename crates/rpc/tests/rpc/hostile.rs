@@ -275,3 +275,22 @@ async fn a_client_may_close_its_half() {
     assert_eq!(raw.response().await, "x");
     assert_eq!(raw.answer().await, None);
 }
+
+/// Some connections promise long requests and send nothing of them: others are served as if they were not there.
+#[tokio::test]
+async fn who_only_promises_long_requests_holds_nobody_up() {
+    let (server, _service) = server_with(ServerOptions { held_len_max: 256 << 20, ..ServerOptions::default() }).await;
+    const SOON: std::time::Duration = std::time::Duration::from_secs(10);
+    let mut greedy = Vec::new();
+    for _ in 0..16 {
+        let mut raw = Raw::known(&server).await;
+        raw.send(&(4u32 << 20).to_be_bytes()).await;
+        raw.hears_nothing().await;
+        greedy.push(raw);
+    }
+    let mut raw = Raw::known(&server).await;
+    raw.send(&call(1, "echo", "x")).await;
+    assert_eq!(timeout(SOON, raw.response()).await.expect("an answer soon"), "x");
+    raw.send(&call(2, "echo", &"x".repeat(1 << 20))).await;
+    assert_eq!(timeout(SOON, raw.response()).await.expect("an answer soon").len(), 1 << 20);
+}
