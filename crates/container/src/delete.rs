@@ -22,16 +22,31 @@ impl Inner {
                 deleted = true;
             }
         }
-        if let Some(row) = self.index.replica(block)?
-            && row.generation <= generation_at_most
-        {
-            self.remove_row(block)?;
-            deleted = true;
+        match self.index.replica(block)? {
+            Some(row) if row.generation <= generation_at_most => {
+                self.remove_row(block)?;
+                deleted = true;
+            }
+            Some(_) => {}
+            None => self.remove_stray(block)?,
         }
         if deleted {
             lock(&self.recovering).remove(&block);
         }
         Ok(deleted)
+    }
+
+    /// Removes what damage has left of a replica that was not fit to be served: one file without the other, or with a broken
+    /// header. It had stayed for someone to look at; now no file owns the block any more. The caller holds the stripe, and
+    /// knows that the index has no such replica; who writes one has it among the open ones.
+    fn remove_stray(&self, block: BlockId) -> Result<()> {
+        let shelf = block.born_in();
+        let pair = self.layout.shelved_pair(shelf, block);
+        if self.find_open(block).is_some() || !(pair.data.exists() || pair.sums.exists()) {
+            return Ok(());
+        }
+        tracing::info!(%block, container = %shelf, "the rest of a damaged replica goes");
+        self.remove_bytes(block, Place::Files { shelf })
     }
 
     /// Removes a finalized replica: row first, then bytes. The caller holds the stripe.

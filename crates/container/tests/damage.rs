@@ -67,6 +67,29 @@ fn a_container_is_read_anew_around_its_damage() {
     check(&read(&volume, block(8)), &pattern(8, 10_000)[..4608]);
 }
 
+/// One of the two files is lost, or the header is broken: what is left stays as long as its file does, and no longer.
+#[test]
+fn the_rest_of_a_damaged_replica_goes_with_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let shelf = dir.path().join("containers/7");
+    let path = |index, kind| shelf.join(format!("{}.{kind}", block(index).0));
+    let volume = open(dir.path());
+    (1..5).for_each(|index| put(&volume, identity(index, 1001), &pattern(1, 100_000)));
+    std::fs::remove_file(path(1, "data")).unwrap();
+    std::fs::remove_file(path(2, "sums")).unwrap();
+    assert!([1, 2].iter().all(|index| volume.read(block(*index), Generation(0)).is_err()));
+    drop(volume);
+    flip(&path(3, "sums"), 20);
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    let volume = open(dir.path());
+    assert!(volume.read(block(3), Generation(0)).is_err());
+    assert!(path(2, "data").exists() && path(3, "data").exists());
+    for index in 1..5 {
+        assert_eq!(volume.delete(block(index), Generation(1001)).unwrap(), index == 4);
+    }
+    assert_eq!(std::fs::read_dir(&shelf).unwrap().count(), 0);
+}
+
 #[test]
 fn a_row_whose_bytes_are_gone_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
