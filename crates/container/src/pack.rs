@@ -1,7 +1,7 @@
 //! The pack of one container: small replicas, one record after the other in one file.
 //!
 //! Promise: records are written in order and synced together, so a record that was promised has only whole records
-//! before it; whatever a crash leaves behind the last whole one is written over. The records' form: [`crate::record`].
+//! before it; whatever a crash leaves behind the last whole one is cut off. The records' form: [`crate::record`].
 
 use crate::group::GroupSync;
 use crate::record::RecordHeader;
@@ -57,6 +57,10 @@ impl Pack {
     ) -> Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
         let end = scan(&file, known, found)?;
+        if file.metadata()?.len() > end {
+            // Or the rest of a torn record would lie behind a shorter one that takes its place, and be looked through.
+            file.set_len(end)?;
+        }
         let tail = Tail { end, in_flight: BTreeSet::new(), removed: false };
         Ok(Self {
             container,
@@ -204,6 +208,8 @@ fn scan(file: &File, from: u64, mut found: impl FnMut(u64, &RecordHeader)) -> Re
                 at += header.record_len();
                 end = at;
             }
+            // Its body is torn or damaged. A client chose those bytes: nothing in them is a record, whatever it looks like.
+            Some(header) => at += header.record_len(),
             // A torn record, or a damaged header amid sound records: what follows is looked through for the next whole
             // one, so that one bad sector does not hide the rest of the pack.
             _ => at = next_magic(file, at + RecordHeader::ALIGN, file_len)?,
@@ -277,6 +283,32 @@ mod tests {
         assert_eq!(found, [(1, false)]);
         assert_eq!(pack.append(&record(3, 10)).unwrap(), Some(torn));
         assert_eq!(open(&path).1, [(1, false), (3, false)]);
+    }
+
+    /// A client stores a file that looks like a record. It stays data, also when a crash tears the record around it.
+    #[test]
+    fn a_record_inside_a_record_is_data() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pack");
+        let inner = record(9, 100);
+        let spec = ChecksumSpec { chunk_len: 1 << 20, ..ChecksumSpec::DEFAULT };
+        // So that it lies on a record's alignment: 64 bytes of header, one checksum, 60 bytes, then it.
+        let data = [vec![1; 60], inner.clone(), vec![1; 3000]].concat();
+        let mut sums = Vec::new();
+        spec.compute(&data, &mut sums);
+        let identity =
+            Identity { checksum: spec, ..RecordHeader::decode(inner.first_chunk().unwrap()).unwrap().identity };
+        let outer =
+            RecordHeader::record(Identity { block: BlockId::new(ContainerId(7), 2), ..identity }, &data, &sums).1;
+        assert_eq!(outer[128..][..inner.len()], inner);
+        let (pack, _) = open(&path);
+        pack.append(&record(1, 100)).unwrap();
+        let torn = pack.append(&outer).unwrap().unwrap();
+        pack.file.write_all_at(&[0; 8], torn + 2000).unwrap();
+        let (pack, found) = open(&path);
+        assert_eq!(found, [(1, false)]);
+        assert_eq!(pack.append(&record(3, 0)).unwrap(), Some(torn));
+        assert_eq!(open(&path).1, [(1, false), (3, false)], "nor is what the next record leaves of it");
     }
 
     #[test]
