@@ -77,6 +77,9 @@ async fn a_broken_chain_is_mended() {
         new_nodes: ids(&chain.locs),
         storage_i_ds: chain.storage_i_ds.clone(),
     };
+    let other = UpdatePipelineRequestProto { client_name: "stranger".into(), ..request.clone() };
+    let answer: Result<UpdatePipelineResponseProto, _> = root.ask("updatePipeline", &other).await;
+    assert_eq!(refusal(answer).0, "LeaseExpired");
     let attempt = root.rpc.name_call();
     let _: UpdatePipelineResponseProto = root.rpc.attempt(attempt, "updatePipeline", &request).await.unwrap();
     let _: UpdatePipelineResponseProto = root.rpc.attempt(attempt.again(), "updatePipeline", &request).await.unwrap();

@@ -252,7 +252,8 @@ pub(super) async fn update_pipeline(
     if old.block != new.block {
         return Err(Exception::io(format!("{} can not become {}", old.block, new.block)));
     }
-    let current = block_of_file(core, &request.old_block)?.home;
+    // Whoever may not write it shall not make us a pipeline either.
+    let current = core.read(|rows| read::written_block(rows, old.block, &request.client_name))?.home;
     let mut home = None;
     if !request.new_nodes.is_empty() {
         let nodes: Option<Vec<NodeId>> = core

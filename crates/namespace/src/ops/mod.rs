@@ -47,6 +47,7 @@ pub use set_replication::SetReplication;
 pub use set_times::SetTimes;
 pub use touch_access_time::TouchAccessTime;
 pub use update_pipeline::UpdatePipeline;
+pub(crate) use update_pipeline::find_under_construction;
 
 use crate::error::{Answer, Failure, split};
 use crate::request::{Caller, Reply, Request};

@@ -12,7 +12,7 @@ pub use access::check_access;
 pub use blocks::{doomed_blocks, file_of_block, has_deleted_trees, located};
 pub use leases::{Holder, OpenView, holder_of, is_closed, lease_files, lease_holders, open_files};
 pub use list::{Entry, Listing, PageLimits, list};
-pub use plan::{BlockPlan, Writing, plan_block, writing};
+pub use plan::{BlockPlan, Writing, plan_block, writing, written_block};
 pub use status::{path_of_inode, status};
 pub use summary::{Summary, Totals};
 

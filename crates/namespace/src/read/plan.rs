@@ -4,12 +4,12 @@ use super::status_of;
 use crate::block::{self, last_row, row_before};
 use crate::error::{Answer, Failure, split};
 use crate::lease::{check_writer, find_file};
-use crate::ops::{BlockRef, Step, next_step};
+use crate::ops::{BlockRef, Step, find_under_construction, next_step};
 use crate::record::Inode;
 use crate::request::Caller;
 use crate::view::{BlockView, Status};
 use types::rows::Rows;
-use types::{FileId, FsPath};
+use types::{BlockId, FileId, FsPath};
 
 /// An open file as its writer may ask about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,11 @@ pub fn plan_block(
         Ok(BlockPlan { file: id, replication, block_len, existing, previous })
     };
     split(run())
+}
+
+/// The block `client` is writing; refused as `UpdatePipeline` would be.
+pub fn written_block(rows: &dyn Rows, block: BlockId, client: &str) -> Answer<BlockView> {
+    split(find_under_construction(rows, block, client).map(|(node, placed)| block::view(node.inode.id, &placed)))
 }
 
 fn find_writing(
