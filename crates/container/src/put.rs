@@ -34,6 +34,7 @@ impl Volume {
             let reason = format!("{} bytes of checksums", sums.len());
             return Err(ReplicaError::Packet { block, offset: 0, reason });
         }
+        inner.check_room(identity.shelf())?;
         let _stripe = inner.stripe(block);
         inner.make_room(identity)?;
         inner.note(inner.put_record(identity, data, sums))

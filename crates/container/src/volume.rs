@@ -43,8 +43,10 @@ pub struct Options {
     pub pack_len_max: u64,
     /// Whose volume this is; drawn at random if the directory is new and nobody says.
     pub node: Option<NodeId>,
-    /// Bytes of the disk that [`Volume::usage`] does not offer.
-    pub reserved_len: u64,
+    /// Bytes of the disk that new replicas do not take and [`Volume::usage`] does not offer, for all else that must go on
+    /// there: the index, and on a small machine the metadata server, without which nothing can be deleted. `None`: a tenth
+    /// of the disk, at most 1 GB.
+    pub reserved_len: Option<u64>,
     /// How long the index on disk may lag behind.
     pub flush_interval: Duration,
 }
@@ -55,7 +57,7 @@ impl Default for Options {
             durability: Durability::Synced,
             pack_len_max: 64 << 10,
             node: None,
-            reserved_len: 0,
+            reserved_len: None,
             flush_interval: Duration::from_secs(2),
         }
     }
@@ -114,6 +116,8 @@ struct Closer {
 
 /// Errors that speak of the disk itself: EIO, ENXIO, ENODEV, EROFS (ext4 turns read-only after an error), EUCLEAN.
 const DISK_ERRORS: [i32; 5] = [5, 6, 19, 30, 117];
+/// The most that is reserved of a disk unless somebody says more.
+const RESERVED_LEN_MAX: u64 = 1_000_000_000;
 /// Blocks that share a lock. Enough that strangers rarely meet.
 const STRIPE_COUNT: usize = 64;
 
@@ -268,20 +272,10 @@ impl Volume {
 
     pub fn usage(&self) -> Result<Usage> {
         let inner = &self.inner;
-        let space = io::file::space_of(&inner.layout.dir).map_err(|source| ReplicaError::Io {
-            op: "ask for the space of the disk",
-            container: ContainerId(0),
-            source,
-        })?;
+        let (capacity, remaining) = inner.room(ContainerId(0))?;
         let totals = inner.index.totals()?;
         let open_len: u64 = lock(&inner.open).values().map(|replica| replica.state().len).sum();
-        let reserved = inner.options.reserved_len;
-        Ok(Usage {
-            capacity: space.capacity.saturating_sub(reserved),
-            used: totals.used + open_len,
-            remaining: space.available.saturating_sub(reserved),
-            replica_count: totals.count,
-        })
+        Ok(Usage { capacity, used: totals.used + open_len, remaining, replica_count: totals.count })
     }
 
     /// Why the volume takes no more writes; `None` for a sound one.
@@ -332,6 +326,24 @@ impl Inner {
         }
     }
 
+    /// Bytes of the disk for replicas: all, and those left.
+    fn room(&self, container: ContainerId) -> Result<(u64, u64)> {
+        let space = io::file::space_of(&self.layout.dir);
+        let op = "ask for the space of the disk";
+        let space = space.map_err(|source| ReplicaError::Io { op, container, source })?;
+        let reserved = self.options.reserved_len.unwrap_or((space.capacity / 10).min(RESERVED_LEN_MAX));
+        Ok((space.capacity.saturating_sub(reserved), space.available.saturating_sub(reserved)))
+    }
+
+    /// Refuses when what is left of the disk is reserved.
+    pub(crate) fn check_room(&self, container: ContainerId) -> Result<()> {
+        if self.room(container)?.1 > 0 {
+            return Ok(());
+        }
+        let source = std::io::ErrorKind::StorageFull.into();
+        Err(ReplicaError::Io { op: "take more of the disk", container, source })
+    }
+
     pub(crate) fn stripe(&self, block: BlockId) -> MutexGuard<'_, ()> {
         // Neighbours are written at the same time: spread them by their low bits.
         lock(&self.stripes[block.0 as usize % STRIPE_COUNT])
@@ -344,6 +356,7 @@ impl Inner {
     fn create(self: &Arc<Self>, identity: Identity, phase: Phase) -> Result<Writer> {
         self.check_health()?;
         let block = identity.block;
+        self.check_room(identity.shelf())?;
         let _stripe = self.stripe(block);
         self.make_room(identity)?;
         let stage = if phase == Phase::Copying { Stage::Copying } else { Stage::Open };

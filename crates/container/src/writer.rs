@@ -15,7 +15,12 @@ pub struct Writer {
     replica: Arc<OpenReplica>,
     ticket: u64,
     done: bool,
+    /// Up to here there is room on the disk, as far as was known some megabytes ago.
+    room_until: u64,
 }
+
+/// Bytes after which a writer looks again whether the disk has room. All writers together can overshoot by so much each.
+const ROOM_LEN: u64 = 8 << 20;
 
 /// Tells a replica what was acknowledged, from wherever the acknowledgements are handled.
 #[derive(Clone, Debug)]
@@ -36,7 +41,7 @@ impl Progress {
 impl Writer {
     pub(crate) fn new(volume: &Arc<Inner>, replica: Arc<OpenReplica>) -> Self {
         let ticket = replica.admit();
-        Self { volume: Arc::clone(volume), replica, ticket, done: false }
+        Self { volume: Arc::clone(volume), replica, ticket, done: false, room_until: 0 }
     }
 
     pub fn identity(&self) -> Identity {
@@ -68,6 +73,10 @@ impl Writer {
     /// Verifies nothing but our own partial chunk: who received the packet did.
     pub fn write(&mut self, offset: u64, data: &[u8], sums: &[u8]) -> Result<()> {
         self.volume.check_health()?;
+        if offset >= self.room_until {
+            self.volume.check_room(self.replica.container())?;
+            self.room_until = offset.saturating_add(ROOM_LEN);
+        }
         let writeback = self.volume.options.durability == Durability::Synced;
         self.volume.note(self.replica.write(self.ticket, offset, data, sums, writeback))
     }

@@ -191,3 +191,17 @@ proptest! {
         });
     }
 }
+
+/// Of a disk that several share the last bytes are not for replicas: with none left nothing could be deleted any more.
+#[test]
+fn the_reserve_of_the_disk_is_not_written_to() {
+    let dir = tempfile::tempdir().unwrap();
+    put(&open(dir.path()), identity(1, 1001), &pattern(1, 10_000));
+    let volume = Volume::open(dir.path(), container::Options { reserved_len: Some(u64::MAX), ..options() }).unwrap();
+    let usage = volume.usage().unwrap();
+    assert_eq!((usage.capacity, usage.remaining, usage.replica_count), (0, 0, 1));
+    assert!(volume.create(identity(2, 1001)).unwrap_err().is_disk_full());
+    assert!(volume.put_small(identity(3, 1001), &[], &[]).unwrap_err().is_disk_full());
+    check(&read(&volume, block(1)), &pattern(1, 10_000));
+    assert!(volume.delete(block(1), Generation(1001)).unwrap());
+}
