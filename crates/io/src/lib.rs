@@ -1,4 +1,4 @@
-//! What acts on the machine: clocks, chance, tasks, files, sockets, memory.
+//! What acts on the machine: clocks, chance, tasks, files, sockets.
 //!
 //! Promise: this is the only crate with `unsafe`, and the only one that reads a clock, draws a random number or starts
 //! a thread or a task. Everything here is thin; what decides lives elsewhere and takes these as arguments.
@@ -9,7 +9,6 @@
 //! | [`file`] | residency, write-back, holes, free space, directories made durable |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
-//! | [`pool`] | buffers of one size with a budget |
 //! | [`limit`] | open files |
 //! | [`user`] | names and groups of the machine's users |
 
@@ -17,7 +16,6 @@ pub mod clock;
 pub mod file;
 pub mod limit;
 pub mod poll;
-pub mod pool;
 pub mod random;
 pub mod socket;
 pub mod task;
@@ -25,5 +23,4 @@ pub mod transfer;
 pub mod user;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use pool::{Buffer, BufferPool};
 pub use random::OsRandom;
