@@ -23,7 +23,8 @@ mod touch;
 use crate::shell::{Common, Session, Stop};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Spells the commands out once: their names, their arguments, and where they are run.
 macro_rules! commands {
@@ -110,30 +111,55 @@ pub(crate) fn run(command: Command) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(watched(command, session));
+    // A runtime of its own hears the signals and tidies up: the command may sit in a write to a pipe that nobody reads, on the
+    // very thread that would have told its runtime of them.
+    let watch = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(watch) => watch,
+        Err(error) => {
+            eprintln!("levada: {name}: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = watch.block_on(watched(&runtime, command, session));
     // A thread may still wait for standard input; nobody waits for it.
     runtime.shutdown_background();
     code
 }
 
 /// The command, until it ends or somebody interrupts it.
-async fn watched(command: Command, session: Arc<Session>) -> ExitCode {
-    // A task of its own: it may wait for a slow disk or pipe, and must not keep us from hearing the signal.
-    let mut running = io::task::spawn_owned("command", command.perform(Arc::clone(&session)));
+async fn watched(runtime: &tokio::runtime::Runtime, command: Command, session: Arc<Session>) -> ExitCode {
+    // From here on a signal is heard, so nothing that the command makes can be left behind.
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    let mut running = {
+        let _entered = runtime.enter();
+        io::task::spawn_owned("command", command.perform(Arc::clone(&session)))
+    };
     let code = tokio::select! {
         ended = &mut running => match ended {
             Ok(outcome) => return finish(outcome, &session),
             Err(_) => return ExitCode::FAILURE, // a panic, and it was logged
         },
-        () = heard(SignalKind::interrupt()) => INTERRUPTED,
-        () = heard(SignalKind::terminate()) => TERMINATED,
+        () = heard(&mut interrupt) => INTERRUPTED,
+        () = heard(&mut terminate) => TERMINATED,
     };
     running.abort();
-    // Once it is gone nobody makes further temporary files. It may hang in a write to a pipe: then there are none to make.
-    let _ = tokio::time::timeout(std::time::Duration::from_secs(1), running).await;
+    // It may hang in a write to a pipe: then it makes no temporary files either.
+    let _ = tokio::time::timeout(STOP_MAX, alone(running, &session)).await;
     session.progress.finish();
     session.temps.discard_all().await;
     ExitCode::from(code)
+}
+
+/// How long a command may take to let go after an interrupt.
+const STOP_MAX: Duration = Duration::from_secs(1);
+
+/// Returns when nobody makes further temporary files: the command is gone, and so are the copies it ran side by side, each
+/// of which holds the session and may have been making its file at the moment of the signal.
+async fn alone<T>(running: io::task::Owned<T>, session: &Arc<Session>) {
+    let _ = running.await;
+    while Arc::strong_count(session) > 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 fn finish(outcome: Result<(), Stop>, session: &Session) -> ExitCode {
@@ -146,9 +172,9 @@ fn finish(outcome: Result<(), Stop>, session: &Session) -> ExitCode {
     session.exit_code()
 }
 
-async fn heard(kind: SignalKind) {
-    match signal(kind) {
-        Ok(mut stream) => drop(stream.recv().await),
+async fn heard(signal: &mut std::io::Result<Signal>) {
+    match signal {
+        Ok(stream) => drop(stream.recv().await),
         Err(_) => std::future::pending().await,
     }
 }
