@@ -130,6 +130,42 @@ def test_welcome_names_the_endpoints(tmp_path):
         assert word in text, text
 
 
+def test_it_goes_on_when_nobody_reads_what_it_says(tmp_path):
+    """As after `levada up | head -1`."""
+    command = [str(paths.LEVADA), "up", "--dir", str(tmp_path / "levada"), "--port-base", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    process.stdout.close()
+    time.sleep(3)
+    assert process.poll() is None, process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(15) == 0
+    assert process.stderr.read() == b""  # nothing to be alarmed by at a first start
+
+
+def test_it_remembers_how_many_datanodes_it_has(up, java):
+    """Started with five, then without a word of it: all five are there, and so is what they hold."""
+    store = up("--datanodes", "5", "--replication", "1")
+    fs = java.mount(store.fs, SUPERUSER, {"dfs.replication": 1})
+    for number in range(20):
+        fs.write(f"/f{number}", content.make(1000, number))
+    store.stop()
+    store.options = ()
+    store.start()
+    assert len(store.transfer) == 5
+    fs = java.mount(store.fs, SUPERUSER)
+    for number in range(20):
+        assert fs.read(f"/f{number}") == content.make(1000, number)
+
+
+def test_a_port_that_is_taken_comes_with_advice(up, tmp_path):
+    store = up()
+    port = str(store.rpc[1])
+    done = subprocess.run(
+        [str(paths.LEVADA), "up", "--dir", str(tmp_path / "other"), "--port-base", port], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 1 and port in done.stderr and "--port-base" in done.stderr
+
+
 def test_one_datanode(up, java):
     store = up("--datanodes", "1")
     fs = java.mount(store.fs, SUPERUSER, {"dfs.replication": 1})

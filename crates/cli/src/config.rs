@@ -118,6 +118,22 @@ pub(crate) fn default_dir() -> PathBuf {
     data_home.or_else(home).unwrap_or_else(|| PathBuf::from(".")).join("levada")
 }
 
+/// How many datanodes have their data in the directory of a store.
+pub(crate) fn datanodes_in(dir: &Path, max: u16) -> u16 {
+    (1..=max).take_while(|number| data_dir(dir, *number).is_dir()).count() as u16
+}
+
+pub(crate) fn data_dir(dir: &Path, number: u16) -> PathBuf {
+    dir.join(format!("data{number}"))
+}
+
+/// How to call this program from a shell elsewhere: by its name if the shell found it by that, else by its path.
+fn own_name() -> String {
+    let called = std::env::args().next().unwrap_or_default();
+    let path = std::env::current_exe().ok().filter(|_| called.contains('/'));
+    path.map_or_else(|| "levada".into(), |path| path.display().to_string())
+}
+
 /// The last lines of `up`: endpoints, and what to try.
 pub(crate) fn welcome(seconds: f64, dir: &Path, rpc: SocketAddr, http: SocketAddr, data: &[SocketAddr]) -> String {
     let fs = format!("hdfs://{rpc}");
@@ -132,7 +148,7 @@ pub(crate) fn welcome(seconds: f64, dir: &Path, rpc: SocketAddr, http: SocketAdd
         text,
         "  python3 -c \"import hdfs_native as h; print(list(h.Client('{fs}').list_status('/')))\"   # pip install hdfs-native"
     );
-    let _ = writeln!(text, "  levada put FILE {fs}/");
+    let _ = writeln!(text, "  {} put /etc/hosts {fs}/", own_name());
     let _ = write!(text, "\nCtrl-C stops it; the data stays.");
     text
 }
@@ -151,6 +167,17 @@ mod tests {
         assert_eq!(ports(None), [8020, 9870, 9886, 9887]);
         assert_eq!(ports(Some(7000)), [7000, 7001, 7030, 7031]);
         assert_eq!(ports(Some(0)), [0; 4]);
+    }
+
+    #[test]
+    fn a_store_knows_how_many_datanodes_it_has() {
+        let dir = std::env::temp_dir().join(format!("levada-datanodes-{}", std::process::id()));
+        assert_eq!(datanodes_in(&dir, 10), 0);
+        for number in [1, 2, 4] {
+            std::fs::create_dir_all(data_dir(&dir, number)).unwrap();
+        }
+        assert_eq!((datanodes_in(&dir, 10), datanodes_in(&dir, 1)), (2, 1));
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod shell;
 mod up;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 /// A distributed store that stock HDFS clients use as they are
@@ -38,7 +38,8 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // RUST_LOG=client=info tells of every replica and node that was given up.
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    // openraft warns of its own first election, which is no news to anybody; its errors reach us as errors.
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn,openraft=error".into());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -50,7 +51,10 @@ fn main() -> ExitCode {
         Command::Data(args) => roles::run_data(args),
         Command::Fs(command) => fs::run(command),
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "levada", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "levada", &mut script);
+            // Whoever reads only its beginning has what it wanted.
+            let _ = std::io::stdout().write_all(&script);
             ExitCode::SUCCESS
         }
     }

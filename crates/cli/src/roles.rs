@@ -5,8 +5,10 @@
 
 use crate::config::{self, ConfigError, DataFile, MetaFile};
 use serde::{Deserialize, Serialize};
+use std::error::Error;
 use std::fmt::Display;
 use std::future::Future;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,6 +70,19 @@ impl StartError {
     }
 }
 
+/// Why `what` did not start. Of all reasons, a port that another program has is the one that people meet first.
+fn not_started(what: &str, error: &(dyn Error + 'static)) -> StartError {
+    let mut cause = Some(error);
+    while let Some(one) = cause {
+        if one.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::AddrInUse) {
+            let advice = "stop it, or choose other ports (`levada up --port-base N`, 0 for free ones)";
+            return StartError(format!("{what}: {error}; another program listens there: {advice}"));
+        }
+        cause = one.source();
+    }
+    StartError::new(what, &error)
+}
+
 impl From<ConfigError> for StartError {
     fn from(error: ConfigError) -> Self {
         Self(error.0)
@@ -84,13 +99,13 @@ impl MetaRole {
         let rpc_addr = file.meta.rpc_addr;
         let meta = metad::start(file.meta)
             .await
-            .map_err(|error| StartError::new(&format!("metadata server on {rpc_addr}"), &error))?;
+            .map_err(|error| not_started(&format!("metadata server on {rpc_addr}"), &error))?;
         let meta = Arc::new(meta);
         let source = Arc::clone(&meta);
         let status = Arc::new(move || source.status());
         let http = http::Server::bind(file.http_addr, status)
             .await
-            .map_err(|error| StartError::new(&format!("HTTP on {}", file.http_addr), &error))?;
+            .map_err(|error| not_started(&format!("HTTP on {}", file.http_addr), &error))?;
         Ok(Self { meta, http })
     }
 
@@ -118,7 +133,7 @@ impl DataRole {
     pub(crate) async fn start(file: DataFile) -> Result<Self, StartError> {
         let addr = file.data.xfer_addr;
         let data =
-            datad::start(file.data).await.map_err(|error| StartError::new(&format!("datanode on {addr}"), &error))?;
+            datad::start(file.data).await.map_err(|error| not_started(&format!("datanode on {addr}"), &error))?;
         data.registered().await;
         Ok(Self { data })
     }
@@ -168,10 +183,15 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
 
 fn announce<T: Serialize>(json: bool, ready: &T, text: &str) {
     if json {
-        println!("{}", serde_json::to_string(ready).expect("a ready line is plain data"));
+        say(&serde_json::to_string(ready).expect("a ready line is plain data"));
     } else {
-        println!("{text}");
+        say(text);
     }
+}
+
+/// Prints for whoever reads. When nobody does any more, as after `| head`, a server goes on.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// Runs a server to its end; an error is told in one line.
@@ -220,5 +240,20 @@ pub(crate) async fn stop_signal() {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_comes_with_advice() {
+        let text = |kind: ErrorKind| {
+            let source = std::io::Error::from(kind);
+            not_started("HTTP", &metad::StartError::Listen { addr: ([127, 0, 0, 1], 8020).into(), source }).0
+        };
+        assert!(text(ErrorKind::AddrInUse).contains("--port-base"));
+        assert!(!text(ErrorKind::PermissionDenied).contains("--port-base"));
     }
 }

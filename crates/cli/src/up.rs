@@ -1,7 +1,7 @@
 //! `levada up`: a whole store on one machine, in one process or with a process for each role.
 
 use crate::config::{self, DataFile, MetaFile, Ports};
-use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, serve, stop_signal};
+use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, say, serve, stop_signal};
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ pub(crate) struct Args {
     /// First port; 0 takes free ones [default: the ports of HDFS, 8020, 9870, 9866 and so on]
     #[arg(long, value_name = "N")]
     port_base: Option<u16>,
-    /// How many datanodes to run
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    datanodes: u16,
+    /// How many datanodes to run [default: as many as the directory has, 3 in a new one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=DATANODES_MAX as i64))]
+    datanodes: Option<u16>,
     /// Copies of each block when the client does not say [default: 3, or the number of datanodes if that is less]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     replication: Option<u16>,
@@ -62,6 +62,10 @@ struct Pids {
     data: Vec<u32>,
 }
 
+/// More than a machine's ports and disks have a use for.
+const DATANODES_MAX: u16 = 1000;
+/// As many as a block has copies by HDFS's default.
+const DATANODES_NEW: u16 = 3;
 /// Least memory that makes sense: below it the buffers of a few connections would already be refused.
 const MEMORY_MIN: u64 = 64 << 20;
 /// How long a child may take to stop after SIGTERM before it is killed; a flush of a full overlay takes about a second.
@@ -96,27 +100,32 @@ impl Plan {
         if args.memory < MEMORY_MIN {
             return Err(StartError(format!("--memory {} is too little; give at least 64M", args.memory)));
         }
-        let highest = u32::from(args.port_base.unwrap_or(0)) + 10 * u32::from(args.datanodes) + 1;
+        let dir = args.dir.clone().unwrap_or_else(config::default_dir);
+        let there = config::datanodes_in(&dir, DATANODES_MAX);
+        let datanodes = args.datanodes.unwrap_or(if there == 0 { DATANODES_NEW } else { there });
+        let highest = u32::from(args.port_base.unwrap_or(0)) + 10 * u32::from(datanodes) + 1;
         if highest > u32::from(u16::MAX) {
-            return Err(StartError(format!(
-                "--port-base is too high: {} datanodes need ports to {highest}",
-                args.datanodes
-            )));
+            return Err(StartError(format!("--port-base is too high: {datanodes} datanodes need ports to {highest}")));
         }
-        let replication = args.replication.unwrap_or(args.datanodes.min(3));
-        if replication > args.datanodes {
-            let asked = format!("--replication {replication} with {} datanodes", args.datanodes);
+        let replication = args.replication.unwrap_or(datanodes.min(3));
+        if replication > datanodes {
+            let asked = format!("--replication {replication} with {datanodes} datanodes");
             return Err(StartError(format!(
                 "{asked}: each copy needs a datanode of its own; give --datanodes {replication}"
             )));
         }
-        let dir = args.dir.clone().unwrap_or_else(config::default_dir);
+        if datanodes < there {
+            let dir = dir.display();
+            eprintln!(
+                "levada: {dir} has the data of {there} datanodes; with --datanodes {datanodes}, files may lack blocks"
+            );
+        }
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
         Ok(Self {
             dir,
             ports: Ports::from_base(args.port_base),
-            datanodes: args.datanodes,
+            datanodes,
             replication,
             durability: args.durability,
             memory: args.memory,
@@ -124,7 +133,7 @@ impl Plan {
     }
 
     fn data_dir(&self, number: u16) -> PathBuf {
-        self.dir.join(format!("data{number}"))
+        config::data_dir(&self.dir, number)
     }
 
     fn conf(&self, name: &str) -> PathBuf {
@@ -152,8 +161,7 @@ impl Plan {
     fn report(&self, json: bool, seconds: f64, meta: &MetaReady, data: &[DataReady]) {
         let addrs: Vec<SocketAddr> = data.iter().map(|node| node.data).collect();
         if !json {
-            println!("{}", config::welcome(seconds, &self.dir, meta.rpc, meta.http, &addrs));
-            return;
+            return say(&config::welcome(seconds, &self.dir, meta.rpc, meta.http, &addrs));
         }
         let mut pids: Vec<u32> = data.iter().map(|node| node.pid).collect();
         pids.dedup();
@@ -166,7 +174,7 @@ impl Plan {
             pids: Pids { meta: vec![meta.pid], data: pids },
             data_dirs: (1..=self.datanodes).map(|number| self.data_dir(number)).collect(),
         };
-        println!("{}", serde_json::to_string(&ready).expect("a ready line is plain data"));
+        say(&serde_json::to_string(&ready).expect("a ready line is plain data"));
     }
 }
 
