@@ -136,6 +136,59 @@ class TestStories:
         assert (tmp_path / "g").stat().st_mtime == 1_000_000_000
         assert (tmp_path / "g").stat().st_mode & 0o777 == 0o604
 
+    def test_preserve_takes_no_rights_before_their_time(self, run, root, home, tmp_path):
+        """A directory and a file that their owner may not write keep that, and their times, only when all is there."""
+        (tmp_path / "t/closed").mkdir(parents=True)
+        (tmp_path / "t/closed/f").write_text("one")
+        (tmp_path / "t/closed/f").chmod(0o444)
+        (tmp_path / "t/closed").chmod(0o555)
+        for path in ("t/closed/f", "t/closed", "t"):
+            os.utime(tmp_path / path, (1_600_000_000, 1_600_000_000))
+        root.call("set-permission", path=home, mode="777")
+        run("put", "-p", tmp_path / "t", f"{home}/t", user="ann")
+        for line in objects(run("ls", "-R", "--json", home)):
+            assert line["modified"] == 1_600_000_000_000, line
+        assert run("cat", f"{home}/t/closed/f").stdout == "one"
+
+    def test_special_files(self, run, root, home, tmp_path):
+        """A pipe that is named is read, or written to; one that lies in a tree is passed over; loops of links end."""
+        tree = tmp_path / "tree"
+        for name in ("a", "b"):
+            (tree / name).mkdir(parents=True)
+            (tree / name / "f").write_text(name)
+        (tree / "a/over").symlink_to("../b")
+        (tree / "b/over").symlink_to("../a")
+        (tree / "a/up").symlink_to("../..")
+        os.mkfifo(tree / "pipe")
+        done = run("put", tree, home, check=False, timeout=30)
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 5 and "pipe: is not a file" in done.stderr
+        assert root.names(f"{home}/tree/a") == ["f", "over"] and root.names(f"{home}/tree/a/over") == ["f"]
+        writer = subprocess.Popen(["sh", "-c", f"echo through > {tree}/pipe"])
+        run("put", tree / "pipe", f"{home}/p")
+        assert writer.wait(10) == 0 and root.read(f"{home}/p") == b"through\n"
+        reader = subprocess.Popen(["cat", tree / "pipe"], stdout=subprocess.PIPE)
+        run("get", "-f", f"{home}/p", tree / "pipe")
+        assert reader.communicate(timeout=10)[0] == b"through\n" and (tree / "pipe").is_fifo()
+
+    def test_links_stay_links(self, run, root, home, tmp_path):
+        root.write(f"{home}/f", b"new")
+        (tmp_path / "real").write_text("old")
+        (tmp_path / "link").symlink_to("real")
+        assert run("get", f"{home}/f", tmp_path / "link", check=False).returncode == 1
+        run("get", "-f", f"{home}/f", tmp_path / "link")
+        assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
+
+    def test_longest_names(self, run, root, home, tmp_path):
+        """A name may be as long as the store and the disk have it, without room for what a copy adds to it meanwhile."""
+        names = ["n" * 254 + end for end in "ab"]
+        (tmp_path / "to").mkdir()
+        for name in names:
+            (tmp_path / name).write_text(name[-1])
+        run("put", *(tmp_path / name for name in names), home)
+        run("get", *(f"{home}/{name}" for name in names), tmp_path / "to")
+        assert sorted(path.name for path in (tmp_path / "to").iterdir()) == names == root.names(home)
+        assert [(tmp_path / "to" / name).read_text() for name in names] == ["a", "b"]
+
     def test_df(self, run):
         space = objects(run("df", "--json"))[0]
         assert space["capacity"] > 0 and space["remaining"] > 0
@@ -207,6 +260,37 @@ class TestExitCodes:
         assert done.returncode == 1 and "127.0.0.1:1" in done.stderr
         assert time.monotonic() - begun < 20
 
+    def test_what_can_only_be_a_directory(self, run, root, home, tmp_path):
+        """No file is made in the place of a directory that is missing; a file in the place of one is told once."""
+        (tmp_path / "d").mkdir()
+        for name in ("f", "d/1", "d/2"):
+            (tmp_path / name).write_text("x")
+        root.mkdirs(f"{home}/full/of")
+        root.write(f"{home}/file", b"x")
+        for to in ("new/", "new/.", "new"):
+            sources = [tmp_path / "f"] * (2 if to == "new" else 1)
+            assert run("put", *sources, f"{home}/{to}", check=False).returncode == 1
+            assert run("mv", *[f"{home}/full", f"{home}/file"][: len(sources)], f"{home}/{to}", check=False).returncode == 1
+        assert root.names(home) == ["file", "full"]
+        for words in (["put", "-f", tmp_path / "d", f"{home}/file"], ["cp", "-f", f"{home}/full", f"{home}/file"],
+                      ["get", f"{home}/full", tmp_path / "f"]):  # fmt: skip
+            done = run(*words, check=False)
+            assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+
+    def test_an_empty_path_is_not_the_home_directory(self, run, root, home):
+        """What a script makes of a variable that is not set must not remove all that a user has."""
+        root.write("/user/ann/f", b"x")
+        assert run("rm", "-r", "", user="ann", check=False).returncode == 1
+        assert root.exists("/user/ann/f")
+        root.delete("/user/ann", True)
+
+    def test_whose_store(self, store, run, root, home):
+        """Without a host it is the store of $LEVADA_URL; a variable that makes no sense is named."""
+        root.write(f"{home}/f", b"x")
+        assert run("cat", f"hdfs://{home}/f").stdout == "x"
+        done = levada("nonsense", "ls", "/", check=False)
+        assert done.returncode == 2 and "nonsense" in done.stderr and "LEVADA_URL" in done.stderr
+
     def test_another_user(self, run, root, home):
         root.write(f"{home}/f", b"one")
         root.call("set-permission", path=f"{home}/f", mode="600")
@@ -234,6 +318,19 @@ class TestInterrupt:
     def test_put_leaves_nothing(self, store, root, home):
         self.interrupted(store, ["put", "-", f"{home}/f"], feed=content.make(3_000_000), after=lambda: root.names(home))
         assert root.names(home) == []
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_cat_that_nobody_reads_ends(self, store, root, home, number):
+        """As before a pager: the pipe is full, and still the signal ends it."""
+        root.write(f"{home}/f", content.make(1_000_000))
+        for _ in range(5):
+            process = subprocess.Popen(
+                [str(paths.LEVADA), "cat", f"{home}/f"], env={**os.environ, "LEVADA_URL": store.fs}, stdout=subprocess.PIPE
+            )
+            time.sleep(0.2)
+            process.send_signal(number)
+            assert process.wait(10) == 128 + number
+            process.stdout.close()
 
     def test_get_leaves_nothing(self, store, root, home, tmp_path):
         """Begun, then interrupted: what is there is whole, and nothing has a temporary name."""
@@ -284,6 +381,22 @@ class TestTerminal:
         ask = f"source {script}; COMP_WORDS=(levada che); COMP_CWORD=1; _levada levada che levada; echo ${{COMPREPLY[@]}}"
         done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True)
         assert done.stdout.split() == ["checksum"], done
+
+    def test_a_name_gives_the_terminal_no_orders(self, store, root, home):
+        root.write(f"{home}/a\x1b[2Jb", b"")
+        ours, theirs = pty.openpty()
+        command = [str(paths.LEVADA), "ls", "-C", home]
+        subprocess.run(command, env={**os.environ, "LEVADA_URL": store.fs}, stdout=theirs, check=True)
+        assert os.read(ours, 4096).decode().strip() == f"{home}/a?[2Jb"
+        assert levada(store.fs, "ls", "-C", home).stdout == f"{home}/a\x1b[2Jb\n"
+        os.close(ours)
+        os.close(theirs)
+
+    def test_completion_script_is_read_in_part(self):
+        """`levada completion bash | head` is no reason to panic."""
+        process = subprocess.Popen([str(paths.LEVADA), "completion", "bash"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.close()
+        assert process.wait(10) == 0 and process.stderr.read() == b""
 
     def test_version_and_help(self, run):
         assert run("--version").stdout.startswith("levada ")

@@ -1,9 +1,9 @@
 //! `levada cp`
 
 use crate::shell::browse::{Found, Walk};
-use crate::shell::copy::{Attributes, How, preserve_remote};
-use crate::shell::transfer::{TransferArgs, each};
-use crate::shell::{Common, Failure, Session, Stop, Target};
+use crate::shell::copy::{Attributes, How, make_directory, preserve_remote};
+use crate::shell::transfer::{TransferArgs, each, no_directory};
+use crate::shell::{Common, Failure, Session, Stop, Target, names_directory};
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
@@ -53,9 +53,8 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
     }
     let (destination, there) = session.place(&args.destination).await?;
     let into = there.as_ref().is_some_and(client::Status::is_dir);
-    if !into && (found.len() > 1 || args.destination.ends_with('/')) {
-        let reason = if there.is_some() { "is not a directory" } else { "no such directory" };
-        return Err(Failure::new(&destination, reason).advise("several files need a directory to go to").into());
+    if !into && (found.len() > 1 || names_directory(&args.destination)) {
+        return Err(no_directory(&destination, there.is_some(), found.len() > 1).into());
     }
     args.transfer.start(session);
     let copy = {
@@ -70,8 +69,9 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
         for start in found {
             let to = if into { destination.child(start.target.name()) } else { destination.clone() };
             if to.is_within(&start.target) {
-                session
-                    .report(&Failure::new(&start.target, format!("cannot be copied to {to}: that lies within itself")));
+                let within = format!("cannot be copied to {to}: that lies within itself");
+                let reason = if to.path == start.target.path { "is the same file".into() } else { within };
+                session.report(&Failure::new(&start.target, reason));
                 continue;
             }
             send(session, &jobs, start, to, &mut directories).await;
@@ -102,9 +102,12 @@ async fn send(session: &Session, jobs: &Sender<Job>, start: Found, to: Target, d
         let rest = from.target.path[top..].trim_start_matches('/');
         let place = if rest.is_empty() { to.clone() } else { to.child(rest) };
         if from.status.is_dir() {
-            match place.client.mkdirs(&place.path, 0o755, false).await {
-                Err(error) => session.report(&place.failure(&error)),
+            match make_directory(&place).await {
                 Ok(()) => directories.push((place, from)),
+                Err(failure) => {
+                    session.report(&failure);
+                    walk.leave();
+                }
             }
             continue;
         }

@@ -2,7 +2,7 @@
 
 use crate::shell::browse::{Found, Walk};
 use crate::shell::copy::{How, preserve_local};
-use crate::shell::transfer::{TransferArgs, each};
+use crate::shell::transfer::{TransferArgs, each, no_directory};
 use crate::shell::{Common, Failure, Session, Stop};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -61,8 +61,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
     let destination = Path::new(destination);
     let into = destination.is_dir();
     if !into && (found.len() > 1 || destination.as_os_str().as_encoded_bytes().ends_with(b"/")) {
-        let failure = Failure::new(destination.display(), "is not a directory");
-        return Err(failure.advise("several files need a directory to go to").into());
+        return Err(no_directory(destination.display(), destination.exists(), found.len() > 1).into());
     }
     args.transfer.start(session);
     let get = {
@@ -124,7 +123,10 @@ async fn send(
         let place = if rest.is_empty() { to.clone() } else { to.join(rest) };
         if from.status.is_dir() {
             match std::fs::create_dir(&place) {
-                Err(error) if !place.is_dir() => session.report(&Failure::local(&place, &error)),
+                Err(error) if !place.is_dir() => {
+                    session.report(&Failure::local(&place, &error));
+                    walk.leave();
+                }
                 _ => directories.push((place, from)),
             }
             continue;

@@ -5,6 +5,7 @@ use crate::shell::{Common, Failure, Session, Stop};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// What to make
     #[arg(required = true)]
     paths: Vec<String>,
     /// Make what is missing above, and do not mind if it is there

@@ -1,7 +1,8 @@
 //! `levada mv`
 
 use crate::shell::browse::Found;
-use crate::shell::{Common, Failure, Session, Stop, Target};
+use crate::shell::transfer::no_directory;
+use crate::shell::{Common, Failure, Session, Stop, Target, names_directory};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -25,9 +26,8 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     }
     let (destination, there) = session.place(&args.destination).await?;
     let into = there.as_ref().is_some_and(client::Status::is_dir);
-    if !into && (found.len() > 1 || args.destination.ends_with('/')) {
-        let reason = if there.is_some() { "is not a directory" } else { "no such directory" };
-        return Err(Failure::new(&destination, reason).into());
+    if !into && (found.len() > 1 || names_directory(&args.destination)) {
+        return Err(no_directory(&destination, there.is_some(), found.len() > 1).into());
     }
     for from in found {
         let to = if into { destination.child(from.target.name()) } else { destination.clone() };

@@ -1,9 +1,11 @@
 //! `levada put`
 
-use crate::shell::copy::{How, attributes_of, preserve_remote};
-use crate::shell::transfer::{TransferArgs, each};
-use crate::shell::{Common, Failure, Session, Stop, Target, size};
+use crate::shell::copy::{How, attributes_of, make_directory, preserve_remote};
+use crate::shell::transfer::{TransferArgs, each, no_directory};
+use crate::shell::{Common, Failure, Session, Stop, Target, names_directory, size};
 use serde::Serialize;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
@@ -49,6 +51,8 @@ struct Done<'a> {
 struct Job {
     from: PathBuf,
     to: Target,
+    /// A pipe or a device: it has no length, and may keep its reader waiting.
+    special: bool,
 }
 
 pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
@@ -56,9 +60,8 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
         How { force: args.force, preserve: args.preserve, replication: args.replication, block_len: args.block_size };
     let (destination, there) = session.place(&args.destination).await?;
     let into = there.as_ref().is_some_and(client::Status::is_dir);
-    if !into && (args.sources.len() > 1 || args.destination.ends_with('/')) {
-        let reason = if there.is_some() { "is not a directory" } else { "no such directory" };
-        return Err(Failure::new(&destination, reason).advise("several files need a directory to go to").into());
+    if !into && (args.sources.len() > 1 || names_directory(&args.destination)) {
+        return Err(no_directory(&destination, there.is_some(), args.sources.len() > 1).into());
     }
     args.transfer.start(session);
     let put = {
@@ -69,6 +72,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
         }
     };
     let find = async |jobs: Sender<Job>| {
+        let mut directories = Vec::new();
         for source in &args.sources {
             if source == Path::new("-") {
                 if into {
@@ -84,18 +88,56 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
                 Some(name) if into => destination.child(&name.to_string_lossy()),
                 _ => destination.clone(),
             };
-            send(session, &jobs, source.clone(), target, how).await;
+            send(session, &jobs, source.clone(), target, &mut directories).await;
         }
-        Ok::<_, Stop>(())
+        Ok::<_, Stop>(directories)
     };
-    each(args.transfer.width(), find, put).await
+    let directories = each(args.transfer.width(), find, put).await?;
+    if args.preserve {
+        // Only now: a directory that is not to be written to has its files, and they change its time no more.
+        for (to, metadata) in directories.iter().rev() {
+            session.settle(preserve_remote(to, &attributes_of(metadata)).await.map_err(Stop::from))?;
+        }
+    }
+    Ok(())
+}
+
+/// A local directory on the way down. Links are followed, so one may come up again below itself.
+struct Above {
+    device: u64,
+    inode: u64,
+    above: Option<Arc<Above>>,
+}
+
+impl Above {
+    fn holds(mut above: Option<&Arc<Self>>, directory: &Metadata) -> bool {
+        while let Some(one) = above {
+            if (one.device, one.inode) == (directory.dev(), directory.ino()) {
+                return true;
+            }
+            above = one.above.as_ref();
+        }
+        false
+    }
+}
+
+/// True for a link to a directory it lies in, which may be above all that was named.
+fn leads_up(directory: &Path) -> bool {
+    let is_link = directory.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    let parent = || directory.parent()?.canonicalize().ok();
+    is_link && directory.canonicalize().ok().zip(parent()).is_some_and(|(to, parent)| parent.starts_with(to))
 }
 
 /// Finds files from `source` down, makes the directories for them, and sends them to be copied.
-async fn send(session: &Session, jobs: &Sender<Job>, source: PathBuf, target: Target, how: How) {
-    let mut waiting = vec![(source, target)];
-    let mut directories = Vec::new();
-    while let Some((from, to)) = waiting.pop() {
+async fn send(
+    session: &Session,
+    jobs: &Sender<Job>,
+    source: PathBuf,
+    target: Target,
+    directories: &mut Vec<(Target, Metadata)>,
+) {
+    let mut waiting: Vec<(PathBuf, Target, Option<Arc<Above>>)> = vec![(source, target, None)];
+    while let Some((from, to, above)) = waiting.pop() {
         let metadata = match from.metadata() {
             Ok(metadata) => metadata,
             Err(error) => {
@@ -104,25 +146,32 @@ async fn send(session: &Session, jobs: &Sender<Job>, source: PathBuf, target: Ta
             }
         };
         if !metadata.is_dir() {
+            let special = !metadata.is_file();
+            // What was named is read, whatever it is; but nobody means to wait for a pipe that lies in a tree.
+            if special && above.is_some() {
+                session.report(&Failure::new(from.display(), "is not a file or directory"));
+                continue;
+            }
             session.progress.expect(metadata.len());
-            if jobs.send(Job { from, to }).await.is_err() {
+            if jobs.send(Job { from, to, special }).await.is_err() {
                 return;
             }
             continue;
         }
-        if leads_back(&from) {
+        if Above::holds(above.as_ref(), &metadata) || leads_up(&from) {
             session.report(&Failure::new(from.display(), "is a link to a directory it lies in"));
             continue;
         }
         match children(&from) {
             Ok(names) => {
-                if let Err(error) = to.client.mkdirs(&to.path, 0o755, false).await {
-                    session.report(&to.failure(&error));
+                if let Err(failure) = make_directory(&to).await {
+                    session.report(&failure);
                     continue;
                 }
+                let here = Arc::new(Above { device: metadata.dev(), inode: metadata.ino(), above });
                 for name in names.into_iter().rev() {
                     match name.to_str() {
-                        Some(text) => waiting.push((from.join(&name), to.child(text))),
+                        Some(text) => waiting.push((from.join(&name), to.child(text), Some(Arc::clone(&here)))),
                         None => session.report(&Failure::new(from.join(&name).display(), "its name is not UTF-8")),
                     }
                 }
@@ -131,21 +180,6 @@ async fn send(session: &Session, jobs: &Sender<Job>, source: PathBuf, target: Ta
             Err(error) => session.report(&Failure::local(&from, &error)),
         }
     }
-    if how.preserve {
-        // Files still on their way would change the times again: their directories' modes are kept, innermost first.
-        for (to, metadata) in directories.iter().rev() {
-            if let Err(failure) = preserve_remote(to, &attributes_of(metadata)).await {
-                session.report(&failure);
-            }
-        }
-    }
-}
-
-/// True for a link that a walk would follow for ever.
-fn leads_back(directory: &Path) -> bool {
-    let is_link = directory.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-    let parent = || directory.parent()?.canonicalize().ok();
-    is_link && directory.canonicalize().ok().zip(parent()).is_some_and(|(to, parent)| parent.starts_with(to))
 }
 
 /// Names in a directory, in order.
@@ -156,7 +190,12 @@ fn children(directory: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
 }
 
 async fn put_one(session: &Session, job: &Job, how: How) {
-    match session.put_file(&job.from, &job.to, how).await {
+    let put = if job.special {
+        session.put_special(&job.from, &job.to, how).await
+    } else {
+        session.put_file(&job.from, &job.to, how).await
+    };
+    match put {
         Ok(len) => drop(tell(session, job.from.display().to_string(), &job.to, len)),
         Err(failure) => session.report(&failure),
     }

@@ -12,7 +12,7 @@ pub(crate) struct Args {
     paths: Vec<String>,
     /// What to print of each, as in '%n %b': %b length, %F type, %n name, %o block size, %r replication, %u owner,
     /// %g group, %a mode in octal, %A in letters, %y and %x times of change and access, %Y and %X in milliseconds
-    #[arg(short = 'c', short_alias = 'f', long, value_name = "FORMAT")]
+    #[arg(short = 'c', short_alias = 'f', long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<String>,
     #[command(flatten)]
     pub(super) common: Common,

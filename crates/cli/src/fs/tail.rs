@@ -6,6 +6,7 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// A file
     path: String,
     /// How many lines
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, conflicts_with = "bytes")]

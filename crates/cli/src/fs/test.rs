@@ -6,6 +6,7 @@ use client::Status;
 #[derive(Debug, clap::Args)]
 #[group(id = "question", required = true, multiple = false, args = ["exists", "directory", "file", "some", "zero", "readable", "writable"])]
 pub(crate) struct Args {
+    /// What to ask about
     path: String,
     /// It is there
     #[arg(short, long)]

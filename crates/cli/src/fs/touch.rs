@@ -7,6 +7,7 @@ use types::Millis;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Which files
     #[arg(required = true)]
     paths: Vec<String>,
     /// Make no file

@@ -134,6 +134,11 @@ impl Walk {
         }
     }
 
+    /// Passes over what lies in the directory that came last.
+    pub(crate) fn leave(&mut self) {
+        self.levels.pop();
+    }
+
     async fn enter(&mut self, found: Found) -> Result<Found, Failure> {
         if found.status.is_dir() && self.below {
             let listing = found.target.client.list(&found.target.path).await;

@@ -1,13 +1,13 @@
 //! One file from here to there. Each is written under a temporary name first, so a name never shows a part of a file.
 
 use super::browse::Found;
-use super::temps::{SUFFIX, Temp, Ticket};
+use super::temps::{Temp, Ticket, beside, beside_local};
 use super::{Failure, Session, Target};
 use client::{Create, Status, Writer};
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 use types::Millis;
 
@@ -24,13 +24,13 @@ pub(crate) struct How {
 
 /// Bytes moved by one call between files and the store. Fits a processor's second-level cache: the bytes are touched again.
 const STEP_LEN: usize = 256 << 10;
-/// Pieces of standard input read ahead.
+/// Pieces of a stream read ahead.
 const AHEAD_COUNT: usize = 4;
 
 impl Session {
     /// A local file into the store.
     pub(crate) async fn put_file(&self, from: &Path, to: &Target, how: How) -> Result<u64, Failure> {
-        let local = |error: std::io::Error| Failure::local(from, &error);
+        let local = |error: io::Error| Failure::local(from, &error);
         let mut file = File::open(from).map_err(local)?;
         let metadata = file.metadata().map_err(local)?;
         if metadata.is_dir() {
@@ -64,11 +64,29 @@ impl Session {
 
     /// Standard input into the store.
     pub(crate) async fn put_stdin(&self, to: &Target, how: How) -> Result<u64, Failure> {
+        self.put_stream("standard input".into(), || Ok(io::stdin()), to, how).await
+    }
+
+    /// A pipe or a device into the store.
+    pub(crate) async fn put_special(&self, from: &Path, to: &Target, how: How) -> Result<u64, Failure> {
+        let path = from.to_owned();
+        self.put_stream(from.display().to_string(), || File::open(path), to, how).await
+    }
+
+    async fn put_stream<R: Read + Send + 'static>(
+        &self,
+        name: String,
+        open: impl FnOnce() -> io::Result<R> + Send + 'static,
+        to: &Target,
+        how: How,
+    ) -> Result<u64, Failure> {
+        self.progress.name(&name);
         let (mut writer, ticket, temp) = self.begin(to, how).await?;
         let sent = async {
-            let mut pieces = read_stdin()?;
+            let failure = |error: io::Error| Failure::new(&name, client::reason_of(&error));
+            let mut pieces = read_aside(open).map_err(failure)?;
             while let Some(piece) = pieces.recv().await {
-                let piece = piece.map_err(|error| Failure::new("standard input", error))?;
+                let piece = piece.map_err(failure)?;
                 writer.write(&piece).await.map_err(|error| to.failure(&error))?;
                 self.progress.expect(piece.len() as u64);
                 self.progress.advance(piece.len() as u64);
@@ -112,31 +130,33 @@ impl Session {
     /// A file of the store onto the local disk.
     pub(crate) async fn get_file(&self, from: &Found, to: &Path, how: How) -> Result<u64, Failure> {
         refuse_unusable(from)?;
-        if !how.force && to.symlink_metadata().is_ok() {
-            return Err(Failure::new(to.display(), "already exists").advise("use -f to replace it"));
-        }
         self.progress.name(&from.target.path);
-        let temp = suffixed(to);
+        let local = |error: io::Error| Failure::local(to, &error);
+        let there = to.metadata().ok();
+        match &there {
+            Some(there) if there.is_dir() => return Err(Failure::new(to.display(), "is a directory")),
+            // A device or a pipe takes the bytes itself: a file renamed to /dev/null would harm the whole machine.
+            Some(there) if !there.is_file() => {
+                let mut device = OpenOptions::new().write(true).open(to).map_err(local)?;
+                return self.fill(from, &mut device, to).await;
+            }
+            _ if !how.force && to.symlink_metadata().is_ok() => {
+                return Err(Failure::new(to.display(), "already exists").advise("use -f to replace it"));
+            }
+            _ => {}
+        }
+        // A link goes on leading where it leads: what it leads to is replaced.
+        let name = if there.is_some() { to.canonicalize().map_err(local)? } else { to.to_owned() };
+        let temp = beside_local(&name);
         let ticket = self.temps.open(Temp::Local(temp.clone()));
         let got = async {
-            let local = |error: std::io::Error| Failure::local(&temp, &error);
-            let remote = |error| from.target.failure(&error);
-            let mut reader = from.target.client.open(&from.target.path).await.map_err(remote)?;
             let mut file = File::create(&temp).map_err(local)?;
-            let mut buffer = vec![0; STEP_LEN];
-            loop {
-                let len = reader.read(&mut buffer).await.map_err(remote)?;
-                if len == 0 {
-                    break;
-                }
-                file.write_all(&buffer[..len]).map_err(local)?;
-                self.progress.advance(len as u64);
-            }
+            let len = self.fill(from, &mut file, to).await?;
             if how.preserve {
-                preserve_local(&file, &temp, &from.status)?;
+                preserve_local(&file, to, &from.status)?;
             }
-            std::fs::rename(&temp, to).map_err(|error| Failure::local(to, &error))?;
-            Ok(reader.len())
+            std::fs::rename(&temp, &name).map_err(local)?;
+            Ok(len)
         };
         match got.await {
             Ok(len) => {
@@ -147,6 +167,21 @@ impl Session {
                 self.temps.discard(ticket).await;
                 Err(failure)
             }
+        }
+    }
+
+    /// All bytes of a file of the store into `file`, which the user knows as `to`.
+    async fn fill(&self, from: &Found, file: &mut File, to: &Path) -> Result<u64, Failure> {
+        let remote = |error| from.target.failure(&error);
+        let mut reader = from.target.client.open(&from.target.path).await.map_err(remote)?;
+        let mut buffer = vec![0; STEP_LEN];
+        loop {
+            let len = reader.read(&mut buffer).await.map_err(remote)?;
+            if len == 0 {
+                return Ok(reader.len());
+            }
+            file.write_all(&buffer[..len]).map_err(|error| Failure::local(to, &error))?;
+            self.progress.advance(len as u64);
         }
     }
 
@@ -170,7 +205,7 @@ impl Session {
         if !how.force && to.client.status(&to.path).await.map_err(|error| to.failure(&error))?.is_some() {
             return Err(Failure::new(to, "already exists").advise("use -f to replace it"));
         }
-        let temp = to.with_path(format!("{}{SUFFIX}", to.path));
+        let temp = beside(to);
         let create = Create {
             overwrite: true,
             parents: false,
@@ -222,17 +257,19 @@ impl Session {
     }
 }
 
+/// A directory of a copy; one that is there already will do.
+pub(crate) async fn make_directory(to: &Target) -> Result<(), Failure> {
+    let made = to.client.mkdirs(&to.path, 0o755, false).await;
+    made.map_err(|error| match error {
+        client::Error::Exists => Failure::new(to, "is a file, and a directory is to be copied there"),
+        error => to.failure(&error),
+    })
+}
+
 fn refuse_unusable(from: &Found) -> Result<(), Failure> {
     let unusable =
         from.status.unusable.map(|what| Failure::new(&from.target, format!("{what}, which Levada cannot read")));
     unusable.map_or(Ok(()), Err)
-}
-
-/// `dir/name` becomes `dir/name._COPYING_`.
-fn suffixed(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(SUFFIX);
-    name.into()
 }
 
 /// What `-p` keeps.
@@ -257,7 +294,7 @@ impl Attributes {
 }
 
 pub(crate) fn attributes_of(metadata: &std::fs::Metadata) -> Attributes {
-    let millis = |time: std::io::Result<std::time::SystemTime>| {
+    let millis = |time: io::Result<std::time::SystemTime>| {
         let since = time.ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         Millis(since.map_or(0, |since| since.as_millis() as u64))
     };
@@ -273,19 +310,20 @@ pub(crate) fn attributes_of(metadata: &std::fs::Metadata) -> Attributes {
 pub(crate) async fn preserve_remote(target: &Target, attributes: &Attributes) -> Result<(), Failure> {
     let failure = |error| target.failure(&error);
     let client = &target.client;
-    client.set_permission(&target.path, attributes.mode).await.map_err(failure)?;
+    let (modified, accessed) = (Some(attributes.modified), Some(attributes.accessed));
+    client.set_times(&target.path, modified, accessed).await.map_err(failure)?;
     if attributes.owner.is_some() || attributes.group.is_some() {
         let (owner, group) = (attributes.owner.as_deref(), attributes.group.as_deref());
         client.set_owner(&target.path, owner, group).await.map_err(failure)?;
     }
-    let (modified, accessed) = (Some(attributes.modified), Some(attributes.accessed));
-    client.set_times(&target.path, modified, accessed).await.map_err(failure)
+    // Last: it may take away the right to set the times.
+    client.set_permission(&target.path, attributes.mode).await.map_err(failure)
 }
 
 /// Mode and times. The names of the store's users need not mean anything here.
 pub(crate) fn preserve_local(file: &File, path: &Path, status: &Status) -> Result<(), Failure> {
     use std::os::unix::fs::PermissionsExt;
-    let local = |error: std::io::Error| Failure::local(path, &error);
+    let local = |error: io::Error| Failure::local(path, &error);
     let time = |time: Millis| UNIX_EPOCH + Duration::from_millis(time.0);
     file.set_permissions(std::fs::Permissions::from_mode(u32::from(status.mode))).map_err(local)?;
     let accessed = if status.accessed.0 == 0 { status.modified } else { status.accessed };
@@ -293,16 +331,19 @@ pub(crate) fn preserve_local(file: &File, path: &Path, status: &Status) -> Resul
     file.set_times(times).map_err(local)
 }
 
-type Pieces = tokio::sync::mpsc::Receiver<std::io::Result<Vec<u8>>>;
+type Pieces = tokio::sync::mpsc::Receiver<io::Result<Vec<u8>>>;
 
-/// A thread reads, since a terminal or a pipe may keep it waiting for long.
-pub(crate) fn read_stdin() -> Result<Pieces, Failure> {
+/// A thread opens and reads, since a terminal or a pipe may keep it waiting for long.
+fn read_aside<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static) -> io::Result<Pieces> {
     let (sender, receiver) = tokio::sync::mpsc::channel(AHEAD_COUNT);
-    let reading = io::task::thread("stdin", move || {
-        let mut stdin = std::io::stdin().lock();
+    ::io::task::thread("stream", move || {
+        let mut stream = match open() {
+            Ok(stream) => stream,
+            Err(error) => return drop(sender.blocking_send(Err(error))),
+        };
         loop {
             let mut piece = vec![0; STEP_LEN];
-            let read = match stdin.read(&mut piece) {
+            let read = match stream.read(&mut piece) {
                 Ok(0) => return,
                 Ok(len) => {
                     piece.truncate(len);
@@ -316,6 +357,6 @@ pub(crate) fn read_stdin() -> Result<Pieces, Failure> {
                 return;
             }
         }
-    });
-    reading.map(|_| receiver).map_err(|error| Failure::new("standard input", error))
+    })?;
+    Ok(receiver)
 }

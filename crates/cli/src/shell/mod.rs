@@ -16,4 +16,4 @@ pub(crate) mod time;
 pub(crate) mod transfer;
 
 pub(crate) use failure::{Failure, Stop};
-pub(crate) use session::{Common, LongHelp, Session, Target};
+pub(crate) use session::{Common, LongHelp, Session, Target, names_directory};

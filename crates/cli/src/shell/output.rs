@@ -2,18 +2,28 @@
 
 use super::{Failure, Stop};
 use serde::Serialize;
-use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
+use std::borrow::Cow;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stdout, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]
 pub(crate) struct Output {
     stdout: Mutex<BufWriter<Stdout>>,
     json: bool,
+    terminal: bool,
+}
+
+/// A name may hold what a terminal takes for an order. As with `ls`, people see a `?` there; programs get the name as it is.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let order = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+    if text.contains(order) { text.replace(order, "?").into() } else { text.into() }
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Self { stdout: Mutex::new(BufWriter::with_capacity(64 << 10, io::stdout())), json }
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
+        Self { stdout: Mutex::new(BufWriter::with_capacity(64 << 10, stdout)), json, terminal }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -25,6 +35,7 @@ impl Output {
     }
 
     pub(crate) fn line(&self, text: &str) -> Result<(), Stop> {
+        let text = if self.terminal { harmless(text) } else { text.into() };
         let mut stdout = self.lock();
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).map_err(stop)
     }
@@ -46,4 +57,15 @@ impl Output {
 
 fn stop(error: io::Error) -> Stop {
     if error.kind() == ErrorKind::BrokenPipe { Stop::PipeClosed } else { Failure::new("standard output", error).into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn a_terminal_gets_no_orders_from_names() {
+        assert_eq!(harmless("a\x1b[2Jb\rc\u{9b}d"), "a?[2Jb?c?d");
+        assert_eq!(harmless("\u{fc} b\n"), "\u{fc} b\n");
+    }
 }

@@ -1,5 +1,6 @@
 //! A bar with rate and time left, for people: only when standard error is a terminal.
 
+use super::output::harmless;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::OnceLock;
@@ -34,7 +35,7 @@ impl Progress {
 
     pub(crate) fn name(&self, name: &str) {
         if let Some(bar) = self.bar.get() {
-            bar.set_message(name.to_owned());
+            bar.set_message(harmless(name).into_owned());
         }
     }
 

@@ -1,27 +1,25 @@
 //! One run of a file command: which store, as whom, and what came of it.
 
 use super::failure::{Failure, Stop};
-use super::output::Output;
+use super::output::{Output, harmless};
 use super::progress::Progress;
 use super::temps::Temps;
 use client::{Client, Url};
 use std::collections::HashMap;
 use std::fmt;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The store of `levada up`.
+const URL_DEFAULT: &str = "hdfs://127.0.0.1:8020";
 
 /// Options that every file command takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
     /// The store, as in hdfs://host:8020; a path behind it is where relative paths begin
-    #[arg(
-        long,
-        env = "LEVADA_URL",
-        value_name = "URL",
-        default_value = "hdfs://127.0.0.1:8020",
-        help_heading = "Common"
-    )]
+    #[arg(long, env = "LEVADA_URL", value_name = "URL", default_value = URL_DEFAULT, help_heading = "Common")]
     url: String,
     /// Who acts [default: the user of this machine]
     #[arg(long, env = "HADOOP_USER_NAME", value_name = "NAME", help_heading = "Common")]
@@ -122,7 +120,10 @@ impl Target {
 
 impl Session {
     pub(crate) fn new(command: &'static str, common: &Common) -> Result<Arc<Self>, Failure> {
-        let base = Url::parse(&common.url).map_err(|error| Failure::of("--url", &error))?;
+        // An empty variable is as good as none, as for the user.
+        let url = if common.url.is_empty() { URL_DEFAULT } else { &common.url };
+        let base =
+            Url::parse(url).map_err(|error| Failure::of(format!("{url} (from --url or $LEVADA_URL)"), &error))?;
         let user = common.user.clone().filter(|user| !user.is_empty()).unwrap_or_else(io::user::current);
         Ok(Arc::new(Self {
             command,
@@ -139,7 +140,11 @@ impl Session {
     /// Says what went wrong; the command goes on with what is left.
     pub(crate) fn report(&self, failure: &Failure) {
         self.failed.store(true, Ordering::Relaxed);
-        self.progress.suspended(|| eprintln!("levada: {}: {failure}", self.command));
+        let text = failure.to_string();
+        self.progress.suspended(|| {
+            let shown = if std::io::stderr().is_terminal() { harmless(&text) } else { text.as_str().into() };
+            eprintln!("levada: {}: {shown}", self.command);
+        });
     }
 
     /// The answer is no: nothing to say, but for the exit code.
@@ -165,10 +170,15 @@ impl Session {
 
     /// Where an operand leads, patterns and backslashes left in the path.
     pub(crate) fn target(&self, typed: &str) -> Result<Target, Failure> {
-        let (url, full) = if typed.contains("://") {
-            (Url::parse(typed).map_err(|error| Failure::new(typed, error))?, true)
-        } else {
-            (self.base.with_path(typed), false)
+        // What a shell makes of an unset variable must not stand for the home directory: `rm -r "$x"` would take all of it.
+        if typed.is_empty() {
+            return Err(Failure::new("\"\"", "an empty path; the home directory is ."));
+        }
+        let (url, full) = match typed.strip_prefix(Url::SCHEME) {
+            // HDFS's users are used to leave the host out.
+            Some(path) if path.starts_with('/') => (self.base.with_path(path), true),
+            _ if typed.contains("://") => (Url::parse(typed).map_err(|error| Failure::new(typed, error))?, true),
+            _ => (self.base.with_path(typed), false),
         };
         let client = self.client(&url);
         let path = match url.path.as_str() {
@@ -185,6 +195,11 @@ impl Session {
         let connect = || Client::connect(url, &self.user);
         clients.entry(url.authority.clone()).or_insert_with(connect).clone()
     }
+}
+
+/// True for what can only mean a directory: `x/`, `.`, `x/..`.
+pub(crate) fn names_directory(typed: &str) -> bool {
+    matches!(typed.rsplit('/').next(), Some("" | "." | ".."))
 }
 
 /// Resolves `.`, `..` and doubled slashes, as a shell user means them.
@@ -220,7 +235,20 @@ mod tests {
         assert_eq!(shown(&plain, "hdfs://o/x/"), ("hdfs://o:8020/x".into(), "hdfs://o:8020/x".into()));
         assert_eq!(shown(&plain, "hdfs://o").0, "hdfs://o:8020/");
         assert_eq!(shown(&session("hdfs://h:1/base"), "x/*").0, "/base/x/*");
+        assert_eq!(shown(&plain, "hdfs:///x").0, "hdfs://h:1/x");
+        assert_eq!(shown(&session("hdfs://h:1/base"), "hdfs:///x").0, "hdfs://h:1/x");
         assert!(plain.target("s3://bucket/x").is_err());
+        assert!(plain.target("").is_err());
+    }
+
+    #[test]
+    fn what_can_only_be_a_directory() {
+        for text in ["/", "a/", ".", "..", "/a/.", "a/.."] {
+            assert!(names_directory(text), "{text}");
+        }
+        for text in ["a", "/a", "a.", "..a", "/a/.b"] {
+            assert!(!names_directory(text), "{text}");
+        }
     }
 
     #[tokio::test]

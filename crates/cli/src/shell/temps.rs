@@ -1,12 +1,37 @@
 //! Files that are not what they will be called yet: taken away when a command is interrupted.
 
 use super::Target;
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What HDFS's shell calls a file that it is still writing.
-pub(crate) const SUFFIX: &str = "._COPYING_";
+const SUFFIX: &str = "._COPYING_";
+/// Bytes in a name, with HDFS as with Linux.
+const NAME_LEN_MAX: usize = 255;
+
+/// `name` becomes `name._COPYING_`. A name too long for that is cut, and told from its like by a hash of the whole.
+fn temporary(name: &str) -> String {
+    if name.len() + SUFFIX.len() <= NAME_LEN_MAX {
+        return format!("{name}{SUFFIX}");
+    }
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    let tail = format!("~{:016x}{SUFFIX}", hasher.finish());
+    format!("{}{tail}", &name[..name.floor_char_boundary(NAME_LEN_MAX - tail.len())])
+}
+
+/// Where a file is written that will be called `to`.
+pub(crate) fn beside(to: &Target) -> Target {
+    let temp = temporary(to.name());
+    to.parent().map_or_else(|| to.child(&temp), |parent| parent.child(&temp))
+}
+
+/// The same, on the local disk.
+pub(crate) fn beside_local(to: &Path) -> PathBuf {
+    to.with_file_name(temporary(&to.file_name().unwrap_or_default().to_string_lossy()))
+}
 
 #[derive(Clone, Debug)]
 pub(crate) enum Temp {
@@ -76,5 +101,23 @@ async fn remove(temp: &Temp) {
                 let _ = target.client.delete(&target.path, false).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::testing::found;
+
+    #[test]
+    fn a_temporary_name_lies_beside_and_fits() {
+        assert_eq!(beside(&found("/a/b", false).target).path, "/a/b._COPYING_");
+        assert_eq!(beside(&found("/b", false).target).path, "/b._COPYING_");
+        assert_eq!(beside_local("a/b".as_ref()), Path::new("a/b._COPYING_"));
+        assert_eq!(beside_local("b".as_ref()), Path::new("b._COPYING_"));
+        // Two bytes a letter: the cut must not fall inside of one.
+        let long = |last: &str| format!("{}{last}", "\u{fc}".repeat(125));
+        let (one, other) = (temporary(&long("1")), temporary(&long("2")));
+        assert!(one != other && one.len() <= NAME_LEN_MAX && one.ends_with(SUFFIX));
     }
 }

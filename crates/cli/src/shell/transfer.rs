@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Files moved at the same time, unless the user says otherwise: enough to hide the round trips of small ones.
-pub(crate) const WIDTH_DEFAULT: usize = 4;
+pub(crate) const WIDTH_DEFAULT: u8 = 4;
 /// Files found ahead of those being moved, so that a tree of any size needs the same memory.
 const AHEAD_MAX: usize = 256;
 
@@ -82,12 +82,23 @@ where
     each(CALLS_AT_ONCE, find, run).await
 }
 
+/// Why nothing is copied or moved to a destination that is no directory but would have to be one.
+pub(crate) fn no_directory(destination: impl std::fmt::Display, exists: bool, several: bool) -> Failure {
+    let failure = Failure::new(destination, if exists { "is not a directory" } else { "no such directory" });
+    match (several, exists) {
+        (true, _) => failure.advise("several sources need a directory to go to"),
+        (false, false) => failure.advise("make it first, with mkdir -p"),
+        (false, true) => failure,
+    }
+}
+
 /// `--threads`, `--quiet`: what every command that moves files takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TransferArgs {
     /// Files moved at the same time
-    #[arg(short = 't', long, value_name = "N", default_value_t = WIDTH_DEFAULT)]
-    pub(crate) threads: usize,
+    #[arg(short = 't', long, value_name = "N", default_value_t = WIDTH_DEFAULT,
+        value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) threads: u8,
     /// No progress bar
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -95,7 +106,7 @@ pub(crate) struct TransferArgs {
 
 impl TransferArgs {
     pub(crate) fn width(&self) -> usize {
-        self.threads.clamp(1, 64)
+        usize::from(self.threads)
     }
 
     pub(crate) fn start(&self, session: &Session) {
