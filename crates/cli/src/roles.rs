@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, clap::Args)]
@@ -69,6 +70,9 @@ impl StartError {
         Self(format!("{what}: {why}"))
     }
 }
+
+/// How long a datanode looks for its metadata server before it says so. A guess: longer than any start that goes well.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// Why `what` did not start. Of all reasons, a port that another program has is the one that people meet first.
 fn not_started(what: &str, error: &(dyn Error + 'static)) -> StartError {
@@ -131,10 +135,13 @@ pub(crate) struct DataRole {
 impl DataRole {
     /// Returns when the metadata server knows the datanode.
     pub(crate) async fn start(file: DataFile) -> Result<Self, StartError> {
-        let addr = file.data.xfer_addr;
+        let (addr, metad) = (file.data.xfer_addr, file.data.metad.clone());
         let data =
             datad::start(file.data).await.map_err(|error| not_started(&format!("datanode on {addr}"), &error))?;
-        data.registered().await;
+        // It tries again by itself; whoever waits for it should know what it waits for.
+        while tokio::time::timeout(SILENCE_MAX, data.registered()).await.is_err() {
+            eprintln!("levada: the datanode on {} waits for the metadata server at {metad}", data.xfer_addr());
+        }
         Ok(Self { data })
     }
 
@@ -155,11 +162,12 @@ impl DataRole {
 
 pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {
     serve(async move {
+        let stop = stop_asked(args.until_stdin_ends);
         let role = MetaRole::start(config::read(&args.config)?).await?;
         let ready = role.ready();
         announce(args.json, &ready, &format!("metadata server ready on {}, HTTP on {}", ready.rpc, ready.http));
         let end = tokio::select! {
-            () = stop_asked(args.until_stdin_ends) => Ok(()),
+            () = stop => Ok(()),
             failure = role.failed() => Err(failure),
         };
         role.stop().await;
@@ -169,13 +177,14 @@ pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {
 
 pub(crate) fn run_data(args: DataArgs) -> ExitCode {
     serve(async move {
+        let mut stop = std::pin::pin!(stop_asked(args.until_stdin_ends));
         let role = tokio::select! {
             role = DataRole::start(config::read(&args.config)?) => role?,
-            () = stop_asked(args.until_stdin_ends) => return Ok(()),
+            () = &mut stop => return Ok(()),
         };
         let ready = role.ready();
         announce(args.json, &ready, &format!("datanode {} ready on {}", ready.node, ready.data));
-        stop_asked(args.until_stdin_ends).await;
+        stop.await;
         role.stop().await;
         Ok(())
     })
@@ -215,10 +224,13 @@ pub(crate) fn serve(run: impl Future<Output = Result<(), StartError>>) -> ExitCo
 }
 
 /// Ends when this process is asked to stop, by a signal or by the end of its parent.
-async fn stop_asked(until_stdin_ends: bool) {
-    tokio::select! {
-        () = stop_signal() => {}
-        () = stdin_end(), if until_stdin_ends => {}
+fn stop_asked(until_stdin_ends: bool) -> impl Future<Output = ()> {
+    let signal = stop_signal();
+    async move {
+        tokio::select! {
+            () = signal => {}
+            () = stdin_end(), if until_stdin_ends => {}
+        }
     }
 }
 
@@ -234,12 +246,16 @@ async fn stdin_end() {
 }
 
 /// Ends with the first Ctrl-C or SIGTERM.
-pub(crate) async fn stop_signal() {
+/// Counted from the call, not from the first look at the future: a signal that comes during the start is not lost, and does
+/// not end the process before its roles are stopped.
+pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     let stream = |kind| signal(kind).expect("signal handlers can be set");
     let (mut interrupt, mut terminate) = (stream(SignalKind::interrupt()), stream(SignalKind::terminate()));
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }
 

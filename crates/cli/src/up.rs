@@ -179,6 +179,7 @@ impl Plan {
 }
 
 async fn in_this_process(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) -> Result<(), StartError> {
+    let stop = stop_signal();
     let meta = MetaRole::start(plan.meta_file()).await?;
     let ready = meta.ready();
     // All datanodes open their volumes at the same time.
@@ -192,7 +193,7 @@ async fn in_this_process(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady]))
     }
     report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>());
     let end = tokio::select! {
-        () = stop_signal() => Ok(()),
+        () = stop => Ok(()),
         failure = meta.failed() => Err(failure),
     };
     for node in nodes {
@@ -203,6 +204,7 @@ async fn in_this_process(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady]))
 }
 
 async fn in_processes(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) -> Result<(), StartError> {
+    let stop = stop_signal();
     config::write(&plan.conf("meta"), &plan.meta_file())?;
     let mut meta = Role::spawn("meta", &plan.conf("meta"))?;
     let ready: MetaReady = meta.ready().await?;
@@ -218,7 +220,7 @@ async fn in_processes(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) ->
     }
     report(&ready, &data);
     let lost = tokio::select! {
-        () = stop_signal() => None,
+        () = stop => None,
         status = meta.child.wait() => Some(StartError::new("the metadata server ended", &ended(status))),
         () = watch(&mut nodes) => None,
     };
