@@ -166,6 +166,17 @@ def test_a_port_that_is_taken_comes_with_advice(up, tmp_path):
     assert done.returncode == 1 and port in done.stderr and "--port-base" in done.stderr
 
 
+def test_a_datanode_says_what_it_waits_for(tmp_path):
+    """Its metadata server is not there: it says so, tries on, and stops when asked."""
+    addresses = "".join(f'{name} = "127.0.0.1:0"\n' for name in ("xfer_addr", "ipc_addr"))
+    (tmp_path / "data.toml").write_text(f'[data]\ndir = "{tmp_path}/data"\n{addresses}metad = "127.0.0.1:1"\n')
+    command = [str(paths.LEVADA), "data", "--config", str(tmp_path / "data.toml")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    assert "waits for the metadata server at 127.0.0.1:1" in process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(15) == 0
+
+
 def test_one_datanode(up, java):
     store = up("--datanodes", "1")
     fs = java.mount(store.fs, SUPERUSER, {"dfs.replication": 1})
