@@ -74,6 +74,9 @@ impl StartError {
 /// How long a datanode looks for its metadata server before it says so. A guess: longer than any start that goes well.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
+/// A server is up long before, unless it has much to recover; and then it does not matter when exactly this ends.
+const START_MAX: Duration = Duration::from_secs(3);
+
 /// Why `what` did not start. Of all reasons, a port that another program has is the one that people meet first.
 fn not_started(what: &str, error: &(dyn Error + 'static)) -> StartError {
     let mut cause = Some(error);
@@ -203,10 +206,11 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Runs a server to its end; an error is told in one line.
+/// Runs a server to its end; an error is told in one line. What the start takes for a moment goes back to the machine.
 pub(crate) fn serve(run: impl Future<Output = Result<(), StartError>>) -> ExitCode {
     // Each open replica and each connection holds descriptors; shells often grant only 1024.
     let _ = io::limit::raise_open_files();
+    let frugal = io::memory::frugal();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -214,6 +218,11 @@ pub(crate) fn serve(run: impl Future<Output = Result<(), StartError>>) -> ExitCo
             return ExitCode::FAILURE;
         }
     };
+    let _guard = runtime.enter();
+    let _start = io::task::spawn_owned("start", async move {
+        tokio::time::sleep(START_MAX).await;
+        drop(frugal);
+    });
     match runtime.block_on(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -9,12 +9,13 @@
 //! | [`file`] | residency, write-back, holes, free space, directories made durable |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
-//! | [`limit`] | open files |
+//! | [`limit`], [`memory`] | open files; memory that is free again |
 //! | [`user`] | names and groups of the machine's users |
 
 pub mod clock;
 pub mod file;
 pub mod limit;
+pub mod memory;
 pub mod poll;
 pub mod random;
 pub mod socket;
