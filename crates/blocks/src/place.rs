@@ -49,9 +49,14 @@ pub enum PlaceError {
     /// The text is HDFS's, after the name of the file: people and tools know it.
     #[error(
         "could only be written to 0 of the 1 minReplication nodes. There are {running} datanode(s) running and {} node(s) are \
-         excluded in this operation.", count(*.excluded)
+         excluded in this operation.{}", count(*.excluded), advice(*.full)
     )]
-    NoNodes { running: usize, excluded: usize },
+    NoNodes {
+        running: usize,
+        excluded: usize,
+        /// Running nodes, not excluded, without room for one more block.
+        full: usize,
+    },
     #[error("datanode {0} is not known here")]
     UnknownNode(NodeId),
 }
@@ -60,12 +65,22 @@ fn count(number: usize) -> String {
     if number == 0 { "no".into() } else { number.to_string() }
 }
 
+fn advice(full: usize) -> String {
+    if full == 0 {
+        String::new()
+    } else {
+        format!(" The disks of {full} of them are full: delete files, or add datanodes.")
+    }
+}
+
 impl Cluster {
     /// Chooses pipeline and container for a new block and takes the next of the ids in hand.
     pub fn place(&mut self, ask: &Ask, now: Duration, random: &mut dyn Random) -> Result<Plan<Allocation>, PlaceError> {
         let able_count = self.nodes.values().filter(|member| is_able(member, ask, now)).count();
         if able_count == 0 || ask.replication == 0 {
-            return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: ask.excluded.len() });
+            let roomless = Ask { block_len: 0, ..ask.clone() };
+            let full = self.nodes.values().filter(|member| is_able(member, &roomless, now)).count() - able_count;
+            return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: ask.excluded.len(), full });
         }
         let size = able_count.min(usize::from(ask.replication));
         let Some(id) = self.choose(size, ask, now, random) else {
@@ -100,7 +115,7 @@ impl Cluster {
             return Err(PlaceError::UnknownNode(*unknown));
         }
         if members.is_empty() {
-            return Err(PlaceError::NoNodes { running: 0, excluded: 0 });
+            return Err(PlaceError::NoNodes { running: 0, excluded: 0, full: 0 });
         }
         if self.member_ids(current) == members {
             return Ok(Plan::Use(current));

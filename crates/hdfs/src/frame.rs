@@ -33,6 +33,10 @@ const VARINT_LEN_MAX: usize = 5;
 pub enum FrameError {
     #[error("a frame of {len} bytes, from 1 to {max} are allowed")]
     Length { len: i32, max: u32 },
+    #[error(
+        "the other side speaks HTTP; this is its web port, so give the RPC port instead (8020 if nobody chose another)"
+    )]
+    Http,
     #[error("the frame ends before its {what}")]
     Short { what: &'static str },
     #[error("{what} cannot be read: {reason}")]
@@ -44,6 +48,9 @@ pub enum FrameError {
 /// Checks the length at the start of a frame. `None` means that more bytes must come.
 pub fn length(bytes: &[u8], max: u32) -> Result<Option<usize>, FrameError> {
     let Some(first) = bytes.first_chunk::<LENGTH_LEN>() else { return Ok(None) };
+    if first == b"HTTP" {
+        return Err(FrameError::Http); // as a length it is more than a gigabyte, beyond any bound
+    }
     let len = i32::from_be_bytes(*first);
     // A stranger chose it: bound it before anyone waits for so many bytes.
     match u32::try_from(len) {
@@ -218,6 +225,11 @@ fn length_of(len: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_dials_the_web_port_is_told() {
+        assert_eq!(length(b"HTTP/1.1 400 Bad Request", u32::MAX >> 1), Err(FrameError::Http));
+    }
     use crate::proto::{RequestHeaderProto, RpcSaslProto};
     use proptest::collection::vec;
     use proptest::prelude::*;

@@ -17,7 +17,7 @@ impl Progress {
         if quiet || !std::io::stderr().is_terminal() {
             return;
         }
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
         let template = "{spinner} {bytes}/{total_bytes} [{wide_bar}] {bytes_per_sec}, {eta} left  {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
@@ -29,7 +29,8 @@ impl Progress {
     /// More to do has been found.
     pub(crate) fn expect(&self, bytes: u64) {
         if let Some(bar) = self.bar.get() {
-            bar.inc_length(bytes);
+            // Without a length yet: a bar of nothing out of nothing looks full.
+            bar.update(|state| state.set_len(state.len().unwrap_or(0) + bytes));
         }
     }
 
