@@ -3,6 +3,7 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+mod admin;
 mod config;
 mod fs;
 mod roles;
@@ -29,6 +30,9 @@ enum Command {
     Meta(roles::MetaArgs),
     /// Run a datanode
     Data(roles::DataArgs),
+    /// Look after a store: its servers and what they do
+    #[command(subcommand)]
+    Admin(admin::Command),
     #[command(flatten)]
     Fs(fs::Command),
     /// Print a script that completes commands in a shell, as in `source <(levada completion bash)`
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args),
         Command::Meta(args) => roles::run_meta(args),
         Command::Data(args) => roles::run_data(args),
+        Command::Admin(command) => admin::run(command),
         Command::Fs(command) => fs::run(command),
         Command::Completion { shell } => {
             let mut script = Vec::new();

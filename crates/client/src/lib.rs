@@ -12,8 +12,11 @@
 //! byte that [`Writer::flush`] returned for is in the memory of every node of the chain, and survives the loss of all but one;
 //! a file that [`Writer::close`] returned for is complete. Nothing here takes a path apart but [`Url`].
 //!
+//! What people ask of the store itself, not of its files, is in [`admin`].
+//!
 //! Start reading at [`Client::connect`]; a read goes through `read/`, a write through `write/`.
 
+pub mod admin;
 mod checksum;
 mod client;
 mod datanode;

@@ -12,6 +12,7 @@
 //! answered before it. Time, chance and placement are decided here, on the leader, and stand in the command; applying it
 //! is the same everywhere. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
 
+mod admin;
 mod audit;
 mod caller;
 mod client;

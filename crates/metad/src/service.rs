@@ -1,7 +1,7 @@
 //! The door: which protocol a call speaks, and whether the server still takes calls.
 
 use crate::core::Core;
-use crate::{client, nodes};
+use crate::{admin, client, nodes};
 use bytes::Bytes;
 use hdfs::Exception;
 use rpc::Call;
@@ -21,6 +21,7 @@ impl rpc::Service for Service {
                 client::call(&self.core, &session, &call.method, call.body).await
             }
             wire::node::NODE_PROTOCOL => nodes::call(&self.core, call).await,
+            wire::admin::ADMIN_PROTOCOL => admin::call(&self.core, call).await,
             _ => Err(call.no_such_protocol()),
         }
     }

@@ -19,6 +19,7 @@
 //!
 //! openraft is seen by this crate alone. How members reach each other has one file, [`mod@network`], which today reaches nobody.
 
+mod group;
 mod log;
 mod machine;
 mod network;
@@ -30,6 +31,7 @@ mod stop;
 mod types;
 mod writer;
 
+pub use group::{Group, Member, Role};
 pub use machine::{Machine, MachineError};
 pub use raft::{Options, Raft, RaftError};
 

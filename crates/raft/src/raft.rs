@@ -1,6 +1,7 @@
 //! A member of the group: starts, takes proposals, flushes the machine, stops.
 
 use crate::COMMAND_LEN_MAX;
+use crate::group::Group;
 use crate::log::Log;
 use crate::machine::{Applier, Driver, Machine};
 use crate::network::Nobody;
@@ -159,6 +160,11 @@ impl<M: Machine> Raft<M> {
 
     pub fn is_leader(&self) -> bool {
         self.inner.stop.reason().is_none() && self.inner.raft.is_leader()
+    }
+
+    /// Who is in the group, as this member sees it.
+    pub fn group(&self) -> Group {
+        Group::of(&self.inner.raft.metrics().borrow_watched())
     }
 
     /// Comes back, with the reason, if a fault has stopped Raft on this node: the process had better end then, as nothing

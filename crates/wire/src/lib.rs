@@ -8,12 +8,14 @@
 //!   [`ack`]       what a write chain answers, packet by packet
 //!   [`token`]     what of ours rides in a block token
 //!   [`node`]      datanode ↔ metad: registration, heartbeats, catalogue, recovery
+//!   [`admin`]     what people ask of a store
 //! ```
 //!
 //! Promise: every length that a stranger chose is held against a bound before anybody takes memory for it, and no
 //! input whatever makes a decoder panic. HDFS's own protobuf messages live in the crate `hdfs`.
 
 pub mod ack;
+pub mod admin;
 pub mod delimited;
 mod error;
 pub mod node;

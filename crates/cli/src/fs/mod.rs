@@ -97,6 +97,15 @@ const TERMINATED: u8 = 143;
 
 pub(crate) fn run(command: Command) -> ExitCode {
     let (name, common) = command.parts();
+    let common = common.clone();
+    run_session(name, &common, |session| command.perform(session))
+}
+
+/// Runs what `command` makes of a session, in a runtime of its own, to its end or until somebody interrupts it.
+pub(crate) fn run_session<F>(name: &'static str, common: &Common, command: impl FnOnce(Arc<Session>) -> F) -> ExitCode
+where
+    F: Future<Output = Result<(), Stop>> + Send + 'static,
+{
     let session = match Session::new(name, common) {
         Ok(session) => session,
         Err(failure) => {
@@ -120,19 +129,22 @@ pub(crate) fn run(command: Command) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = watch.block_on(watched(&runtime, command, session));
+    let code = watch.block_on(watched(&runtime, command(Arc::clone(&session)), session));
     // A thread may still wait for standard input; nobody waits for it.
     runtime.shutdown_background();
     code
 }
 
 /// The command, until it ends or somebody interrupts it.
-async fn watched(runtime: &tokio::runtime::Runtime, command: Command, session: Arc<Session>) -> ExitCode {
+async fn watched<F>(runtime: &tokio::runtime::Runtime, command: F, session: Arc<Session>) -> ExitCode
+where
+    F: Future<Output = Result<(), Stop>> + Send + 'static,
+{
     // From here on a signal is heard, so nothing that the command makes can be left behind.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     let mut running = {
         let _entered = runtime.enter();
-        io::task::spawn_owned("command", command.perform(Arc::clone(&session)))
+        io::task::spawn_owned("command", command)
     };
     let code = tokio::select! {
         ended = &mut running => match ended {

@@ -1,0 +1,32 @@
+//! What a superuser asks of a store beside its files. One file for each thing that is administered.
+
+mod meta;
+
+pub use meta::{Group, Member};
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+
+/// A connection of its own for administration; see [`Client::admin`].
+#[derive(Clone, Debug)]
+pub struct Admin {
+    rpc: rpc::Client,
+}
+
+impl Client {
+    /// Administration of this client's store, as its user.
+    pub fn admin(&self) -> Admin {
+        let (addr, user) = (self.url().authority.clone(), self.user().to_owned());
+        Admin { rpc: rpc::Client::new(addr, user, wire::admin::ADMIN_PROTOCOL) }
+    }
+}
+
+impl Admin {
+    async fn call<Q, A>(&self, method: &str, request: &Q) -> Result<A>
+    where
+        Q: prost::Message,
+        A: prost::Message + Default,
+    {
+        self.rpc.call(method, request).await.map_err(|error| Error::of_call(self.rpc.addr(), error))
+    }
+}
