@@ -6,11 +6,12 @@
 //!
 //! 0       4     5     6     7    8           12     16       24           32     40     48     56     60     64
 //! ┌───────┬─────┬─────┬─────┬────┬───────────┬──────┬────────┬────────────┬──────┬──────┬──────┬──────┬──────┐
-//! │ LVSM  │ ver │state│ sum │ 0  │ chunk_len │  0   │ block  │ generation │ file │ home │ len  │  0   │ crc  │
-//! │       │ u8  │ u8  │ kind│    │ u32       │      │ u64    │ u64        │ u64  │ u64  │ u64  │      │ u32  │
+//! │ LVSM  │ ver │state│ sum │ 0  │ chunk_len │ tail │ block  │ generation │ file │ home │ len  │  0   │ crc  │
+//! │       │ u8  │ u8  │ kind│    │ u32       │ u32  │ u64    │ u64        │ u64  │ u64  │ u64  │      │ u32  │
 //! └───────┴─────┴─────┴─────┴────┴───────────┴──────┴────────┴────────────┴──────┴──────┴──────┴──────┴──────┘
-//! state 0 open · 1 finalized · 2 copying          len: of the data, once finalized; else 0
-//! crc: CRC-32C of the 60 bytes before it          all numbers big-endian
+//! state 0 open · 1 finalized · 2 copying          len: of the data when it was finalized or synced last, 0 if never
+//! tail: checksum of the partial last chunk then   crc: CRC-32C of the 60 bytes before it
+//! all numbers big-endian
 //! ```
 //!
 //! The header lies within one sector, so a rewrite of it is whole or did not happen.
@@ -29,7 +30,16 @@ pub(crate) enum Stage {
 pub(crate) struct SumsHeader {
     pub stage: Stage,
     pub identity: Identity,
+    pub kept: Kept,
+}
+
+/// What must not be lost by writing on: bytes that were synced, and the checksum of their partial last chunk. The chunk's own
+/// place among the checksums is written over as it grows, and after a crash may speak of bytes that never came to disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
     pub len: u64,
+    /// 0 if the last chunk is whole.
+    pub tail: u32,
 }
 
 const MAGIC: [u8; 4] = *b"LVSM";
@@ -45,11 +55,12 @@ impl SumsHeader {
         bytes[5] = self.stage as u8;
         bytes[6] = self.identity.checksum.kind as u8;
         bytes[8..12].copy_from_slice(&self.identity.checksum.chunk_len.to_be_bytes());
+        bytes[12..16].copy_from_slice(&self.kept.tail.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.identity.block.0.to_be_bytes());
         bytes[24..32].copy_from_slice(&self.identity.generation.0.to_be_bytes());
         bytes[32..40].copy_from_slice(&self.identity.file.0.to_be_bytes());
         bytes[40..48].copy_from_slice(&self.identity.home.0.to_be_bytes());
-        bytes[48..56].copy_from_slice(&self.len.to_be_bytes());
+        bytes[48..56].copy_from_slice(&self.kept.len.to_be_bytes());
         let sum = ChecksumKind::Crc32c.of(&bytes[..60]);
         bytes[60..].copy_from_slice(&sum.to_be_bytes());
         bytes
@@ -70,7 +81,8 @@ impl SumsHeader {
             home: ContainerId(be64(&bytes[40..])),
             checksum: ChecksumSpec::new(kind, be32(&bytes[8..]))?,
         };
-        Some(Self { stage, identity, len: be64(&bytes[48..]) })
+        let kept = Kept { len: be64(&bytes[48..]), tail: be32(&bytes[12..]) };
+        Some(Self { stage, identity, kept })
     }
 }
 
@@ -95,7 +107,8 @@ mod tests {
             home: ContainerId(8),
             checksum: ChecksumSpec { kind: ChecksumKind::Crc32, chunk_len: 4096 },
         };
-        let header = SumsHeader { stage: Stage::Finalized, identity, len: 123_456_789 };
+        let header =
+            SumsHeader { stage: Stage::Finalized, identity, kept: Kept { len: 123_456_789, tail: 0x8765_4321 } };
         let bytes = header.encode();
         assert_eq!(SumsHeader::decode(&bytes), Some(header));
         for bit in 0..SumsHeader::LEN * 8 {

@@ -98,7 +98,7 @@ impl Inner {
                 // Someone may have put a newer one between our two looks; then its row is there as well.
                 let same = |header: &SumsHeader| {
                     header.identity.generation == row.generation
-                        && header.len == row.len
+                        && header.kept.len == row.len
                         && header.identity.block == block
                 };
                 match SumsHeader::decode(&bytes) {

@@ -11,7 +11,7 @@
 //! fenced writes nothing more: fencing waits until no write is under way.
 
 use crate::error::{ReplicaError, Result};
-use crate::header::{Stage, SumsHeader};
+use crate::header::{Kept, Stage, SumsHeader};
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -54,6 +54,8 @@ pub(crate) struct State {
     pub visible: u64,
     /// Checksum of the last chunk, if it is partial (and there are checksums).
     pub tail: Option<u32>,
+    /// As the header says it.
+    pub kept: Kept,
     /// Whose writes are taken: the ticket given out last.
     ticket: u64,
     has_writer: bool,
@@ -72,8 +74,17 @@ pub(crate) enum Phase {
     Gone,
 }
 
+/// Where a replica's bytes end, and what of them is kept whatever happens.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct End {
+    pub len: u64,
+    pub tail: Option<u32>,
+    pub kept: Kept,
+}
+
 impl OpenReplica {
-    pub(crate) fn new(identity: Identity, phase: Phase, data: File, sums: File, len: u64, tail: Option<u32>) -> Self {
+    pub(crate) fn new(identity: Identity, phase: Phase, data: File, sums: File, end: End) -> Self {
+        let End { len, tail, kept } = end;
         let visible = if phase == Phase::Open { len } else { 0 };
         Self {
             block: identity.block,
@@ -87,6 +98,7 @@ impl OpenReplica {
                 len,
                 visible,
                 tail,
+                kept,
                 ticket: 0,
                 has_writer: false,
                 fenced_by: identity.generation,
@@ -308,6 +320,9 @@ impl OpenReplica {
         {
             let mut state = self.lock_state();
             state.visible = state.visible.min(new_len);
+            if state.kept.len > new_len {
+                state.kept = Kept::default();
+            }
         }
         // The checksum first: after a crash in between, `settle` finds the prefix that it covers.
         if let Some(sum) = new_tail {
@@ -326,13 +341,18 @@ impl OpenReplica {
 
     /// Finds out how many bytes of a replica that was found at start are sound, and cuts it there: whole chunks that verify,
     /// and of the first that does not, the longest piece its checksum covers (a crash can leave the checksum of a partial
-    /// chunk behind more bytes of it).
+    /// chunk behind more bytes of it) or that is kept (a crash can leave bytes behind the checksum of more).
     pub(crate) fn settle(&self, disk: &mut Disk) -> Result<()> {
         if self.state().phase != (Phase::Waiting { settled: false }) {
             return Ok(());
         }
         let (len, tail) = self.sound_len()?;
         self.advance(len, tail);
+        if let Some(sum) = tail {
+            // It may be that of the kept bytes, where the file has one of more bytes.
+            let place = sums_place(len / u64::from(self.spec.chunk_len));
+            self.sums.write_all_at(&sum.to_be_bytes(), place).map_err(self.io("write checksums"))?;
+        }
         self.data.set_len(len).map_err(self.io("cut data"))?;
         self.sums.set_len(sums_place(0) + self.spec.sums_len(len)).map_err(self.io("cut checksums"))?;
         disk.written_back = 0;
@@ -348,6 +368,7 @@ impl OpenReplica {
             return Ok((data_len, None));
         }
         let sums_len = self.sums.metadata().map_err(self.io("look at checksums"))?.len();
+        let kept = self.state().kept;
         let chunk_len = self.spec.chunk_len as usize;
         let sum_count = sums_len.saturating_sub(sums_place(0)) / 4;
         let covered = data_len.min(sum_count.saturating_mul(chunk_len as u64));
@@ -364,7 +385,9 @@ impl OpenReplica {
             if let Err(bad) = self.spec.verify(piece, &sums) {
                 let chunk = &piece[bad..piece.len().min(bad + chunk_len)];
                 let sum = last_sum(&sums[..(bad / chunk_len + 1) * 4]).unwrap_or_default();
-                let sound = covered_prefix(self.spec.kind, chunk, sum);
+                let covered = covered_prefix(self.spec.kind, chunk, sum);
+                let kept_len = kept_prefix(self.spec.kind, chunk, at + bad as u64, kept);
+                let (sound, sum) = if kept_len > covered { (kept_len, kept.tail) } else { (covered, sum) };
                 return Ok((at + (bad + sound) as u64, (sound > 0).then_some(sum)));
             }
             at += piece.len() as u64;
@@ -373,9 +396,15 @@ impl OpenReplica {
         Ok((covered, tail))
     }
 
-    /// Writes the header anew, with another generation or owner.
-    pub(crate) fn set_identity(&self, identity: Identity, stage: Stage, len: u64) -> Result<()> {
-        let header = SumsHeader { stage, identity, len };
+    /// All bytes so far are to be kept; the next header says so.
+    pub(crate) fn keep(&self) {
+        let mut state = self.lock_state();
+        state.kept = Kept { len: state.len, tail: state.tail.unwrap_or(0) };
+    }
+
+    /// Writes the header anew, with another generation or owner, and with what is kept.
+    pub(crate) fn set_identity(&self, identity: Identity, stage: Stage) -> Result<()> {
+        let header = SumsHeader { stage, identity, kept: self.state().kept };
         self.sums.write_all_at(&header.encode(), 0).map_err(self.io("write the header"))?;
         self.lock_state().identity = identity;
         Ok(())
@@ -389,6 +418,15 @@ pub(crate) fn sums_place(chunk: u64) -> u64 {
 
 fn last_sum(sums: &[u8]) -> Option<u32> {
     sums.last_chunk::<4>().map(|sum| u32::from_be_bytes(*sum))
+}
+
+/// How many bytes of `chunk`, which begins at `offset`, are kept and are what they were; 0 if kept bytes end elsewhere.
+fn kept_prefix(kind: ChecksumKind, chunk: &[u8], offset: u64, kept: Kept) -> usize {
+    let len = kept.len.checked_sub(offset).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
+    match chunk.get(..len) {
+        Some(bytes) if kind.of(bytes) == kept.tail => len,
+        _ => 0,
+    }
 }
 
 /// The longest prefix of `bytes`, not empty and not all, that has the checksum `sum`; 0 if there is none.

@@ -4,6 +4,7 @@ use crate::error::{ReplicaError, Result};
 use crate::header::{Stage, SumsHeader};
 use crate::index::{self, Place, Row};
 use crate::open::Phase;
+use crate::put::read_header;
 use crate::replica::Identity;
 use crate::volume::Inner;
 use std::fs::OpenOptions;
@@ -18,7 +19,7 @@ impl Inner {
             if !open.is_gone() {
                 let state = open.state();
                 let stage = if state.phase == Phase::Copying { Stage::Copying } else { Stage::Open };
-                self.note(open.set_identity(Identity { file, home, ..state.identity }, stage, 0))?;
+                self.note(open.set_identity(Identity { file, home, ..state.identity }, stage))?;
                 return Ok(true);
             }
             drop(disk);
@@ -30,12 +31,17 @@ impl Inner {
         let identity = Identity { file, home, ..row.identity(block) };
         let outcome = match row.place {
             Place::Files { shelf } => {
-                let header = SumsHeader { stage: Stage::Finalized, identity, len: row.len };
                 let path = self.layout.shelved_pair(shelf, block).sums;
                 OpenOptions::new()
+                    .read(true)
                     .write(true)
                     .open(path)
-                    .and_then(|file| file.write_all_at(&header.encode(), 0))
+                    .and_then(|file| match read_header(&file)? {
+                        Some(header) if header.identity.block == block => {
+                            file.write_all_at(&SumsHeader { identity, ..header }.encode(), 0)
+                        }
+                        _ => Ok(()), // damaged: only whoever looks at it knows what it was
+                    })
                     .map_err(|source| ReplicaError::Io { op: "write the header", container: shelf, source })
             }
             Place::Pack { shelf, offset } => match self.pack(shelf, false)? {

@@ -77,7 +77,8 @@ impl Inner {
 
     fn put_files(&self, replica: &OpenReplica, state: &State) -> Result<()> {
         let (block, shelf) = (replica.block, state.identity.shelf());
-        replica.set_identity(state.identity, Stage::Finalized, state.len)?;
+        replica.keep();
+        replica.set_identity(state.identity, Stage::Finalized)?;
         let synced = self.options.durability == Durability::Synced;
         if synced {
             replica.sync()?;
@@ -206,7 +207,7 @@ impl Inner {
     pub(crate) fn keep(&self, replica: &OpenReplica, ticket: u64) -> Result<()> {
         let _disk = replica.lock_disk();
         let state = replica.check_ticket(ticket)?;
-        self.note(replica.set_identity(state.identity, Stage::Open, 0))?;
+        self.note(replica.set_identity(state.identity, Stage::Open))?;
         if state.phase == Phase::Copying {
             replica.set_open();
         }

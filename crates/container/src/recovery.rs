@@ -77,7 +77,7 @@ impl Volume {
         inner.check_len(block, state.len, len)?;
         inner.note(replica.cut(&mut disk, len))?;
         let identity = Identity { generation: recovery, ..state.identity };
-        inner.note(replica.set_identity(identity, Stage::Open, 0))?;
+        inner.note(replica.set_identity(identity, Stage::Open))?;
         let state = replica.state();
         inner.put_locked(&replica, &mut disk, &state, len)?;
         lock(&inner.recovering).remove(&block);

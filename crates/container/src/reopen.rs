@@ -1,10 +1,10 @@
 //! Opening a replica again: append, and the return of a writer after its chain broke.
 
 use crate::error::{ReplicaError, Result};
-use crate::header::Stage;
+use crate::header::{Kept, Stage};
 use crate::index::{self, Place, Row};
 use crate::lookup::stored_tail;
-use crate::open::{OpenReplica, Phase};
+use crate::open::{End, OpenReplica, Phase};
 use crate::put::read_header;
 use crate::replica::{Identity, ReplicaState};
 use crate::volume::{Durability, Inner, Volume, lock, remove};
@@ -96,8 +96,7 @@ impl Inner {
                 let state = replica.state();
                 let kept = ask.kept_len(block, state.len, state.visible)?;
                 let identity = Identity { generation: ask.new, ..state.identity };
-                let outcome =
-                    replica.cut(&mut disk, kept).and_then(|()| replica.set_identity(identity, Stage::Open, 0));
+                let outcome = replica.cut(&mut disk, kept).and_then(|()| replica.set_identity(identity, Stage::Open));
                 self.note(outcome)?;
                 replica.set_open();
                 drop(disk);
@@ -138,18 +137,20 @@ impl Inner {
         let sums = open(&from.sums).map_err(io("open checksums"))?;
         let data = open(&from.data).map_err(io("open data"))?;
         let header = read_header(&sums).map_err(io("read the header"))?;
-        if header.is_none_or(|header| header.identity.block != block || header.len != row.len) {
+        if header.is_none_or(|header| header.identity.block != block || header.kept.len != row.len) {
             return Err(ReplicaError::Corrupt { block, offset: 0 });
         }
         let tail = stored_tail(&sums, row).map_err(io("read checksums"))?;
+        // The headers before and after this one keep the same bytes, so whichever a crash leaves will do.
+        let kept = Kept { len: row.len, tail: tail.unwrap_or(0) };
         // The reverse of a put, and so are the states a crash can leave: checksums alone in open/ go back on the shelf.
         std::fs::rename(&from.sums, &to.sums).map_err(io("take checksums off the shelf"))?;
         if let Err(error) = std::fs::rename(&from.data, &to.data) {
             let _stays_for_restore = std::fs::rename(&to.sums, &from.sums);
             return Err(io("take data off the shelf")(error));
         }
-        let replica = OpenReplica::new(identity, Phase::Open, data, sums, row.len, tail);
-        replica.set_identity(identity, Stage::Open, 0)?;
+        let replica = OpenReplica::new(identity, Phase::Open, data, sums, End { len: row.len, tail, kept });
+        replica.set_identity(identity, Stage::Open)?;
         Ok(Arc::new(replica))
     }
 
@@ -182,6 +183,6 @@ impl Inner {
         if self.options.durability == Durability::Synced {
             copy.sync()?;
         }
-        copy.set_identity(identity, Stage::Open, 0)
+        copy.set_identity(identity, Stage::Open)
     }
 }

@@ -17,7 +17,7 @@ use crate::error::{ReplicaError, Result};
 use crate::header::{Stage, SumsHeader};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::layout::{Named, Pair, named};
-use crate::open::{OpenReplica, Phase, sums_place};
+use crate::open::{End, OpenReplica, Phase, sums_place};
 use crate::pack::Pack;
 use crate::put::read_header;
 use crate::record::RecordHeader;
@@ -164,11 +164,11 @@ impl Inner {
             return Ok(());
         };
         let data_len = std::fs::metadata(&pair.data).map_err(io("look at data", shelf))?.len();
-        if header.stage == Stage::Finalized && header.len == data_len {
-            return self.take_in(block, Row::new(header.identity, header.len, Place::Files { shelf }));
+        if header.stage == Stage::Finalized && header.kept.len == data_len {
+            return self.take_in(block, Row::new(header.identity, data_len, Place::Files { shelf }));
         }
         tracing::warn!(%block, container = %shelf, data_len, "a replica is not as its header says; it waits for recovery");
-        let open = SumsHeader { stage: Stage::Open, len: 0, ..header };
+        let open = SumsHeader { stage: Stage::Open, ..header };
         let to = self.layout.open_pair(block);
         let outcome = OpenOptions::new()
             .write(true)
@@ -260,17 +260,23 @@ impl Inner {
             }
         }
         let waiting = Phase::Waiting { settled: false };
-        let replica = Arc::new(OpenReplica::new(header.identity, waiting, data, sums, len, None));
+        let replica = Arc::new(OpenReplica::new(
+            header.identity,
+            waiting,
+            data,
+            sums,
+            End { len, tail: None, kept: header.kept },
+        ));
         lock(&self.open).insert(block, Arc::clone(&replica));
         if header.stage == Stage::Finalized {
             let mut disk = replica.lock_disk();
             replica.settle(&mut disk)?;
             let state = replica.state();
-            if state.len == header.len {
-                return self.put_locked(&replica, &mut disk, &state, header.len);
+            if state.len == header.kept.len {
+                return self.put_locked(&replica, &mut disk, &state, state.len);
             }
-            tracing::warn!(%block, len = state.len, wanted = header.len, "a put was cut short and bytes are missing");
-            replica.set_identity(state.identity, Stage::Open, 0)?;
+            tracing::warn!(%block, len = state.len, wanted = header.kept.len, "a put was cut short and bytes are missing");
+            replica.set_identity(state.identity, Stage::Open)?;
         }
         Ok(())
     }

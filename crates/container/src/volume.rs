@@ -7,10 +7,10 @@
 use crate::ahead::Ahead;
 use crate::error::{ReplicaError, Result, VolumeError, is_full};
 use crate::group::GroupSync;
-use crate::header::{Stage, SumsHeader};
+use crate::header::{Kept, Stage, SumsHeader};
 use crate::index::Index;
 use crate::layout::Layout;
-use crate::open::{OpenReplica, Phase};
+use crate::open::{End, OpenReplica, Phase};
 use crate::pack::Pack;
 use crate::reader::Reader;
 use crate::record::PACK_LEN_MAX;
@@ -372,9 +372,10 @@ impl Inner {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let sums = options.open(&pair.sums).map_err(io("create checksums"))?;
-        sums.write_all_at(&SumsHeader { stage, identity, len: 0 }.encode(), 0).map_err(io("write the header"))?;
+        sums.write_all_at(&SumsHeader { stage, identity, kept: Kept::default() }.encode(), 0)
+            .map_err(io("write the header"))?;
         let data = options.open(&pair.data).map_err(io("create data"))?;
-        Ok(Arc::new(OpenReplica::new(identity, phase, data, sums, 0, None)))
+        Ok(Arc::new(OpenReplica::new(identity, phase, data, sums, End::default())))
     }
 
     pub(crate) fn flush_index(&self) -> Result<()> {

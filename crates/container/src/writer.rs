@@ -1,6 +1,7 @@
 //! The one who writes a replica.
 
 use crate::error::Result;
+use crate::header::Stage;
 use crate::open::{OpenReplica, Phase};
 use crate::replica::Identity;
 use crate::volume::{Durability, Inner};
@@ -89,8 +90,11 @@ impl Writer {
     /// All bytes so far survive a loss of power when this returns.
     pub fn sync(&mut self) -> Result<()> {
         let mut disk = self.replica.lock_disk();
-        self.replica.check_ticket(self.ticket)?;
-        self.volume.note(self.replica.sync())?;
+        let state = self.replica.check_ticket(self.ticket)?;
+        self.replica.keep();
+        let stage = if state.phase == Phase::Copying { Stage::Copying } else { Stage::Open };
+        let synced = self.replica.set_identity(state.identity, stage).and_then(|()| self.replica.sync());
+        self.volume.note(synced)?;
         if !disk.named {
             let open = self.volume.layout.open();
             self.volume.note(io::file::sync_dir(&open).map_err(self.replica.io("sync open")))?;

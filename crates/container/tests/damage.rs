@@ -2,7 +2,7 @@
 
 mod support;
 
-use container::{Advice, ReplicaError, ReplicaState, Volume};
+use container::{Advice, ReopenAsk, ReopenKind, ReplicaError, ReplicaState, Volume};
 use proptest::prelude::*;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -161,6 +161,39 @@ fn bytes_that_a_checksum_still_vouches_for_are_kept() {
     assert_eq!(kept, 1300);
     assert_eq!(recovered_len(&data[..1300], |_, _| {}), 1300);
     assert_eq!(recovered_len(&data[..1300], |_, sums| flip(sums, 64 + 4)), 512);
+}
+
+/// Power goes while a partial chunk grows that was synced: its new checksum came to disk, the new bytes did not.
+#[test]
+fn what_was_synced_outlives_a_write_that_is_lost_behind_it() {
+    for appended in [false, true] {
+        let (dir, data) = (tempfile::tempdir().unwrap(), pattern(1, 20_000));
+        let volume = open(dir.path());
+        let mut writer = if appended {
+            put(&volume, identity(1, 1001), &data[..5000]);
+            let (kind, generation) = (ReopenKind::Append, Generation(1001));
+            let ask = ReopenAsk { kind, old: generation, new: generation, min_len: 5000, max_len: 5000 };
+            volume.reopen(block(1), ask).unwrap()
+        } else {
+            let mut writer = volume.create(identity(1, 1001)).unwrap();
+            writer.write(0, &data[..5000], &[]).unwrap();
+            writer.sync().unwrap();
+            writer
+        };
+        writer.write(5000, &data[5000..5050], &[]).unwrap();
+        let after = tempfile::tempdir().unwrap();
+        std::fs::create_dir(after.path().join("open")).unwrap();
+        for kind in ["data", "sums"] {
+            let name = format!("open/{}.{kind}", block(1).0);
+            std::fs::copy(dir.path().join(&name), after.path().join(&name)).unwrap();
+        }
+        let path = after.path().join(format!("open/{}.data", block(1).0));
+        let lost = OpenOptions::new().write(true).open(path).unwrap();
+        lost.set_len(5000).unwrap();
+        lost.set_len(5050).unwrap();
+        let volume = open(after.path());
+        assert_eq!(recover(&volume, &data), 5000, "appended: {appended}");
+    }
 }
 
 proptest! {
