@@ -4,7 +4,13 @@
 //! node of the chain as it was then, and each change of the chain raises the generation; so the youngest replicas that are not
 //! damaged by a restart all have it, and the shortest of them is long enough.
 
+use std::time::Duration;
 use types::{Generation, NodeId};
+
+/// How long members that do not answer are waited for when others have what is needed. A restart takes about as long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same when those who answer may lack bytes that were acknowledged: they lost power, or have less than is recorded.
+const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(60);
 
 /// The order is that of trust: what a node put is whole; what a node was writing has all it acknowledged; what a node found after
 /// its own crash may lack the end.
@@ -53,6 +59,49 @@ pub fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option
     }
     let nodes = usable.iter().filter(|survivor| survivor.len >= agreed).map(|survivor| survivor.node).collect();
     Some(Agreed { len: agreed, nodes })
+}
+
+/// What a recovery does after it has asked every member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Ask them again.
+    Wait(&'static str),
+    /// Nothing of the block is left.
+    Nothing,
+    /// Have these finish their replicas at this length.
+    Finish(Agreed),
+}
+
+/// Decides on the answers of the members: `survivors` showed a replica, `silent_count` did not answer, the others have none.
+/// `waited` is the time since the recovery began.
+pub fn next_step(
+    survivors: &[Survivor],
+    silent_count: usize,
+    waited: Duration,
+    generation: Generation,
+    len: u64,
+) -> Step {
+    let agreed = agree(survivors, generation, len);
+    if silent_count > 0 && agreed.is_none() {
+        // Whoever is silent may have all of it. Somebody must bring it back, or delete the file.
+        return Step::Wait("no replica was found, and not all nodes answer");
+    }
+    if silent_count > 0 && waited < patience(survivors, agreed.as_ref(), len) {
+        return Step::Wait("not all nodes answer");
+    }
+    match agreed.filter(|agreed| agreed.len > 0) {
+        Some(agreed) => Step::Finish(agreed),
+        None => Step::Nothing,
+    }
+}
+
+fn patience(survivors: &[Survivor], agreed: Option<&Agreed>, recorded: u64) -> Duration {
+    let sound = agreed.is_some_and(|agreed| {
+        let never_fell = |survivor: &Survivor| survivor.state != ReplicaState::WaitingForRecovery;
+        let mut taken = survivors.iter().filter(|survivor| agreed.nodes.contains(&survivor.node));
+        agreed.len >= recorded && taken.any(never_fell)
+    });
+    if sound { PATIENCE } else { PATIENCE_IN_DOUBT }
 }
 
 #[cfg(test)]
@@ -121,5 +170,32 @@ mod tests {
         let stale = Survivor { node: NodeId([1; 16]), state: Finalized, generation: Generation(9), len: 5 };
         assert_eq!(agree(&[stale], Generation(10), 0), None);
         assert_eq!(agree(&[], Generation(10), 0), None);
+    }
+
+    #[test]
+    fn who_may_lack_acknowledged_bytes_is_not_believed_soon() {
+        let check = |state, len, recorded, wanted| {
+            let survivors = [Survivor { node: NodeId([1; 16]), state, generation: Generation(1001), len }];
+            let agreed = agree(&survivors, Generation(1001), recorded);
+            assert_eq!(patience(&survivors, agreed.as_ref(), recorded), wanted, "{state:?} {len} of {recorded}");
+        };
+        check(Open, 5, 0, PATIENCE);
+        check(Finalized, 5, 5, PATIENCE);
+        check(Open, 5, 6, PATIENCE_IN_DOUBT);
+        check(WaitingForRecovery, 5, 5, PATIENCE_IN_DOUBT);
+    }
+
+    #[test]
+    fn silent_members_are_waited_for_and_forever_if_nobody_has_anything() {
+        let open = Survivor { node: NodeId([1; 16]), state: Open, generation: Generation(10), len: 5 };
+        let step = |survivors: &[Survivor], silent, seconds| {
+            next_step(survivors, silent, Duration::from_secs(seconds), Generation(10), 0)
+        };
+        assert!(matches!(step(&[open], 1, 4), Step::Wait(_)));
+        assert!(matches!(step(&[open], 1, 5), Step::Finish(_)));
+        assert!(matches!(step(&[open], 0, 0), Step::Finish(_)));
+        assert!(matches!(step(&[], 1, 1_000_000), Step::Wait(_)));
+        assert_eq!(step(&[], 0, 0), Step::Nothing);
+        assert_eq!(step(&[Survivor { len: 0, ..open }], 0, 0), Step::Nothing);
     }
 }

@@ -3,15 +3,13 @@
 use crate::caller::{Session, Users};
 use crate::command::{Command, Reply};
 use crate::config::Config;
-use crate::leases::Leases;
 use crate::machine::Machine;
 use crate::recovery::Recoveries;
 use crate::refusal;
-use crate::undecided::Undecided;
-use blocks::{Allocation, Ask, BlocksError, Cluster, Doomed, PlaceError, Plan};
+use blocks::{Allocation, Ask, BlocksError, Cluster, Doomed, PlaceError, Plan, Undecided};
 use hdfs::Exception;
 use io::{Clock, OsRandom};
-use namespace::{Caller, Op, Request};
+use namespace::{Caller, Leases, Op, Request};
 use raft::{Raft, RaftError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};

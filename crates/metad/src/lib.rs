@@ -19,7 +19,6 @@ mod client;
 mod command;
 mod config;
 mod core;
-mod leases;
 mod machine;
 mod nodes;
 mod reaper;
@@ -29,7 +28,6 @@ mod sealing;
 mod service;
 mod status;
 mod tasks;
-mod undecided;
 mod words;
 
 pub use config::Config;

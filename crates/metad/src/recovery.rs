@@ -7,7 +7,7 @@
 //! beginRecovery on every member ── each fences its replica and says what it has
 //!        │    unreachable ones are asked again for a while; for ever, if nobody else has anything
 //!        ▼
-//! blocks::agree ── one length ──▶ finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
+//! blocks::next_step ── one length ──▶ finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
 //! ```
 //!
 //! Promise: the file is seen closed only after every member that answers has fenced its replica; one that does not answer is left with a
@@ -15,7 +15,7 @@
 //! that the file is being recovered, and whoever looks next begins again under a higher generation.
 
 use crate::core::{ChangeError, Core};
-use blocks::{Agreed, ReplicaState, Survivor, agree};
+use blocks::{Agreed, ReplicaState, Step, Survivor, next_step};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,10 +25,6 @@ use tokio::task::AbortHandle;
 use types::{FileId, Generation, NodeId};
 use wire::node;
 
-/// How long members that do not answer are waited for when others have what is needed. A restart takes about as long.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The same when those who answer may lack bytes that were acknowledged: they lost power, or have less than is recorded.
-const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(60);
 /// Between attempts: doubling from the first to the second.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(15);
@@ -199,15 +195,11 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, wai
         .iter()
         .filter_map(|(node, answer)| answer.as_ref()?.replica.map(|replica| survivor(*node, &replica)))
         .collect();
-    let agreed = agree(&survivors, last.generation, last.len);
-    if silent > 0 && agreed.is_none() {
-        // Whoever is silent may have all of it. Somebody must bring it back, or delete the file.
-        return Attempt::Again("no replica was found, and not all nodes answer");
-    }
-    if silent > 0 && waited < patience(&survivors, agreed.as_ref(), last.len) {
-        return Attempt::Again("not all nodes answer");
-    }
-    let Some(Agreed { len, nodes }) = agreed.filter(|agreed| agreed.len > 0) else { return Attempt::Ended(None) };
+    let Agreed { len, nodes } = match next_step(&survivors, silent, waited, last.generation, last.len) {
+        Step::Wait(reason) => return Attempt::Again(reason),
+        Step::Nothing => return Attempt::Ended(None),
+        Step::Finish(agreed) => agreed,
+    };
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
     let members: Vec<(NodeId, String)> = members.into_iter().filter(|(id, _)| nodes.contains(id)).collect();
     let answers = ask_all::<_, node::FinishRecoveryResponse>(core, &members, node::FINISH_RECOVERY, &request).await;
@@ -215,15 +207,6 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, wai
         return Attempt::Doubtful;
     }
     Attempt::Ended(Some(len))
-}
-
-fn patience(survivors: &[Survivor], agreed: Option<&Agreed>, recorded: u64) -> Duration {
-    let sound = agreed.is_some_and(|agreed| {
-        let never_fell = |survivor: &Survivor| survivor.state != ReplicaState::WaitingForRecovery;
-        let mut taken = survivors.iter().filter(|survivor| agreed.nodes.contains(&survivor.node));
-        agreed.len >= recorded && taken.any(never_fell)
-    });
-    if sound { PATIENCE } else { PATIENCE_IN_DOUBT }
 }
 
 fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {
@@ -286,23 +269,5 @@ async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generat
             tracing::error!(%file, %error, "a recovery could not be recorded");
             false
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_may_lack_acknowledged_bytes_is_not_believed_soon() {
-        let check = |state, len, recorded, wanted| {
-            let survivors = [Survivor { node: NodeId([1; 16]), state, generation: Generation(1001), len }];
-            let agreed = agree(&survivors, Generation(1001), recorded);
-            assert_eq!(patience(&survivors, agreed.as_ref(), recorded), wanted, "{state:?} {len} of {recorded}");
-        };
-        check(ReplicaState::Open, 5, 0, PATIENCE);
-        check(ReplicaState::Finalized, 5, 5, PATIENCE);
-        check(ReplicaState::Open, 5, 6, PATIENCE_IN_DOUBT);
-        check(ReplicaState::WaitingForRecovery, 5, 5, PATIENCE_IN_DOUBT);
     }
 }

@@ -20,6 +20,7 @@ mod error;
 mod front;
 mod inode;
 mod lease;
+mod leases;
 mod limits;
 mod make;
 pub mod ops;
@@ -36,6 +37,7 @@ mod walk;
 
 pub use error::{Answer, NsError};
 pub use lease::RECOVERY_HOLDER;
+pub use leases::Leases;
 pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RETRY_KEPT};
 pub use ops::{
     AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BumpGeneration, Complete, Create, Delete,

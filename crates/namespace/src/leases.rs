@@ -1,6 +1,8 @@
 //! When each writer was heard last. Soft state: who holds which file stands in the namespace.
 
-use namespace::{HOLDER_LEN_MAX, RECOVERY_HOLDER, read};
+use crate::lease::RECOVERY_HOLDER;
+use crate::limits::HOLDER_LEN_MAX;
+use crate::read;
 use std::collections::HashMap;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
@@ -10,13 +12,13 @@ const PAGE_COUNT: usize = 1000;
 
 /// Writers with open files, by the names clients give themselves.
 #[derive(Debug, Default)]
-pub(crate) struct Leases {
+pub struct Leases {
     renewed: HashMap<String, Duration>,
 }
 
 impl Leases {
     /// After a start every writer counts as just heard: it could not renew while nobody listened.
-    pub(crate) fn load(rows: &dyn Rows, now: Duration) -> Result<Self, RowsError> {
+    pub fn load(rows: &dyn Rows, now: Duration) -> Result<Self, RowsError> {
         let mut renewed = HashMap::new();
         let mut after = String::new();
         loop {
@@ -29,38 +31,42 @@ impl Leases {
     }
 
     /// A client opens a file for writing. Names that the namespace will refuse are not remembered.
-    pub(crate) fn granted(&mut self, holder: &str, now: Duration) {
+    pub fn granted(&mut self, holder: &str, now: Duration) {
         if holder.len() <= HOLDER_LEN_MAX {
             self.renewed.insert(holder.into(), now);
         }
     }
 
     /// A client says it still lives. One that holds nothing is not remembered.
-    pub(crate) fn renew(&mut self, holder: &str, now: Duration) {
+    pub fn renew(&mut self, holder: &str, now: Duration) {
         if let Some(renewed) = self.renewed.get_mut(holder) {
             *renewed = now;
         }
     }
 
     /// True if `holder` was silent for longer than `limit`.
-    pub(crate) fn is_silent(&self, holder: &str, now: Duration, limit: Duration) -> bool {
+    pub fn is_silent(&self, holder: &str, now: Duration, limit: Duration) -> bool {
         self.renewed.get(holder).is_none_or(|renewed| now.saturating_sub(*renewed) > limit)
     }
 
-    pub(crate) fn silent(&self, now: Duration, limit: Duration) -> Vec<String> {
+    pub fn silent(&self, now: Duration, limit: Duration) -> Vec<String> {
         let silent = self.renewed.iter().filter(|(_, renewed)| now.saturating_sub(**renewed) > limit);
         silent.map(|(holder, _)| holder.clone()).collect()
     }
 
     /// It has no open file any more. One that opened a file since `seen` is kept.
-    pub(crate) fn forget(&mut self, holder: &str, seen: Duration) {
+    pub fn forget(&mut self, holder: &str, seen: Duration) {
         if self.renewed.get(holder).is_some_and(|renewed| *renewed <= seen) {
             self.renewed.remove(holder);
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.renewed.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.renewed.is_empty()
     }
 }
 

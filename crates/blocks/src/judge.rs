@@ -1,0 +1,210 @@
+//! What becomes of a replica that a node tells of, by what the namespace says of its block.
+//!
+//! Promise: a replica is ordered away only when the namespace says that no file owns its block, or that a younger one took its
+//! place, or that its home is elsewhere; in the last two cases only while somebody of its home is there, since otherwise it may
+//! be the best that is left. What the namespace cannot know yet (a block of a container or an index that was never given out
+//! here) is left alone. What is told while its block is still written must be judged again until the block is complete:
+//! [`Undecided`] keeps it.
+
+use crate::cluster::Cluster;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+
+/// A replica, as its node tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub block: BlockId,
+    pub generation: Generation,
+    pub len: u64,
+    /// Whose it is and where it is at home, if the node knows.
+    pub file: Option<FileId>,
+    pub home: Option<ContainerId>,
+}
+
+/// The block, as the namespace has it now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub file: FileId,
+    pub generation: Generation,
+    pub home: ContainerId,
+    /// Not under construction.
+    pub complete: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Stays,
+    /// It stays, and its node is to be told whose it is.
+    Owned,
+    /// It must go, at the generation that was told and below.
+    Goes,
+    /// Its block was never given out here. It may be from a time this store has forgotten: a log that was put back from an
+    /// old copy, for example.
+    Strange,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    pub fate: Fate,
+    /// It depends on what becomes of the block, or on who comes back: judge it again later.
+    pub again: bool,
+}
+
+impl Cluster {
+    pub fn judge(&self, now: Duration, node: NodeId, told: &Told, wanted: Option<&Wanted>) -> Judgement {
+        let Some(wanted) = wanted else {
+            let fate = if self.was_given_out(told.block) { Fate::Goes } else { Fate::Strange };
+            return Judgement { fate, again: false };
+        };
+        let stale = wanted.complete && told.generation < wanted.generation;
+        // While a block is written its chain may have nodes that its home has not yet.
+        let elsewhere = wanted.complete && !self.is_member(wanted.home, node);
+        if stale || elsewhere {
+            let others = self.members(wanted.home).into_iter().filter(|member| member.node.id != node);
+            if !others.into_iter().any(|member| member.is_live(now)) {
+                return Judgement { fate: Fate::Stays, again: true };
+            }
+            return Judgement { fate: Fate::Goes, again: false };
+        }
+        let known = told.file == Some(wanted.file) && told.home == Some(wanted.home);
+        Judgement { fate: if known { Fate::Stays } else { Fate::Owned }, again: !wanted.complete }
+    }
+}
+
+/// Replicas kept of one node; each takes about a hundred bytes.
+const KEPT_COUNT_MAX: usize = 2000;
+
+/// Replicas that nodes told of while their blocks were still written, when nobody can say yet whether they are wanted.
+///
+/// A node tells of a replica once: when it was put, or some seconds after its chain broke off. The block may be completed
+/// much later, and by other nodes: a chain that was mended without this one, a recovery it took no part in. So what was told
+/// is kept, and judged again with each heartbeat. If it is lost, by a restart or because there is too much, the node's next
+/// catalogue tells it again.
+#[derive(Debug, Default)]
+pub struct Undecided {
+    of: BTreeMap<NodeId, BTreeMap<BlockId, Told>>,
+}
+
+impl Undecided {
+    pub fn keep(&mut self, node: NodeId, told: Told) {
+        let kept = self.of.entry(node).or_default();
+        if kept.len() < KEPT_COUNT_MAX || kept.contains_key(&told.block) {
+            kept.insert(told.block, told);
+        }
+    }
+
+    /// All that `node` told; what is still undecided is to be kept again.
+    pub fn take(&mut self, node: NodeId) -> Vec<Told> {
+        self.of.remove(&node).unwrap_or_default().into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Command, Node, Usage, apply};
+    use types::rows::MemoryRows;
+    use types::{InodeId, PipelineId};
+
+    const HOME: ContainerId = ContainerId(1);
+    const FILE: FileId = InodeId(16_386);
+
+    fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    /// Nodes 1 and 2 hold container 1, of which 10 indexes were given out.
+    fn cluster() -> Cluster {
+        let described = |number: u8| Node {
+            id: node(number),
+            ip: "10.0.0.1".into(),
+            host: "a".into(),
+            xfer_port: 1,
+            ipc_port: 2,
+            info_port: 0,
+            storage: "s".into(),
+            rack: "/r".into(),
+        };
+        let mut rows = MemoryRows::default();
+        let members = vec![node(1), node(2)];
+        for command in [
+            Command::Register(described(1)),
+            Command::Register(described(2)),
+            Command::CreatePipeline { members, planned: true },
+            Command::OpenContainer { pipeline: PipelineId(1) },
+            Command::LeaseIndexes { container: HOME, from: 0, up_to: 10, lessee: 1, len: 0 },
+        ] {
+            apply(&mut rows, &command).unwrap().unwrap();
+        }
+        Cluster::load(&rows, 1).unwrap()
+    }
+
+    fn told() -> Told {
+        let block = BlockId::new(HOME, 3);
+        Told { block, generation: Generation(1005), len: 5, file: Some(FILE), home: Some(HOME) }
+    }
+
+    fn wanted() -> Wanted {
+        Wanted { file: FILE, generation: Generation(1005), home: HOME, complete: true }
+    }
+
+    /// Nodes 1 and 2 wrote the end of the block without node 3, and are gone: what node 3 has is the best there is.
+    #[test]
+    fn an_old_replica_stays_until_somebody_with_a_younger_one_is_there() {
+        let old = Told { generation: Generation(1004), ..told() };
+        let mut cluster = cluster();
+        let judge = |cluster: &Cluster, number: u8| cluster.judge(Duration::ZERO, node(number), &old, Some(&wanted()));
+        let waits = Judgement { fate: Fate::Stays, again: true };
+        let goes = Judgement { fate: Fate::Goes, again: false };
+        assert_eq!(judge(&cluster, 3), waits);
+        cluster.on_registered(Duration::ZERO, node(1), Usage::default());
+        assert_eq!(judge(&cluster, 1), waits, "it does not speak for itself");
+        assert_eq!(judge(&cluster, 2), goes);
+        assert_eq!(judge(&cluster, 3), goes);
+    }
+
+    #[test]
+    fn a_replica_goes_only_when_the_namespace_says_so() {
+        let check = |number: u8, told: Told, wanted: Option<Wanted>| {
+            let mut cluster = cluster();
+            for number in [1, 2] {
+                cluster.on_registered(Duration::ZERO, node(number), Usage::default());
+            }
+            cluster.judge(Duration::ZERO, node(number), &told, wanted.as_ref()).fate
+        };
+        let open = Some(Wanted { complete: false, ..wanted() });
+        let whole = Some(wanted());
+        let stale = Told { generation: Generation(1004), ..told() };
+        assert_eq!(check(1, told(), whole), Fate::Stays);
+        assert_eq!(check(1, Told { file: None, ..told() }, whole), Fate::Owned, "told whose it is");
+        assert_eq!(check(1, stale, whole), Fate::Goes);
+        assert_eq!(check(1, stale, open), Fate::Stays, "the chain may be mended under it");
+        assert_eq!(check(3, told(), whole), Fate::Goes, "the home is elsewhere");
+        assert_eq!(check(3, told(), open), Fate::Stays, "the home may follow");
+        assert_eq!(check(1, told(), None), Fate::Goes);
+        assert_eq!(check(1, Told { block: BlockId::new(HOME, 10), ..told() }, None), Fate::Strange, "never given out");
+        assert_eq!(check(1, Told { block: BlockId::new(ContainerId(9), 0), ..told() }, None), Fate::Strange);
+    }
+
+    #[test]
+    fn the_last_word_about_a_block_counts_and_there_is_a_bound() {
+        let told = |index: u32, generation| Told {
+            block: BlockId::new(HOME, index),
+            generation: Generation(generation),
+            ..told()
+        };
+        let mut undecided = Undecided::default();
+        undecided.keep(node(1), told(5, 1001));
+        undecided.keep(node(1), told(5, 1002));
+        undecided.keep(node(2), told(5, 1001));
+        assert_eq!(undecided.take(node(1)), [told(5, 1002)]);
+        assert_eq!(undecided.take(node(1)), []);
+        for index in 0..2 * KEPT_COUNT_MAX as u32 {
+            undecided.keep(node(1), told(index, 1001));
+        }
+        undecided.keep(node(1), told(3, 1009));
+        let kept = undecided.take(node(1));
+        assert_eq!((kept.len(), kept[3]), (KEPT_COUNT_MAX, told(3, 1009)));
+    }
+}
