@@ -5,7 +5,7 @@
 #   tests/run.sh rust                  format, clippy, cargo test
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
-# Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go and Python 3.11 are taken from Debian when missing.
+# Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go, strace and Python 3.11 are taken from Debian when missing.
 #   LEVADA_TEST_FS=hdfs://host:port    run the clients against another HDFS; what needs our own servers is skipped
 #   HADOOP_VERSION=3.4.3               which Java client
 set -euo pipefail
@@ -68,6 +68,7 @@ prepare() {
   need "command -v mvn" maven
   need "command -v go" golang-go
   need "python3 -c 'import ensurepip'" python3-venv
+  need "command -v strace" strace
   once "hadoop-$hadoop" "$(sha256sum tests/interop/java/pom.xml)" hadoop_jars
   once driver "$hadoop $(sha256sum tests/interop/java/Driver.java)" java_driver
   once conf "$(cat tests/interop/java/conf/* | sha256sum)" java_conf

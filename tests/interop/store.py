@@ -35,15 +35,16 @@ class External:
 class Store:
     """One `levada up`. The same directory can be started again after `stop` or `kill`."""
 
-    def __init__(self, directory: pathlib.Path, *options: str):
-        self.directory = directory
+    def __init__(self, directory: pathlib.Path, *options: str, before: list[str] = []):
+        """`before`: a program that runs `levada` and keeps its process id, as `nice` does."""
+        self.directory, self.before = directory, before
         self.options = options
         self.process = None
         self.start()
 
     def start(self):
         log = open(self.directory.parent / f"{self.directory.name}.log", "ab")
-        command = [paths.LEVADA, "up", "--dir", self.directory, "--port-base", "0", "--json", *self.options]
+        command = [*self.before, paths.LEVADA, "up", "--dir", self.directory, "--port-base", "0", "--json", *self.options]
         begun = time.monotonic()
         self.process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent
