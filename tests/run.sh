@@ -3,6 +3,7 @@
 #
 #   tests/run.sh                       everything
 #   tests/run.sh rust                  format, clippy, cargo test
+#   tests/run.sh prepare               only install what the real clients need
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
 # Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go, strace and Python 3.11 are taken from Debian when missing.
@@ -13,6 +14,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 cache=${LEVADA_TEST_CACHE:-$root/.test}
 hadoop=${HADOOP_VERSION:-3.4.3}
+# Whose `hdfs` the script of commands runs; what it said to Apache HDFS of this version is kept beside the test.
+commands=3.5.0
 part=${1:-all}
 
 say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
@@ -45,7 +48,7 @@ hadoop_jars() {
 java_driver() {
   rm -rf "$cache/classes"
   mkdir -p "$cache/classes"
-  javac -nowarn -d "$cache/classes" -cp "$cache/hadoop-$hadoop/lib/*" tests/interop/java/Driver.java
+  javac -nowarn -d "$cache/classes" -cp "$cache/hadoop-$hadoop/lib/*" tests/interop/java/*.java
 }
 
 java_conf() {
@@ -70,7 +73,8 @@ prepare() {
   need "python3 -c 'import ensurepip'" python3-venv
   need "command -v strace" strace
   once "hadoop-$hadoop" "$(sha256sum tests/interop/java/pom.xml)" hadoop_jars
-  once driver "$hadoop $(sha256sum tests/interop/java/Driver.java)" java_driver
+  bench/peers/hdfs/fetch.sh "$cache/hadoop-server-$commands" "$commands"
+  once driver "$hadoop $(cat tests/interop/java/*.java | sha256sum)" java_driver
   once conf "$(cat tests/interop/java/conf/* | sha256sum)" java_conf
   once python "$(sha256sum tests/requirements.txt) $(python3 --version)" python_packages
   once go "$(cat tests/interop/go/* | sha256sum)" go_client
@@ -103,6 +107,7 @@ case $part in
     interop
     ;;
   rust) rust ;;
+  prepare) prepare ;;
   interop) shift && interop "$@" ;;
-  *) sed -n '2,12p' "$0" && exit 2 ;;
+  *) sed -n '2,13p' "$0" && exit 2 ;;
 esac
