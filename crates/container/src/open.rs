@@ -290,8 +290,8 @@ impl OpenReplica {
 
     /// Makes all bytes so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.data.sync_data().map_err(self.io("sync data"))?;
-        self.sums.sync_data().map_err(self.io("sync checksums"))
+        io::file::sync_data(&self.data).map_err(self.io("sync data"))?;
+        io::file::sync_data(&self.sums).map_err(self.io("sync checksums"))
     }
 
     /// Shortens the replica. The caller has fenced all writers and holds the disk.

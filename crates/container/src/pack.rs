@@ -89,7 +89,7 @@ impl Pack {
 
     /// All records appended so far are on disk when this returns.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.group.sync(|| self.file.sync_data())
+        self.group.sync(|| io::file::sync_data(&self.file))
     }
 
     /// The record at `offset` is in the index, or never will be. Returns the offset below which none is in flight. Call

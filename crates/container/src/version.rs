@@ -76,7 +76,7 @@ fn replace(path: &Path, dir: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = File::create(&beside)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
+    io::file::sync_all(&file)?;
     std::fs::rename(&beside, path)?;
     io::file::sync_dir(dir)
 }

@@ -10,6 +10,7 @@ use hdfs::protocol::CLIENT_DATANODE;
 use prost::Message;
 use std::sync::Arc;
 use types::{BlockId, Generation};
+use wire::meter::METER_PROTOCOL;
 use wire::node::{self, REPLICA_PROTOCOL};
 
 /// Requests and answers name a block and a number; the memory is for blocks.
@@ -38,6 +39,7 @@ impl rpc::Service for Ipc {
                 let request = call.request()?;
                 io::task::blocking(move || finish_recovery(&node, &request)).await
             }
+            (METER_PROTOCOL, _) => crate::meter::call(&call),
             (CLIENT_DATANODE | REPLICA_PROTOCOL, _) => Err(call.no_such_method()),
             _ => Err(call.no_such_protocol()),
         }

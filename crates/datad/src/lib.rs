@@ -24,6 +24,7 @@ mod error;
 mod inbox;
 mod ipc;
 mod metad;
+mod meter;
 mod node;
 mod read;
 mod session;

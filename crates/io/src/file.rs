@@ -6,6 +6,33 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static SYNC_COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// How often this process has waited for a disk. Whoever measures takes the difference of two answers.
+pub fn sync_count() -> u64 {
+    SYNC_COUNT.load(Ordering::Relaxed)
+}
+
+/// For a library that syncs by itself: so often it did.
+pub fn count_syncs(count: u64) {
+    SYNC_COUNT.fetch_add(count, Ordering::Relaxed);
+}
+
+/// `fdatasync`, counted: the bytes of the file and what is needed to find them.
+#[expect(clippy::disallowed_methods, reason = "the place that counts")]
+pub fn sync_data(file: &File) -> io::Result<()> {
+    count_syncs(1);
+    file.sync_data()
+}
+
+/// `fsync`, counted: the bytes of the file and all that is known of it.
+#[expect(clippy::disallowed_methods, reason = "the place that counts")]
+pub fn sync_all(file: &File) -> io::Result<()> {
+    count_syncs(1);
+    file.sync_all()
+}
 
 /// Bytes of a range that are in the page cache, at the grain of pages. Does not wait.
 /// A kernel that cannot tell (before 6.5, or a file of another user) gets the answer 0: the careful way is then taken.
@@ -68,7 +95,7 @@ pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
 
 /// Makes the names in a directory durable: what was created, renamed or removed there.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    sync_all(&File::open(dir)?)
 }
 
 /// Space of a file system, in bytes.
@@ -149,7 +176,9 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![1; 1 << 20]).unwrap();
         start_writeback(&file, 0, 1 << 20).unwrap();
-        file.sync_all().unwrap();
+        let before = sync_count();
+        sync_all(&file).unwrap();
+        assert!(sync_count() > before, "each is counted");
         let before = file.metadata().unwrap().blocks();
         match punch_hole(&file, 4096, 900_000) {
             Ok(()) => assert!(file.metadata().unwrap().blocks() < before),

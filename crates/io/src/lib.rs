@@ -6,7 +6,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
-//! | [`file`] | residency, write-back, holes, free space, directories made durable |
+//! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
+//! | [`process`] | what this process has used |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
 //! | [`limit`], [`memory`] | open files; memory that is free again |
@@ -17,6 +18,7 @@ pub mod file;
 pub mod limit;
 pub mod memory;
 pub mod poll;
+pub mod process;
 pub mod random;
 pub mod socket;
 pub mod task;

@@ -137,7 +137,7 @@ mod tests {
     async fn check(bytes: &[u8], offset: u64, len: u64, cold: bool) {
         let file = file_of(bytes);
         if cold {
-            file.sync_all().unwrap();
+            crate::file::sync_all(&file).unwrap();
             file::drop_cache(&file, 0, bytes.len() as u64).unwrap();
         }
         let (near, mut far) = pair().await;

@@ -131,6 +131,8 @@ impl Disk {
                 }
             }
         }
+        // LMDB syncs the pages, and then the one that names them.
+        io::file::count_syncs(2);
         write.commit().map_err(self.fault("committing"))
     }
 

@@ -20,6 +20,7 @@ mod command;
 mod config;
 mod core;
 mod machine;
+mod meter;
 mod nodes;
 mod reaper;
 mod recovery;

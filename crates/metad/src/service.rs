@@ -1,7 +1,7 @@
 //! The door: which protocol a call speaks, and whether the server still takes calls.
 
 use crate::core::Core;
-use crate::{admin, client, nodes};
+use crate::{admin, client, meter, nodes};
 use bytes::Bytes;
 use hdfs::Exception;
 use rpc::Call;
@@ -22,6 +22,7 @@ impl rpc::Service for Service {
             }
             wire::node::NODE_PROTOCOL => nodes::call(&self.core, call).await,
             wire::admin::ADMIN_PROTOCOL => admin::call(&self.core, call).await,
+            wire::meter::METER_PROTOCOL => meter::call(&call),
             _ => Err(call.no_such_protocol()),
         }
     }

@@ -26,6 +26,7 @@ pub(crate) fn status(core: &Core) -> Value {
             .collect();
         (nodes, cluster.containers().count(), cluster.pipelines().count())
     });
+    let used = crate::meter::answer();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pool": core.pool,
@@ -40,5 +41,8 @@ pub(crate) fn status(core: &Core) -> Value {
         "doomed_blocks": core.doomed().len(),
         "bad_replicas_reported": core.bad_count(),
         "overlay_len": core.machine.store().overlay_len(),
+        "process": {
+            "pid": used.pid, "cpu_user_us": used.user_us, "cpu_system_us": used.system_us, "syncs": used.sync_count,
+        },
     })
 }

@@ -43,7 +43,7 @@ impl Segment {
         let file = File::options().create(true).truncate(true).write(true).open(&unnamed)?;
         reserve(&file)?;
         file.write_all_at(&bytes, 0)?;
-        file.sync_all()?;
+        ::io::file::sync_all(&file)?;
         let path = path_of(dir, sequence);
         fs::rename(unnamed, &path)?;
         ::io::file::sync_dir(dir)?;
@@ -60,7 +60,7 @@ impl Segment {
         }
         reserve(&file)?;
         // What was read may have been in the page cache alone; from here on it counts.
-        file.sync_all()?;
+        ::io::file::sync_all(&file)?;
         let Contents { head, len, .. } = read;
         Ok(Self { path, sequence: head.sequence, salt: head.salt, file, len: *len, synced: *len })
     }
@@ -82,7 +82,7 @@ impl Segment {
     }
 
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()?;
+        ::io::file::sync_data(&self.file)?;
         self.synced = self.len;
         Ok(())
     }

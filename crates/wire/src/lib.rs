@@ -9,6 +9,7 @@
 //!   [`token`]     what of ours rides in a block token
 //!   [`node`]      datanode ↔ metad: registration, heartbeats, catalogue, recovery
 //!   [`admin`]     what people ask of a store
+//!   [`meter`]     what a server has used: processor time, waits for a disk
 //! ```
 //!
 //! Promise: every length that a stranger chose is held against a bound before anybody takes memory for it, and no
@@ -18,6 +19,7 @@ pub mod ack;
 pub mod admin;
 pub mod delimited;
 mod error;
+pub mod meter;
 pub mod node;
 pub mod op;
 pub mod packet;

@@ -1,0 +1,62 @@
+//! What the servers of a store have used so far, asked of each of them; the difference of two answers is what work has cost.
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use hdfs::proto;
+use std::time::Duration;
+use wire::meter::{METER, METER_PROTOCOL, MeterRequest, MeterResponse};
+
+pub use wire::meter::Role;
+
+/// One server, as of the moment it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meter {
+    pub role: Role,
+    /// Its RPC address.
+    pub addr: String,
+    /// Roles that share a process tell the same number, and the same of all below.
+    pub process: u64,
+    pub pid: u32,
+    pub user: Duration,
+    pub system: Duration,
+    /// Times the process waited for a disk.
+    pub sync_count: u64,
+}
+
+impl Client {
+    /// The metadata server and every live datanode; those that do not answer are left out. `None` if the store is not
+    /// one of Levada, so that its servers have no such thing to tell.
+    pub async fn meters(&self) -> Result<Option<Vec<Meter>>> {
+        let mut meters = match self.meter(self.url().authority.clone()).await {
+            Ok(meter) => vec![meter],
+            Err(Error::Refused { class, .. }) if class == hdfs::exception::RPC_NO_SUCH_PROTOCOL => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let live = proto::DatanodeReportTypeProto::Live.into();
+        let request = proto::GetDatanodeReportRequestProto { r#type: live };
+        let report: proto::GetDatanodeReportResponseProto = self.call("getDatanodeReport", &request).await?;
+        for node in report.di {
+            let addr = format!("{}:{}", node.id.ip_addr, node.id.ipc_port);
+            match self.meter(addr.clone()).await {
+                Ok(meter) => meters.push(meter),
+                Err(error) => tracing::info!(addr, %error, "a datanode does not say what it has used"),
+            }
+        }
+        Ok(Some(meters))
+    }
+
+    async fn meter(&self, addr: String) -> Result<Meter> {
+        let rpc = rpc::Client::new(addr, self.user().to_owned(), METER_PROTOCOL);
+        let answer: MeterResponse =
+            rpc.call(METER, &MeterRequest {}).await.map_err(|error| Error::of_call(rpc.addr(), error))?;
+        Ok(Meter {
+            role: answer.role(),
+            addr: rpc.addr().to_owned(),
+            process: answer.process,
+            pid: answer.pid,
+            user: Duration::from_micros(answer.user_us),
+            system: Duration::from_micros(answer.system_us),
+            sync_count: answer.sync_count,
+        })
+    }
+}
