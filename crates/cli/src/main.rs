@@ -4,6 +4,7 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod admin;
+mod bench;
 mod config;
 mod fs;
 mod roles;

@@ -20,6 +20,7 @@ mod tail;
 mod test;
 mod touch;
 
+use crate::bench;
 use crate::shell::{Common, Session, Stop};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -89,6 +90,8 @@ commands! {
     "checksum" Checksum checksum,
     /// Ask about a path; the answer is the exit code
     "test" Test test,
+    /// Measure a store: write files, verify every byte, tell what it took
+    "bench" Bench bench,
 }
 
 /// What a shell reports of a program that Ctrl-C ended: 128 and the signal's number.

@@ -1,4 +1,4 @@
-//! Files that are not what they will be called yet: taken away when a command is interrupted.
+//! What is not to stay: files that are not called yet what they will be, taken away when a command is interrupted.
 
 use super::Target;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -37,6 +37,8 @@ pub(crate) fn beside_local(to: &Path) -> PathBuf {
 pub(crate) enum Temp {
     Local(PathBuf),
     Remote(Target),
+    /// A directory with all that is in it.
+    Tree(Target),
 }
 
 #[derive(Debug, Default)]
@@ -94,13 +96,16 @@ const DISCARD_MAX: Duration = Duration::from_secs(5);
 async fn remove(temp: &Temp) {
     match temp {
         Temp::Local(path) => drop(std::fs::remove_file(path)),
-        Temp::Remote(target) => {
-            // Its creation may be on the way still, ahead of us by a moment.
-            if let Ok(false) = target.client.delete(&target.path, false).await {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                let _ = target.client.delete(&target.path, false).await;
-            }
-        }
+        Temp::Remote(target) => remove_remote(target, false).await,
+        Temp::Tree(target) => remove_remote(target, true).await,
+    }
+}
+
+async fn remove_remote(target: &Target, recursive: bool) {
+    // Its creation may be on the way still, ahead of us by a moment.
+    if let Ok(false) = target.client.delete(&target.path, recursive).await {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let _ = target.client.delete(&target.path, recursive).await;
     }
 }
 
