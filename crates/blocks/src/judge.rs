@@ -1,6 +1,6 @@
 //! What becomes of a replica that a node tells of, by what the namespace says of its block.
 //!
-//! Promise: a replica is ordered away only when the namespace says that no file owns its block, or that a younger one took its
+//! Promise: a replica is ordered away only when no file owns its block and none can come to own it, or when the namespace says that a younger one took its
 //! place, or that its home is elsewhere; in the last two cases only while somebody of its home is there, since otherwise it may
 //! be the best that is left. What the namespace cannot know yet (a block of a container or an index that was never given out
 //! here) is left alone. What is told while its block is still written must be judged again until the block is complete:
@@ -52,8 +52,20 @@ pub struct Judgement {
 }
 
 impl Cluster {
-    pub fn judge(&self, now: Duration, node: NodeId, told: &Told, wanted: Option<&Wanted>) -> Judgement {
+    /// `may_be_put`: somebody holds the block on lease, to put a file with it. To be looked at before `wanted`: what nobody holds
+    /// then, and has no owner after, will have none.
+    pub fn judge(
+        &self,
+        now: Duration,
+        node: NodeId,
+        told: &Told,
+        wanted: Option<&Wanted>,
+        may_be_put: bool,
+    ) -> Judgement {
         let Some(wanted) = wanted else {
+            if may_be_put {
+                return Judgement { fate: Fate::Stays, again: true };
+            }
             let fate = if self.was_given_out(told.block) { Fate::Goes } else { Fate::Strange };
             return Judgement { fate, again: false };
         };
@@ -72,8 +84,8 @@ impl Cluster {
     }
 }
 
-/// Replicas kept of one node; each takes about a hundred bytes.
-const KEPT_COUNT_MAX: usize = 2000;
+/// Replicas kept of one node; each takes about a hundred bytes. A young leader decides about none that has no owner.
+const KEPT_COUNT_MAX: usize = 20_000;
 
 /// Replicas that nodes told of while their blocks were still written, when nobody can say yet whether they are wanted.
 ///
@@ -154,7 +166,8 @@ mod tests {
     fn an_old_replica_stays_until_somebody_with_a_younger_one_is_there() {
         let old = Told { generation: Generation(1004), ..told() };
         let mut cluster = cluster();
-        let judge = |cluster: &Cluster, number: u8| cluster.judge(Duration::ZERO, node(number), &old, Some(&wanted()));
+        let judge =
+            |cluster: &Cluster, number: u8| cluster.judge(Duration::ZERO, node(number), &old, Some(&wanted()), false);
         let waits = Judgement { fate: Fate::Stays, again: true };
         let goes = Judgement { fate: Fate::Goes, again: false };
         assert_eq!(judge(&cluster, 3), waits);
@@ -171,7 +184,7 @@ mod tests {
             for number in [1, 2] {
                 cluster.on_registered(Duration::ZERO, node(number), Usage::default());
             }
-            cluster.judge(Duration::ZERO, node(number), &told, wanted.as_ref()).fate
+            cluster.judge(Duration::ZERO, node(number), &told, wanted.as_ref(), false).fate
         };
         let open = Some(Wanted { complete: false, ..wanted() });
         let whole = Some(wanted());
@@ -183,6 +196,8 @@ mod tests {
         assert_eq!(check(3, told(), whole), Fate::Goes, "the home is elsewhere");
         assert_eq!(check(3, told(), open), Fate::Stays, "the home may follow");
         assert_eq!(check(1, told(), None), Fate::Goes);
+        let held = cluster().judge(Duration::ZERO, node(1), &told(), None, true);
+        assert_eq!(held, Judgement { fate: Fate::Stays, again: true }, "its client may still put it");
         assert_eq!(check(1, Told { block: BlockId::new(HOME, 10), ..told() }, None), Fate::Strange, "never given out");
         assert_eq!(check(1, Told { block: BlockId::new(ContainerId(9), 0), ..told() }, None), Fate::Strange);
     }

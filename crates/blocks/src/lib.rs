@@ -31,6 +31,6 @@ pub use doomed::{Doomed, DoomedReplicas};
 pub use judge::{Fate, Judgement, Told, Undecided, Wanted};
 pub use node::{Member, Node, SILENCE_MAX, Usage};
 pub use order::Distance;
-pub use place::{Allocation, Ask, PlaceError, Plan};
+pub use place::{Allocation, Ask, Batch, PlaceError, Plan};
 pub use survivors::{Agreed, ReplicaState, Step, Survivor, agree, next_step};
 pub use tables::ContainerState;

@@ -37,6 +37,14 @@ pub struct Allocation {
     pub nodes: Vec<NodeId>,
 }
 
+/// Several blocks of one container, with its nodes in the order of the chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    pub blocks: Vec<BlockId>,
+    pub home: ContainerId,
+    pub nodes: Vec<NodeId>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan<T> {
     Use(T),
@@ -76,6 +84,22 @@ fn advice(full: usize) -> String {
 impl Cluster {
     /// Chooses pipeline and container for a new block and takes the next of the ids in hand.
     pub fn place(&mut self, ask: &Ask, now: Duration, random: &mut dyn Random) -> Result<Plan<Allocation>, PlaceError> {
+        let batch = self.place_batch(ask, 1, now, random)?;
+        Ok(match batch {
+            Plan::Use(Batch { blocks, home, nodes }) => Plan::Use(Allocation { block: blocks[0], home, nodes }),
+            Plan::Propose(command) => Plan::Propose(command),
+        })
+    }
+
+    /// As [`Cluster::place`], for up to `count` blocks that a client will write one after the other: all in one container, and
+    /// at least one.
+    pub fn place_batch(
+        &mut self,
+        ask: &Ask,
+        count: u32,
+        now: Duration,
+        random: &mut dyn Random,
+    ) -> Result<Plan<Batch>, PlaceError> {
         let able_count = self.nodes.values().filter(|member| is_able(member, ask, now)).count();
         if able_count == 0 || ask.replication == 0 {
             let roomless = Ask { block_len: 0, ..ask.clone() };
@@ -92,7 +116,7 @@ impl Cluster {
             let planned = ask.excluded.is_empty() && size == usize::from(ask.replication);
             return Ok(Plan::Propose(Command::CreatePipeline { members, planned }));
         };
-        let (block, home) = match self.next_block(id, ask.block_len) {
+        let (blocks, home) = match self.next_blocks(id, ask.block_len, count) {
             Plan::Use(next) => next,
             Plan::Propose(command) => return Ok(Plan::Propose(command)),
         };
@@ -103,7 +127,7 @@ impl Cluster {
                 member.placed_count = member.placed_count.saturating_add(1);
             }
         }
-        Ok(Plan::Use(Allocation { block, home, nodes }))
+        Ok(Plan::Use(Batch { blocks, home, nodes }))
     }
 
     /// The container whose members are exactly `nodes`, for a block that goes on there: `current` if its members are those.
@@ -201,8 +225,8 @@ impl Cluster {
         local.map(|member| member.node.id)
     }
 
-    /// The next id of the pipeline's open container, or what must be done to have one.
-    fn next_block(&mut self, id: PipelineId, block_len: u64) -> Plan<(BlockId, ContainerId)> {
+    /// The next ids of the pipeline's open container, or what must be done to have one.
+    fn next_blocks(&mut self, id: PipelineId, block_len: u64, count: u32) -> Plan<(Vec<BlockId>, ContainerId)> {
         let pipeline = self.pipelines.get_mut(&id).expect("a pipeline just chosen");
         pipeline.in_use = true;
         let Some(home) = pipeline.open.last().copied() else {
@@ -213,16 +237,14 @@ impl Cluster {
         if container.is_full() {
             return Plan::Propose(Command::Seal { container: home, len: container.len });
         }
-        match container.in_hand.next() {
-            Some(index) => {
-                container.given_count += 1;
-                Plan::Use((BlockId::new(home, index), home))
-            }
-            None => {
-                let (from, up_to) = (container.leased, container.leased + lease_count(container, block_len));
-                Plan::Propose(Command::LeaseIndexes { container: home, from, up_to, lessee, len: container.len })
-            }
+        if container.in_hand.is_empty() {
+            let (from, up_to) = (container.leased, container.leased + lease_count(container, block_len));
+            return Plan::Propose(Command::LeaseIndexes { container: home, from, up_to, lessee, len: container.len });
         }
+        let taken = container.in_hand.by_ref().take(count.max(1) as usize);
+        let blocks: Vec<BlockId> = taken.map(|index| BlockId::new(home, index)).collect();
+        container.given_count += blocks.len() as u64;
+        Plan::Use((blocks, home))
     }
 }
 

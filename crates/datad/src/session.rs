@@ -63,7 +63,9 @@ async fn run(node: &Arc<Node>, mut socket: TcpStream) -> std::result::Result<(),
                 send(&socket, transfer::serve(node, op).await).await?
             }
             Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
-            Op::Other(number) => Err(Refusal::unsupported(format!("operation {number} is not served"))),
+            Op::WriteSmall | Op::Other(_) => {
+                Err(Refusal::unsupported(format!("operation {} is not served", header.op.number())))
+            }
         };
         drop(transfer);
         match served {

@@ -6,10 +6,10 @@ use crate::config::Config;
 use crate::machine::Machine;
 use crate::recovery::Recoveries;
 use crate::refusal;
-use blocks::{Allocation, Ask, BlocksError, Cluster, Doomed, PlaceError, Plan, Undecided};
+use blocks::{Allocation, Ask, Batch, BlocksError, Cluster, Doomed, PlaceError, Plan, Undecided};
 use hdfs::Exception;
 use io::{Clock, OsRandom};
-use namespace::{Caller, Leases, Op, Request};
+use namespace::{Caller, Leased, Leases, Op, Request};
 use raft::{Raft, RaftError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +48,7 @@ pub(crate) struct Core {
     pub(crate) prepare: Notify,
     random: Mutex<OsRandom>,
     leases: Mutex<Leases>,
+    leased: Mutex<Leased>,
     doomed: Mutex<Doomed>,
     undecided: Mutex<Undecided>,
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
@@ -87,6 +88,7 @@ impl Core {
         let Parts { config, machine, raft, clock, users, pool } = parts;
         let started = clock.monotonic();
         let leases = Mutex::new(Leases::load(&machine.store().view(), started)?);
+        let leased = Mutex::new(Leased::load(&machine.store().view(), started, config.lease_soft())?);
         Ok(Self {
             config,
             machine,
@@ -101,6 +103,7 @@ impl Core {
             prepare: Notify::new(),
             random: Mutex::new(OsRandom::new()),
             leases,
+            leased,
             doomed: Mutex::default(),
             undecided: Mutex::default(),
             planning: tokio::sync::Mutex::new(()),
@@ -123,6 +126,11 @@ impl Core {
 
     pub(crate) fn leases(&self) -> MutexGuard<'_, Leases> {
         lock(&self.leases)
+    }
+
+    /// Blocks that clients hold on lease.
+    pub(crate) fn leased(&self) -> MutexGuard<'_, Leased> {
+        lock(&self.leased)
     }
 
     pub(crate) fn doomed(&self) -> MutexGuard<'_, Doomed> {
@@ -201,6 +209,21 @@ impl Core {
             self.with_cluster(|cluster, random| cluster.place(ask, now, random))
         })
         .await
+    }
+
+    /// As [`Core::allocate`], for up to `count` blocks of one container.
+    pub(crate) async fn allocate_batch(&self, path: &FsPath, ask: &Ask, count: u32) -> Result<Batch, Exception> {
+        self.nodes_arrived(ask.replication).await;
+        self.decide(path, || {
+            let now = self.monotonic();
+            self.with_cluster(|cluster, random| cluster.place_batch(ask, count, now, random))
+        })
+        .await
+    }
+
+    /// Held by who proposes what others may be lacking as well.
+    pub(crate) async fn plan(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.planning.lock().await
     }
 
     /// The container whose members are `nodes`.

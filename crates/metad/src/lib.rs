@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   clients ─ ClientProtocol ─▶ service ─▶ client/… ──reads──▶ kv's view ◀── rows
+//!   ours ─ levada.ClientProtocol ▶ ├▶ own/… ──┤                               │
 //!   datanodes ─ NodeProtocol ─▶    │          │                               ▲
 //!                                  ▼          └─changes─▶ Raft log ─▶ machine ┘──▶ blocks::Cluster (picture)
 //!                                nodes
@@ -22,6 +23,7 @@ mod core;
 mod machine;
 mod meter;
 mod nodes;
+mod own;
 mod reaper;
 mod recovery;
 mod refusal;

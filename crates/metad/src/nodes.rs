@@ -142,12 +142,17 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
     let core = Arc::clone(core);
     io::task::blocking(move || {
         for page in replicas.chunks(VIEW_COUNT) {
-            let found = core.rows(|rows| look_up(rows, page))?;
             let now = core.monotonic();
+            // Before the rows: what is nobody's at this moment can only have an owner already.
+            let leased: Vec<bool> = {
+                let leased = core.leased();
+                page.iter().map(|told| leased.may_be_put(told.block, now)).collect()
+            };
+            let found = core.rows(|rows| look_up(rows, page))?;
             let mut undecided = core.undecided();
             core.with_cluster(|cluster, _| {
-                for (told, wanted) in page.iter().zip(found) {
-                    let judgement = cluster.judge(now, node, told, wanted.as_ref());
+                for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {
+                    let judgement = cluster.judge(now, node, told, wanted.as_ref(), may_be_put);
                     order(node, told, wanted.as_ref(), judgement, &mut orders);
                     if judgement.again {
                         undecided.keep(node, *told);

@@ -118,6 +118,7 @@ pub(crate) async fn take(core: &Arc<Core>, file: FileId, holder: &str) {
 /// Takes up what stood still: files that were being recovered when this server went down, and those of silent holders.
 pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::rows::RowsError> {
     let now = core.monotonic();
+    core.leased().sweep(now);
     let mut holders = core.leases().silent(now, core.config.lease_hard());
     holders.retain(|holder| holder != RECOVERY_HOLDER);
     holders.push(RECOVERY_HOLDER.to_owned());

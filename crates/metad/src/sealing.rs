@@ -1,4 +1,4 @@
-//! The last step of a full container: once no open file writes into it, it is sealed for good.
+//! The last step of a full container: once no open file writes into it, and no block of it is on lease, it is sealed for good.
 
 use crate::core::Core;
 use blocks::{Command, ContainerState};
@@ -24,6 +24,8 @@ pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
         let sealing = cluster.containers().filter(|(_, container)| container.state == ContainerState::Sealing);
         sealing.map(|(id, _)| id).collect()
     });
+    let Some(leased) = core.leased().homes(core.monotonic()) else { return Ok(()) };
+    quiet.retain(|container| !leased.contains(container));
     let mut after = Some(InodeId(0));
     while let Some(from) = after.filter(|_| !quiet.is_empty()) {
         let view = core.machine.store().view();

@@ -1,7 +1,7 @@
 //! The door: which protocol a call speaks, and whether the server still takes calls.
 
 use crate::core::Core;
-use crate::{admin, client, meter, nodes};
+use crate::{admin, client, meter, nodes, own};
 use bytes::Bytes;
 use hdfs::Exception;
 use rpc::Call;
@@ -20,6 +20,7 @@ impl rpc::Service for Service {
                 let session = self.core.users.session(&call, self.core.monotonic()).await?;
                 client::call(&self.core, &session, &call.method, call.body).await
             }
+            wire::client::CLIENT_PROTOCOL => own::call(&self.core, call).await,
             wire::node::NODE_PROTOCOL => nodes::call(&self.core, call).await,
             wire::admin::ADMIN_PROTOCOL => admin::call(&self.core, call).await,
             wire::meter::METER_PROTOCOL => meter::call(&call),

@@ -37,6 +37,7 @@ pub(crate) fn status(core: &Core) -> Value {
         "containers": containers,
         "pipelines": pipelines,
         "writers": core.leases().len(),
+        "blocks_on_lease": core.leased().len(),
         "recoveries": core.recoveries.count(),
         "doomed_blocks": core.doomed().len(),
         "bad_replicas_reported": core.bad_count(),

@@ -17,8 +17,8 @@ use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, decode};
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
 use crate::tables::{
-    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, RETRY, RETRY_EXPIRY,
-    split_entry, split_inode, split_lease, split_pair,
+    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, RESERVED, RETRY,
+    RETRY_EXPIRY, split_entry, split_inode, split_lease, split_pair,
 };
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +54,7 @@ pub fn check(rows: &dyn Rows) -> Result<Vec<Violation>, RowsError> {
 struct Check {
     violations: Vec<Violation>,
     counters: Option<Counters>,
+    reserved: Option<InodeId>,
     /// By id: where it stands, and what it is.
     inodes: BTreeMap<InodeId, ((InodeId, Vec<u8>), Inode)>,
     places: BTreeMap<InodeId, (InodeId, Vec<u8>)>,
@@ -136,6 +137,7 @@ impl Check {
                 self.expiries.insert(key.into());
             }
             COUNTERS => self.counters = Some(record(value)?),
+            RESERVED => self.reserved = Some(split_inode(value)?),
             FRONT => {
                 let table = Table(*key.first()?);
                 self.fronts.push((table, value.into()));
@@ -152,7 +154,7 @@ impl Check {
             }
             return;
         };
-        let last = self.inodes.keys().chain(self.deleted.keys()).max().copied();
+        let last = self.inodes.keys().chain(self.deleted.keys()).copied().chain(self.reserved).max();
         if last.is_some_and(|last| last > counters.inode) {
             self.wrong(format!("{last:?} was never given out"));
         }

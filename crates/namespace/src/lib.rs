@@ -20,6 +20,7 @@ mod error;
 mod front;
 mod inode;
 mod lease;
+mod leased;
 mod leases;
 mod limits;
 mod make;
@@ -37,12 +38,13 @@ mod walk;
 
 pub use error::{Answer, NsError};
 pub use lease::RECOVERY_HOLDER;
+pub use leased::{Grant, LeaseRefused, Leased};
 pub use leases::Leases;
-pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RETRY_KEPT};
+pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
 pub use ops::{
     AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BumpGeneration, Complete, Create, Delete,
-    FinishRecovery, ForgetDoomed, Format, Fsync, Mkdirs, Op, Reap, RecoveryTarget, Rename, Rename2, SetOwner,
-    SetPermission, SetReplication, SetTimes, TouchAccessTime, UpdatePipeline, apply,
+    FinishRecovery, ForgetDoomed, Format, Fsync, Mkdirs, Op, PutBlock, PutFile, Reap, RecoveryTarget, Rename, Rename2,
+    Reserve, SetOwner, SetPermission, SetReplication, SetTimes, TouchAccessTime, UpdatePipeline, apply,
 };
 pub use permission::Access;
 pub use request::{Caller, Recovery, Reply, Request, RetryKey};

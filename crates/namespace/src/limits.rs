@@ -7,6 +7,8 @@ use std::time::Duration;
 pub const BLOCK_COUNT_MAX: u32 = 100_000;
 /// Bytes of a lease holder's name, so that its rows' keys fit LMDB. HDFS clients send about 50.
 pub const HOLDER_LEN_MAX: usize = 400;
+/// Ids of files that one request may reserve. What the leader does not use is lost with it; ids are 64 bits.
+pub const RESERVED_COUNT_MAX: u32 = 65_536;
 /// How long the outcome of a call that must not run twice is kept: HDFS's `dfs.namenode.retrycache.expirytime.millis`.
 pub const RETRY_KEPT: Duration = Duration::from_secs(600);
 /// Expired outcomes dropped by each applied request. Above 1, so that the table shrinks after a burst.

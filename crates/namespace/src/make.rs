@@ -6,8 +6,8 @@ use crate::inode::{Node, Place, change_children, hook_node, next_inode, unhook_n
 use crate::ops::Context;
 use crate::record::{Body, Inode};
 use crate::resolve::Resolved;
-use types::Millis;
 use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
+use types::{InodeId, Millis};
 
 /// What directories made on the way to a new inode grant their owner in any case.
 const PARENT_MODE_AT_LEAST: u16 = 0o300;
@@ -37,10 +37,21 @@ pub(crate) fn make_child(
     mode: u16,
     body: Body,
 ) -> Result<Node, Failure> {
+    let id = next_inode(context.rows)?;
+    make_child_as(context, resolved, id, mode, body)
+}
+
+/// As [`make_child`], under an id that nothing has and nothing had.
+pub(crate) fn make_child_as(
+    context: &mut Context<'_>,
+    resolved: &mut Resolved,
+    id: InodeId,
+    mode: u16,
+    body: Body,
+) -> Result<Node, Failure> {
     assert!(!resolved.missing.is_empty(), "nothing is missing in {}", resolved.path);
     let name = resolved.missing.remove(0);
     check_room(resolved, &name)?;
-    let id = next_inode(context.rows)?;
     let parent = resolved.nodes.last_mut().ok_or_else(|| corrupt("make an inode", "a path without a root"))?;
     let accessed = if matches!(body, Body::File(_)) { context.now } else { Millis(0) };
     let inode = Inode {

@@ -63,6 +63,11 @@ pub enum Reply {
         more: bool,
         doomed: Vec<DoomedBlock>,
     },
+    /// Ids `first..first + count` are nobody's but the asker's, and blocks that go with them are written under `generation`.
+    Reserved {
+        first: FileId,
+        generation: Generation,
+    },
 }
 
 /// How far the recovery of an open file has come.

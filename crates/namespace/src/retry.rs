@@ -21,8 +21,13 @@ pub(crate) struct RetryRow {
 
 /// The answer this call got before.
 pub(crate) fn recall(rows: &dyn Rows, key: RetryKey, request: &Request) -> Result<Option<Reply>, RowsError> {
+    outcome(rows, key, request.op.name(), request.now)
+}
+
+/// The answer that the call `op` got under this key, if it is still kept.
+pub fn outcome(rows: &dyn Rows, key: RetryKey, op: &str, now: Millis) -> Result<Option<Reply>, RowsError> {
     let row = read(rows, key)?;
-    Ok(row.filter(|row| row.expires > request.now && row.op == request.op.name()).map(|row| row.reply))
+    Ok(row.filter(|row| row.expires > now && row.op == op).map(|row| row.reply))
 }
 
 /// Keeps the answer. A call that was told to wait for a recovery has failed, as far as its client knows: it runs again.

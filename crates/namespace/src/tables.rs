@@ -38,9 +38,11 @@
 //!                  ┌──────────┐
 //! 12 FRONT         │ table u8 │                                    key: no row of that table is before it
 //!                  └──────────┘
-//! ```
+//!                  (empty key)
+//! 13 RESERVED                                                      inode u64 BE: the last id that was reserved; no row:
+//! ```                                                              none ever was
 //!
-//! Values that are records begin with a version byte, then postcard (see `record`). Tables 13 to 15 are kept free.
+//! Values that are records begin with a version byte, then postcard (see `record`). Tables 14 and 15 are kept free.
 //! The root is the entry with parent 0 and an empty name.
 
 use types::rows::Table;
@@ -58,9 +60,26 @@ pub const RETRY: Table = Table(9);
 pub const RETRY_EXPIRY: Table = Table(10);
 pub const COUNTERS: Table = Table(11);
 pub const FRONT: Table = Table(12);
+pub const RESERVED: Table = Table(13);
 
-pub const ALL: [Table; 12] =
-    [ENTRY, PLACE, BLOCK, OWNER, LEASE, OPEN, DOOMED_TREE, DOOMED_BLOCK, RETRY, RETRY_EXPIRY, COUNTERS, FRONT];
+pub const ALL: [Table; 13] = [
+    ENTRY,
+    PLACE,
+    BLOCK,
+    OWNER,
+    LEASE,
+    OPEN,
+    DOOMED_TREE,
+    DOOMED_BLOCK,
+    RETRY,
+    RETRY_EXPIRY,
+    COUNTERS,
+    FRONT,
+    RESERVED,
+];
+
+/// Key of the one row of RESERVED.
+pub(crate) const RESERVED_KEY: &[u8] = &[];
 
 /// Key of the one row of COUNTERS.
 pub(crate) const COUNTERS_KEY: &[u8] = &[];

@@ -27,13 +27,15 @@ struct Run {
     blocks: u32,
     /// Generations issued for recoveries and pipelines, most of them out of date.
     issued: Vec<(FileId, BlockId, Generation)>,
+    /// Reserved for files that are put whole: ids, and the generation of their blocks.
+    reserved: (std::ops::Range<u64>, Generation),
     tally: BTreeMap<(&'static str, String), usize>,
 }
 
 #[test]
 fn clients_see_what_the_model_says() {
     let one: Option<u64> = std::env::var("LEVADA_SEED").ok().and_then(|seed| seed.parse().ok());
-    let runs = std::env::var("LEVADA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(10);
+    let runs = std::env::var("LEVADA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(14);
     let mut tally = BTreeMap::new();
     for seed in one.map_or(1..=runs, |seed| seed..=seed) {
         println!("LEVADA_SEED={seed}");
@@ -42,7 +44,8 @@ fn clients_see_what_the_model_says() {
         }
     }
     // A simulation that never gets anywhere proves nothing.
-    for name in ["create", "append", "addBlock", "updatePipeline", "complete", "rename", "rename2", "delete"] {
+    for name in ["create", "append", "addBlock", "updatePipeline", "complete", "rename", "rename2", "delete", "putFile"]
+    {
         let good = tally.iter().filter(|((op, outcome), _)| *op == name && !outcome.starts_with("refused"));
         assert!(
             good.map(|(_, count)| count).sum::<usize>() > 20 || one.is_some(),
@@ -61,6 +64,7 @@ impl Run {
             calls: 0,
             blocks: 0,
             issued: Vec::new(),
+            reserved: (0..0, Generation(0)),
             tally: BTreeMap::new(),
         };
         let format = Format { owner: "root".into(), group: "supergroup".into() };
@@ -95,6 +99,9 @@ impl Run {
         *self.tally.entry((request.op.name(), have.kind())).or_default() += 1;
         let Ok(reply) = reply else { return };
         self.rows = staged;
+        if let (Reply::Reserved { first, generation }, Op::Reserve(op)) = (&reply, &request.op) {
+            self.reserved = (first.0..first.0 + u64::from(op.count), *generation);
+        }
         if let Reply::Recovery(Recovery::Started { file, last, generation, .. }) = &reply {
             self.issued.push((*file, last.block, *generation));
         } else if request.op.is_at_most_once() && self.random.below(4) == 0 {
@@ -131,7 +138,7 @@ impl Run {
         let takeover = holder.filter(|_| self.chance(4));
         let file = self.model.id(&path).filter(|_| self.chance(2)).map(types::InodeId);
         let last = self.model.last_blocks(&path);
-        match self.random.below(24) {
+        match self.random.below(25) {
             0 => Mkdirs { path: self.any_path(), mode: 0o755, create_parent: self.chance(2) }.into(),
             1..=3 => Create {
                 path: self.any_path(),
@@ -191,8 +198,39 @@ impl Run {
                 let len = self.chance(2).then(|| self.random.below(150) as u64);
                 FinishRecovery { file, block, generation, len }.into()
             }
+            23 if self.chance(2) => self.any_put(takeover),
             _ => Reap { inodes_max: 1 + self.random.below(4) as u32 }.into(),
         }
+    }
+
+    /// A whole file, empty now and then. Ids are used once, as the leader sees to it.
+    fn any_put(&mut self, takeover: Option<String>) -> Op {
+        let create = Create {
+            path: self.any_path(),
+            client: CLIENTS[self.random.below(3)].into(),
+            client_host: "h".into(),
+            mode: 0o644,
+            create: true,
+            overwrite: self.chance(2),
+            create_parent: !self.chance(4),
+            replication: 3,
+            block_len: BLOCK_LEN,
+            block_len_min: 1,
+            takeover,
+        };
+        if self.chance(5) {
+            return PutFile { create, block: None }.into();
+        }
+        let Some(file) = self.reserved.0.next() else { return Reserve { count: 5 }.into() };
+        self.blocks += 1;
+        let block = PutBlock {
+            file: types::InodeId(file),
+            block: BlockId::new(ContainerId(1), self.blocks),
+            generation: self.reserved.1,
+            len: 1 + self.random.below(BLOCK_LEN as usize) as u64,
+            home: ContainerId(1 + self.random.below(3) as u64),
+        };
+        PutFile { create, block: Some(block) }.into()
     }
 
     /// What a client might say of the last block: mostly right, sometimes of the block before, or nothing.
@@ -280,7 +318,7 @@ impl Run {
         }
         let blocks = read::doomed_blocks(&self.rows, None, usize::MAX).unwrap();
         self.apply(OPS_PER_RUN, ForgetDoomed { blocks }.into());
-        let small = [tables::RETRY, tables::RETRY_EXPIRY, tables::FRONT];
+        let small = [tables::RETRY, tables::RETRY_EXPIRY, tables::FRONT, tables::RESERVED];
         let kept = self.rows.iter().filter(|(table, ..)| !small.contains(table));
         assert_eq!(kept.count(), 3, "root, its place, the counters");
     }

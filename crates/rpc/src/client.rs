@@ -125,9 +125,21 @@ impl Client {
         method: &str,
         request: &Q,
     ) -> Result<A, CallError> {
+        self.attempt_in(self.shared.protocol, attempt, method, request).await
+    }
+
+    /// As [`Client::attempt`], of another protocol that the same server serves. The connection is shared, and so are the
+    /// numbers of calls.
+    pub async fn attempt_in<Q: Message, A: Message + Default>(
+        &self,
+        protocol: &str,
+        attempt: Attempt,
+        method: &str,
+        request: &Q,
+    ) -> Result<A, CallError> {
         let shared = &*self.shared;
         let mut call = BytesMut::new();
-        frame::put_frame(&[&shared.header(attempt), &shared.what(method), request], &mut call);
+        frame::put_frame(&[&shared.header(attempt), &what(protocol, method), request], &mut call);
         let time_max = shared.options.call_time_max;
         // Others may be connecting before us, one after the other, so this too has a limit.
         let link = timeout(time_max, shared.link()).await.unwrap_or(Err(CallError::TimedOut))?;
@@ -155,13 +167,13 @@ impl Shared {
     fn header(&self, attempt: Attempt) -> RpcRequestHeaderProto {
         request_header(attempt.call_id, &self.client_id, attempt.retry_count)
     }
+}
 
-    fn what(&self, method: &str) -> RequestHeaderProto {
-        RequestHeaderProto {
-            method_name: method.to_owned(),
-            declaring_class_protocol_name: self.protocol.to_owned(),
-            client_protocol_version: hdfs::protocol::VERSION,
-        }
+fn what(protocol: &str, method: &str) -> RequestHeaderProto {
+    RequestHeaderProto {
+        method_name: method.to_owned(),
+        declaring_class_protocol_name: protocol.to_owned(),
+        client_protocol_version: hdfs::protocol::VERSION,
     }
 }
 

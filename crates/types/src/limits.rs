@@ -20,6 +20,8 @@ pub const BYTES_PER_CHECKSUM_DEFAULT: u32 = 512;
 pub const BYTES_PER_CHECKSUM_MAX: u32 = PACKET_LEN_MAX / 2;
 /// HDFS's `dfs.blocksize`.
 pub const BLOCK_LEN_DEFAULT: u64 = 128 << 20;
+/// Longest block that one request may carry: as much as one node may have to hold for it before a byte is on disk.
+pub const SMALL_WRITE_LEN_MAX: u32 = 4 << 20;
 /// HDFS's `dfs.replication.max`.
 pub const REPLICATION_MAX: u16 = 512;
 /// Where a container is full: about 5 GB, as in Ozone; large enough that a million of them hold petabytes.

@@ -7,6 +7,8 @@
 //!   [`packet`]    sums and data, of reads and of writes
 //!   [`ack`]       what a write chain answers, packet by packet
 //!   [`token`]     what of ours rides in a block token
+//!   [`small`]     a whole small block in one request, and its answer
+//!   [`client`]    our client → metad: blocks on lease, a small file put in one call
 //!   [`node`]      datanode ↔ metad: registration, heartbeats, catalogue, recovery
 //!   [`admin`]     what people ask of a store
 //!   [`meter`]     what a server has used: processor time, waits for a disk
@@ -17,12 +19,14 @@
 
 pub mod ack;
 pub mod admin;
+pub mod client;
 pub mod delimited;
 mod error;
 pub mod meter;
 pub mod node;
 pub mod op;
 pub mod packet;
+pub mod small;
 pub mod token;
 
 pub use ack::{PipelineAck, Status};

@@ -14,7 +14,7 @@ pub struct OpHeader {
     pub op: Op,
 }
 
-/// The numbers are HDFS's. Ops that no server of ours knows are [`Op::Other`], so that they can be answered.
+/// The numbers are HDFS's up to 199, ours from 200 on. Ops that no server of ours knows are [`Op::Other`], so that they can be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     WriteBlock,
@@ -22,6 +22,8 @@ pub enum Op {
     BlockChecksum,
     TransferBlock,
     RequestShortCircuitFds,
+    /// Ours: a whole small block in one request, see [`crate::small`].
+    WriteSmall,
     Other(u8),
 }
 
@@ -52,6 +54,7 @@ impl Op {
             Self::BlockChecksum => 85,
             Self::TransferBlock => 86,
             Self::RequestShortCircuitFds => 87,
+            Self::WriteSmall => 200,
             Self::Other(number) => number,
         }
     }
@@ -63,6 +66,7 @@ impl Op {
             85 => Self::BlockChecksum,
             86 => Self::TransferBlock,
             87 => Self::RequestShortCircuitFds,
+            200 => Self::WriteSmall,
             other => Self::Other(other),
         }
     }

@@ -17,6 +17,7 @@ pub(super) async fn renew_lease(
         return Err(Exception::io("namespaces(CallerNamespaces) should be null or empty"));
     }
     core.leases().renew(&request.client_name, core.monotonic());
+    core.leased().renew(&request.client_name, core.monotonic());
     Ok(RenewLeaseResponseProto {})
 }
 

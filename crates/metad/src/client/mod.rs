@@ -6,6 +6,8 @@ mod reading;
 mod stats;
 mod writing;
 
+pub(crate) use writing::{silent_holder, wait_for};
+
 use crate::audit;
 use crate::caller::Session;
 use crate::core::Core;

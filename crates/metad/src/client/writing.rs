@@ -104,7 +104,7 @@ pub(super) async fn append(
 }
 
 /// The holder of the file at `path`, if it was silent for so long that others may take the file.
-fn silent_holder(core: &Core, path: &FsPath) -> Result<Option<String>, Exception> {
+pub(crate) fn silent_holder(core: &Core, path: &FsPath) -> Result<Option<String>, Exception> {
     let holder = core.rows(|rows| read::holder_of(rows, path))?;
     let holder = holder.filter(|holder| !holder.recovering).map(|holder| holder.holder);
     let (now, limit) = (core.monotonic(), core.config.lease_soft());
@@ -112,7 +112,7 @@ fn silent_holder(core: &Core, path: &FsPath) -> Result<Option<String>, Exception
 }
 
 /// The file's last writer is being shut out; the client comes back later.
-fn wait_for(core: &Arc<Core>, recovery: Recovery) -> Exception {
+pub(crate) fn wait_for(core: &Arc<Core>, recovery: Recovery) -> Exception {
     match recovery {
         Recovery::Started { file, last, generation, message } => {
             recovery::start(core, file, last, generation);

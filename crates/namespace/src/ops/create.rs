@@ -2,17 +2,18 @@
 
 use super::Context;
 use crate::error::{Failure, NsError};
+use crate::inode::{Node, next_inode};
 use crate::lease;
 use crate::limits::MODE_MASK;
-use crate::make::{check_parent, make_child, make_parents, remove_child};
+use crate::make::{check_parent, make_child_as, make_parents, remove_child};
 use crate::permission::{self, Access, Ask};
 use crate::read::status_of;
 use crate::record::{Body, File, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
-use crate::request::Reply;
+use crate::request::{Recovery, Reply};
 use crate::resolve::{Purpose, resolve};
 use serde::{Deserialize, Serialize};
-use types::FsPath;
+use types::{FileId, FsPath};
 
 /// Makes an empty file leased to `client`. Answers `Reply::Status`, or `Reply::Recovery(Started)` when the file is held by a
 /// silent client and must be recovered first.
@@ -36,8 +37,28 @@ pub struct Create {
     pub takeover: Option<String>,
 }
 
+/// What became of the wish for a file.
+pub(crate) enum Made {
+    File(Node),
+    /// Nothing yet: a silent client holds the file, and is shut out first.
+    Must(Recovery),
+}
+
 impl Create {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let open = OpenFile { holder: self.client.clone(), client_host: self.client_host.clone(), recovery: None };
+        let file = File { len: 0, block_count: 0, open: Some(open), ..self.wished() };
+        match self.make(context, None, file)? {
+            Made::File(node) => {
+                lease::grant(context.rows, node.inode.id, &self.client);
+                Ok(Reply::Status(status_of(&node.inode, "")))
+            }
+            Made::Must(recovery) => Ok(Reply::Recovery(recovery)),
+        }
+    }
+
+    /// Makes the file, under a new id or one that was reserved, after whatever stands in the way is gone.
+    pub(crate) fn make(&self, context: &mut Context<'_>, id: Option<FileId>, file: File) -> Result<Made, Failure> {
         let mut resolved = resolve(context.rows, context.caller, &self.path, Purpose::Make)?;
         self.check_wishes()?;
         let exists = resolved.last().is_some();
@@ -65,7 +86,7 @@ impl Create {
                 takeover: self.takeover.as_deref(),
             };
             if let Some(started) = meet_open(context, node, resolved.path.as_str(), &newcomer)? {
-                return Ok(Reply::Recovery(started));
+                return Ok(Made::Must(started));
             }
             let message = format!("{} for client {} already exists", resolved.path, self.client_host);
             return Err(NsError::AlreadyExists(message).into());
@@ -73,20 +94,17 @@ impl Create {
         // Parents made on the way are like the directory they stand in.
         let parent_mode = resolved.nodes.last().map_or(0, |node| node.inode.mode);
         make_parents(context, &mut resolved, parent_mode)?;
-        let body = Body::File(self.new_file());
-        let node = make_child(context, &mut resolved, self.mode & MODE_MASK, body)?;
-        lease::grant(context.rows, node.inode.id, &self.client);
-        Ok(Reply::Status(status_of(&node.inode, "")))
+        let id = match id {
+            Some(id) => id,
+            None => next_inode(context.rows)?,
+        };
+        let node = make_child_as(context, &mut resolved, id, self.mode & MODE_MASK, Body::File(file))?;
+        Ok(Made::File(node))
     }
 
-    fn new_file(&self) -> File {
-        File {
-            len: 0,
-            replication: self.replication,
-            block_len: self.block_len,
-            block_count: 0,
-            open: Some(OpenFile { holder: self.client.clone(), client_host: self.client_host.clone(), recovery: None }),
-        }
+    /// A file as the client wishes it, empty and closed.
+    pub(crate) fn wished(&self) -> File {
+        File { len: 0, replication: self.replication, block_len: self.block_len, block_count: 0, open: None }
     }
 
     /// What the client may not wish for, whatever stands there.

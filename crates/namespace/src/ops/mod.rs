@@ -13,9 +13,11 @@ mod forget_doomed;
 mod format;
 mod fsync;
 mod mkdirs;
+mod put_file;
 mod reap;
 mod rename;
 mod rename2;
+mod reserve;
 mod set_owner;
 mod set_permission;
 mod set_replication;
@@ -37,10 +39,12 @@ pub use forget_doomed::ForgetDoomed;
 pub use format::Format;
 pub use fsync::Fsync;
 pub use mkdirs::Mkdirs;
+pub use put_file::{PutBlock, PutFile};
 pub use reap::Reap;
 pub(crate) use reap::first_tree as reap_first_tree;
 pub use rename::Rename;
 pub use rename2::Rename2;
+pub use reserve::Reserve;
 pub use set_owner::SetOwner;
 pub use set_permission::SetPermission;
 pub use set_replication::SetReplication;
@@ -119,6 +123,8 @@ operations! {
     Reap: "reap", false;
     ForgetDoomed: "forgetDoomed", false;
     TouchAccessTime: "touchAccessTime", false;
+    PutFile: "putFile", true;
+    Reserve: "reserve", false;
 }
 
 impl Op {
@@ -127,6 +133,7 @@ impl Op {
         match self {
             Self::Mkdirs(op) => (Some(&op.path), None),
             Self::Create(op) => (Some(&op.path), None),
+            Self::PutFile(op) => (Some(&op.create.path), None),
             Self::Append(op) => (Some(&op.path), None),
             Self::AddBlock(op) => (Some(&op.path), None),
             Self::AbandonBlock(op) => (Some(&op.path), None),
@@ -147,6 +154,7 @@ impl Op {
             | Self::UpdatePipeline(_)
             | Self::FinishRecovery(_)
             | Self::Reap(_)
+            | Self::Reserve(_)
             | Self::ForgetDoomed(_) => (None, None),
         }
     }

@@ -5,7 +5,7 @@ use crate::lease;
 use crate::record::OpenFile;
 use crate::request::Caller;
 use crate::resolve::{Purpose, find_standing, resolve};
-use crate::tables::{LEASE, OPEN, inode_key, split_inode, split_lease};
+use crate::tables::{LEASE, OPEN, RESERVED, RESERVED_KEY, inode_key, split_inode, split_lease};
 use std::ops::{Bound, ControlFlow};
 use types::rows::{Rows, RowsError};
 use types::{FileId, FsPath};
@@ -38,6 +38,11 @@ pub fn holder_of(rows: &dyn Rows, path: &FsPath) -> Result<Option<Holder>, RowsE
         Err(Failure::Refused(_)) => Ok(None),
         Err(Failure::Rows(error)) => Err(error),
     }
+}
+
+/// True if ids of files were ever reserved: some may be in the hands of clients.
+pub fn ever_reserved(rows: &dyn Rows) -> Result<bool, RowsError> {
+    Ok(rows.get(RESERVED, RESERVED_KEY)?.is_some())
 }
 
 /// Needs no right but to pass the directories above.

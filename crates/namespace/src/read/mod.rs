@@ -8,9 +8,10 @@ mod plan;
 mod status;
 mod summary;
 
+pub use crate::retry::outcome;
 pub use access::check_access;
 pub use blocks::{doomed_blocks, file_of_block, has_deleted_trees, located};
-pub use leases::{Holder, OpenView, holder_of, is_closed, lease_files, lease_holders, open_files};
+pub use leases::{Holder, OpenView, ever_reserved, holder_of, is_closed, lease_files, lease_holders, open_files};
 pub use list::{Entry, Listing, PageLimits, list};
 pub use plan::{BlockPlan, Writing, plan_block, writing, written_block};
 pub use status::{path_of_inode, status};

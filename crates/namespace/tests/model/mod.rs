@@ -27,6 +27,7 @@ impl Outcome {
             Ok(Reply::Recovery(Recovery::Closed { .. })) => "closed".into(),
             Ok(Reply::Recovery(Recovery::NotHeld { .. })) => "not held".into(),
             Ok(Reply::Reaped { .. }) => "reaped".into(),
+            Ok(Reply::Reserved { first, generation }) => format!("reserved {} g{}", first.0, generation.0),
             Err(error) => {
                 let variant = format!("{error:?}");
                 format!("refused {}", variant.split('(').next().unwrap())
@@ -132,6 +133,13 @@ impl Model {
         match op {
             Op::Mkdirs(op) => self.mkdirs(op),
             Op::Create(op) => self.create(op),
+            Op::PutFile(op) => self.put_file(op),
+            Op::Reserve(op) => {
+                let (first, generation) = (self.next_inode, self.next_generation);
+                self.next_inode += u64::from(op.count);
+                self.next_generation += 1;
+                Ok(format!("reserved {first} g{generation}"))
+            }
             Op::Append(op) => self.append(op),
             Op::AddBlock(op) => self.add_block(op),
             Op::AbandonBlock(op) => {
@@ -224,6 +232,33 @@ impl Model {
         let open = Some(op.client.clone());
         self.put(&op.path, Node::File(File { id, modified: self.now, blocks: Vec::new(), open, recovery: None }));
         Ok(format!("created {id}"))
+    }
+
+    /// The three calls in a row. That ids are fresh, the simulation sees to.
+    fn put_file(&mut self, op: &PutFile) -> Answer {
+        let next_inode = self.next_inode;
+        let answer = self.create(&op.create)?;
+        if !answer.starts_with("created") {
+            return Ok(answer);
+        }
+        let now = self.now;
+        let file = self.file_at(&op.create.path).unwrap();
+        file.close(now);
+        let Some(put) = &op.block else { return Ok(answer) };
+        file.id = put.file.0;
+        file.blocks.push(Block {
+            id: put.block,
+            generation: put.generation.0,
+            issued: put.generation.0,
+            len: put.len,
+            home: put.home,
+            complete: true,
+            as_before: false,
+            instead_of: None,
+        });
+        // Directories above took ids of their own, the file took none.
+        self.next_inode = next_inode.max(self.next_inode - 1);
+        Ok(format!("created {}", put.file.0))
     }
 
     fn append(&mut self, op: &Append) -> Answer {

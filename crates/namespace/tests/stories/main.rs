@@ -5,6 +5,7 @@ mod depth;
 mod freeing;
 mod leases;
 mod permissions;
+mod puts;
 mod reading;
 mod renames;
 mod retries;

@@ -124,20 +124,24 @@ impl World {
         let client = client.to_string();
         Some(match verb {
             "mkdir" => Mkdirs { path: target?, mode: mode("755"), create_parent: !has("noparent") }.into(),
-            "create" => Create {
-                path: target?,
-                client,
-                client_host: "10.0.0.1".into(),
-                mode: mode("644"),
-                create: !has("nocreate"),
-                overwrite: has("overwrite"),
-                create_parent: !has("noparent"),
-                replication: number("r", 3) as u16,
-                block_len: number("block", 100),
-                block_len_min: 10,
-                takeover: option("takeover").map(String::from),
+            // put /f NAME len=N file=N g=N [as create]: NAME is new, or names a block that is known
+            "create" | "put" => {
+                let create = Create {
+                    path: target?,
+                    client,
+                    client_host: "10.0.0.1".into(),
+                    mode: mode("644"),
+                    create: !has("nocreate"),
+                    overwrite: has("overwrite"),
+                    create_parent: !has("noparent"),
+                    replication: number("r", 3) as u16,
+                    block_len: number("block", 100),
+                    block_len_min: 10,
+                    takeover: option("takeover").map(String::from),
+                };
+                if verb == "create" { create.into() } else { PutFile { create, block: self.put_block(args) }.into() }
             }
-            .into(),
+            "reserve" => Reserve { count: args[0].parse().unwrap() }.into(),
             "append" => Append {
                 path: target?,
                 client,
@@ -208,6 +212,18 @@ impl World {
         })
     }
 
+    /// `None` without a length: the file is empty.
+    fn put_block(&mut self, args: &[&str]) -> Option<PutBlock> {
+        let number = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('=')?.parse().ok());
+        let (len, file, generation) = (number("len")?, types::InodeId(number("file")?), Generation(number("g")?));
+        let home = ContainerId(number("home").unwrap_or(1));
+        let next = BlockId::new(ContainerId(1), self.next_block as u32);
+        self.next_block += 1;
+        let fresh = BlockRef { block: next, generation, len };
+        let block = self.blocks.entry(args[1].into()).or_insert(fresh).block;
+        Some(PutBlock { file, block, generation, len, home })
+    }
+
     /// `NAME=LEN`, or `NAME=LEN@GENERATION`.
     fn claim(&self, text: &str) -> Option<BlockRef> {
         let (name, len) = text.split_once('=')?;
@@ -236,6 +252,7 @@ impl World {
                 self.shown_block(Some(&block))
             }
             Reply::Generation(generation) => generation.to_string(),
+            Reply::Reserved { first, generation } => format!("from {} g{}", first.0, generation.0),
             Reply::Recovery(Recovery::Started { last, generation, message, .. }) => {
                 format!("recovering {} at {generation}: {message}", self.shown_block(Some(&last)))
             }

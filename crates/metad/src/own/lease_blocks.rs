@@ -1,0 +1,89 @@
+//! Ids ahead of time: blocks of one container, each with the id of the file that may become of it.
+
+use crate::caller::Session;
+use crate::core::Core;
+use crate::refusal;
+use blocks::{Ask, Batch};
+use hdfs::Exception;
+use namespace::{Grant, HOLDER_LEN_MAX, LeaseRefused, Reply, Reserve};
+use types::limits::REPLICATION_MAX;
+use types::{FsPath, NodeId};
+use wire::BlockScope;
+use wire::client::{BlockNode, LEASE_COUNT_MAX, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock};
+
+/// Ids of files reserved at a time. What is left is lost with this process.
+const RESERVE_COUNT: u32 = 4096;
+const _: () = assert!(RESERVE_COUNT >= LEASE_COUNT_MAX && RESERVE_COUNT <= namespace::RESERVED_COUNT_MAX);
+/// Others may take what was just reserved.
+const RESERVE_ATTEMPTS: usize = 8;
+
+pub(super) async fn lease_blocks(
+    core: &Core,
+    session: &Session,
+    request: LeaseBlocksRequest,
+) -> Result<LeaseBlocksResponse, Exception> {
+    let replication = u16::try_from(request.replication).ok().filter(|wanted| (1..=REPLICATION_MAX).contains(wanted));
+    let replication = replication.ok_or_else(|| {
+        refusal::illegal(format!("a replication of {}; ask for 1 to {REPLICATION_MAX}", request.replication))
+    })?;
+    if request.holder.is_empty() || request.holder.len() > HOLDER_LEN_MAX {
+        return Err(refusal::illegal(format!("a holder's name has 1 to {HOLDER_LEN_MAX} bytes")));
+    }
+    let ask = Ask {
+        replication,
+        block_len: request.block_len,
+        client_host: Some(session.host()),
+        excluded: request.excluded.iter().filter_map(|id| NodeId::parse(id)).collect(),
+        favored: Vec::new(),
+    };
+    let count = request.count.clamp(1, LEASE_COUNT_MAX);
+    let Batch { blocks, home, nodes } = core.allocate_batch(&FsPath::root(), &ask, count).await?;
+    let (grants, generation) = {
+        let mut attempts = 0..RESERVE_ATTEMPTS;
+        loop {
+            match core.leased().grant(&request.holder, home, &blocks, core.monotonic()) {
+                Ok(granted) => break granted,
+                Err(LeaseRefused::NoIds) if attempts.next().is_some() => {}
+                Err(why) => {
+                    tracing::warn!(holder = request.holder, ?why, "no blocks are given on lease");
+                    return Err(Exception::io("no blocks can be given on lease now; stream the file"));
+                }
+            }
+            reserve(core, blocks.len()).await?;
+        }
+    };
+    let nodes = core.with_cluster(|cluster, _| {
+        let members = nodes.iter().filter_map(|id| cluster.node(*id));
+        members.map(|member| BlockNode { id: member.node.id.to_string(), addr: member.node.xfer_addr() }).collect()
+    });
+    let leased = |Grant { block, file }| LeasedBlock {
+        block: block.0,
+        file: file.0,
+        token: BlockScope { file, home }.encode().into(),
+    };
+    Ok(LeaseBlocksResponse {
+        pool: core.pool.clone(),
+        generation: generation.0,
+        blocks: grants.into_iter().map(leased).collect(),
+        nodes,
+        limit_ms: core.config.lease_soft_ms,
+    })
+}
+
+/// Sees to it that there are ids for `count` files; of many who lack them, one asks.
+async fn reserve(core: &Core, count: usize) -> Result<(), Exception> {
+    let _planning = core.plan().await;
+    if core.leased().has_files(count) {
+        return Ok(());
+    }
+    match core.change_unasked(Reserve { count: RESERVE_COUNT }).await {
+        Ok(Reply::Reserved { first, generation }) => {
+            core.leased().reserved(first, RESERVE_COUNT, generation);
+            Ok(())
+        }
+        answer => {
+            tracing::error!(?answer, "no ids of files could be reserved");
+            Err(Exception::io("no ids of files could be reserved; see the server's log"))
+        }
+    }
+}

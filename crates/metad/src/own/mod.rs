@@ -1,0 +1,36 @@
+//! What our own clients may ask beyond HDFS's calls: `org.levada.ClientProtocol`.
+
+mod lease_blocks;
+mod put_file;
+
+use crate::audit;
+use crate::core::Core;
+use bytes::Bytes;
+use hdfs::Exception;
+use prost::Message;
+use rpc::Call;
+use std::sync::Arc;
+use wire::client::{LEASE_BLOCKS, LeaseBlocksRequest, PROTOCOL_VERSION, PUT_FILE, PutFileRequest};
+
+pub(crate) async fn call(core: &Arc<Core>, call: Call) -> Result<Bytes, Exception> {
+    call.check_version(PROTOCOL_VERSION)?;
+    let session = core.users.session(&call, core.monotonic()).await?;
+    match call.method.as_str() {
+        LEASE_BLOCKS => {
+            let request: LeaseBlocksRequest = call.request()?;
+            encode(lease_blocks::lease_blocks(core, &session, request).await)
+        }
+        PUT_FILE => {
+            let request: PutFileRequest = call.request()?;
+            let entry = audit::Entry::begin(core, &session, PUT_FILE, &[&request.path]);
+            let answer = put_file::put_file(core, &session, request).await;
+            entry.end(core, &answer);
+            encode(answer)
+        }
+        _ => Err(call.no_such_method()),
+    }
+}
+
+fn encode<M: Message>(answer: Result<M, Exception>) -> Result<Bytes, Exception> {
+    answer.map(|answer| answer.encode_to_vec().into())
+}

@@ -1,0 +1,96 @@
+//! A small file, put whole: its block is on the nodes already, and one entry of the log makes it a file.
+
+use crate::caller::Session;
+use crate::client::{silent_holder, wait_for};
+use crate::core::{Core, make_path};
+use crate::refusal;
+use hdfs::Exception;
+use namespace::{Create, Grant, NsError, PutBlock, PutFile, Reply, read};
+use std::sync::Arc;
+use types::limits::REPLICATION_MAX;
+use types::{BlockId, FileId, Generation, InodeId};
+use wire::client::{PUT_FILE, PutFileRequest, PutFileResponse};
+
+pub(super) async fn put_file(
+    core: &Arc<Core>,
+    session: &Session,
+    request: PutFileRequest,
+) -> Result<PutFileResponse, Exception> {
+    let path = make_path("putFile", &request.path)?;
+    let create = Create {
+        // Whoever replaces a file asks nobody who has it open.
+        takeover: if request.overwrite { None } else { silent_holder(core, &path)? },
+        client: request.holder,
+        client_host: session.host(),
+        mode: (request.mode & 0o1777) as u16,
+        create: true,
+        overwrite: request.overwrite,
+        create_parent: request.create_parent,
+        replication: u16::try_from(request.replication).unwrap_or(REPLICATION_MAX + 1),
+        block_len: request.block_len,
+        block_len_min: core.config.block_len_min,
+        path,
+    };
+    let Some(block) = request.block else { return put(core, session, PutFile { create, block: None }).await };
+    let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
+    let held = core.leased().begin_put(&create.client, grant, core.monotonic());
+    let Ok(home) = held else {
+        if let Some(file) = repeated(core, session)? {
+            return Ok(PutFileResponse { file: file.0 });
+        }
+        let message = format!("{} is not on lease to {}; write the block again", grant.block, create.client);
+        return Err(refusal::namespace(NsError::LeaseExpired(message)));
+    };
+    let _held = Held { core, block: grant.block };
+    if !core.with_cluster(|cluster, _| cluster.was_given_out(grant.block)) {
+        return Err(refusal::illegal(format!("{} was never given out here", grant.block)));
+    }
+    let put_block = PutBlock {
+        file: grant.file,
+        block: grant.block,
+        generation: Generation(block.generation),
+        len: block.len,
+        home,
+    };
+    let answer = put(core, session, PutFile { create, block: Some(put_block) }).await?;
+    core.with_cluster(|cluster, _| cluster.on_written(home, block.len));
+    Ok(answer)
+}
+
+/// The file that an earlier attempt at this call has put: its lease ended with that, but its answer got lost.
+fn repeated(core: &Core, session: &Session) -> Result<Option<FileId>, Exception> {
+    let Some(key) = session.retry else { return Ok(None) };
+    let outcome = core.rows(|rows| read::outcome(rows, key, PUT_FILE, core.now()))?;
+    Ok(match outcome {
+        Some(Reply::Status(status)) => Some(status.id),
+        _ => None,
+    })
+}
+
+/// A block counts as held until its put is applied or refused. A log that fails ends the server, so this need not tell.
+struct Held<'a> {
+    core: &'a Core,
+    block: BlockId,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.core.leased().end_put(self.block);
+    }
+}
+
+async fn put(core: &Arc<Core>, session: &Session, put: PutFile) -> Result<PutFileResponse, Exception> {
+    let overwrite = put.create.overwrite;
+    let reply = core.change(session, put).await?;
+    if overwrite {
+        core.was_doomed();
+    }
+    match reply {
+        Reply::Status(status) => Ok(PutFileResponse { file: status.id.0 }),
+        Reply::Recovery(recovery) => Err(wait_for(core, recovery)),
+        reply => {
+            tracing::error!(?reply, "a put was answered with something else");
+            Err(Exception::io("the metadata server misunderstood itself; see its log"))
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Blocks on lease: ids that clients hold to put small files under. Soft state of the leader.
+//!
+//! ```text
+//! leaseBlocks ──▶ out ──putFile──▶ committing ──applied──▶ the namespace owns it
+//!                  │                                        (or refused: nobody does)
+//!                  └── holder silent past the limit ──▶ nobody's: its replicas go
+//! ```
+//!
+//! Promise: a block is put by the holder of its lease alone, and only while the lease stands; a lease that ran out never stands
+//! again. A leader that is younger than the limit cannot know what the one before it gave out, so for as long it believes every
+//! client, and calls no block nobody's. (Where no id was ever reserved, none can be out.) Whoever judges a replica asks here
+//! *before* it looks for an owner in the rows: what is nobody's then, and has no owner after, can have none any more.
+
+use crate::read;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::time::Duration;
+use types::rows::{Rows, RowsError};
+use types::{BlockId, ContainerId, FileId, Generation, InodeId};
+
+/// Ids one holder may have out. A client with more writers than that is several clients.
+const HELD_COUNT_MAX: usize = 4096;
+/// Ids out at all, some 60 bytes each.
+const COUNT_MAX: usize = 1 << 20;
+
+#[derive(Debug)]
+pub struct Leased {
+    /// When this leader began.
+    since: Duration,
+    limit: Duration,
+    /// Leaders before this one may have given out ids.
+    inherited: bool,
+    holders: HashMap<String, Holder>,
+    out: HashMap<BlockId, Out>,
+    /// Ids for files that are not given out yet, and the generation of the blocks that go with them.
+    files: Range<u64>,
+    generation: Generation,
+}
+
+#[derive(Debug, Default)]
+struct Holder {
+    renewed: Duration,
+    blocks: BTreeSet<BlockId>,
+}
+
+#[derive(Debug)]
+struct Out {
+    file: FileId,
+    home: ContainerId,
+    holder: String,
+    committing: bool,
+}
+
+/// A block that is given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub block: BlockId,
+    pub file: FileId,
+}
+
+/// Why ids are not given out, or not taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseRefused {
+    /// Of files; some must be reserved first.
+    NoIds,
+    TooMany,
+    /// The block is not the holder's, or not any more.
+    NotHeld,
+}
+
+impl Leased {
+    pub fn load(rows: &dyn Rows, now: Duration, limit: Duration) -> Result<Self, RowsError> {
+        let inherited = read::ever_reserved(rows)?;
+        let (holders, out) = Default::default();
+        Ok(Self { since: now, limit, inherited, holders, out, files: 0..0, generation: Generation(0) })
+    }
+
+    /// Takes ids of files that were reserved by a command.
+    pub fn reserved(&mut self, first: FileId, count: u32, generation: Generation) {
+        self.files = first.0..first.0 + u64::from(count);
+        self.generation = generation;
+    }
+
+    pub fn has_files(&self, count: usize) -> bool {
+        self.files.end - self.files.start >= count as u64
+    }
+
+    /// Gives blocks of `home` to `holder`, each with the id of a file.
+    pub fn grant(
+        &mut self,
+        holder: &str,
+        home: ContainerId,
+        blocks: &[BlockId],
+        now: Duration,
+    ) -> Result<(Vec<Grant>, Generation), LeaseRefused> {
+        if !self.has_files(blocks.len()) {
+            return Err(LeaseRefused::NoIds);
+        }
+        self.renew(holder, now);
+        let held = self.holders.get(holder).map_or(0, |holder| holder.blocks.len());
+        if held + blocks.len() > HELD_COUNT_MAX || self.out.len() + blocks.len() > COUNT_MAX {
+            return Err(LeaseRefused::TooMany);
+        }
+        let entry = self.holders.entry(holder.to_owned()).or_default();
+        entry.renewed = now;
+        entry.blocks.extend(blocks);
+        let grants: Vec<Grant> = blocks
+            .iter()
+            .zip(self.files.by_ref())
+            .map(|(block, file)| Grant { block: *block, file: InodeId(file) })
+            .collect();
+        for Grant { block, file } in &grants {
+            let out = Out { file: *file, home, holder: holder.to_owned(), committing: false };
+            self.out.insert(*block, out);
+        }
+        Ok((grants, self.generation))
+    }
+
+    /// A client says it still lives. One that was silent for too long begins anew, without what it held.
+    pub fn renew(&mut self, holder: &str, now: Duration) {
+        let Some(entry) = self.holders.get_mut(holder) else { return };
+        if now.saturating_sub(entry.renewed) <= self.limit {
+            entry.renewed = now;
+        } else {
+            self.drop_holder(holder);
+        }
+    }
+
+    /// Forgets those who were silent for too long.
+    pub fn sweep(&mut self, now: Duration) {
+        let silent = |holder: &Holder| now.saturating_sub(holder.renewed) > self.limit;
+        let gone: Vec<String> =
+            self.holders.iter().filter(|(_, holder)| silent(holder)).map(|(name, _)| name.clone()).collect();
+        for name in gone {
+            self.drop_holder(&name);
+        }
+    }
+
+    fn drop_holder(&mut self, name: &str) {
+        for block in self.holders.remove(name).unwrap_or_default().blocks {
+            // What is being put is decided by that.
+            if self.out.get(&block).is_some_and(|out| !out.committing) {
+                self.out.remove(&block);
+            }
+        }
+    }
+
+    /// `holder` puts a file with this block and id. The block's home; it counts as held until [`Leased::end_put`].
+    pub fn begin_put(&mut self, holder: &str, put: Grant, now: Duration) -> Result<ContainerId, LeaseRefused> {
+        self.renew(holder, now);
+        let young = self.is_young(now);
+        match self.out.get_mut(&put.block) {
+            Some(out) if out.holder == holder && out.file == put.file => {
+                out.committing = true;
+                Ok(out.home)
+            }
+            None if young => {
+                let home = put.block.born_in();
+                let out = Out { file: put.file, home, holder: holder.to_owned(), committing: true };
+                self.out.insert(put.block, out);
+                Ok(home)
+            }
+            _ => Err(LeaseRefused::NotHeld),
+        }
+    }
+
+    /// The put was applied, or certainly was not. A lease ends with either: a client takes another block then.
+    pub fn end_put(&mut self, block: BlockId) {
+        if let Some(out) = self.out.remove(&block)
+            && let Some(holder) = self.holders.get_mut(&out.holder)
+        {
+            holder.blocks.remove(&block);
+        }
+    }
+
+    /// True if a file may still be put with this block.
+    pub fn may_be_put(&self, block: BlockId, now: Duration) -> bool {
+        match self.out.get(&block) {
+            Some(out) if out.committing => true,
+            Some(out) => {
+                let holder = self.holders.get(&out.holder);
+                holder.is_some_and(|holder| now.saturating_sub(holder.renewed) <= self.limit)
+            }
+            None => self.is_young(now),
+        }
+    }
+
+    /// Containers of blocks that are out; `None`: any may have some.
+    pub fn homes(&self, now: Duration) -> Option<BTreeSet<ContainerId>> {
+        (!self.is_young(now)).then(|| self.out.values().map(|out| out.home).collect())
+    }
+
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    fn is_young(&self, now: Duration) -> bool {
+        self.inherited && now.saturating_sub(self.since) <= self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::rows::{MemoryRows, RowsMut};
+
+    const HOME: ContainerId = ContainerId(1);
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn block(index: u32) -> BlockId {
+        BlockId::new(HOME, index)
+    }
+
+    /// A leader since second 100, with a limit of 60 s; `a` holds blocks 0 and 1.
+    fn leader(inherited: bool) -> (Leased, Vec<Grant>) {
+        let mut rows = MemoryRows::default();
+        if inherited {
+            rows.put(crate::tables::RESERVED, &[], vec![0; 8]);
+        }
+        let mut leased = Leased::load(&rows, at(100), at(60)).unwrap();
+        assert_eq!(leased.grant("a", HOME, &[block(0)], at(100)), Err(LeaseRefused::NoIds));
+        leased.reserved(InodeId(50), 10, Generation(1001));
+        let (grants, generation) = leased.grant("a", HOME, &[block(0), block(1)], at(100)).unwrap();
+        assert_eq!(generation, Generation(1001));
+        (leased, grants)
+    }
+
+    #[test]
+    fn a_lease_stands_while_it_is_renewed_and_never_again() {
+        let (mut leased, grants) = leader(false);
+        leased.renew("a", at(150));
+        assert!(leased.may_be_put(block(0), at(210)));
+        assert!(!leased.may_be_put(block(0), at(211)));
+        assert!(!leased.may_be_put(block(2), at(110)), "nobody has it");
+        leased.renew("a", at(211));
+        assert!(!leased.may_be_put(block(0), at(211)), "too late");
+        assert_eq!(leased.begin_put("a", grants[0], at(211)), Err(LeaseRefused::NotHeld));
+        leased.grant("a", HOME, &[block(5)], at(212)).unwrap();
+        assert_eq!(leased.begin_put("a", grants[0], at(213)), Err(LeaseRefused::NotHeld));
+    }
+
+    #[test]
+    fn a_block_is_put_once_by_its_holder() {
+        let (mut leased, grants) = leader(false);
+        assert_eq!(leased.begin_put("b", grants[0], at(101)), Err(LeaseRefused::NotHeld));
+        let other_file = Grant { file: InodeId(51), ..grants[0] };
+        assert_eq!(leased.begin_put("a", other_file, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(HOME));
+        leased.sweep(at(1000));
+        assert!(leased.may_be_put(block(0), at(1000)), "it is being put");
+        assert!(!leased.may_be_put(block(1), at(1000)));
+        leased.end_put(block(0));
+        assert_eq!(leased.begin_put("a", grants[0], at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.len(), 0);
+    }
+
+    /// The leader before may have given out anything.
+    #[test]
+    fn a_young_leader_believes_its_clients() {
+        let (mut leased, _) = leader(true);
+        assert!(leased.may_be_put(block(9), at(160)));
+        assert_eq!(leased.homes(at(160)), None);
+        let strange = Grant { block: block(9), file: InodeId(7) };
+        assert_eq!(leased.begin_put("z", strange, at(160)), Ok(HOME));
+        assert!(leased.may_be_put(block(9), at(161)), "until it is applied");
+        leased.end_put(block(9));
+        assert!(!leased.may_be_put(block(9), at(161)));
+        assert_eq!(leased.begin_put("z", strange, at(161)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.homes(at(161)), Some(BTreeSet::from([HOME])));
+    }
+
+    #[test]
+    fn one_client_can_not_take_everything() {
+        let (mut leased, _) = leader(false);
+        leased.reserved(InodeId(100), 60_000, Generation(1002));
+        let blocks: Vec<BlockId> = (10..10 + HELD_COUNT_MAX as u32).map(block).collect();
+        assert_eq!(leased.grant("a", HOME, &blocks, at(101)), Err(LeaseRefused::TooMany));
+        assert!(leased.grant("a", HOME, &blocks[2..], at(101)).is_ok());
+        assert!(leased.grant("b", HOME, &[block(9000)], at(101)).is_ok());
+    }
+}
