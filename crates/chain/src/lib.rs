@@ -4,6 +4,8 @@
 //! client ══packets══▶ head ══▶ middle ══▶ tail      and acks come back the same way ◀──
 //! ```
 //!
+//! A node may send to several others: then the nodes are a tree, and a chain is the one without branches.
+//!
 //! Promise: an ack for packet `n` without an error means that this node and every node below it hold all bytes up
 //! to `n`; the ack of the last packet, that they all have put the block. A [`Link`] reads no clock, no socket and no
 //! disk: events come in, actions go out, so a test can replay any crash. The frames are in the crate `wire`; start

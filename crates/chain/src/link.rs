@@ -13,10 +13,10 @@ pub enum Event {
     Stored,
     /// It failed.
     NotStored(Failure),
-    /// The node below answered.
-    Ack { seqno: i64, replies: Vec<Reply> },
-    /// The node below is gone, takes no bytes, or talks nonsense.
-    BelowLost,
+    /// One of the nodes just below answered; they are counted as [`Link::new`] got them.
+    Ack { below: usize, seqno: i64, replies: Vec<Reply> },
+    /// It is gone, takes no bytes, or talks nonsense.
+    BelowLost { below: usize },
     /// The writer, or the node that stands between, is gone.
     AboveLost,
 }
@@ -34,7 +34,7 @@ pub enum Failure {
 /// What must follow, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send the packet that just came to the node below, as it is.
+    /// Send the packet that just came to all nodes just below that are not lost, as it is.
     Forward,
     /// With the packet that just came: verify it; write it if `write`; bring the replica to disk if `sync`; put it, with
     /// `put` bytes, if that is set. Answer with [`Event::Stored`] or [`Event::NotStored`], in the order of the actions;
@@ -72,7 +72,6 @@ struct InFlight {
     end: Option<u64>,
     last: bool,
     own: Own,
-    below: Below,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -82,21 +81,54 @@ enum Own {
     Failed(Reply),
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Below {
-    /// Nobody is below, or nobody any more: the packet was not sent on.
-    Unasked,
-    Asked,
-    Answered(Vec<Reply>),
+/// One of the nodes just below, and all behind it.
+#[derive(Debug)]
+struct Below {
+    node_count: usize,
+    lost: bool,
+    /// Packets that all of them have, counted from the first of the stream.
+    answered: u64,
+    /// What they said of the packet after those, if that was bad. Nothing they say later counts.
+    bad: Option<Vec<Reply>>,
 }
 
-/// One node of one chain, from the first packet to the end.
+/// What a node below says of one packet.
+enum Answer<'a> {
+    Awaited,
+    Well,
+    Bad(&'a [Reply]),
+    Lost,
+}
+
+impl Below {
+    fn answer(&self, number: u64) -> Answer<'_> {
+        match &self.bad {
+            _ if number < self.answered => Answer::Well,
+            Some(replies) => Answer::Bad(replies),
+            None if self.lost => Answer::Lost,
+            None => Answer::Awaited,
+        }
+    }
+
+    /// False if this can be no answer to the packet `seqno`.
+    fn take(&mut self, replies: Vec<Reply>) -> bool {
+        let well = replies.iter().all(|reply| *reply == Reply::SUCCESS);
+        match well {
+            // An ack that says all is well must say it of everybody.
+            true if replies.len() != self.node_count => return false,
+            true => self.answered += 1,
+            false if replies.len() > self.node_count => return false,
+            false => self.bad = Some(replies),
+        }
+        true
+    }
+}
+
+/// One node of one stream, from the first packet to the end.
 #[derive(Debug)]
 pub struct Link {
     spec: ChecksumSpec,
-    /// How many nodes are below, by what the writer said at the beginning.
-    below_count: usize,
-    below_lost: bool,
+    below: Vec<Below>,
     /// Bytes of the block that came, whether stored yet or not.
     received: u64,
     /// Bytes that readers were shown.
@@ -106,6 +138,8 @@ pub struct Link {
     dying: bool,
     /// Oldest first.
     in_flight: VecDeque<InFlight>,
+    /// Packets that were acknowledged, so the number of the oldest in flight.
+    acked_count: u64,
     ended: bool,
 }
 
@@ -114,17 +148,19 @@ impl Link {
     /// guess that leaves room for writers of our own.
     pub const IN_FLIGHT_COUNT_MAX: usize = 1024;
 
-    /// A link above `below_count` nodes, whose replica has `received` bytes already.
-    pub fn new(spec: ChecksumSpec, below_count: usize, received: u64) -> Self {
+    /// A link whose replica has `received` bytes already. It sends to several nodes; `below` tells for each how many there are
+    /// from it on downwards, itself included. In a chain that is one, or none.
+    pub fn new(spec: ChecksumSpec, below: &[usize], received: u64) -> Self {
+        let below = below.iter().map(|count| Below { node_count: *count, lost: false, answered: 0, bad: None });
         Self {
             spec,
-            below_count,
-            below_lost: false,
+            below: below.collect(),
             received,
             shown: 0,
             last_came: false,
             dying: false,
             in_flight: VecDeque::new(),
+            acked_count: 0,
             ended: false,
         }
     }
@@ -139,9 +175,16 @@ impl Link {
         !self.ended && !self.last_came && !self.dying && self.in_flight.len() < Self::IN_FLIGHT_COUNT_MAX
     }
 
-    /// Whether a packet waits for an answer, ours or that of the node below.
+    /// Whether no packet waits for an answer, ours or that of a node below.
     pub fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
+    }
+
+    /// Whether one of the nodes just below owes an answer.
+    pub fn awaits(&self, below: usize) -> bool {
+        let sent_count = self.acked_count + self.in_flight.len() as u64;
+        let below = self.below.get(below);
+        below.is_some_and(|below| !below.lost && below.bad.is_none() && below.answered < sent_count)
     }
 
     /// Carries one event to its end without waiting; whatever must follow goes into `actions`.
@@ -156,8 +199,8 @@ impl Link {
             Event::NotStored(Failure::Checksum) => self.on_failure(Reply::ERROR_CHECKSUM),
             Event::NotStored(Failure::Disk) => self.on_failure(Reply::ERROR),
             Event::NotStored(Failure::Fenced) => self.close(Ending::Fenced, actions),
-            Event::Ack { seqno, replies } => self.on_ack(seqno, replies),
-            Event::BelowLost => self.below_lost = true,
+            Event::Ack { below, seqno, replies } => self.on_ack(below, seqno, replies),
+            Event::BelowLost { below } => self.below[below].lost = true,
             Event::AboveLost => self.close(Ending::AboveLost, actions),
         }
         while !self.ended && self.answer_oldest(actions) {}
@@ -171,11 +214,10 @@ impl Link {
         if self.last_came {
             return self.close(Ending::Refused(Refusal::AfterLast { seqno }), actions);
         }
-        let ask_below = self.below_count > 0 && !self.below_lost;
-        let below = if ask_below { Below::Asked } else { Below::Unasked };
+        let forward = self.below.iter().any(|below| !below.lost).then_some(Action::Forward);
         if packet.is_heartbeat() {
-            actions.extend(ask_below.then_some(Action::Forward));
-            self.in_flight.push_back(InFlight { seqno, end: None, last: false, own: Own::Stored, below });
+            actions.extend(forward);
+            self.in_flight.push_back(InFlight { seqno, end: None, last: false, own: Own::Stored });
             return;
         }
         let end = match packet.end(self.spec, self.received) {
@@ -186,11 +228,12 @@ impl Link {
         self.received = self.received.max(end);
         self.last_came = packet.last;
         // Bytes go on before they are looked at: the nodes below work while this one does.
-        actions.extend(ask_below.then_some(Action::Forward));
+        actions.extend(forward);
         // A block is not put over a broken chain: the writer will come back for it under a new generation.
-        let put = (packet.last && !self.below_lost).then_some(self.received);
+        let broken = self.below.iter().any(|below| below.lost || below.bad.is_some());
+        let put = (packet.last && !broken).then_some(self.received);
         actions.push(Action::Store { write, sync: packet.sync, put });
-        self.in_flight.push_back(InFlight { seqno, end: Some(end), last: packet.last, own: Own::Working, below });
+        self.in_flight.push_back(InFlight { seqno, end: Some(end), last: packet.last, own: Own::Working });
     }
 
     fn on_failure(&mut self, reply: Reply) {
@@ -198,22 +241,21 @@ impl Link {
         self.dying = true;
     }
 
-    fn on_ack(&mut self, seqno: i64, replies: Vec<Reply>) {
-        let below_count = self.below_count;
-        // An ack that says all is well must say it of everybody.
-        let whole = replies.iter().any(|reply| *reply != Reply::SUCCESS) || replies.len() == below_count;
-        match self.in_flight.iter_mut().find(|packet| !matches!(packet.below, Below::Answered(_))) {
-            Some(packet) if packet.below == Below::Asked && packet.seqno == seqno && whole && !self.below_lost => {
-                packet.below = Below::Answered(replies);
-            }
-            _ => self.below_lost = true,
+    fn on_ack(&mut self, below: usize, seqno: i64, replies: Vec<Reply>) {
+        let below = &mut self.below[below];
+        if below.lost || below.bad.is_some() {
+            return;
+        }
+        let asked = self.in_flight.get((below.answered - self.acked_count) as usize);
+        if asked.is_none_or(|packet| packet.seqno != seqno) || !below.take(replies) {
+            below.lost = true;
         }
     }
 
     /// Acknowledges the oldest packet if all is known of it; says whether it did.
     fn answer_oldest(&mut self, actions: &mut Vec<Action>) -> bool {
-        let Some(packet) = self.in_flight.front_mut() else { return false };
-        let seqno = packet.seqno;
+        let Some(packet) = self.in_flight.front() else { return false };
+        let (seqno, end, last) = (packet.seqno, packet.end, packet.last);
         match packet.own {
             Own::Working => return false,
             Own::Failed(reply) => {
@@ -223,21 +265,19 @@ impl Link {
             }
             Own::Stored => {}
         }
-        let mut replies = vec![Reply::SUCCESS];
-        match &mut packet.below {
-            Below::Answered(below) if below.first() == Some(&Reply::ERROR_CHECKSUM) => {
-                self.close(Ending::BelowSawBadSums, actions);
-                return true;
-            }
-            Below::Answered(below) => replies.append(below),
-            // Exactly one: the client blames the last node that a reply calls bad, and those further down may be well.
-            _ if self.below_lost => replies.push(Reply::ERROR),
-            Below::Asked => return false,
-            Below::Unasked => {}
+        let number = self.acked_count;
+        let answers = || self.below.iter().map(|below| below.answer(number));
+        if answers().any(|answer| matches!(answer, Answer::Bad([Reply::ERROR_CHECKSUM, ..]))) {
+            self.close(Ending::BelowSawBadSums, actions);
+            return true;
         }
-        let well = replies.iter().all(|reply| *reply == Reply::SUCCESS);
-        let (end, last) = (packet.end, packet.last);
+        let well = !answers().any(|answer| matches!(answer, Answer::Bad(_) | Answer::Lost));
+        if well && answers().any(|answer| matches!(answer, Answer::Awaited)) {
+            return false;
+        }
+        let replies = self.replies(number);
         self.in_flight.pop_front();
+        self.acked_count += 1;
         if let Some(end) = end.filter(|end| well && *end > self.shown) {
             // Before the ack: a reader may see a little more than the writer was told, never less.
             self.shown = end;
@@ -250,6 +290,29 @@ impl Link {
             (true, false) => {}
         }
         true
+    }
+
+    /// Ours and those of all below, in the order of the nodes. Who is not known of has not said yet; at the end that is left out,
+    /// so a lost node of a chain is told with exactly one bad reply behind the good ones: the client blames the last node that
+    /// a reply calls bad, and those further down may be well.
+    fn replies(&self, number: u64) -> Vec<Reply> {
+        let node_count: usize = self.below.iter().map(|below| below.node_count).sum();
+        let mut replies = Vec::with_capacity(1 + node_count);
+        replies.push(Reply::SUCCESS);
+        for below in &self.below {
+            let end = replies.len() + below.node_count;
+            match below.answer(number) {
+                Answer::Well => replies.resize(end, Reply::SUCCESS),
+                Answer::Bad(bad) => replies.extend_from_slice(bad),
+                Answer::Lost => replies.push(Reply::ERROR),
+                Answer::Awaited => {}
+            }
+            replies.resize(end, Reply::NOT_YET);
+        }
+        while replies.last() == Some(&Reply::NOT_YET) {
+            replies.pop();
+        }
+        replies
     }
 
     /// The oldest packet that is being stored. Answers come in the order of the actions.

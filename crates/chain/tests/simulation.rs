@@ -1,4 +1,5 @@
-//! Whole chains from a seed: a writer, one to five links, slow connections, slow disks, crashes, bad disks, flipped bits.
+//! Whole streams from a seed: a writer, one to six links in a chain, a star or a tree, slow connections, slow disks, crashes,
+//! bad disks, flipped bits.
 //!
 //! What is held at every step:
 //! - an ack that the writer sees means that every link which is up holds those bytes;
@@ -11,6 +12,7 @@ use chain::{Action, Event, Failure, HEARTBEAT, Link, Packet, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use types::random::{Random, Seeded};
 use types::{ChecksumKind, ChecksumSpec};
+use wire::Routing;
 
 const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 8 };
 /// As Hadoop's writer has a limit of 80.
@@ -24,8 +26,8 @@ fn content(offset: u64) -> u8 {
 #[derive(Clone, Debug)]
 enum Arrival {
     Packet { to: usize, packet: Packet, flipped: bool },
-    Ack { to: usize, seqno: i64, replies: Vec<Reply> },
-    BelowLost { to: usize },
+    Ack { from: usize, to: usize, seqno: i64, replies: Vec<Reply> },
+    BelowLost { from: usize, to: usize },
     AboveLost { to: usize },
     StoreDone { node: usize, store: Store },
     Crash { node: usize },
@@ -59,13 +61,26 @@ struct World {
     chain_number: u64,
     queue: BTreeMap<(u64, u64), (u64, Arrival)>,
     queued: u64,
-    /// When the last arrival over a connection is due; connections keep order.
-    busy_until: BTreeMap<(usize, u8), u64>,
+    /// When the last arrival is due on its way from one to the other; all ways keep order. A node's way to itself is its disk.
+    busy_until: BTreeMap<(usize, usize), u64>,
     nodes: Vec<Node>,
-    /// Nodes of the present chain, head first.
+    /// Nodes of the present chain, head first, in the order of the table.
     chain: Vec<usize>,
+    shape: Shape,
+    /// Who sends to a node; none to the head.
+    above: BTreeMap<usize, usize>,
+    /// Whom a node sends to, each with how many nodes there are from it on.
+    below: BTreeMap<usize, Vec<(usize, usize)>>,
     flip_one_in: usize,
     writer: Writer,
+}
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Chain,
+    Star,
+    /// Over so many racks.
+    Tree(usize),
 }
 
 #[derive(Default)]
@@ -82,19 +97,20 @@ struct Writer {
     recovery_count: usize,
 }
 
-const ACKS: u8 = 0;
-const PACKETS: u8 = 1;
-const DISK: u8 = 2;
-
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Seeded(seed);
-        let node_count = 1 + random.below(5);
+        let node_count = 1 + random.below(6);
         let mut nodes: Vec<Node> = (0..node_count).map(|_| Node::default()).collect();
         let rough = random.below(3); // a third of the worlds have no fault at all
         for node in &mut nodes {
             node.disk_fails = rough == 2 && random.below(8) == 0;
         }
+        let shape = match random.below(4) {
+            0 => Shape::Star,
+            1 => Shape::Tree(1 + random.below(3)),
+            _ => Shape::Chain,
+        };
         let writer = Writer { packets: packets(&mut random), ..Writer::default() };
         let mut world = Self {
             now: 0,
@@ -104,6 +120,9 @@ impl World {
             busy_until: BTreeMap::new(),
             nodes,
             chain: (0..node_count).collect(),
+            shape,
+            above: BTreeMap::new(),
+            below: BTreeMap::new(),
             flip_one_in: if rough == 2 && random.below(3) == 0 { 40 } else { usize::MAX },
             writer,
             random,
@@ -123,27 +142,65 @@ impl World {
         self.queue.insert((time, self.queued), (self.chain_number, arrival));
     }
 
-    /// After everything that is under way on the same connection.
-    fn send(&mut self, connection: (usize, u8), arrival: Arrival) {
+    /// After everything that is under way there.
+    fn send(&mut self, way: (usize, usize), arrival: Arrival) {
         let soonest = self.now + 1 + self.random.below(10) as u64;
-        let due = self.busy_until.get(&connection).map_or(soonest, |busy| soonest.max(*busy));
-        self.busy_until.insert(connection, due);
+        let due = self.busy_until.get(&way).map_or(soonest, |busy| soonest.max(*busy));
+        self.busy_until.insert(way, due);
         self.at(due, arrival);
-    }
-
-    fn place(&self, node: usize) -> usize {
-        self.chain.iter().position(|member| *member == node).expect("a member")
     }
 
     fn start_chain(&mut self) {
         self.busy_until.clear();
-        for (place, node) in self.chain.clone().into_iter().enumerate() {
-            let below_count = self.chain.len() - place - 1;
-            let node = &mut self.nodes[node];
-            node.link = Some(Link::new(SPEC, below_count, node.disk.len() as u64));
+        self.above.clear();
+        self.below.clear();
+        let count = self.chain.len();
+        let routing = match self.shape {
+            Shape::Chain => Routing::chain(count),
+            Shape::Star => Routing::star(count),
+            Shape::Tree(racks) => {
+                let racks: Vec<usize> = self.chain.iter().map(|node| node % racks).collect();
+                let (order, routing) = Routing::tree(&racks);
+                self.chain = order.into_iter().map(|place| self.chain[place]).collect();
+                routing
+            }
+        };
+        let mut waiting = vec![(self.chain.clone(), routing)];
+        while let Some((nodes, routing)) = waiting.pop() {
+            let mut below = Vec::new();
+            for child in routing.children() {
+                let sub: Vec<usize> = nodes[1..][child.clone()].to_vec();
+                self.above.insert(sub[0], nodes[0]);
+                below.push((sub[0], sub.len()));
+                waiting.push((sub, routing.below(&child)));
+            }
+            let node = &mut self.nodes[nodes[0]];
+            let counts: Vec<usize> = below.iter().map(|(_, count)| *count).collect();
+            node.link = Some(Link::new(SPEC, &counts, node.disk.len() as u64));
             node.put = None;
+            self.below.insert(nodes[0], below);
         }
-        self.send((usize::MAX, PACKETS), Arrival::WriterSends);
+        self.send((usize::MAX, usize::MAX), Arrival::WriterSends);
+    }
+
+    fn above(&self, node: usize) -> usize {
+        self.above.get(&node).copied().unwrap_or(usize::MAX)
+    }
+
+    /// Which of the nodes below `above` this one is.
+    fn branch(&self, above: usize, node: usize) -> usize {
+        self.below[&above].iter().position(|(below, _)| *below == node).expect("it is below")
+    }
+
+    /// The node, and all below it.
+    fn subtree(&self, node: usize) -> Vec<usize> {
+        let mut all = vec![node];
+        let mut next = 0;
+        while let Some(node) = all.get(next) {
+            all.extend(self.below[node].iter().map(|(below, _)| *below));
+            next += 1;
+        }
+        all
     }
 
     fn run(&mut self) {
@@ -159,10 +216,16 @@ impl World {
                         self.event(to, Event::Packet(packet));
                     }
                 }
-                Arrival::Ack { to: usize::MAX, seqno, replies } => self.writer_sees(seqno, replies),
-                Arrival::Ack { to, seqno, replies } => self.event(to, Event::Ack { seqno, replies }),
-                Arrival::BelowLost { to: usize::MAX } => self.recover(0),
-                Arrival::BelowLost { to } => self.event(to, Event::BelowLost),
+                Arrival::Ack { to: usize::MAX, seqno, replies, .. } => self.writer_sees(seqno, replies),
+                Arrival::Ack { from, to, seqno, replies } => {
+                    let below = self.branch(to, from);
+                    self.event(to, Event::Ack { below, seqno, replies });
+                }
+                Arrival::BelowLost { to: usize::MAX, .. } => self.recover(&[0]),
+                Arrival::BelowLost { from, to } => {
+                    let below = self.branch(to, from);
+                    self.event(to, Event::BelowLost { below });
+                }
                 Arrival::AboveLost { to } => self.event(to, Event::AboveLost),
                 Arrival::StoreDone { node, store } => self.store_done(node, store),
             }
@@ -178,11 +241,10 @@ impl World {
     }
 
     fn hang_up(&mut self, node: usize) {
-        let place = self.place(node);
-        let above = if place == 0 { usize::MAX } else { self.chain[place - 1] };
-        self.send((node, ACKS), Arrival::BelowLost { to: above });
-        if let Some(below) = self.chain.get(place + 1).copied() {
-            self.send((node, PACKETS), Arrival::AboveLost { to: below });
+        let above = self.above(node);
+        self.send((node, above), Arrival::BelowLost { from: node, to: above });
+        for (below, _) in self.below[&node].clone() {
+            self.send((node, below), Arrival::AboveLost { to: below });
         }
     }
 
@@ -196,29 +258,29 @@ impl World {
     }
 
     fn act(&mut self, node: usize, action: Action) {
-        let place = self.place(node);
         match action {
             Action::Forward => {
                 let (packet, flipped) = self.nodes[node].packet;
-                let below = self.chain[place + 1];
-                let flipped = self.flip(packet, Some(node), below) || flipped;
-                self.send((node, PACKETS), Arrival::Packet { to: below, packet, flipped });
+                for (below, _) in self.below[&node].clone() {
+                    let flipped = self.flip(packet, Some(node), below) || flipped;
+                    self.send((node, below), Arrival::Packet { to: below, packet, flipped });
+                }
             }
             Action::Store { write, put, sync: _ } => {
                 let (packet, flipped) = self.nodes[node].packet;
                 let store = Store { packet, write, put, flipped };
-                self.send((node, DISK), Arrival::StoreDone { node, store });
+                self.send((node, node), Arrival::StoreDone { node, store });
             }
             Action::Show(len) => {
                 self.nodes[node].shown = self.nodes[node].shown.max(len);
-                for below in &self.chain[place..] {
-                    let below = &self.nodes[*below];
+                for below in self.subtree(node) {
+                    let below = &self.nodes[below];
                     assert!(below.crashed || below.disk.len() as u64 >= len, "shown before it was there");
                 }
             }
             Action::Ack { seqno, replies } => {
-                let to = if place == 0 { usize::MAX } else { self.chain[place - 1] };
-                self.send((node, ACKS), Arrival::Ack { to, seqno, replies });
+                let to = self.above(node);
+                self.send((node, to), Arrival::Ack { from: node, to, seqno, replies });
             }
             Action::Close(ending) => {
                 assert!(!matches!(ending, chain::Ending::Refused(_)), "{ending:?}");
@@ -283,12 +345,14 @@ impl World {
     fn writer_sends_one(&mut self, packet: Packet) {
         let head = self.chain[0];
         let flipped = self.flip(packet, None, head);
-        self.send((usize::MAX, PACKETS), Arrival::Packet { to: head, packet, flipped });
+        self.send((usize::MAX, head), Arrival::Packet { to: head, packet, flipped });
     }
 
     fn writer_sees(&mut self, seqno: i64, replies: Vec<Reply>) {
-        if let Some(bad) = replies.iter().rposition(|reply| *reply != Reply::SUCCESS) {
-            return self.recover(bad);
+        let is_bad = |reply: &Reply| *reply != Reply::SUCCESS && *reply != Reply::NOT_YET;
+        let bad: Vec<usize> = (0..replies.len()).filter(|place| is_bad(&replies[*place])).collect();
+        if !bad.is_empty() {
+            return self.recover(&bad);
         }
         assert_eq!(replies.len(), self.chain.len(), "an ack speaks for the whole chain");
         self.writer.ack_count += 1;
@@ -317,11 +381,12 @@ impl World {
         }
     }
 
-    /// As HDFS's clients recover: without the node that is to blame, under a new generation, from what was acked.
-    fn recover(&mut self, blamed: usize) {
-        let node = &self.nodes[self.chain[blamed]];
-        assert!(node.crashed || node.disk_fails || node.flipped_beside, "a node without fault was blamed");
-        self.chain.remove(blamed);
+    /// As HDFS's clients recover: without the nodes that are to blame, under a new generation, from what was acked.
+    fn recover(&mut self, blamed: &[usize]) {
+        for blamed in blamed.iter().rev() {
+            let node = &self.nodes[self.chain.remove(*blamed)];
+            assert!(node.crashed || node.disk_fails || node.flipped_beside, "a node without fault was blamed");
+        }
         self.chain.retain(|node| !self.nodes[*node].crashed); // the setup of the new chain finds those
         self.chain_number += 1;
         // Crashes to come are not of a chain.

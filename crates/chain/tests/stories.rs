@@ -36,14 +36,24 @@ impl Tale {
         self.on(Event::Stored)
     }
 
-    /// `+` is SUCCESS, `-` ERROR, `c` ERROR_CHECKSUM.
+    /// The only node below answers.
     fn below(&mut self, seqno: i64, replies: &str) -> &mut Self {
+        self.one_below(0, seqno, replies)
+    }
+
+    /// `+` is SUCCESS, `-` ERROR, `c` ERROR_CHECKSUM, `?` not yet known.
+    fn one_below(&mut self, below: usize, seqno: i64, replies: &str) -> &mut Self {
         let reply = |mark| match mark {
             '+' => Reply::SUCCESS,
             'c' => Reply::ERROR_CHECKSUM,
+            '?' => Reply::NOT_YET,
             _ => Reply::ERROR,
         };
-        self.on(Event::Ack { seqno, replies: replies.chars().map(reply).collect() })
+        self.on(Event::Ack { below, seqno, replies: replies.chars().map(reply).collect() })
+    }
+
+    fn lost(&mut self, below: usize) -> &mut Self {
+        self.on(Event::BelowLost { below })
     }
 }
 
@@ -51,6 +61,7 @@ fn word(action: &Action) -> String {
     let mark = |reply: &Reply| match *reply {
         Reply::SUCCESS => '+',
         Reply::ERROR_CHECKSUM => 'c',
+        Reply::NOT_YET => '?',
         _ => '-',
     };
     match action {
@@ -67,8 +78,14 @@ fn word(action: &Action) -> String {
     }
 }
 
+/// A chain with so many nodes below.
 fn check(told: &str, below_count: usize, received: u64, story: impl FnOnce(&mut Tale)) {
-    let mut tale = Tale { link: Link::new(SPEC, below_count, received), told: Vec::new() };
+    let below = if below_count > 0 { vec![below_count] } else { Vec::new() };
+    check_tree(told, &below, received, story);
+}
+
+fn check_tree(told: &str, below: &[usize], received: u64, story: impl FnOnce(&mut Tale)) {
+    let mut tale = Tale { link: Link::new(SPEC, below, received), told: Vec::new() };
     story(&mut tale);
     assert_eq!(tale.told.join(" "), told);
 }
@@ -101,21 +118,21 @@ fn the_last_ack_says_that_all_have_put_the_block() {
 #[test]
 fn losing_the_node_below_is_told_with_two_replies() {
     check("> w. > w. 0+- Failed { below: true }", 2, 0, |head| {
-        head.data(0, 0, 100).data(1, 100, 100).stored().on(Event::BelowLost).below(0, "++").stored();
+        head.data(0, 0, 100).data(1, 100, 100).stored().lost(0).below(0, "++").stored();
     });
 }
 
 #[test]
 fn a_node_lost_while_all_is_quiet_is_told_with_the_next_packet() {
     check("> w. show100 0++ -1+- Failed { below: true }", 1, 0, |head| {
-        head.data(0, 0, 100).stored().below(0, "+").on(Event::BelowLost).heartbeat();
+        head.data(0, 0, 100).stored().below(0, "+").lost(0).heartbeat();
     });
 }
 
 #[test]
 fn a_block_is_not_put_over_a_broken_chain() {
     check(". 0+- Failed { below: true }", 1, 100, |head| {
-        head.on(Event::BelowLost).last(0, 100).stored();
+        head.lost(0).last(0, 100).stored();
     });
 }
 
@@ -211,11 +228,67 @@ fn a_fenced_writer_and_a_lost_one_get_no_answer() {
 
 #[test]
 fn a_writer_that_never_waits_is_held_back() {
-    let mut tale = Tale { link: Link::new(SPEC, 1, 0), told: Vec::new() };
+    let mut tale = Tale { link: Link::new(SPEC, &[1], 0), told: Vec::new() };
     while tale.link.wants_packets() {
         tale.heartbeat();
     }
     assert_eq!(tale.told.len(), Link::IN_FLIGHT_COUNT_MAX);
     tale.below(HEARTBEAT, "+");
     assert!(tale.link.wants_packets());
+}
+
+#[test]
+fn an_ack_waits_for_all_branches() {
+    check_tree("> w. > w. show100 0++++ show200 1++++", &[1, 2], 0, |head| {
+        head.data(0, 0, 100).stored().data(1, 100, 100).stored();
+        head.one_below(0, 0, "+").one_below(0, 1, "+").one_below(1, 0, "++").one_below(1, 1, "++");
+    });
+}
+
+/// Its place in the list says which; of those not heard of yet nothing is said.
+#[test]
+fn a_lost_branch_is_told_in_its_place() {
+    check_tree("> w. 0+++- Failed { below: true }", &[2, 2], 0, |head| {
+        head.data(0, 0, 100).stored().one_below(0, 0, "++").lost(1);
+    });
+    check_tree("> w. 0+-?++ Failed { below: true }", &[2, 2], 0, |head| {
+        head.data(0, 0, 100).stored().one_below(1, 0, "++").lost(0);
+    });
+    check_tree("> w. 0+- Failed { below: true }", &[2, 2], 0, |head| {
+        head.data(0, 0, 100).stored().lost(0); // at once: the other branch is not waited for
+    });
+    check_tree("> w. 0+?- Failed { below: true }", &[1, 1], 0, |head| {
+        head.data(0, 0, 100).stored().lost(1);
+    });
+    check_tree("> w. 0+-- Failed { below: true }", &[1, 1], 0, |head| {
+        head.data(0, 0, 100).lost(1).lost(0).stored();
+    });
+}
+
+#[test]
+fn bad_news_of_a_branch_keeps_its_places() {
+    check_tree("> w. 0+?++- Failed { below: true }", &[1, 4], 0, |head| {
+        head.data(0, 0, 100).stored().one_below(1, 0, "++-"); // two more behind the bad one
+    });
+    check_tree("> w. BelowSawBadSums", &[1, 1], 0, |head| {
+        head.data(0, 0, 100).stored().one_below(0, 0, "+").one_below(1, 0, "c");
+    });
+}
+
+/// News of a later packet wait until those before are known of everywhere.
+#[test]
+fn a_branch_that_is_ahead_may_fail_later() {
+    check_tree("> w. > w. show100 0+++ 1+- Failed { below: true }", &[1, 1], 0, |head| {
+        head.data(0, 0, 100).stored().data(1, 100, 100).stored();
+        head.one_below(0, 0, "+").one_below(0, 1, "-").one_below(1, 0, "+").one_below(1, 1, "+");
+    });
+}
+
+#[test]
+fn packets_go_on_to_the_branches_that_are_left() {
+    check_tree("> w. > w. > .", &[1, 1], 0, |head| {
+        head.data(0, 0, 100).lost(0).data(1, 100, 100).last(2, 200);
+        assert!(!head.link.awaits(0) && head.link.awaits(1));
+    });
+    check_tree("> w. w.", &[1, 1], 0, |head| _ = head.data(0, 0, 100).lost(0).lost(1).data(1, 100, 100));
 }

@@ -98,6 +98,7 @@ impl Client {
             replication: defaults.replication.min(u32::from(types::limits::REPLICATION_MAX)) as u16,
             checksum: checksum.unwrap_or(types::ChecksumSpec::DEFAULT),
             trash: defaults.trash_interval.unwrap_or(0) > 0,
+            signs: defaults.signs.unwrap_or(false),
         })
     }
 

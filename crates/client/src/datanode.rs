@@ -1,6 +1,6 @@
 //! One connection to a datanode, and the bytes that have come on it but were not asked for yet.
 
-use crate::options::{Options, TIMEOUT_PER_NODE};
+use crate::options::Options;
 use hdfs::proto;
 use std::io::{self as std_io, ErrorKind, IoSliceMut};
 use std::time::Duration;
@@ -58,17 +58,25 @@ impl std::fmt::Debug for Link {
 
 impl Link {
     pub(crate) async fn connect(node: &proto::DatanodeInfoProto, options: &Options) -> Result<Self, Fault> {
+        Self::connect_within(node, options, options.connect_timeout).await
+    }
+
+    pub(crate) async fn connect_within(
+        node: &proto::DatanodeInfoProto,
+        options: &Options,
+        limit: Duration,
+    ) -> Result<Self, Fault> {
         let addr = addr_of(node);
         let place = (node.id.ip_addr.as_str(), node.id.xfer_port as u16);
-        let connecting = tokio::time::timeout(options.connect_timeout, TcpStream::connect(place)).await;
+        let connecting = tokio::time::timeout(limit, TcpStream::connect(place)).await;
         let stream = connecting.map_err(|_| Fault::Silent)?.map_err(Fault::Connect)?;
         io::socket::apply(&stream, &io::socket::SocketOptions::default()).map_err(Fault::Connect)?;
         Ok(Self { stream, front: Vec::new(), at: 0, timeout: options.timeout, addr })
     }
 
-    /// As long as a chain of `count` nodes may take to answer.
-    pub(crate) fn allow_for_nodes(&mut self, options: &Options, count: usize) {
-        self.timeout = options.timeout + TIMEOUT_PER_NODE * count as u32;
+    /// How long the node may be silent from now on.
+    pub(crate) fn allow(&mut self, silence: Duration) {
+        self.timeout = silence;
     }
 
     /// Sends the op in one piece.
@@ -100,7 +108,11 @@ impl Link {
 
     /// As `receive`, for the answer that every op gets first.
     pub(crate) async fn receive_answer(&mut self) -> Result<proto::BlockOpResponseProto, Fault> {
-        let answer: proto::BlockOpResponseProto = self.receive("answer").await?;
+        let mut answer: proto::BlockOpResponseProto = self.receive("answer").await?;
+        // A node of ours that is still at it. Whoever announced that he understands this sets a limit to all of it.
+        while answer.status == i32::from(Status::IN_PROGRESS.0) {
+            answer = self.receive("answer").await?;
+        }
         if answer.status == i32::from(Status::SUCCESS.0) {
             return Ok(answer);
         }

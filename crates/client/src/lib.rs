@@ -37,7 +37,7 @@ pub use client::Client;
 pub use error::{Error, Result, reason_of};
 pub use listing::Listing;
 pub use meter::{Meter, Role};
-pub use options::Options;
+pub use options::{Options, Routing};
 pub use read::Reader;
 pub use status::{BlockLocation, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use url::{PORT_DEFAULT, Url};

@@ -8,6 +8,11 @@ pub struct Options {
     pub timeout: Duration,
     /// How long to wait for a connection to a datanode. Shorter than HDFS's minute: there is another replica to try.
     pub connect_timeout: Duration,
+    /// Silence of a datanode of ours while a writer waits for it, after which the stream goes on without it. They say each half
+    /// second that they live; HDFS's own do not, and are granted `timeout`.
+    pub stalled: Duration,
+    /// Who forwards to whom when a block is written. HDFS's own nodes know chains alone.
+    pub routing: Routing,
     /// Data bytes of one packet that is written, rounded down to whole chunks. Four times HDFS's: writing 1 GB then takes
     /// a sixth less of the client's processor; larger ones bring no more.
     pub packet_len: u32,
@@ -23,11 +28,26 @@ pub struct Options {
     pub sync_blocks: bool,
 }
 
+/// Who forwards to whom when a block is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Routing {
+    /// Each node to the next: every link between machines carries the bytes once.
+    #[default]
+    Chain,
+    /// The nearest node to each rack once, and a chain inside of each rack: fewer steps to the last node, and a thin link
+    /// between racks still carries the bytes once.
+    Tree,
+    /// The nearest node to all others: its link carries the bytes for everybody. To measure against.
+    Star,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(10),
+            stalled: Duration::from_secs(2),
+            routing: Routing::Chain,
             packet_len: 256 << 10,
             packets_in_flight_max: 32,
             block_retries: 3,

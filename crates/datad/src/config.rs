@@ -66,7 +66,7 @@ pub struct Limits {
     pub keepalive_ms: u64,
     /// How long a new connection may take to name its operation, and a reader to send its closing status.
     pub op_ms: u64,
-    /// How long the next node of a chain may take to accept a connection. It is in reach or it is down: a guess.
+    /// How long the next node of a chain may take to accept a connection. It is in reach or it is down: as `stalled_ms`.
     pub connect_ms: u64,
     /// How long it may take to answer the setup, and `per_node_ms` more for each node behind it. Clients wait 60 s.
     pub setup_ms: u64,
@@ -75,6 +75,11 @@ pub struct Limits {
     pub writer_silent_ms: u64,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node_ms` as above.
     pub below_silent_ms: u64,
+    /// A node below that gives signs of life, owes an answer and says nothing at all for so long is gone: four signs. A stream
+    /// is to go on within three seconds of the loss of a node.
+    pub stalled_ms: u64,
+    /// How often a node of ours says that it lives, while those above wait for it.
+    pub sign_ms: u64,
     /// A replica whose chain broke off is reported after so long, if nobody took it up: clients recover in seconds.
     pub left_open_ms: u64,
     /// A reader that does not take a packet for so long is cut off. Hadoop: `dfs.datanode.socket.write.timeout`.
@@ -88,11 +93,13 @@ impl Default for Limits {
             connection_count_max: 8192,
             keepalive_ms: 4000,
             op_ms: 60_000,
-            connect_ms: 5000,
+            connect_ms: 2000,
             setup_ms: 30_000,
             per_node_ms: 5000,
             writer_silent_ms: 120_000,
             below_silent_ms: 60_000,
+            stalled_ms: 2000,
+            sign_ms: 500,
             left_open_ms: 10_000,
             reader_stalled_ms: 480_000,
         }

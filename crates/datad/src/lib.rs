@@ -14,6 +14,7 @@
 //! it sends is bounded before memory is taken, and every wait has a limit (see [`Limits`]).
 
 mod answer;
+mod beacon;
 mod block;
 mod budget;
 mod changes;
@@ -90,6 +91,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
         io::task::spawn_owned("metad session", session.run()),
         io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node))),
+        io::task::spawn_owned("beacon", beacon::run(Arc::clone(&node))),
     ];
     tracing::info!(node = %node.volume.identity().node, %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));

@@ -1,5 +1,6 @@
 //! What all parts of a datanode share.
 
+use crate::beacon::Beacon;
 use crate::budget::Budget;
 use crate::changes::Changes;
 use crate::config::Config;
@@ -25,6 +26,7 @@ pub(crate) struct Node {
     pub(crate) changes: Changes,
     pub(crate) deleter: Deleter,
     pub(crate) stop: Stop,
+    pub(crate) beacon: Beacon,
     transfers: Arc<Semaphore>,
     /// Blocks that streams are writing, and how many streams: two for a moment, when a writer comes back.
     writing: Mutex<HashMap<BlockId, usize>>,
@@ -51,6 +53,7 @@ impl Node {
             changes: Changes::default(),
             deleter: Deleter::default(),
             stop: Stop::new()?,
+            beacon: Beacon::default(),
             transfers: Arc::new(Semaphore::new(transfers)),
             writing: Mutex::default(),
             config,

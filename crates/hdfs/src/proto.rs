@@ -399,6 +399,9 @@ pub struct FsServerDefaultsProto {
     pub policy_id: ::core::option::Option<u32>,
     #[prost(bool, optional, tag = "11", default = "false")]
     pub snapshot_trash_root_enabled: ::core::option::Option<bool>,
+    /// Ours: the datanodes give signs of life while a writer waits for them (StreamProto).
+    #[prost(bool, optional, tag = "100")]
+    pub signs: ::core::option::Option<bool>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StorageTypeQuotaInfoProto {
@@ -1784,6 +1787,9 @@ pub struct OpWriteBlockProto {
     pub storage_id: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "17")]
     pub target_storage_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Ours: HDFS's own do not see it.
+    #[prost(message, optional, tag = "100")]
+    pub stream: ::core::option::Option<StreamProto>,
 }
 /// Nested message and enum types in `OpWriteBlockProto`.
 pub mod op_write_block_proto {
@@ -1851,6 +1857,16 @@ pub mod op_write_block_proto {
         }
     }
 }
+/// What our clients and nodes tell each other of a stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StreamProto {
+    /// For each of the targets, which node sends to it: 0 is the receiver of this, n the n-th target. Without: a chain.
+    #[prost(uint32, repeated, tag = "1")]
+    pub parents: ::prost::alloc::vec::Vec<u32>,
+    /// The sender understands signs of life: answers IN_PROGRESS during the setup, acks without replies afterwards.
+    #[prost(bool, optional, tag = "2")]
+    pub signs: ::core::option::Option<bool>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OpTransferBlockProto {
     #[prost(message, required, tag = "1")]
@@ -1906,6 +1922,9 @@ pub struct BlockOpResponseProto {
     pub message: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(uint32, optional, tag = "6")]
     pub short_circuit_access_version: ::core::option::Option<u32>,
+    /// Ours: while the writer waits for this node it will hear from it, so silence means that it stands still.
+    #[prost(bool, optional, tag = "100")]
+    pub signs: ::core::option::Option<bool>,
 }
 /// What a reader says at the end: CHECKSUM_OK if it verified all, SUCCESS if not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

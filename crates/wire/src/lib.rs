@@ -6,6 +6,7 @@
 //!   [`delimited`] a message behind its length, with a bound on the length
 //!   [`packet`]    sums and data, of reads and of writes
 //!   [`ack`]       what a write chain answers, packet by packet
+//!   [`routing`]   which node of a stream sends to which
 //!   [`token`]     what of ours rides in a block token
 //!   [`small`]     a whole small block in one request, and its answer
 //!   [`client`]    our client → metad: blocks on lease, a small file put in one call
@@ -26,6 +27,7 @@ pub mod meter;
 pub mod node;
 pub mod op;
 pub mod packet;
+pub mod routing;
 pub mod small;
 pub mod token;
 
@@ -33,4 +35,5 @@ pub use ack::{PipelineAck, Status};
 pub use error::WireError;
 pub use op::{Op, OpHeader};
 pub use packet::{PacketFrame, PacketHeader, PacketPrefix};
+pub use routing::Routing;
 pub use token::BlockScope;

@@ -9,7 +9,7 @@ use super::packer::Packet;
 use crate::client::Client;
 use crate::datanode::{Fault, addr_of, tried};
 use crate::error::{Error, Result};
-use crate::options::RECOVERIES_MAX;
+use crate::options::{RECOVERIES_MAX, Routing};
 use hdfs::proto;
 use proto::op_write_block_proto::BlockConstructionStage as Stage;
 use std::collections::VecDeque;
@@ -69,7 +69,11 @@ impl Block {
         };
         match block.set_up(client, Stage::PipelineSetupCreate, None, 0).await {
             Ok(chain) => block.chain = Some(chain),
-            Err(Break { node, fault }) => return Err((block.nodes.swap_remove(node).info, fault)),
+            Err(mut broken) => {
+                let (node, fault) = broken.nodes.pop().unwrap_or((0, Fault::Silent));
+                let node = node.min(block.nodes.len().saturating_sub(1));
+                return Err((block.nodes.swap_remove(node).info, fault));
+            }
         }
         Ok(block)
     }
@@ -128,7 +132,8 @@ impl Block {
         let mut broken = broken;
         // Ends: each round takes a node away.
         loop {
-            if let Some(Break { node, fault }) = broken.take() {
+            // The last first, so that the places of the others stay.
+            for (node, fault) in broken.take().into_iter().flat_map(|broken| broken.nodes).rev() {
                 self.drop_node(node, fault);
             }
             if self.nodes.is_empty() {
@@ -189,14 +194,17 @@ impl Block {
 
     /// `generation`: the new one, in recovery.
     async fn set_up(
-        &self,
+        &mut self,
         client: &Client,
         stage: Stage,
         generation: Option<u64>,
         acked_len: u64,
     ) -> Result<Chain, Break> {
+        let ours = client.defaults().await.is_ok_and(|defaults| defaults.signs);
+        let table = if ours { self.route(client.options().routing) } else { wire::Routing::chain(self.nodes.len()) };
+        let stream = ours.then(|| proto::StreamProto { parents: table.encode(), signs: Some(true) });
         let Some((head, targets)) = self.nodes.split_first() else {
-            return Err(Break { node: 0, fault: Fault::Protocol("no nodes".into()) });
+            return Err(Break::of(0, Fault::Protocol("no nodes".into())));
         };
         let request = proto::OpWriteBlockProto {
             header: proto::ClientOperationHeaderProto {
@@ -218,13 +226,33 @@ impl Block {
             storage_id: Some(head.storage.clone()),
             target_storage_types: targets.iter().map(|member| member.storage_type).collect(),
             target_storage_ids: targets.iter().map(|member| member.storage.clone()).collect(),
+            stream,
             ..Default::default()
         };
         let nodes: Vec<_> = self.nodes.iter().map(|member| member.info.clone()).collect();
-        Chain::open(client.options(), &nodes, &request, acked_len).await
+        // A block that is only begun can be begun elsewhere; one that has bytes needs a node that has them.
+        let spare = stage == Stage::PipelineSetupCreate || nodes.len() > 1;
+        Chain::open(client.options(), &nodes, &request, acked_len, spare).await
+    }
+
+    /// Puts the nodes into the order of the routing table that is wanted. The nearest stays the first.
+    fn route(&mut self, routing: Routing) -> wire::Routing {
+        match routing {
+            Routing::Chain => wire::Routing::chain(self.nodes.len()),
+            Routing::Star => wire::Routing::star(self.nodes.len()),
+            Routing::Tree => {
+                let racks: Vec<&str> = self.nodes.iter().map(|member| member.info.location()).collect();
+                let (order, table) = wire::Routing::tree(&racks);
+                self.nodes = order.into_iter().map(|place| self.nodes[place].clone()).collect();
+                table
+            }
+        }
     }
 
     fn drop_node(&mut self, node: usize, fault: Fault) {
+        if self.nodes.is_empty() {
+            return;
+        }
         let member = self.nodes.remove(node.min(self.nodes.len() - 1));
         let addr = addr_of(&member.info);
         tracing::info!(path = self.path, block = self.id.block_id, node = addr, %fault, "a node of the chain failed; going on without it");

@@ -1,4 +1,4 @@
-//! One connection to the head of a chain: packets go out, acks come in.
+//! One connection to the head of a chain, or of a tree: packets go out, acks come in.
 //!
 //! Promise: a packet leaves the window only when every node of the chain said that it has it. After the first fault the
 //! chain sends nothing more; what is in the window then must go down another chain.
@@ -6,6 +6,7 @@
 use super::packer::Packet;
 use crate::datanode::{Fault, Link, addr_of, send_all};
 use crate::options::{Options, TIMEOUT_PER_NODE};
+use ::io::{Clock, SystemClock};
 use hdfs::proto;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,9 +19,14 @@ use wire::{Op, PipelineAck, Status};
 /// Why a chain is of no more use.
 #[derive(Debug)]
 pub(super) struct Break {
-    /// Which node is to blame, counted from the nearest.
-    pub(super) node: usize,
-    pub(super) fault: Fault,
+    /// Which nodes are to blame, counted from the nearest, rising.
+    pub(super) nodes: Vec<(usize, Fault)>,
+}
+
+impl Break {
+    pub(super) fn of(node: usize, fault: Fault) -> Self {
+        Self { nodes: vec![(node, fault)] }
+    }
 }
 
 #[derive(Debug)]
@@ -39,6 +45,8 @@ struct Shared {
     window: Mutex<Window>,
     /// The window shrank, or the chain broke.
     changed: Notify,
+    /// The window is not empty any more: from now on the nodes owe an answer.
+    begun: Notify,
 }
 
 impl std::fmt::Debug for Shared {
@@ -62,10 +70,10 @@ impl Shared {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fail(&self, node: usize, fault: Fault) {
+    fn fail(&self, broken: Break) {
         let mut window = self.window();
         if window.broken.is_none() {
-            window.broken = Some(Break { node, fault });
+            window.broken = Some(broken);
         }
         drop(window);
         self.changed.notify_one();
@@ -73,27 +81,33 @@ impl Shared {
 }
 
 impl Chain {
-    /// Opens a chain over `nodes`; `request` names all but the first as targets.
+    /// Opens a chain over `nodes`; `request` names all but the first as targets. `spare`: a node that stands still may be given
+    /// up for others, so if they are ours they are given up soon.
     pub(super) async fn open(
         options: &Options,
         nodes: &[proto::DatanodeInfoProto],
         request: &proto::OpWriteBlockProto,
         acked_len: u64,
+        spare: bool,
     ) -> Result<Self, Break> {
-        let head = nodes.first().ok_or(Break { node: 0, fault: Fault::Protocol("no nodes".into()) })?;
-        let blame_head = |fault| Break { node: 0, fault };
-        let mut link = Link::connect(head, options).await.map_err(blame_head)?;
-        link.allow_for_nodes(options, nodes.len());
+        let blame_head = |fault| Break::of(0, fault);
+        let head = nodes.first().ok_or_else(|| blame_head(Fault::Protocol("no nodes".into())))?;
+        let patience = options.timeout + TIMEOUT_PER_NODE * nodes.len() as u32;
+        let hasty = spare && request.stream.is_some();
+        let connect = if hasty { options.connect_timeout.min(options.stalled) } else { options.connect_timeout };
+        let mut link = Link::connect_within(head, options, connect).await.map_err(blame_head)?;
+        link.allow(if hasty { options.stalled } else { patience });
         link.send_op(Op::WriteBlock, request).await.map_err(blame_head)?;
-        if let Err(fault) = link.receive_answer().await {
+        let answer = tokio::time::timeout(patience, link.receive_answer()).await.unwrap_or(Err(Fault::Silent));
+        let answer = answer.map_err(|fault| {
             let node = match &fault {
                 Fault::Refused { first_bad_link, .. } if !first_bad_link.is_empty() => {
                     nodes.iter().position(|node| addr_of(node) == *first_bad_link).unwrap_or(0)
                 }
                 _ => 0,
             };
-            return Err(Break { node, fault });
-        }
+            Break::of(node, fault)
+        })?;
         let (stream, early) = link.into_parts();
         let shared = Arc::new(Shared {
             stream,
@@ -101,9 +115,17 @@ impl Chain {
             torn: AtomicBool::new(false),
             window: Mutex::new(Window { acked_len, ..Window::default() }),
             changed: Notify::new(),
+            begun: Notify::new(),
         });
-        let silence_max = options.timeout + TIMEOUT_PER_NODE * nodes.len() as u32;
-        let acks = Acks { shared: Arc::clone(&shared), buffer: early, beat: options.timeout / 2, silence_max };
+        let acks = Acks {
+            shared: Arc::clone(&shared),
+            buffer: early,
+            clock: SystemClock::new(),
+            beat: options.timeout / 2,
+            silence_max: if spare && answer.signs() { options.stalled } else { patience },
+            standstill_max: patience,
+            branches: request.stream.as_ref().is_some_and(|stream| !stream.parents.is_empty()),
+        };
         let acks = io::task::spawn_owned("acks of a write chain", acks.run());
         Ok(Self { shared, _acks: acks, in_flight_max: options.packets_in_flight_max })
     }
@@ -114,7 +136,14 @@ impl Chain {
         self.until(|window| window.unacked.len() < self.in_flight_max).await.inspect_err(|()| {
             self.shared.window().unacked.push_back(Arc::clone(&packet));
         })?;
-        self.shared.window().unacked.push_back(Arc::clone(&packet));
+        let was_empty = {
+            let mut window = self.shared.window();
+            window.unacked.push_back(Arc::clone(&packet));
+            window.unacked.len() == 1
+        };
+        if was_empty {
+            self.shared.begun.notify_one();
+        }
         let writing = async {
             let _sending = self.shared.sending.lock().await;
             if self.shared.torn.swap(true, Ordering::Relaxed) {
@@ -130,7 +159,7 @@ impl Chain {
                 // The acks may tell which node it was; they end soon, for the connection is gone.
                 let broken = tokio::time::timeout(BLAME_WAIT_MAX, self.until(|_| false)).await;
                 if broken.is_err() {
-                    self.shared.fail(0, Fault::Broken(error));
+                    self.shared.fail(Break::of(0, Fault::Broken(error)));
                 }
                 return Err(());
             },
@@ -172,47 +201,74 @@ impl Chain {
 /// After a failed write, how long to wait for an ack that tells which node of the chain broke.
 const BLAME_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Takes acks, and sends a sign of life when there was no ack for half the time a node may be silent.
+/// Takes acks, and says that the writer lives when it has nothing to send for half the time a node may be silent.
 struct Acks {
     shared: Arc<Shared>,
     buffer: Vec<u8>,
+    clock: SystemClock,
     beat: Duration,
+    /// How long the nodes may owe an answer without a word, and without an ack.
     silence_max: Duration,
+    standstill_max: Duration,
+    /// More than a chain: acks tell of each node by itself.
+    branches: bool,
 }
 
 impl Acks {
     async fn run(mut self) {
-        if let Err(Break { node, fault }) = self.take_all().await {
-            self.shared.fail(node, fault);
+        if let Err(broken) = self.take_all().await {
+            self.shared.fail(broken);
         }
     }
 
     async fn take_all(&mut self) -> Result<(), Break> {
-        let mut silence = Duration::ZERO;
+        let now = self.clock.monotonic();
+        let (mut heard, mut moved, mut beaten) = (now, now, now);
+        let mut owed = false;
         loop {
             while let Some((ack, len)) = PipelineAck::split(&self.buffer).map_err(|error| blame_head(error.into()))? {
                 self.buffer.drain(..len);
+                if ack.is_sign() {
+                    continue;
+                }
+                moved = self.clock.monotonic();
                 if self.take(&ack)? {
                     return Ok(()); // the nodes have finalized the block, and close
                 }
             }
-            match tokio::time::timeout(self.beat, self.shared.stream.readable()).await {
-                Ok(ready) => ready.map_err(|error| blame_head(Fault::Broken(error)))?,
-                Err(_) => {
-                    silence += self.beat;
-                    if silence >= self.silence_max {
-                        return Err(blame_head(Fault::Silent));
-                    }
-                    self.beat().await?;
-                    continue;
-                }
+            let now = self.clock.monotonic();
+            let owes = !self.shared.window().unacked.is_empty();
+            if owes && !owed {
+                (heard, moved) = (now, now);
             }
+            owed = owes;
+            let lost_at = (heard + self.silence_max).min(moved + self.standstill_max);
+            let beat_at = heard.max(beaten) + self.beat;
+            let until = if owed { lost_at.min(beat_at) } else { beat_at };
+            let ready = tokio::select! {
+                biased;
+                ready = self.shared.stream.readable() => Some(ready),
+                () = tokio::time::sleep(until.saturating_sub(now)) => None,
+                () = self.shared.begun.notified(), if !owed => continue,
+            };
+            let Some(ready) = ready else {
+                let now = self.clock.monotonic();
+                if owed && now >= lost_at {
+                    return Err(blame_head(Fault::Silent));
+                }
+                if now >= beat_at {
+                    self.beat().await?;
+                    beaten = now;
+                }
+                continue;
+            };
+            ready.map_err(|error| blame_head(Fault::Broken(error)))?;
             let mut bytes = [0; 2048];
             match self.shared.stream.try_read(&mut bytes) {
                 Ok(0) => return Err(blame_head(Fault::Broken(std::io::ErrorKind::UnexpectedEof.into()))),
                 Ok(len) => {
                     self.buffer.extend_from_slice(&bytes[..len]);
-                    silence = Duration::ZERO;
+                    heard = self.clock.monotonic();
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(blame_head(Fault::Broken(error))),
@@ -222,13 +278,8 @@ impl Acks {
 
     /// True once the packet that ends the block is acknowledged.
     fn take(&self, ack: &PipelineAck) -> Result<bool, Break> {
-        // The last node that complains is the one nearest to the trouble.
-        if let Some(node) = ack.replies.iter().rposition(|status| *status != Status::SUCCESS) {
-            let status = ack.replies[node];
-            let message = if status == Status::OOB_RESTART { "it restarts" } else { "it did not take a packet" };
-            let fault =
-                Fault::Refused { status: status.0.into(), first_bad_link: String::new(), message: message.into() };
-            return Err(Break { node, fault });
+        if let Some(broken) = self.blamed(&ack.replies) {
+            return Err(broken);
         }
         if ack.seqno == PipelineAck::HEARTBEAT {
             return Ok(false);
@@ -249,6 +300,22 @@ impl Acks {
         Ok(ended)
     }
 
+    /// The nodes that a bad ack is about: in a chain the last that complains, as it is nearest to the trouble.
+    fn blamed(&self, replies: &[Status]) -> Option<Break> {
+        let is_bad = |status: Status| status != Status::SUCCESS && !(self.branches && status == Status::IN_PROGRESS);
+        let mut bad = (0..replies.len()).filter(|node| is_bad(replies[*node]));
+        let nodes: Vec<usize> = if self.branches { bad.collect() } else { bad.next_back().into_iter().collect() };
+        if nodes.is_empty() {
+            return None;
+        }
+        let fault = |node: usize| {
+            let status = replies[node];
+            let message = if status == Status::OOB_RESTART { "it restarts" } else { "it did not take a packet" };
+            Fault::Refused { status: status.0.into(), first_bad_link: String::new(), message: message.into() }
+        };
+        Some(Break { nodes: nodes.into_iter().map(|node| (node, fault(node))).collect() })
+    }
+
     /// Says that the writer lives, unless a packet is being written, which says it as well.
     async fn beat(&self) -> Result<(), Break> {
         let Ok(_sending) = self.shared.sending.try_lock() else { return Ok(()) };
@@ -265,5 +332,5 @@ impl Acks {
 }
 
 fn blame_head(fault: Fault) -> Break {
-    Break { node: 0, fault }
+    Break::of(0, fault)
 }

@@ -1,28 +1,33 @@
 //! Writing a block (op 80): the setup of the chain, then the stream.
 //!
 //! ```text
-//! op comes ─▶ open the replica ─▶ join the node below ─▶ answer ─▶ stream        all on a thread of its own
+//! op comes ─▶ open the replica ─▶ join the nodes below ─▶ answer ─▶ stream        all on a thread of its own
 //! ```
 
+mod above;
 mod below;
 mod buffer;
+mod join;
 mod stream;
 
-pub(crate) use below::node_addr;
+pub(crate) use above::Above;
+pub(crate) use join::node_addr;
 
 use crate::answer::{Refusal, message_bytes, success};
 use crate::block::{Named, checksum_spec};
 use crate::node::{Node, Transfer};
+use below::Below;
 use buffer::PacketBuffer;
 use chain::{Ending, Link};
 use container::{Identity, ReopenAsk, ReopenKind, Writer};
-use hdfs::proto::{BlockConstructionStage as Stage, OpWriteBlockProto};
-use std::io::Write;
+use hdfs::proto::{BlockConstructionStage as Stage, BlockOpResponseProto, OpWriteBlockProto};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use stream::{Below, Mode, Stream};
+use stream::{Mode, Stream, flush_within};
 use types::{BlockId, ChecksumSpec, Generation};
+use wire::Routing;
 
 /// What a stream begins with.
 struct Begun {
@@ -31,44 +36,46 @@ struct Begun {
     /// What covers the packets to come.
     spec: ChecksumSpec,
     writer: Writer,
-    below: Option<Below>,
+    below: Vec<Below>,
+    /// How many nodes there are from each of those on.
+    node_counts: Vec<usize>,
     buffer: PacketBuffer,
 }
 
 /// Serves one write to its end. Blocks: call it on a thread of its own. `came` is what followed the operation already.
 pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto, came: &[u8], _transfer: Transfer) {
-    let limits = &node.config.limits;
-    let setup = limits.with_nodes(limits.setup_ms, op.targets.len());
-    if socket.set_nonblocking(false).and_then(|()| socket.set_write_timeout(Some(setup))).is_err() {
+    if socket.set_nonblocking(true).is_err() {
         return; // the client is gone
     }
-    let begun = match set_up(node, &socket, op, came) {
+    let takes_signs = op.stream.as_ref().is_some_and(|stream| stream.signs());
+    let above = Arc::new(Above::new(socket, takes_signs, node.now()));
+    let begun = {
+        let _busy = node.beacon.busy(&above, node.now());
+        set_up(node, &above, op, came)
+    };
+    let begun = match begun {
         Ok(Some(begun)) => begun,
-        Ok(None) => return,
+        Ok(None) => return flush_within(node, &above, ANSWER_WAIT),
         Err(refusal) => {
             tracing::info!(block = op.header.base_header.block.block_id, why = refusal.message, "a write was refused");
-            let _gone = (&socket).write_all(&refusal.bytes());
-            return;
+            above.put_answer(&refusal.bytes());
+            return flush_within(node, &above, ANSWER_WAIT);
         }
     };
-    let Begun { block, mode, spec, writer, below, buffer } = begun;
-    if socket.set_nonblocking(true).is_err() {
-        return node.was_left(block);
-    }
+    let Begun { block, mode, spec, writer, below, node_counts, buffer } = begun;
     let _writing = node.writing(block);
     let mut stream = Stream {
         node: Arc::clone(node),
         block,
         spec,
         own_sums: writer.identity().checksum != spec,
-        link: Link::new(spec, op.targets.len(), writer.received()),
+        link: Link::new(spec, &node_counts, writer.received()),
         writer: Some(writer),
-        above: socket,
-        acks: Vec::new(),
-        below,
+        above,
+        below: below.into_iter().map(Some).collect(),
         mode,
         above_heard: node.now(),
-        writer_silent: Duration::from_millis(limits.writer_silent_ms),
+        writer_silent: Duration::from_millis(node.config.limits.writer_silent_ms),
         ending: None,
     };
     let ending = stream.run(buffer);
@@ -76,8 +83,11 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
     finish(node, stream, ending);
 }
 
-/// Opens the replica, joins the node below and answers. `None`: nothing is to be streamed.
-fn set_up(node: &Arc<Node>, socket: &TcpStream, op: &OpWriteBlockProto, came: &[u8]) -> Result<Option<Begun>, Refusal> {
+/// How long an answer may take to leave. It is small, and the first thing that goes there.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// Opens the replica, joins the nodes below and answers. `None`: nothing is to be streamed.
+fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) -> Result<Option<Begun>, Refusal> {
     let named = Named::of(&op.header.base_header, node.pool().as_deref())?;
     let stage = Stage::try_from(op.stage).map_err(|_| Refusal::error(format!("stage {} is not known", op.stage)))?;
     let spec = checksum_spec(&op.requested_checksum)?;
@@ -92,10 +102,12 @@ fn set_up(node: &Arc<Node>, socket: &TcpStream, op: &OpWriteBlockProto, came: &[
     if mode != Mode::Chain && !op.targets.is_empty() {
         return Err(Refusal::unsupported("a replica is copied to one node at a time"));
     }
+    let parents = op.stream.as_ref().map_or(&[][..], |stream| &stream.parents);
+    let routing = Routing::decode(parents, op.targets.len()).map_err(|error| Refusal::error(error.to_string()))?;
     let buffer = PacketBuffer::new(came, &node.budget)
         .ok_or_else(|| Refusal::error("no memory left for another write; try another node"))?;
     let writer = open(node, op, &named, spec, stage)?;
-    let below = match below::join(node, op) {
+    let below = match join::join(node, op, &routing) {
         Ok(below) => below,
         Err(refusal) => {
             drop(writer);
@@ -109,17 +121,20 @@ fn set_up(node: &Arc<Node>, socket: &TcpStream, op: &OpWriteBlockProto, came: &[
         let len = writer.received();
         writer.put(len)?;
         node.was_put(named.block);
-        answer(socket)?;
+        above.put_answer(&answer(above));
         return Ok(None);
     }
     if mode == Mode::Chain {
-        answer(socket).inspect_err(|_| node.was_left(named.block))?;
+        // Leaves with the stream's first round; if nobody is there any more, that finds out.
+        above.put_answer(&answer(above));
     }
-    Ok(Some(Begun { block: named.block, mode, spec, writer, below, buffer }))
+    let node_counts = routing.children().iter().map(Range::len).collect();
+    Ok(Some(Begun { block: named.block, mode, spec, writer, below, node_counts, buffer }))
 }
 
-fn answer(mut socket: &TcpStream) -> Result<(), Refusal> {
-    socket.write_all(&message_bytes(&success())).map_err(|error| Refusal::error(error.to_string()))
+fn answer(above: &Above) -> Vec<u8> {
+    let signs = above.takes_signs().then_some(true); // HDFS's own are told nothing that they do not know
+    message_bytes(&BlockOpResponseProto { signs, ..success() })
 }
 
 /// The replica as the stage wants it.
@@ -185,9 +200,8 @@ fn finish(node: &Node, mut stream: Stream, ending: Option<Ending>) {
     }
     if stream.mode != Mode::Chain {
         if whole {
-            let _gone = stream.above.set_nonblocking(false).and_then(|()| {
-                (&stream.above).write_all(&message_bytes(&success())) // read as DNTransferAckProto
-            });
+            stream.above.put_answer(&message_bytes(&success())); // read as DNTransferAckProto
+            flush_within(node, &stream.above, ANSWER_WAIT);
         }
         return;
     }

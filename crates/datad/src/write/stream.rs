@@ -1,15 +1,20 @@
-//! One write stream, from the answer to its setup to its end: a thread around poll(2) of two sockets.
+//! One write stream, from the answer to its setup to its end: a thread around poll(2) of its sockets.
 //!
 //! ```text
-//!             ┌──────── buffer ────────┐
-//! above ─────▶│ packet │ packet │ pack…│─────▶ below        each packet: forward, verify, write
-//!       ◀──── acks                     └◀───── acks
+//!             ┌──────── buffer ────────┐─────▶ below        each packet: forward to all, verify, write
+//! above ─────▶│ packet │ packet │ pack…│─────▶ below
+//!       ◀──── acks                     └◀───── acks of each
 //!                        │ replica (container::Writer)
 //! ```
+//!
+//! A node below that is slow holds the packet in the one buffer until it has taken it, so that nothing piles up here; the
+//! others meanwhile work on what they got.
 //!
 //! What happens is decided by [`chain::Link`]; this file only does it. Everything between receiving a packet and the
 //! write of its bytes happens on one thread, from one buffer, while the bytes are in the core's cache.
 
+use super::above::Above;
+use super::below::Below;
 use super::buffer::{BufferError, PacketBuffer};
 use crate::node::Node;
 use chain::{Action, Ending, Event, Failure, Link, Packet, Reply};
@@ -17,7 +22,7 @@ use container::{ReplicaError, Writer};
 use io::poll::{Ready, Watch, poll};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +37,7 @@ const ACKS_LEN_MAX: usize = 64 << 10;
 /// How long the last acks may take to leave.
 const FLUSH: Duration = Duration::from_secs(10);
 
-/// One write stream. Both sockets are non-blocking.
+/// One write stream. All sockets are non-blocking.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) node: Arc<Node>,
@@ -44,10 +49,9 @@ pub(super) struct Stream {
     pub(super) link: Link,
     /// Gone once the block is put.
     pub(super) writer: Option<Writer>,
-    pub(super) above: TcpStream,
-    /// Acks that the socket above did not take yet.
-    pub(super) acks: Vec<u8>,
-    pub(super) below: Option<Below>,
+    pub(super) above: Arc<Above>,
+    /// As the link counts them; gone once lost.
+    pub(super) below: Vec<Option<Below>>,
     pub(super) mode: Mode,
     /// When something last came from above.
     pub(super) above_heard: Duration,
@@ -66,22 +70,11 @@ pub(super) enum Mode {
     CopyWhole,
 }
 
-/// The node below.
-#[derive(Debug)]
-pub(super) struct Below {
-    pub(super) socket: TcpStream,
-    /// Acks, as they came.
-    pub(super) inbox: Vec<u8>,
-    /// When it last answered, or began to owe an answer.
-    pub(super) heard: Duration,
-    pub(super) silent: Duration,
-}
-
 impl Stream {
     /// Serves the stream to its end, and says how that was. `None`: the node stops.
     pub(super) fn run(&mut self, mut buffer: PacketBuffer) -> Option<Ending> {
         let ending = self.serve(&mut buffer);
-        self.flush_within(FLUSH);
+        flush_within(&self.node, &self.above, FLUSH);
         if matches!(ending, Some(Ending::Failed { .. })) {
             self.linger();
         }
@@ -91,19 +84,15 @@ impl Stream {
     fn serve(&mut self, buffer: &mut PacketBuffer) -> Option<Ending> {
         loop {
             self.packets(buffer);
+            self.acks();
             self.flush();
             if self.ending.is_some() {
                 return self.ending;
             }
-            let [above, below, stop] = self.wait()?;
-            if stop {
-                return None;
-            }
-            if below {
-                self.receive_acks();
-            }
-            if above {
-                self.receive(buffer);
+            match self.wait() {
+                Woken::Stopped => return None,
+                Woken::Above => self.receive(buffer),
+                Woken::Otherwise => {}
             }
         }
     }
@@ -135,7 +124,7 @@ impl Stream {
     }
 
     fn wants_packets(&self) -> bool {
-        self.link.wants_packets() && self.acks.len() < ACKS_LEN_MAX
+        self.link.wants_packets() && self.above.pending_len() < ACKS_LEN_MAX
     }
 
     /// Tells the link, and does what it says.
@@ -146,12 +135,7 @@ impl Stream {
             self.link.on_event(event, &mut actions);
             for action in actions.drain(..) {
                 match action {
-                    Action::Forward => {
-                        let (bytes, _) = packet.expect("a packet to forward came");
-                        if !self.forward(bytes) {
-                            events.push_back(Event::BelowLost);
-                        }
-                    }
+                    Action::Forward => self.forward(packet.expect("a packet to forward came").0),
                     Action::Store { write, sync, put } => {
                         let (bytes, frame) = packet.expect("a packet to store came");
                         events.push_back(match self.store(bytes, frame, write, sync, put) {
@@ -166,7 +150,7 @@ impl Stream {
                     }
                     Action::Ack { seqno, replies } if self.mode == Mode::Chain => {
                         let replies = replies.into_iter().map(|reply| Status(reply.0)).collect();
-                        PipelineAck { seqno, replies }.put(&mut self.acks);
+                        self.above.put_ack(&PipelineAck { seqno, replies });
                     }
                     Action::Ack { .. } => {}
                     Action::Close(ending) => self.ending = Some(ending),
@@ -196,6 +180,9 @@ impl Stream {
         if self.own_sums {
             sums = &[];
         }
+        let node = Arc::clone(&self.node);
+        // The disk may take long now, and this thread cannot say meanwhile that it lives.
+        let _busy = if sync || put.is_some() { node.beacon.busy(&self.above, node.now()) } else { None };
         let mut done = Ok(());
         if write {
             done = writer.write(frame.header.offset as u64, data, sums);
@@ -227,78 +214,111 @@ impl Stream {
         }
     }
 
-    /// Sends a whole packet on. False if the node below does not take it.
-    fn forward(&mut self, mut bytes: &[u8]) -> bool {
-        let now = self.node.now();
-        let idle = self.link.is_idle();
-        let Some(below) = self.below.as_mut() else { return false };
-        if idle {
-            below.heard = now; // from now on it owes an answer
+    /// Sends a whole packet on to all nodes below. Those that are lost by it are told of by [`Stream::acks`].
+    fn forward(&mut self, packet: &[u8]) {
+        let mut now = self.node.now();
+        for below in self.below.iter_mut().flatten() {
+            below.taken = 0;
+            below.owe(now);
         }
-        let mut moved = now;
-        while !bytes.is_empty() {
-            match io::transfer::send(&below.socket, bytes, false) {
-                Ok(sent) => {
-                    bytes = &bytes[sent..];
-                    moved = self.node.now();
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let left = (moved + below.silent).saturating_sub(self.node.now());
-                    let watches = [
-                        Watch { fd: below.socket.as_fd(), read: false, write: true },
-                        Watch { fd: self.node.stop.as_fd(), read: true, write: false },
-                    ];
-                    match poll(&watches, Some(left)).as_deref() {
-                        Ok([_, stop]) if !left.is_zero() && *stop == Ready::default() => {}
-                        _ => return self.lose_below("takes no bytes"),
+        loop {
+            let mut all = true;
+            for below in self.below.iter_mut().flatten() {
+                all &= below.send(packet, now);
+            }
+            if all {
+                return;
+            }
+            // While some of them do not take bytes, all of them may say something, and those above wait for a word of ours.
+            let present = || self.below.iter().flatten().filter(|below| below.gone.is_none());
+            let until = present().filter_map(Below::until).chain(self.sign_due()).min().unwrap_or(now);
+            let mut watches = vec![Watch { fd: self.node.stop.as_fd(), read: true, write: false }];
+            for below in present() {
+                watches.push(Watch { fd: below.socket.as_fd(), read: true, write: below.taken < packet.len() });
+            }
+            let ready = poll(&watches, Some(until.saturating_sub(now)));
+            now = self.node.now();
+            let present = self.below.iter_mut().flatten().filter(|below| below.gone.is_none());
+            match ready.as_deref() {
+                Ok([stop, ready @ ..]) if *stop == Ready::default() => {
+                    for (below, ready) in present.zip(ready) {
+                        if ready.readable || ready.closed {
+                            below.receive(now);
+                        }
+                        below.judge(now);
                     }
                 }
-                Err(_) => return self.lose_below("has hung up"),
+                _ => return present.for_each(|below| below.gone = Some("is left, as this node stops")),
             }
+            self.sign(now);
         }
-        true
     }
 
-    fn lose_below(&mut self, why: &'static str) -> bool {
-        if let Some(below) = self.below.take() {
-            let peer = below.socket.peer_addr().ok();
-            tracing::info!(block = %self.block, ?peer, "the node below {why}");
+    /// When those above must hear from this node, if they wait for it: it owes an answer, or bytes came since its last word.
+    fn sign_due(&self) -> Option<Duration> {
+        if !self.above.takes_signs() {
+            return None;
         }
-        false
+        let told = self.above.told();
+        let waited_for = !self.link.is_idle() || self.above_heard > told;
+        waited_for.then(|| told + Duration::from_millis(self.node.config.limits.sign_ms))
     }
 
-    /// Waits for bytes from above (if the link takes any), from below, or the end of the node; in this order.
-    fn wait(&mut self) -> Option<[bool; 3]> {
+    fn sign(&self, now: Duration) {
+        if self.sign_due().is_some_and(|due| now >= due) {
+            self.above.sign(now, Duration::ZERO);
+        }
+    }
+
+    /// Waits for bytes from above (if the link takes any) or below, or the end of the node. What comes from below is taken.
+    fn wait(&mut self) -> Woken {
         let wants = self.wants_packets();
         let now = self.node.now();
-        let owed = self.below.as_ref().filter(|_| !self.link.is_idle());
-        let below_until = owed.map(|below| below.heard + below.silent);
-        let until = below_until
-            .map_or(self.above_heard + self.writer_silent, |until| until.min(self.above_heard + self.writer_silent));
+        for (place, below) in self.below.iter_mut().enumerate() {
+            if let Some(below) = below.as_mut().filter(|_| !self.link.awaits(place)) {
+                below.settle();
+            }
+        }
+        let above_until = self.above_heard + self.writer_silent;
+        let below_until = self.below.iter().flatten().filter_map(Below::until).min();
+        let until =
+            [Some(above_until), below_until, self.sign_due()].into_iter().flatten().min().unwrap_or(above_until);
         let mut watches = vec![
             Watch { fd: self.node.stop.as_fd(), read: true, write: false },
-            Watch { fd: self.above.as_fd(), read: wants, write: !self.acks.is_empty() },
+            Watch { fd: self.above.socket.as_fd(), read: wants, write: self.above.pending_len() > 0 },
         ];
-        watches.extend(self.below.as_ref().map(|below| Watch { fd: below.socket.as_fd(), read: true, write: false }));
-        let ready = poll(&watches, Some(until.saturating_sub(now)))
-            .inspect_err(|error| tracing::error!(%error, "poll failed"))
-            .ok()?;
+        for below in self.below.iter().flatten() {
+            watches.push(Watch { fd: below.socket.as_fd(), read: true, write: false });
+        }
+        let ready = match poll(&watches, Some(until.saturating_sub(now))) {
+            Ok(ready) => ready,
+            Err(error) => {
+                tracing::error!(%error, "poll failed");
+                return Woken::Stopped;
+            }
+        };
+        let is_ready = |ready: &Ready| ready.readable || ready.closed;
+        if is_ready(&ready[0]) {
+            return Woken::Stopped;
+        }
         let now = self.node.now();
-        if below_until.is_some_and(|until| now >= until) && !ready.get(2).is_some_and(|ready| ready.readable) {
-            self.lose_below("does not answer");
-            self.on_event(Event::BelowLost, None);
+        for (below, ready) in self.below.iter_mut().flatten().zip(&ready[2..]) {
+            if is_ready(ready) {
+                below.receive(now);
+            }
+            below.judge(now);
         }
         let gone = ready[1].closed && !wants;
-        if now >= self.above_heard + self.writer_silent || gone {
+        if now >= above_until || gone {
             tracing::debug!(block = %self.block, gone, "the writer is silent or gone");
             self.on_event(Event::AboveLost, None);
         }
-        let is_ready = |ready: &Ready| ready.readable || ready.closed;
-        Some([wants && is_ready(&ready[1]), ready.get(2).is_some_and(is_ready), is_ready(&ready[0])])
+        self.sign(now);
+        if wants && is_ready(&ready[1]) { Woken::Above } else { Woken::Otherwise }
     }
 
     fn receive(&mut self, buffer: &mut PacketBuffer) {
-        let mut above = &self.above;
+        let mut above = &self.above.socket;
         match buffer.fill(|room| above.read(room)) {
             Ok(1..) => self.above_heard = self.node.now(),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -306,91 +326,95 @@ impl Stream {
         }
     }
 
-    fn receive_acks(&mut self) {
-        let Some(below) = self.below.as_mut() else { return };
-        let mut came = [0; 4096];
-        let lost = match (&below.socket).read(&mut came) {
-            Ok(0) => true,
-            Ok(len) => {
-                below.inbox.extend_from_slice(&came[..len]);
-                below.heard = self.node.now();
-                false
-            }
-            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
-        };
-        let mut inbox = std::mem::take(&mut below.inbox);
-        let mut at = 0;
-        let well = loop {
-            match PipelineAck::split(&inbox[at..]) {
-                Ok(None) => break true,
-                Ok(Some((ack, len))) => {
-                    at += len;
-                    let replies = ack.replies.into_iter().map(|status| Reply(status.0)).collect();
-                    self.on_event(Event::Ack { seqno: ack.seqno, replies }, None);
+    /// Tells the link of what came from below, and of who is lost.
+    fn acks(&mut self) {
+        for place in 0..self.below.len() {
+            let Some(below) = &mut self.below[place] else { continue };
+            let mut inbox = std::mem::take(&mut below.inbox);
+            let mut gone = below.gone;
+            let mut at = 0;
+            loop {
+                match PipelineAck::split(&inbox[at..]) {
+                    Ok(None) => break,
+                    Ok(Some((ack, len))) => {
+                        at += len;
+                        if ack.is_sign() {
+                            continue;
+                        }
+                        if let Some(below) = &mut self.below[place] {
+                            below.moved(self.node.now());
+                        }
+                        let replies = ack.replies.into_iter().map(|status| Reply(status.0)).collect();
+                        self.on_event(Event::Ack { below: place, seqno: ack.seqno, replies }, None);
+                    }
+                    Err(_) => {
+                        gone = Some("talks nonsense");
+                        break;
+                    }
                 }
-                Err(_) => break false,
             }
-        };
-        inbox.drain(..at);
-        if let Some(below) = self.below.as_mut() {
+            inbox.drain(..at);
+            let Some(below) = &mut self.below[place] else { continue };
             below.inbox = inbox;
-        }
-        if lost || !well {
-            self.lose_below(if lost { "has hung up" } else { "talks nonsense" });
-            self.on_event(Event::BelowLost, None);
+            if let Some(why) = gone {
+                tracing::info!(block = %self.block, peer = ?below.socket.peer_addr().ok(), "the node below {why}");
+                self.below[place] = None;
+                self.on_event(Event::BelowLost { below: place }, None);
+            }
         }
     }
 
     /// Sends acks as far as the socket takes them.
     fn flush(&mut self) {
-        while !self.acks.is_empty() {
-            match io::transfer::send(&self.above, &self.acks, false) {
-                Ok(sent) => _ = self.acks.drain(..sent),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    self.acks.clear();
-                    return self.on_event(Event::AboveLost, None);
-                }
-            }
-        }
-    }
-
-    fn flush_within(&mut self, limit: Duration) {
-        let until = self.node.now() + limit;
-        self.flush();
-        while !self.acks.is_empty() && self.node.now() < until {
-            let watches = [
-                Watch { fd: self.above.as_fd(), read: false, write: true },
-                Watch { fd: self.node.stop.as_fd(), read: true, write: false },
-            ];
-            match poll(&watches, Some(until.saturating_sub(self.node.now()))).as_deref() {
-                Ok([_, stop]) if *stop == Ready::default() => self.flush(),
-                _ => return,
-            }
+        if !self.above.flush(self.node.now()) {
+            self.on_event(Event::AboveLost, None);
         }
     }
 
     /// Reads what the writer still sends, and drops it, until it has understood.
     fn linger(&mut self) {
-        self.below = None;
-        let _gone = self.above.shutdown(Shutdown::Write);
+        self.below.clear();
+        let _gone = self.above.socket.shutdown(Shutdown::Write);
         let until = self.node.now() + LINGER;
         let mut dropped = vec![0; 64 << 10];
         loop {
             let left = until.saturating_sub(self.node.now());
             let watches = [
-                Watch { fd: self.above.as_fd(), read: true, write: false },
+                Watch { fd: self.above.socket.as_fd(), read: true, write: false },
                 Watch { fd: self.node.stop.as_fd(), read: true, write: false },
             ];
             match poll(&watches, Some(left)).as_deref() {
                 Ok([above, stop]) if !left.is_zero() && *stop == Ready::default() && *above != Ready::default() => {}
                 _ => return,
             }
-            match (&self.above).read(&mut dropped) {
+            match (&self.above.socket).read(&mut dropped) {
                 Ok(1..) => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Ok(0) | Err(_) => return,
             }
+        }
+    }
+}
+
+/// Why a wait ended.
+enum Woken {
+    Above,
+    Otherwise,
+    Stopped,
+}
+
+/// Sends what is left for above, as long as somebody takes it.
+pub(super) fn flush_within(node: &Node, above: &Above, limit: Duration) {
+    let until = node.now() + limit;
+    above.flush(node.now());
+    while above.pending_len() > 0 && node.now() < until {
+        let watches = [
+            Watch { fd: above.socket.as_fd(), read: false, write: true },
+            Watch { fd: node.stop.as_fd(), read: true, write: false },
+        ];
+        match poll(&watches, Some(until.saturating_sub(node.now()))).as_deref() {
+            Ok([_, stop]) if *stop == Ready::default() => _ = above.flush(node.now()),
+            _ => return,
         }
     }
 }

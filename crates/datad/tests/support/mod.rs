@@ -146,6 +146,8 @@ pub struct Ask {
     pub max: u64,
     pub spec: ChecksumSpec,
     pub token: Vec<u8>,
+    /// As clients of ours say it.
+    pub stream: Option<proto::StreamProto>,
 }
 
 pub const GENERATION: u64 = 1001;
@@ -154,7 +156,23 @@ impl Ask {
     pub fn create(block: u64) -> Self {
         let stage = Stage::PipelineSetupCreate;
         let token = Vec::new();
-        Self { block, stage, generation: GENERATION, new_generation: 0, min: 0, max: 0, spec: SPEC, token }
+        Self {
+            block,
+            stage,
+            generation: GENERATION,
+            new_generation: 0,
+            min: 0,
+            max: 0,
+            spec: SPEC,
+            token,
+            stream: None,
+        }
+    }
+
+    /// Who sends to each node but the first; and signs of life are understood.
+    pub fn routed(self, parents: &[u32]) -> Self {
+        let stream = proto::StreamProto { parents: parents.to_vec(), signs: Some(true) };
+        Self { stream: Some(stream), ..self }
     }
 
     pub fn again(block: u64, stage: Stage, new_generation: u64, min: u64, max: u64) -> Self {
@@ -180,6 +198,7 @@ impl Ask {
                 r#type: self.spec.kind as i32,
                 bytes_per_checksum: self.spec.chunk_len,
             },
+            stream: self.stream.clone(),
             ..Default::default()
         }
     }
@@ -192,7 +211,10 @@ pub fn chain(
 ) -> Result<Chain, proto::BlockOpResponseProto> {
     let node_count = targets.len() + 1;
     connection.send_op(Op::WriteBlock, &ask.op(targets));
-    let answer = connection.answer();
+    let mut answer = connection.answer();
+    while ask.stream.is_some() && answer.status == i32::from(Status::IN_PROGRESS.0) {
+        answer = connection.answer();
+    }
     if answer.status != 0 {
         return Err(answer);
     }
@@ -372,8 +394,18 @@ impl Chain {
         self.packet(header, None, &[]);
     }
 
-    /// The next ack; `None` if the connection ended instead.
+    /// The next ack, signs of life left out; `None` if the connection ended instead.
     pub fn ack(&mut self) -> Option<PipelineAck> {
+        loop {
+            match self.word() {
+                Some(ack) if ack.is_sign() => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The next ack or sign of life.
+    pub fn word(&mut self) -> Option<PipelineAck> {
         loop {
             if let Some((ack, len)) = PipelineAck::split(&self.connection.came).unwrap() {
                 self.connection.came.drain(..len);

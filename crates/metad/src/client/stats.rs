@@ -31,6 +31,7 @@ pub(super) async fn get_server_defaults(
         key_provider_uri: Some(String::new()),
         policy_id: Some(POLICY_HOT),
         snapshot_trash_root_enabled: Some(false),
+        signs: Some(true),
     };
     Ok(GetServerDefaultsResponseProto { server_defaults })
 }
