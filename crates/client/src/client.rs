@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::lease::Leases;
 use crate::options::Options;
+use crate::pace::Pace;
 use crate::sockets::Sockets;
 use crate::status::ServerDefaults;
 use crate::url::Url;
@@ -27,6 +28,7 @@ pub(crate) struct Inner {
     pub(crate) holder: String,
     pub(crate) options: Options,
     pub(crate) sockets: Sockets,
+    pub(crate) pace: Pace,
     pub(crate) leases: Leases,
     rpc: rpc::Client,
     defaults: OnceCell<ServerDefaults>,
@@ -54,6 +56,7 @@ impl Client {
             holder,
             options,
             sockets: Sockets::default(),
+            pace: Pace::default(),
             leases: Leases::default(),
             rpc,
             defaults: OnceCell::new(),

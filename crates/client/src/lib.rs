@@ -26,6 +26,7 @@ mod listing;
 mod meter;
 mod namespace;
 mod options;
+mod pace;
 mod read;
 mod sockets;
 mod status;

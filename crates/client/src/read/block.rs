@@ -12,6 +12,7 @@
 use crate::client::Client;
 use crate::datanode::{Fault, Link, addr_of};
 use hdfs::proto;
+use std::time::Duration;
 use types::{ChecksumKind, ChecksumSpec};
 use wire::{Op, PacketHeader, PacketPrefix, Status, delimited};
 
@@ -53,21 +54,38 @@ const HEAD_LEN: usize = PacketPrefix::LEN + PacketHeader::LEN;
 const SMALL_READ_LEN: usize = 16 << 10;
 
 impl BlockReader {
+    /// `stall`: how long the node may bring nothing.
     pub(super) async fn open(
         client: &Client,
         located: &proto::LocatedBlockProto,
         node: &proto::DatanodeInfoProto,
         range: Range,
+        stall: Duration,
+    ) -> Result<Self, Fault> {
+        let pace = &client.inner.pace;
+        let begun = pace.now();
+        let reader = Self::open_link(client, located, node, range, stall).await?;
+        pace.took(pace.now().saturating_sub(begun));
+        Ok(reader)
+    }
+
+    async fn open_link(
+        client: &Client,
+        located: &proto::LocatedBlockProto,
+        node: &proto::DatanodeInfoProto,
+        range: Range,
+        stall: Duration,
     ) -> Result<Self, Fault> {
         // An idle connection may have been closed by the other side just now; that is no fault of the replica.
         if let Some(link) = client.inner.sockets.take(&addr_of(node)) {
-            match Self::start(client, link, located, node, range).await {
-                Err(Fault::Broken(_) | Fault::Silent) => {}
+            match Self::start(client, link, located, node, range, stall).await {
+                Err(Fault::Broken(_)) => {}
                 done => return done,
             }
         }
-        let link = Link::connect(node, client.options()).await?;
-        Self::start(client, link, located, node, range).await
+        let connecting = tokio::time::timeout(stall, Link::connect(node, client.options())).await;
+        let link = connecting.map_err(|_| Fault::Silent)??;
+        Self::start(client, link, located, node, range, stall).await
     }
 
     async fn start(
@@ -76,7 +94,9 @@ impl BlockReader {
         located: &proto::LocatedBlockProto,
         node: &proto::DatanodeInfoProto,
         range: Range,
+        stall: Duration,
     ) -> Result<Self, Fault> {
+        link.allow(stall);
         let request = proto::OpReadBlockProto {
             header: proto::ClientOperationHeaderProto {
                 base_header: proto::BaseHeaderProto {
@@ -261,6 +281,7 @@ impl BlockReader {
     /// connection and nothing else.
     pub(super) async fn finish(mut self, client: &Client) {
         if self.conclude().await.is_ok() {
+            self.link.allow(client.options().timeout);
             client.inner.sockets.put(self.link);
         }
     }

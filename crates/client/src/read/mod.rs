@@ -5,6 +5,9 @@
 //!      │
 //!      └─────▶ BlockReader: one READ_BLOCK    dropped at the first fault; the next replica goes on at the same byte
 //! ```
+//!
+//! A node that is slower than usual is not waited for: a positioned read is asked of a second one beside it, and whoever is
+//! first counts; a stream goes on at the next one.
 
 mod block;
 mod blocks;
@@ -35,6 +38,8 @@ pub struct Reader {
 
 /// Bytes skipped by reading them rather than by a new connection. A guess: a round trip's worth on a fast network.
 const SKIP_LEN_MAX: u64 = 128 << 10;
+/// A longer positioned read is not asked of two nodes: the second needs a buffer as long.
+const HEDGE_LEN_MAX: usize = 4 << 20;
 
 impl Client {
     /// Opens a file for reading. A file that is being written has the length its datanodes show at this moment.
@@ -145,10 +150,14 @@ impl Reader {
             let block = self.blocks_at(self.position).await?;
             let range = Range { block_offset: block.offset, from: self.position - block.offset, end: block.len };
             match self.choose(&block.located, &attempt) {
-                Some(node) => match BlockReader::open(&self.client, &block.located, &node, range).await {
-                    Ok(reader) => self.current = Some(reader),
-                    Err(fault) => self.blame(&mut attempt, addr_of(&node), fault),
-                },
+                Some(Choice { node, others }) => {
+                    let stall = self.client.inner.pace.stall().filter(|_| others);
+                    let stall = stall.unwrap_or(self.client.options().timeout);
+                    match BlockReader::open(&self.client, &block.located, &node, range, stall).await {
+                        Ok(reader) => self.current = Some(reader),
+                        Err(fault) => self.blame(&mut attempt, addr_of(&node), fault),
+                    }
+                }
                 None => self.refetch(&block.located, &mut attempt).await?,
             }
         }
@@ -163,28 +172,79 @@ impl Reader {
         attempt: &mut Attempt,
         good: &mut usize,
     ) -> Result<(), Result<()>> {
-        let Some(node) = self.choose(located, attempt) else {
+        let Some(Choice { node, others }) = self.choose(located, attempt) else {
             return Err(self.refetch(located, attempt).await);
         };
-        let range = Range { block_offset: located.offset, from, end: from + dest.len() as u64 };
-        let mut reader = match BlockReader::open(&self.client, located, &node, range).await {
-            Ok(reader) => reader,
-            Err(fault) => {
-                self.blame(attempt, addr_of(&node), fault);
-                return Err(Ok(()));
-            }
+        let (got, fault) = if others && dest.len() <= HEDGE_LEN_MAX {
+            self.fetch_hedged(located, &node, from, dest, attempt).await
+        } else {
+            self.fetch(located, &node, from, dest).await
         };
-        while *good < dest.len() {
-            let (got, fault) = reader.read(&mut dest[*good..]).await;
-            *good += got;
-            if let Some(fault) = fault {
-                self.report(located, &node, &fault).await;
-                self.blame(attempt, addr_of(&node), fault);
-                return Err(Ok(()));
+        *good = got;
+        let Some(fault) = fault else { return Ok(()) };
+        self.report(located, &node, &fault).await;
+        self.blame(attempt, addr_of(&node), fault);
+        Err(Ok(()))
+    }
+
+    /// Fills `dest` from one node. The count holds also beside a fault.
+    async fn fetch(
+        &self,
+        located: &proto::LocatedBlockProto,
+        node: &proto::DatanodeInfoProto,
+        from: u64,
+        dest: &mut [u8],
+    ) -> (usize, Option<Fault>) {
+        let range = Range { block_offset: located.offset, from, end: from + dest.len() as u64 };
+        let timeout = self.client.options().timeout;
+        let mut reader = match BlockReader::open(&self.client, located, node, range, timeout).await {
+            Ok(reader) => reader,
+            Err(fault) => return (0, Some(fault)),
+        };
+        let (got, fault) = reader.read(dest).await;
+        if fault.is_none() {
+            reader.finish(&self.client).await;
+        }
+        (got, fault)
+    }
+
+    /// As `fetch`; if the node takes longer than usual, another one is asked beside it, and whoever is first counts.
+    async fn fetch_hedged(
+        &self,
+        located: &proto::LocatedBlockProto,
+        node: &proto::DatanodeInfoProto,
+        from: u64,
+        dest: &mut [u8],
+        attempt: &Attempt,
+    ) -> (usize, Option<Fault>) {
+        let len = dest.len();
+        let patience = self.client.inner.pace.patience(len as u64);
+        let mut beside = Vec::new();
+        {
+            let mut first = std::pin::pin!(self.fetch(located, node, from, dest));
+            if let Ok(done) = tokio::time::timeout(patience, &mut first).await {
+                return done;
+            }
+            let mut tried = attempt.this_round.clone();
+            tried.insert(addr_of(node));
+            let Some(Choice { node: other, .. }) = self.choose_but(located, &tried) else { return first.await };
+            if !self.client.inner.pace.take_spare() {
+                return first.await;
+            }
+            beside.resize(len, 0);
+            let mut second = std::pin::pin!(self.fetch(located, &other, from, &mut beside));
+            tokio::select! {
+                (got, fault) = &mut first => match fault {
+                    None => return (got, None),
+                    Some(fault) => if second.await.1.is_some() { return (0, Some(fault)) },
+                },
+                (_, fault) = &mut second => if fault.is_some() { return first.await },
             }
         }
-        reader.finish(&self.client).await;
-        Ok(())
+        tracing::debug!(path = self.path, node = addr_of(node), "slower than usual; another replica was faster");
+        self.client.inner.pace.note_slow(&addr_of(node));
+        dest.copy_from_slice(&beside);
+        (len, None)
     }
 
     /// The sequential reader came to the end of its block: its connection may serve another.
@@ -202,16 +262,29 @@ impl Reader {
         }
     }
 
-    /// The first node that has not failed in this round; those that failed this reader before come last.
-    fn choose(&self, located: &proto::LocatedBlockProto, attempt: &Attempt) -> Option<proto::DatanodeInfoProto> {
+    /// The first node that has not failed in this round; slow ones come later, and those that failed this reader last.
+    fn choose(&self, located: &proto::LocatedBlockProto, attempt: &Attempt) -> Option<Choice> {
+        self.choose_but(located, &attempt.this_round)
+    }
+
+    fn choose_but(&self, located: &proto::LocatedBlockProto, tried: &HashSet<String>) -> Option<Choice> {
         let bad = self.bad.lock().unwrap_or_else(PoisonError::into_inner);
-        let untried = || located.locs.iter().filter(|node| !attempt.this_round.contains(&addr_of(node)));
-        untried().find(|node| !bad.contains(&addr_of(node))).or_else(|| untried().next()).cloned()
+        let rank = |addr: &String| (bad.contains(addr), self.client.inner.pace.is_slow(addr));
+        let untried = located.locs.iter().map(|node| (node, addr_of(node))).filter(|(_, addr)| !tried.contains(addr));
+        let mut ranked: Vec<_> = untried.map(|(node, addr)| (rank(&addr), node)).collect();
+        ranked.sort_by_key(|(rank, _)| *rank); // stable: among equals the server's order, the nearest first
+        let others = ranked.get(1).is_some_and(|(rank, _)| *rank == (false, false));
+        ranked.first().map(|(_, node)| Choice { node: (*node).clone(), others })
     }
 
     fn blame(&self, attempt: &mut Attempt, addr: String, fault: Fault) {
         tracing::info!(path = self.path, node = addr, %fault, "a replica could not be read; trying the next");
-        self.bad.lock().unwrap_or_else(PoisonError::into_inner).insert(addr.clone());
+        if let Fault::Silent = fault {
+            let _counted = self.client.inner.pace.take_spare();
+            self.client.inner.pace.note_slow(&addr);
+        } else {
+            self.bad.lock().unwrap_or_else(PoisonError::into_inner).insert(addr.clone());
+        }
         attempt.this_round.insert(addr.clone());
         attempt.faults.push((addr, fault));
     }
@@ -257,6 +330,13 @@ impl Reader {
             reason: format!("it names no block of {} at offset {offset}", self.path),
         })
     }
+}
+
+/// Whom to ask.
+struct Choice {
+    node: proto::DatanodeInfoProto,
+    /// There is another one, of which nothing bad is known.
+    others: bool,
 }
 
 /// What one read has gone through so far.
