@@ -1,15 +1,56 @@
 """A line of JSON in, a line of JSON out: hdfs-native for the tests. Argument: the hdfs:// address."""
 
+import itertools
 import json
+import random
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 from hdfs_native import Client, WriteOptions
 
 client = Client(sys.argv[1])
 writers = {}
+own_clients = []  # of the threads of `small`: a connection each
 
 
-def call(call, path="", local="", to="", block=None, replication=None, offset=0, length=0, handle="", size=1 << 20):
+def write_small(client, path, data):
+    with client.create(path, WriteOptions()) as out:
+        out.write(data)
+
+
+def verify_small(client, path, data):
+    if bytes(client.read(path).read()) != data:
+        raise ValueError(f"{path} is not what was written")
+
+
+def small(act, path, files, length, threads, without):
+    """`files` files of `length` bytes below `path`, shared among the threads, but those of `without`; milliseconds of each.
+    A file that fails is named with the reason, and the others go on."""
+    while len(own_clients) < threads:
+        own_clients.append(Client(sys.argv[1]))
+    contents = [random.Random(n).randbytes(length) for n in range(files)]
+    numbers, took, failed = itertools.count(), [], {}
+
+    def work(client):
+        while (n := next(numbers)) < files:
+            if n in without:
+                continue
+            start = time.perf_counter()
+            try:
+                act(client, f"{path}/{n}", contents[n])
+                took.append((time.perf_counter() - start) * 1e3)
+            except Exception as error:
+                failed[n] = f"{type(error).__name__}: {error}".splitlines()[0]
+
+    with ThreadPoolExecutor(threads) as pool:
+        begun = time.perf_counter()
+        for done in [pool.submit(work, one) for one in own_clients[:threads]]:
+            done.result()
+        return {"seconds": time.perf_counter() - begun, "ms": took, "failed": failed}
+
+
+def call(call, path="", local="", to="", block=None, replication=None, offset=0, length=0, handle="", size=1 << 20, files=0, threads=1, without=()):
     if call == "put":
         options = WriteOptions(block_size=block, replication=replication, overwrite=True)
         with open(local, "rb") as source, client.create(path, options) as out:
@@ -49,6 +90,10 @@ def call(call, path="", local="", to="", block=None, replication=None, offset=0,
     elif call == "summary":
         summary = client.get_content_summary(path)
         return {"length": summary.length, "files": summary.file_count, "directories": summary.directory_count}
+    elif call == "small-write":
+        return small(write_small, path, files, length, threads, without)
+    elif call == "small-verify":
+        return small(verify_small, path, files, length, threads, without)
     else:
         raise ValueError(f"no call {call}")
 

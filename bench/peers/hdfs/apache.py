@@ -1,5 +1,6 @@
 """Apache HDFS on this machine: one namenode, three datanodes, each its own JVM, Hadoop's defaults otherwise."""
 
+import json
 import os
 import pathlib
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "interop"))
@@ -16,6 +18,8 @@ from store import die_with_parent  # noqa: E402
 
 VERSION = os.environ.get("HADOOP_SERVER_VERSION", "3.5.0")
 HOME = paths.CACHE / f"hadoop-server-{VERSION}"
+# How old its counters may be.
+COUNTER_AGE_S = 2.5
 # What Hadoop's own start script adds on Java 17 and newer.
 OPENS = [
     f"--add-opens=java.base/{package}=ALL-UNNAMED"
@@ -36,16 +40,18 @@ class Apache:
 
     name = f"Apache HDFS {VERSION}"
 
-    def __init__(self, directory: pathlib.Path, datanodes: int = 3):
+    def __init__(self, directory: pathlib.Path, datanodes: int = 3, settings: dict | None = None):
+        """`settings` are for the datanodes, over Hadoop's defaults."""
         self.directory = directory
         self.rpc = free_port()
         self.fs = f"hdfs://127.0.0.1:{self.rpc}"
         self.processes = []
         common = {"fs.defaultFS": self.fs, "hadoop.tmp.dir": directory / "tmp"}
+        self.http = {"meta": [free_port()], "data": []}
         name = {
             **common,
             "dfs.namenode.rpc-address": f"127.0.0.1:{self.rpc}",
-            "dfs.namenode.http-address": f"127.0.0.1:{free_port()}",
+            "dfs.namenode.http-address": f"127.0.0.1:{self.http['meta'][0]}",
             "dfs.namenode.name.dir": f"file://{directory}/name",
         }
         self._conf("name", name)
@@ -58,7 +64,9 @@ class Apache:
             folder = directory / f"data{number}"
             self.data_dirs.append(folder)
             ports = {f"dfs.datanode.{kind}address": f"127.0.0.1:{free_port()}" for kind in ("", "ipc.", "http.")}
-            self._conf(f"data{number}", {**common, **ports, "dfs.datanode.data.dir": f"file://{folder}"})
+            self.http["data"].append(int(ports["dfs.datanode.http.address"].rsplit(":", 1)[1]))
+            own = {**common, **ports, **(settings or {}), "dfs.datanode.data.dir": f"file://{folder}"}
+            self._conf(f"data{number}", own)
             self.processes.append(self._java(f"data{number}", "org.apache.hadoop.hdfs.server.datanode.DataNode"))
         self.pids = {"meta": [meta.pid], "data": [p.pid for p in self.processes[1:]]}
         self._wait(datanodes)
@@ -70,6 +78,8 @@ class Apache:
         rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
         for file in ("core-site.xml", "hdfs-site.xml"):
             (folder / file).write_text(f"<configuration>{rows}</configuration>")
+        # So that its counters are never older than a second or two.
+        (folder / "hadoop-metrics2.properties").write_text("*.period=1\n")
         log = self.directory / f"{role}.log"
         (folder / "log4j.properties").write_text(
             "log4j.rootLogger=INFO,file\nlog4j.appender.file=org.apache.log4j.FileAppender\n"
@@ -98,6 +108,14 @@ class Apache:
                     raise SystemExit(f"Apache HDFS did not start; see {self.directory}/*.log")
                 time.sleep(0.2)
 
+    def fsyncs(self) -> dict:
+        """By role, as the servers count them themselves: batches of the edit log, and each sync of data or checksums on the datanodes."""
+        time.sleep(COUNTER_AGE_S)
+        return {
+            "meta": sum(bean(port, "name=NameNodeActivity", "SyncsNumOps") for port in self.http["meta"]),
+            "data": sum(bean(port, "name=DataNodeActivity*", "FsyncNanosNumOps") for port in self.http["data"]),
+        }
+
     def stop(self):
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
@@ -107,3 +125,11 @@ class Apache:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def bean(port: int, query: str, key: str) -> int:
+    """A number out of a server's JMX page."""
+    service = "NameNode" if "NameNode" in query else "DataNode"
+    url = f"http://127.0.0.1:{port}/jmx?qry=Hadoop:service={service},{query}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return sum(found.get(key, 0) for found in json.load(answer)["beans"])

@@ -23,12 +23,17 @@ GB = 1e9
 HZ = os.sysconf("SC_CLK_TCK")
 
 
-def cpu(pid: int) -> float:
+def user_system(pid: int) -> tuple[float, float]:
+    """CPU seconds of a process."""
     try:
         fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
     except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / HZ
+        return 0.0, 0.0
+    return int(fields[11]) / HZ, int(fields[12]) / HZ
+
+
+def cpu(pid: int) -> float:
+    return sum(user_system(pid))
 
 
 # --- servers
@@ -40,11 +45,21 @@ class Levada(Store):
     def __init__(self, directory, *options):
         super().__init__(directory, "--processes", *options)
 
+    def fsyncs(self) -> dict:
+        """By role: all waits for a disk, as the servers count them themselves."""
+        found = {"meta": 0, "data": 0}
+        command = [str(paths.LEVADA), "bench", "servers", "--json", "--url", self.fs]
+        for line in subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines():
+            server = json.loads(line)
+            found["meta" if server["role"] == "metadata" else "data"] += server["fsyncs"]
+        return found
+
 
 SERVERS = {
     "levada": lambda d: Levada(d),  # default: a block is acknowledged when it is on disk
     "levada-replicated": lambda d: Levada(d, "--durability", "replicated"),  # in memory of all replicas, as HDFS
     "hdfs": lambda d: Apache(d),
+    "hdfs-synced": lambda d: Apache(d, settings={"dfs.datanode.synconclose": "true"}),  # on disk, as Levada's default
 }
 
 # --- clients: put(local, path) and get(path) -> bytes read; `pid` when it lives on, else children are counted
@@ -189,23 +204,23 @@ class Bench:
         for name in self.a.servers:
             folder = self.work / name
             folder.mkdir()
-            servers[name] = SERVERS[name](folder / "store" if name != "hdfs" else folder)
+            servers[name] = SERVERS[name](folder / "store" if not name.startswith("hdfs") else folder)
         return servers
 
     def starts(self):
         """Start to ready, and resident memory when idle, each from an empty directory."""
         for name in self.a.servers:
             ready, resident = [], []
-            for i in range(self.a.starts if name != "hdfs" else 1):
+            for i in range(self.a.starts if not name.startswith("hdfs") else 1):
                 folder = self.work / f"start-{name}-{i}"
                 folder.mkdir()
-                server = SERVERS[name](folder / "store" if name != "hdfs" else folder)
+                server = SERVERS[name](folder / "store" if not name.startswith("hdfs") else folder)
                 time.sleep(3)
                 ready.append(server.ready_s)
                 pids = [p for group in server.pids.values() for p in group]
                 resident.append(sum(memory(p, "VmRSS") for p in pids) / 1e6)
                 server.stop()
-            self.report_start(name + " --processes" if name != "hdfs" else server.name, ready, resident)
+            self.report_start(name + " --processes" if not name.startswith("hdfs") else server.name, ready, resident)
         if any(name.startswith("levada") for name in self.a.servers):
             ready, resident = [], []
             for i in range(self.a.starts):
@@ -303,7 +318,7 @@ def main():
     p.add_argument("--reps", type=int, default=3)
     p.add_argument("--starts", type=int, default=5)
     p.add_argument("--clients", type=words, default=list(CLIENTS))
-    p.add_argument("--servers", type=words, default=list(SERVERS))
+    p.add_argument("--servers", type=words, default=["levada", "levada-replicated", "hdfs"])
     p.add_argument("--dir", default=str(paths.CACHE / "bench"), help="a file system with room for 10 x --bytes")
     p.add_argument("--json", help="also write every run here")
     Bench(p.parse_args()).run()

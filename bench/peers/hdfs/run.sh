@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# Levada beside Apache HDFS, same machine, same run, same clients: see README.md. Arguments go to bench.py.
+# Levada beside Apache HDFS, same machine, same run, same clients: see README.md. `run.sh writes …` goes to writes.py, all else to
+# bench.py.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 here=$PWD/bench/peers/hdfs
 cache=${LEVADA_TEST_CACHE:-$PWD/.test}
 version=${HADOOP_SERVER_VERSION:-3.5.0}
+script=bench.py
+if [ "${1:-}" = writes ]; then
+  script=writes.py
+  shift
+fi
 
 LEVADA_TEST_FS=none tests/run.sh interop --collect-only -q > /dev/null # the clients, and levada itself
 "$here/fetch.sh" "$cache/hadoop-server-$version" "$version"
@@ -13,4 +19,4 @@ LEVADA_TEST_FS=none tests/run.sh interop --collect-only -q > /dev/null # the cli
 # than the data path and hide every difference.
 exec unshare -n -- bash -c '
   ip link set lo up && sysctl -qw net.ipv4.tcp_congestion_control=reno || exit 1
-  exec "$@"' - "$cache/venv/bin/python" "$here/bench.py" "$@"
+  exec "$@"' - "$cache/venv/bin/python" "$here/$script" "$@"

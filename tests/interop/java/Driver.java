@@ -15,9 +15,12 @@ import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.ContentSummary;
@@ -224,9 +227,61 @@ public final class Driver {
       }
       case "close-reader": READERS.remove(a.text("handle")).close(); return null;
 
+      // --- many small files, for benchmarks: each thread has a FileSystem (a connection) of its own
+      case "small-write": return small(a, Driver::writeSmall);
+      case "small-verify": return small(a, Driver::verifySmall);
+
       case "cpu": return ProcessHandle.current().info().totalCpuDuration().get().toNanos() / 1e9;
       default: throw new IllegalArgumentException("no call " + a.text("call"));
     }
+  }
+
+  private interface SmallFile { void act(FileSystem fs, Path path, byte[] data) throws IOException; }
+
+  private static void writeSmall(FileSystem fs, Path path, byte[] data) throws IOException {
+    try (OutputStream out = fs.create(path)) { out.write(data); }
+  }
+
+  private static void verifySmall(FileSystem fs, Path path, byte[] data) throws IOException {
+    try (InputStream in = fs.open(path)) {
+      if (!Arrays.equals(in.readAllBytes(), data)) throw new IOException(path + " is not what was written");
+    }
+  }
+
+  /**
+   * `files` files of `length` bytes below `path`, shared among the threads, but those of `without`; milliseconds of each.
+   * A file that fails is named with the reason, and the others go on.
+   */
+  private static Object small(Ask a, SmallFile what) throws Exception {
+    int files = (int) a.number("files"), length = (int) a.number("length");
+    AtomicInteger next = new AtomicInteger();
+    Map<Integer, Double> took = new ConcurrentHashMap<>();
+    Map<Integer, String> failed = new ConcurrentHashMap<>();
+    ExecutorService threads = Executors.newFixedThreadPool(a.list("systems").size());
+    List<Future<?>> running = new ArrayList<>();
+    long begun = System.nanoTime();
+    for (Object system : a.list("systems")) {
+      FileSystem fs = SYSTEMS.get(system.toString());
+      running.add(threads.submit(() -> {
+        byte[] data = new byte[length];
+        for (int file; (file = next.getAndIncrement()) < files; ) {
+          if (a.list("without").contains(file)) continue;
+          new Random(file).nextBytes(data);
+          long start = System.nanoTime();
+          try {
+            what.act(fs, new Path(a.text("path"), Integer.toString(file)), data);
+            took.put(file, (System.nanoTime() - start) / 1e6);
+          } catch (IOException e) {
+            failed.put(file, String.valueOf(e.getMessage()).lines().findFirst().orElse(""));
+          }
+        }
+        return null;
+      }));
+    }
+    for (Future<?> one : running) one.get();
+    double seconds = (System.nanoTime() - begun) / 1e9;
+    threads.shutdown();
+    return Map.of("seconds", seconds, "ms", took.values(), "failed", failed);
   }
 
   private static FSDataOutputStream create(Ask a) throws IOException {
