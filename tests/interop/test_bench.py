@@ -42,6 +42,13 @@ def test_large_files(store, root):
     assert left(root) == []
 
 
+@pytest.mark.levada
+@pytest.mark.parametrize("routing", ["chain", "star", "tree"])
+def test_routing(store, routing):
+    found = bench(store, "write", "--files", 2, "--size", "3M", "--routing", routing)
+    assert found["routing"] == routing and found["verified"] == 2
+
+
 def test_files_of_nothing(store, root):
     found = bench(store, "small", "--files", 5, "--size", 0)
     assert found["verified"] == 5 and found["bytes"] == 0

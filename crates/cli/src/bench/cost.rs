@@ -58,6 +58,10 @@ impl Costs {
         Ok(Self { servers, own: io::process::usage() })
     }
 
+    pub(super) fn knows_servers(&self) -> bool {
+        self.servers.is_some()
+    }
+
     /// What was used since then, of this process until `own`.
     pub(super) async fn until(&self, client: &Client, own: Usage) -> client::Result<BySide> {
         let mut costs = BySide::new();

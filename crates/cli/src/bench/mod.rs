@@ -16,7 +16,7 @@ mod servers;
 
 use crate::shell::temps::Temp;
 use crate::shell::{Common, Failure, Session, Stop, Target, size};
-use client::{Client, Options};
+use client::{Client, Options, Routing};
 use clients::Clients;
 use cost::Costs;
 use io::{Clock, SystemClock};
@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// Length of a block, as in 128M [default: as the store has it]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     block_size: Option<u64>,
+    /// Who forwards to whom when large files are written: each datanode to the next, the nearest one to all, or to each rack once
+    #[arg(long, value_enum, default_value_t = Shape::Chain)]
+    routing: Shape,
     /// Ask for every block to be on disk when it is acknowledged, whatever the store does by itself
     #[arg(long)]
     sync: bool,
@@ -77,6 +80,14 @@ enum What {
     Servers,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Shape {
+    Chain,
+    Star,
+    Tree,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   levada bench write --clients 3 --files 6 --size 256M
@@ -100,6 +111,7 @@ struct Plan {
     len: u64,
     replication: Option<u16>,
     block_len: Option<u64>,
+    routing: Shape,
     sync: bool,
     seed: u64,
 }
@@ -115,6 +127,7 @@ impl Plan {
             len: args.size.unwrap_or(if small { 4 << 10 } else { 128 << 20 }),
             replication: args.replication,
             block_len: args.block_size,
+            routing: args.routing,
             sync: args.sync,
             seed: args.seed.unwrap_or_else(|| io::OsRandom::new().next_u64() >> 32),
         }
@@ -126,7 +139,12 @@ impl Plan {
     }
 
     fn options(&self) -> Options {
-        Options { sync_blocks: self.sync, ..Options::default() }
+        let routing = match self.routing {
+            Shape::Chain => Routing::Chain,
+            Shape::Star => Routing::Star,
+            Shape::Tree => Routing::Tree,
+        };
+        Options { sync_blocks: self.sync, routing, ..Options::default() }
     }
 }
 
@@ -174,6 +192,10 @@ async fn measure(session: &Arc<Session>, plan: &Plan, place: &Target, dir: &Targ
     let clock = SystemClock::new();
     let clients = Clients::connect(session, plan, dir, Arc::new(Pattern::new(plan.seed))).await?;
     let before = Costs::sample(&dir.client).await.map_err(|error| dir.failure(&error))?;
+    if plan.routing != Shape::Chain && !before.knows_servers() {
+        let failure = Failure::new(dir.client.url(), "its datanodes know chains alone");
+        return Err(failure.advise("only those of Levada take another --routing"));
+    }
     let begun = clock.monotonic();
     let written = clients.write().await;
     let wall = clock.monotonic() - begun;

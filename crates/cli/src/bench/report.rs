@@ -2,7 +2,7 @@
 
 use super::cost::{BySide, Cost};
 use super::latency::{Latencies, Percentiles};
-use super::{Plan, What};
+use super::{Plan, Shape, What};
 use crate::shell::size;
 use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -33,6 +33,7 @@ struct Line<'a> {
     files: u64,
     size: u64,
     replication: u16,
+    routing: Shape,
     sync: bool,
     written: u64,
     verified: u64,
@@ -67,6 +68,7 @@ impl Serialize for Report {
             files: self.plan.files,
             size: self.plan.len,
             replication: self.replication,
+            routing: self.plan.routing,
             sync: self.plan.sync,
             written: self.written_count,
             verified: self.verified_count,
@@ -126,12 +128,17 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "           {}, seed {}{}",
+            "           {}, seed {}{}{}",
             match self.replication {
                 1 => "1 copy".to_owned(),
                 count => format!("{count} copies"),
             },
             plan.seed,
+            match plan.routing {
+                Shape::Chain => "",
+                Shape::Star => ", sent by the nearest datanode to all others",
+                Shape::Tree => ", sent by the nearest datanode to each rack",
+            },
             if plan.sync { ", each block on disk when acknowledged" } else { "" },
         );
         let verified = counted(self.verified_count, "file");
@@ -203,6 +210,7 @@ mod tests {
             len,
             replication: None,
             block_len: None,
+            routing: Shape::Chain,
             sync: false,
             seed: 7,
         };
