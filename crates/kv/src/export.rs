@@ -14,7 +14,7 @@
 //! changed meanwhile.
 
 use crate::KvError;
-use crate::disk::FORMAT_KEY;
+use crate::disk::{FORMAT_KEY, Row};
 use crate::layer::{FULL_KEY_LEN_MAX, full_key};
 use crate::store::Store;
 use heed::{RoTxn, WithoutTls};
@@ -87,7 +87,7 @@ fn put_row(full: &[u8], value: &[u8], bytes: &mut Vec<u8>) {
 }
 
 /// The rows of a chunk, or what is wrong with it. A stranger sent it.
-pub(crate) fn rows_of(chunk: &[u8]) -> Result<Vec<(&[u8], &[u8])>, &'static str> {
+pub(crate) fn rows_of(chunk: &[u8]) -> Result<Vec<Row<'_>>, &'static str> {
     let (sum, mut rest) = chunk.split_first_chunk::<SUM_LEN>().ok_or("a chunk without a sum")?;
     if u32::from_be_bytes(*sum) != ChecksumKind::Crc32c.of(rest) {
         return Err("a chunk does not match its sum");

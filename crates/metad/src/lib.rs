@@ -107,7 +107,7 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let store_dir = dir.join("store");
     let store = io::task::blocking(move || kv::Store::open(&store_dir, options)).await?;
     let machine = Arc::new(Machine::open(store)?);
-    let options = raft::Options { dir: dir.join("log"), node_id: NODE_ID };
+    let options = raft::Options { dir: dir.join("log"), node_id: NODE_ID, group: None };
     let raft = Raft::start(options, Arc::clone(&machine)).await?;
     let users = Users::new(io::user::current(), config.supergroup.clone());
     let pool = found(&machine, &raft, &users, &config, &*clock).await?;
