@@ -36,6 +36,9 @@ pub(crate) fn inside(test: &str) -> bool {
     false
 }
 
+/// Of each log, when a test fails.
+const LOG_LINES: usize = 60;
+
 fn run(command: &[&str]) {
     let status = Command::new(command[0]).args(&command[1..]).status();
     assert!(status.is_ok_and(|status| status.success()), "{command:?}");
@@ -135,6 +138,13 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            for name in ["meta".into()].into_iter().chain((0..self.nodes.len()).map(|number| format!("data{number}"))) {
+                let log = std::fs::read_to_string(self.dir.path().join(format!("{name}.log"))).unwrap_or_default();
+                let lines: Vec<&str> = log.lines().collect();
+                eprintln!("── {name}\n{}", lines[lines.len().saturating_sub(LOG_LINES)..].join("\n"));
+            }
+        }
         let processes = self.nodes.iter_mut().flat_map(|node| [Some(&mut node.holder), node.process.as_mut()]);
         for process in processes.flatten().chain([&mut self.meta]) {
             let _ended = process.kill();
