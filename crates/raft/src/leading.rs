@@ -78,34 +78,35 @@ fn set(told: &watch::Sender<Standing>, standing: Standing) {
 
 impl<M: Machine> Raft<M> {
     /// Answers if this member is sure to lead at this moment, so that what the machine says now is up to date: a majority
-    /// said so a moment ago, or says so now. A member that is alone need not ask.
-    pub async fn confirm(&self) -> Result<(), RaftError> {
+    /// said so a moment ago, or says so now. Tells the term in which it leads. A member that is alone need not ask.
+    pub async fn confirm(&self) -> Result<u64, RaftError> {
         let inner = &*self.inner;
+        let Standing::Leading { term } = *inner.standing.borrow() else { return Err(self.not_leader()) };
         let Some(timing) = inner.timing else {
-            return inner.stop.reason().map_or(Ok(()), |reason| Err(RaftError::Stopped { reason }));
+            return inner.stop.reason().map_or(Ok(term), |reason| Err(RaftError::Stopped { reason }));
         };
-        if !matches!(*self.standing().borrow(), Standing::Leading { .. }) {
-            return Err(self.not_leader());
-        }
-        if self.heard_majority(timing.lease()) {
-            return Ok(());
+        if self.heard_majority(timing.lease()) == Some(term) {
+            return Ok(term);
         }
         let option = LinearizerOption::new(Some(timing.lease()), true).with_wait_timeout(CONFIRM_WAIT);
         match inner.raft.get_read_linearizer(option).await {
-            Ok(_) => Ok(()),
+            // It may have lost the lead and got it again: then it is not ready yet.
+            Ok(sure) if sure.read_log_id().committed_leader_id().term == term => Ok(term),
+            Ok(_) => Err(self.not_leader()),
             Err(OpenraftError::Fatal(fatal)) => Err(stopped(&inner.stop, &fatal)),
             Err(OpenraftError::APIError(LinearizableReadError::ForwardToLeader(forward))) => Err(elsewhere(forward)),
             Err(OpenraftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => Err(self.not_leader()),
         }
     }
 
-    /// True if a majority answered what was asked within `age`, and this member led then.
-    fn heard_majority(&self, age: Duration) -> bool {
+    /// The term in which this member leads, if a majority answered what was asked within `age`.
+    fn heard_majority(&self, age: Duration) -> Option<u64> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let is_ours = metrics.vote.committed && metrics.vote.leader_id.voted_for == self.inner.node_id;
         let heard = metrics.last_quorum_acked.map(|instant| instant.into_inner().elapsed());
-        is_ours && metrics.state == ServerState::Leader && heard.is_some_and(|heard| heard < age)
+        let is_sure = is_ours && metrics.state == ServerState::Leader && heard.is_some_and(|heard| heard < age);
+        is_sure.then_some(metrics.vote.leader_id.term)
     }
 
     /// Where to go instead.
@@ -123,7 +124,7 @@ impl<M: Machine> Raft<M> {
         let Some(timing) = self.inner.timing else { return std::future::pending().await };
         loop {
             tokio::time::sleep(CUT_OFF_POLL.max(timing.patience())).await;
-            if !self.heard_majority(timing.patience()) {
+            if self.heard_majority(timing.patience()).is_none() {
                 return;
             }
         }

@@ -99,7 +99,7 @@ pub(crate) struct Inner<M: Machine> {
     /// `None`: this member is alone.
     pub(crate) timing: Option<Timing>,
     inbox: Arc<Inbox<M>>,
-    standing: watch::Receiver<Standing>,
+    pub(crate) standing: watch::Receiver<Standing>,
     /// Bytes of proposals that may be under way, in units of [`BUDGET_UNIT`].
     budget: Semaphore,
     writer: Mutex<Option<JoinHandle<()>>>,
