@@ -304,8 +304,7 @@ class Bench:
 
 
 def spread(values) -> str:
-    middle = f"{statistics.median(values):.2f}"
-    return middle if len(values) == 1 else f"{middle} [{min(values):.2f}-{max(values):.2f}]"
+    return f"{statistics.median(values):.2f} [{min(values):.2f}-{max(values):.2f}]"
 
 
 def congestion() -> str:

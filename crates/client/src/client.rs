@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::lease::Leases;
 use crate::options::Options;
 use crate::pace::Pace;
+use crate::small::Small;
 use crate::sockets::Sockets;
 use crate::status::ServerDefaults;
 use crate::url::Url;
@@ -30,6 +31,7 @@ pub(crate) struct Inner {
     pub(crate) sockets: Sockets,
     pub(crate) pace: Pace,
     pub(crate) leases: Leases,
+    pub(crate) small: Small,
     rpc: rpc::Client,
     defaults: OnceCell<ServerDefaults>,
 }
@@ -50,6 +52,7 @@ impl Client {
         let mut random = io::OsRandom::new();
         let holder = format!("levada_{:016x}", types::Random::next_u64(&mut random));
         let rpc = rpc::Client::new(url.authority.clone(), user.to_owned(), hdfs::protocol::CLIENT);
+        let connect_timeout = options.connect_timeout;
         let inner = Inner {
             url: url.with_path(""),
             user: user.to_owned(),
@@ -58,6 +61,7 @@ impl Client {
             sockets: Sockets::default(),
             pace: Pace::default(),
             leases: Leases::default(),
+            small: Small::new(connect_timeout),
             rpc,
             defaults: OnceCell::new(),
         };
@@ -110,10 +114,19 @@ impl Client {
         Q: prost::Message,
         A: prost::Message + Default,
     {
+        self.call_in(hdfs::protocol::CLIENT, method, request).await
+    }
+
+    /// As [`Client::call`], of another protocol of the same server.
+    pub(crate) async fn call_in<Q, A>(&self, protocol: &str, method: &str, request: &Q) -> Result<A>
+    where
+        Q: prost::Message,
+        A: prost::Message + Default,
+    {
         let rpc = &self.inner.rpc;
         let mut attempt = rpc.name_call();
         loop {
-            match rpc.attempt(attempt, method, request).await {
+            match rpc.attempt_in(protocol, attempt, method, request).await {
                 Err(rpc::CallError::Broken(_)) if attempt.retry_count < REPEATS_MAX => attempt = attempt.again(),
                 answer => return answer.map_err(|error| Error::of_call(rpc.addr(), error)),
             }

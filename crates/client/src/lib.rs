@@ -14,6 +14,9 @@
 //!
 //! What people ask of the store itself, not of its files, is in [`admin`].
 //!
+//! A file that is closed before it grew is not streamed: it goes to the datanodes in one request and to the metadata server in one
+//! call (`small/`), where the store knows how to. Whatever is in the way is told by `close` then, not by `create`.
+//!
 //! Start reading at [`Client::connect`]; a read goes through `read/`, a write through `write/`.
 
 pub mod admin;
@@ -28,6 +31,7 @@ mod namespace;
 mod options;
 mod pace;
 mod read;
+mod small;
 mod sockets;
 mod status;
 mod url;

@@ -16,6 +16,9 @@ pub struct Options {
     /// Data bytes of one packet that is written, rounded down to whole chunks. Four times HDFS's: writing 1 GB then takes
     /// a sixth less of the client's processor; larger ones bring no more.
     pub packet_len: u32,
+    /// A file that is closed with at most so many bytes goes to a store of ours in one request. Not above `packet_len`. Measured
+    /// in docs/performance.md. 0: every file is streamed.
+    pub small_len_max: u32,
     /// Packets that may be under way without an ack: 8 MB with packets of the usual length, HDFS's client has 5.
     pub packets_in_flight_max: usize,
     /// Times a new block is asked for when its nodes cannot be reached: `dfs.client.block.write.retries`.
@@ -49,6 +52,7 @@ impl Default for Options {
             stalled: Duration::from_secs(2),
             routing: Routing::Chain,
             packet_len: 256 << 10,
+            small_len_max: 256 << 10,
             packets_in_flight_max: 32,
             block_retries: 3,
             retry_pause: Duration::from_millis(500),

@@ -68,6 +68,11 @@ impl Ahead {
         self.mark_at(container, self.synced)
     }
 
+    /// As `mark`, durably in any case.
+    pub(crate) fn mark_durably(&self, container: ContainerId) -> Result<Pending<'_>> {
+        self.mark_at(container, true)
+    }
+
     /// Marks a container before something is deleted there.
     pub(crate) fn mark_deletion(&self, container: ContainerId) -> Result<Pending<'_>> {
         self.mark_at(container, false)

@@ -16,6 +16,7 @@
 //! [`header`] and [`record`]; start reading at [`Volume`].
 
 mod ahead;
+mod batch;
 mod delete;
 mod error;
 mod group;
@@ -38,6 +39,7 @@ mod version;
 mod volume;
 mod writer;
 
+pub use batch::SmallPut;
 pub use error::{Advice, ReplicaError, VolumeError};
 pub use reader::Reader;
 pub use reopen::{ReopenAsk, ReopenKind};

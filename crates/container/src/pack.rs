@@ -73,17 +73,24 @@ impl Pack {
 
     /// Writes a record behind the last one and returns where; `None` if the pack was removed meanwhile. It counts as in
     /// flight until [`Pack::landed`]. Nothing is promised before [`Pack::sync`].
+    #[cfg(test)]
     pub(crate) fn append(&self, record: &[u8]) -> Result<Option<u64>> {
-        assert_eq!(record.len() as u64 % RecordHeader::ALIGN, 0, "records keep the alignment");
+        self.append_all(record, &[0])
+    }
+
+    /// As `append`, for several records in a row, of which the one with number n begins at `starts[n]` of `records`. Returns where
+    /// the first is.
+    pub(crate) fn append_all(&self, records: &[u8], starts: &[u64]) -> Result<Option<u64>> {
+        assert_eq!(records.len() as u64 % RecordHeader::ALIGN, 0, "records keep the alignment");
         let mut tail = self.tail();
         if tail.removed {
             return Ok(None);
         }
         // Under the lock, so that a later record is never synced before an earlier one is written.
         let offset = tail.end;
-        self.file.write_all_at(record, offset)?;
-        tail.end += record.len() as u64;
-        tail.in_flight.insert(offset);
+        self.file.write_all_at(records, offset)?;
+        tail.end += records.len() as u64;
+        tail.in_flight.extend(starts.iter().map(|start| offset + start));
         Ok(Some(offset))
     }
 

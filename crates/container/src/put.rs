@@ -8,38 +8,16 @@
 //! A crash between any two steps leaves either the open replica, or both, or the finalized one; [`crate::restore`] tells
 //! them apart.
 
+use crate::batch::SmallPut;
 use crate::error::{ReplicaError, Result};
 use crate::header::{Stage, SumsHeader};
 use crate::index::{self, Place, Row};
 use crate::open::{Disk, OpenReplica, Phase, State, sums_place};
-use crate::record::RecordHeader;
 use crate::replica::Identity;
-use crate::volume::{Durability, Inner, Volume, lock, remove};
+use crate::volume::{Durability, Inner, lock, remove};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use types::{BlockId, ContainerId};
-
-impl Volume {
-    /// Puts a small replica in one step: no open replica, no files of its own. `sums` cover `data` chunk by chunk.
-    /// A length above the volume's `pack_len_max` is refused: such a replica is streamed.
-    pub fn put_small(&self, identity: Identity, data: &[u8], sums: &[u8]) -> Result<()> {
-        let inner = self.inner();
-        let block = identity.block;
-        inner.check_health()?;
-        if data.len() as u64 > inner.options.pack_len_max {
-            let need = format!("at most {}", inner.options.pack_len_max);
-            return Err(ReplicaError::Length { block, have: data.len() as u64, need });
-        }
-        if sums.len() as u64 != identity.checksum.sums_len(data.len() as u64) {
-            let reason = format!("{} bytes of checksums", sums.len());
-            return Err(ReplicaError::Packet { block, offset: 0, reason });
-        }
-        inner.check_room(identity.shelf())?;
-        let _stripe = inner.stripe(block);
-        inner.make_room(identity)?;
-        inner.note(inner.put_record(identity, data, sums))
-    }
-}
 
 impl Inner {
     /// Finalizes an open replica of exactly `len` bytes.
@@ -97,7 +75,7 @@ impl Inner {
             let dir = self.layout.container(shelf);
             syncs.sync(|| io::file::sync_dir(&dir)).map_err(replica.io("sync the container's directory"))?;
         }
-        self.record(block, Row::new(state.identity, state.len, Place::Files { shelf }), |_| Ok(()))
+        self.record(block, Row::new(state.identity, state.len, Place::Files { shelf }))
     }
 
     fn put_packed(&self, replica: &OpenReplica, state: &State) -> Result<()> {
@@ -106,50 +84,12 @@ impl Inner {
         replica.data.read_exact_at(&mut data, 0).map_err(replica.io("read data"))?;
         let mut sums = vec![0; spec.sums_len(state.len) as usize];
         replica.sums.read_exact_at(&mut sums, sums_place(0)).map_err(replica.io("read checksums"))?;
-        self.put_record(state.identity, &data, &sums)
-    }
-
-    pub(crate) fn put_record(&self, identity: Identity, data: &[u8], sums: &[u8]) -> Result<()> {
-        let shelf = identity.shelf();
-        let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
-        let (_, bytes) = RecordHeader::record(identity, data, sums);
-        let _pending = self.ahead.mark(shelf).map_err(io("mark the container"))?;
-        let (pack, offset) = loop {
-            // Every second try at least meets a pack that was not just removed for being empty.
-            let Some(pack) = self.pack(shelf, true)? else { continue };
-            match pack.append(&bytes).map_err(io("append to the pack"))? {
-                Some(offset) => break (pack, offset),
-                None => self.drop_removed_pack(&pack),
-            }
-        };
-        if self.options.durability == Durability::Synced
-            && let Err(error) = pack.sync()
-        {
-            // Nobody was promised this record; it should not turn up again.
-            let _known = pack.landed(offset);
-            let _stays_unnamed = pack.bury(offset);
-            return Err(io("sync the pack")(error));
-        }
-        let row = Row::new(identity, data.len() as u64, Place::Pack { shelf, offset });
-        self.record(identity.block, row, |rows| {
-            let known = pack.landed(offset);
-            let container = index::read_container(rows, shelf)?;
-            index::write_container(rows, shelf, index::ContainerRow { pack_known: known, ..container })
-        })
+        self.put_record(&SmallPut { identity: state.identity, data: &data, sums: &sums })
     }
 
     /// Writes a replica's row, and removes what the row before it named.
-    fn record(
-        &self,
-        block: BlockId,
-        row: Row,
-        also: impl FnOnce(&mut dyn types::rows::RowsMut) -> Result<(), types::rows::RowsError>,
-    ) -> Result<()> {
-        let old = self.index.change(|rows| {
-            let old = index::set_replica(rows, block, Some(&row))?;
-            also(rows)?;
-            Ok(old)
-        })?;
+    fn record(&self, block: BlockId, row: Row) -> Result<()> {
+        let old = self.index.change(|rows| index::set_replica(rows, block, Some(&row)))?;
         match old {
             Some(old) if old.place != row.place => self.remove_bytes(block, old.place),
             _ => Ok(()),

@@ -96,17 +96,27 @@ impl RecordHeader {
     }
 
     /// The whole record of a replica.
+    #[cfg(test)]
     pub(crate) fn record(identity: Identity, data: &[u8], sums: &[u8]) -> (Self, Vec<u8>) {
+        let mut bytes = Vec::new();
+        let header = Self::put(identity, data, sums, &mut bytes);
+        (header, bytes)
+    }
+
+    /// Appends the whole record of a replica.
+    pub(crate) fn put(identity: Identity, data: &[u8], sums: &[u8], bytes: &mut Vec<u8>) -> Self {
         assert!(data.len() as u64 <= PACK_LEN_MAX, "a replica of {} bytes is not packed", data.len());
         assert_eq!(sums.len() as u64, identity.checksum.sums_len(data.len() as u64), "a sum for each chunk");
-        let mut bytes = vec![0; Self::LEN];
+        let start = bytes.len();
+        let body = start + Self::LEN;
+        bytes.resize(body, 0);
         bytes.extend_from_slice(sums);
         bytes.extend_from_slice(data);
-        let body_crc = ChecksumKind::Crc32c.of(&bytes[Self::LEN..]);
+        let body_crc = ChecksumKind::Crc32c.of(&bytes[body..]);
         let header = Self { identity, data_len: data.len() as u32, body_crc, dead: false };
-        bytes[..Self::LEN].copy_from_slice(&header.encode());
-        bytes.resize(header.record_len() as usize, 0);
-        (header, bytes)
+        bytes[start..body].copy_from_slice(&header.encode());
+        bytes.resize(start + header.record_len() as usize, 0);
+        header
     }
 }
 

@@ -17,7 +17,7 @@ use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
 use crate::version::VolumeIdentity;
 use crate::writer::Writer;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -347,6 +347,12 @@ impl Inner {
     pub(crate) fn stripe(&self, block: BlockId) -> MutexGuard<'_, ()> {
         // Neighbours are written at the same time: spread them by their low bits.
         lock(&self.stripes[block.0 as usize % STRIPE_COUNT])
+    }
+
+    /// The stripes of several blocks. In the order of their numbers, so that two who want several do not wait for each other.
+    pub(crate) fn stripes(&self, blocks: impl Iterator<Item = BlockId>) -> Vec<MutexGuard<'_, ()>> {
+        let numbers: BTreeSet<usize> = blocks.map(|block| block.0 as usize % STRIPE_COUNT).collect();
+        numbers.into_iter().map(|number| lock(&self.stripes[number])).collect()
     }
 
     pub(crate) fn find_open(&self, block: BlockId) -> Option<Arc<OpenReplica>> {

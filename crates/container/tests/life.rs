@@ -220,7 +220,9 @@ fn a_small_replica_is_put_in_one_step() {
     let spec = identity(1, 1001).checksum;
     volume.put_small(identity(1, 1001), &data, &sums(spec, &data)).unwrap();
     check(&read(&volume, block(1)), &data);
-    assert!(volume.put_small(identity(1, 1001), &data, &sums(spec, &data)).is_err());
+    volume.put_small(identity(1, 1001), &data, &sums(spec, &data)).expect("who lost the answer asks again");
+    let other = pattern(2, 4000);
+    assert!(volume.put_small(identity(1, 1001), &other, &sums(spec, &other)).is_err());
     assert!(volume.put_small(identity(2, 1001), &data, &[]).is_err());
     assert!(volume.put_small(identity(2, 1001), &pattern(1, 4097), &[]).is_err());
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! transfer port ── session ── read ──▶ sendfile                       tasks
 //!                     ├────── write ─▶ chain::Link, container::Writer  a thread each
+//!                     ├────── small ─▶ Volume::put_batch             a thread for all, and links to other nodes
 //!                     ├────── checksum
 //!                     └────── transfer (a copy for a client's chain)
 //! RPC port ─────── ipc: visible length; recovery, for the metadata server
@@ -29,6 +30,7 @@ mod meter;
 mod node;
 mod read;
 mod session;
+mod small;
 mod stop;
 mod transfer;
 mod write;

@@ -5,10 +5,12 @@ use crate::budget::Budget;
 use crate::changes::Changes;
 use crate::config::Config;
 use crate::deleter::Deleter;
+use crate::small::Committer;
 use crate::stop::Stop;
 use container::{ReplicaInfo, ReplicaState, Volume};
 use io::socket::SocketOptions;
 use io::{Clock, SystemClock};
+use rpc::small::{SmallLinks, SmallOptions};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,10 +25,14 @@ pub(crate) struct Node {
     pub(crate) volume: Volume,
     clock: SystemClock,
     pub(crate) budget: Budget,
-    pub(crate) changes: Changes,
+    pub(crate) changes: Arc<Changes>,
     pub(crate) deleter: Deleter,
     pub(crate) stop: Stop,
     pub(crate) beacon: Beacon,
+    /// Puts the replicas of small writes.
+    pub(crate) committer: Committer,
+    /// Takes them to other nodes.
+    pub(crate) small_links: SmallLinks,
     transfers: Arc<Semaphore>,
     /// Blocks that streams are writing, and how many streams: two for a moment, when a writer comes back.
     writing: Mutex<HashMap<BlockId, usize>>,
@@ -46,11 +52,17 @@ pub(crate) struct Writing {
 impl Node {
     pub(crate) fn new(config: Config, volume: Volume) -> std::io::Result<Self> {
         let transfers = config.limits.transfer_count_max.min(Semaphore::MAX_PERMITS);
+        let changes = Arc::new(Changes::default());
+        let socket = SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() };
+        let connect_time_max = Duration::from_millis(config.limits.connect_ms);
+        let small = SmallOptions { socket, connect_time_max, ..SmallOptions::default() };
         Ok(Self {
+            committer: Committer::start(volume.clone(), Arc::clone(&changes))?,
+            small_links: SmallLinks::new(small),
             budget: Budget::new(config.memory),
             volume,
             clock: SystemClock::new(),
-            changes: Changes::default(),
+            changes,
             deleter: Deleter::default(),
             stop: Stop::new()?,
             beacon: Beacon::default(),

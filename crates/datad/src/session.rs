@@ -4,7 +4,7 @@ use crate::answer::{Refusal, message_bytes};
 use crate::checksum;
 use crate::inbox::{Inbox, InboxError, is_hang_up};
 use crate::node::{Node, Transfer};
-use crate::{read, transfer, write};
+use crate::{read, small, transfer, write};
 use hdfs::proto;
 use std::io::Result;
 use std::net::SocketAddr;
@@ -63,9 +63,12 @@ async fn run(node: &Arc<Node>, mut socket: TcpStream) -> std::result::Result<(),
                 send(&socket, transfer::serve(node, op).await).await?
             }
             Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
-            Op::WriteSmall | Op::Other(_) => {
-                Err(Refusal::unsupported(format!("operation {} is not served", header.op.number())))
+            Op::WriteSmall => {
+                drop(transfer); // each request takes a place of its own
+                let came = [&header.encode()[..], &inbox.into_rest()].concat();
+                return small::serve(node, socket, came).await;
             }
+            Op::Other(number) => Err(Refusal::unsupported(format!("operation {number} is not served"))),
         };
         drop(transfer);
         match served {

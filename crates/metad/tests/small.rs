@@ -20,8 +20,13 @@ async fn ask<Q: prost::Message, A: prost::Message + Default>(
 }
 
 async fn lease(user: &User, holder: &str, count: u32) -> Result<LeaseBlocksResponse, CallError> {
-    let request =
-        LeaseBlocksRequest { holder: holder.into(), replication: 3, block_len: MB, count, excluded: Vec::new() };
+    let request = LeaseBlocksRequest {
+        holder: holder.into(),
+        replication: 3,
+        block_len: MB,
+        count,
+        ..LeaseBlocksRequest::default()
+    };
     ask(user, LEASE_BLOCKS, &request).await
 }
 

@@ -116,6 +116,15 @@ impl Leased {
         Ok((grants, self.generation))
     }
 
+    /// `holder` does not want these any more.
+    pub fn give_back(&mut self, holder: &str, blocks: impl Iterator<Item = BlockId>) {
+        for block in blocks {
+            if self.out.get(&block).is_some_and(|out| out.holder == holder && !out.committing) {
+                self.end_put(block);
+            }
+        }
+    }
+
     /// A client says it still lives. One that was silent for too long begins anew, without what it held.
     pub fn renew(&mut self, holder: &str, now: Duration) {
         let Some(entry) = self.holders.get_mut(holder) else { return };
@@ -253,6 +262,9 @@ mod tests {
         let other_file = Grant { file: InodeId(51), ..grants[0] };
         assert_eq!(leased.begin_put("a", other_file, at(101)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(HOME));
+        leased.give_back("a", [block(0)].into_iter());
+        leased.give_back("b", [block(1)].into_iter());
+        assert!(leased.may_be_put(block(1), at(101)), "it is not b's to give");
         leased.sweep(at(1000));
         assert!(leased.may_be_put(block(0), at(1000)), "it is being put");
         assert!(!leased.may_be_put(block(1), at(1000)));
@@ -274,6 +286,15 @@ mod tests {
         assert!(!leased.may_be_put(block(9), at(161)));
         assert_eq!(leased.begin_put("z", strange, at(161)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.homes(at(161)), Some(BTreeSet::from([HOME])));
+    }
+
+    #[test]
+    fn what_is_given_back_is_nobodys() {
+        let (mut leased, grants) = leader(false);
+        leased.give_back("a", [block(0), block(7)].into_iter());
+        assert!(!leased.may_be_put(block(0), at(101)));
+        assert!(leased.may_be_put(block(1), at(101)));
+        assert_eq!(leased.begin_put("a", grants[0], at(101)), Err(LeaseRefused::NotHeld));
     }
 
     #[test]

@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kv", &["types", "io"]),
     ("container", &["types", "io", "kv"]),
     ("raft", &["types", "io", "kv"]),
-    ("rpc", &["types", "io", "hdfs"]),
+    ("rpc", &["types", "wire", "io", "hdfs"]),
     // ring 3: services
     ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "io", "kv", "raft", "rpc"]),
     ("datad", &["types", "wire", "hdfs", "chain", "io", "kv", "container", "rpc"]),

@@ -37,6 +37,9 @@ pub struct LeaseBlocksRequest {
     /// Ids of nodes that are not to be named.
     #[prost(string, repeated, tag = "5")]
     pub excluded: Vec<String>,
+    /// Blocks the holder does not want any more, written or not: they are nobody's at once.
+    #[prost(uint64, repeated, tag = "6")]
+    pub returned: Vec<u64>,
 }
 
 /// Blocks of one container, so all on the same nodes.

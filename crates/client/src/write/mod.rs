@@ -7,6 +7,8 @@
 //!      │         └──▶ Chain: one connection      packets out, acks in; knows only that it broke, and where
 //!      └─────▶ metadata server: create, addBlock, complete
 //! ```
+//!
+//! As long as a new file fits in one packet the server does not hear of it: if it is closed by then, it goes as `small/` has it.
 
 mod block;
 mod chain;
@@ -16,6 +18,7 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::namespace::permission;
+use crate::small::Wish;
 use crate::status::unusable;
 use block::Block;
 use hdfs::proto;
@@ -43,7 +46,7 @@ impl Default for Create {
 }
 
 /// A file open for writing. Dropped without [`Writer::close`] it stays open at the server until its lease runs out; what was
-/// flushed is kept.
+/// flushed is kept. Of a file that is still small the server may know nothing before it is flushed or closed.
 #[derive(Debug)]
 pub struct Writer {
     client: Client,
@@ -60,7 +63,16 @@ pub struct Writer {
     /// Nodes that could not be reached; not to be given again.
     excluded: Vec<proto::DatanodeInfoProto>,
     failed: bool,
-    _lease: Lease,
+    /// Of an open file.
+    lease: Option<Lease>,
+    /// The file as it shall be; not made yet, since it may be small.
+    pending: Option<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    create: Create,
+    replication: u16,
 }
 
 /// HDFS's flags of create and append.
@@ -83,25 +95,14 @@ impl Client {
                 format!("the block size {block_len} is not a multiple of the checksum's {} bytes", spec.chunk_len);
             return Err(Error::Refused { class: String::new(), message });
         }
-        let request = proto::CreateRequestProto {
-            src: path.into(),
-            masked: permission(create.mode),
-            client_name: self.inner.holder.clone(),
-            create_flag: if create.overwrite { FLAG_CREATE | FLAG_OVERWRITE } else { FLAG_CREATE },
-            create_parent: create.parents,
-            replication: create.replication.unwrap_or(defaults.replication).into(),
-            block_size: block_len,
-            ..Default::default()
-        };
-        // Held first: were the renewals late, the lease could be lost between.
-        let lease = Lease::hold(self);
-        let answer: proto::CreateResponseProto = self.call("create", &request).await?;
-        let status = answer.fs.ok_or_else(|| self.not_understood("create without a file status"))?;
-        if unusable(&status).is_some() {
-            let _ = self.delete(path, false).await;
-            return Err(Error::Unsupported("writing into an erasure coded or encrypted directory"));
+        let replication = create.replication.unwrap_or(defaults.replication);
+        let mut writer = self.writer(path, block_len, spec);
+        writer.pending = Some(Pending { create: create.clone(), replication });
+        // Only stores of ours take files whole, and they say what they are.
+        if self.options().small_len_max == 0 || !defaults.signs || !self.puts_small() {
+            writer.begin().await?;
         }
-        Ok(self.writer(path, &status, block_len, spec, lease))
+        Ok(writer)
     }
 
     /// Opens a file to write on at its end. The new bytes begin a block of their own, so no block that is whole is touched.
@@ -126,7 +127,8 @@ impl Client {
             return Err(Error::Unsupported("appending to an erasure coded or encrypted file"));
         }
         let block_len = status.blocksize.filter(|len| *len > 0).unwrap_or(defaults.block_len);
-        let mut writer = self.writer(path, &status, block_len, defaults.checksum, lease);
+        let mut writer = self.writer(path, block_len, defaults.checksum);
+        (writer.file, writer.lease) = (status.file_id.unwrap_or(0), Some(lease));
         writer.block_offset = status.length;
         // The last block is whole; the server wants it named before it gives the next.
         writer.previous = match answer.block {
@@ -136,19 +138,12 @@ impl Client {
         Ok(writer)
     }
 
-    fn writer(
-        &self,
-        path: &str,
-        status: &proto::HdfsFileStatusProto,
-        block_len: u64,
-        spec: ChecksumSpec,
-        lease: Lease,
-    ) -> Writer {
+    fn writer(&self, path: &str, block_len: u64, spec: ChecksumSpec) -> Writer {
         let plan = Plan::new(spec, self.options().packet_len, block_len);
         Writer {
             client: self.clone(),
             path: path.into(),
-            file: status.file_id.unwrap_or(0),
+            file: 0,
             block_len,
             spec,
             block_offset: 0,
@@ -157,7 +152,8 @@ impl Client {
             packer: Packer::new(plan),
             excluded: Vec::new(),
             failed: false,
-            _lease: lease,
+            lease: None,
+            pending: None,
         }
     }
 
@@ -181,6 +177,9 @@ impl Writer {
     pub async fn filled(&mut self, len: usize) -> Result<()> {
         self.guard()?;
         self.packer.filled(len);
+        if self.packer.is_full() || self.packer.position() > u64::from(self.client.options().small_len_max) {
+            self.begin().await?;
+        }
         if self.packer.is_full() {
             self.send(false).await?;
             if self.packer.position() == self.block_len {
@@ -214,6 +213,7 @@ impl Writer {
 
     async fn flush_with(&mut self, sync: bool) -> Result<()> {
         self.guard()?;
+        self.begin().await?;
         if !self.packer.is_empty() || (sync && self.block.is_some()) {
             self.send(sync).await?;
         }
@@ -242,6 +242,9 @@ impl Writer {
     /// Ends the file: when this returns, it is complete and all its blocks are put.
     pub async fn close(mut self) -> Result<()> {
         self.guard()?;
+        if self.put_whole().await? {
+            return Ok(());
+        }
         if !self.packer.is_empty() {
             self.send(false).await?;
         }
@@ -264,6 +267,49 @@ impl Writer {
             pause *= 2;
         }
         Err(Error::NotComplete)
+    }
+
+    /// Puts a file that is still small in one request. False: it is streamed, or was all the while.
+    async fn put_whole(&mut self) -> Result<bool> {
+        let Some(Pending { create, replication }) = &self.pending else { return Ok(false) };
+        let whole = self.packer.take_whole();
+        let (path, replication, block_len) = (&*self.path, *replication, self.block_len);
+        if self.client.put_small(Wish { path, create, replication, block_len }, &whole).await? {
+            return Ok(true);
+        }
+        self.begin().await?;
+        self.write(&whole.body[whole.body.len() - whole.data_len as usize..]).await?;
+        Ok(false)
+    }
+
+    /// Makes the file at the server, if that was not done yet.
+    async fn begin(&mut self) -> Result<()> {
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        let begun = self.make(&pending).await;
+        self.settle(begun)
+    }
+
+    async fn make(&mut self, Pending { create, replication }: &Pending) -> Result<()> {
+        let request = proto::CreateRequestProto {
+            src: self.path.clone(),
+            masked: permission(create.mode),
+            client_name: self.client.inner.holder.clone(),
+            create_flag: if create.overwrite { FLAG_CREATE | FLAG_OVERWRITE } else { FLAG_CREATE },
+            create_parent: create.parents,
+            replication: (*replication).into(),
+            block_size: self.block_len,
+            ..Default::default()
+        };
+        // Held first: were the renewals late, the lease could be lost between.
+        let lease = Lease::hold(&self.client);
+        let answer: proto::CreateResponseProto = self.client.call("create", &request).await?;
+        let status = answer.fs.ok_or_else(|| self.client.not_understood("create without a file status"))?;
+        if unusable(&status).is_some() {
+            let _ = self.client.delete(&self.path, false).await;
+            return Err(Error::Unsupported("writing into an erasure coded or encrypted directory"));
+        }
+        (self.file, self.lease) = (status.file_id.unwrap_or(0), Some(lease));
+        Ok(())
     }
 
     /// Sends what the packer holds, on a new block if there is none.

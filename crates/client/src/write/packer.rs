@@ -8,6 +8,8 @@
 //! packet:          ╰ head ╯╰── sums (just before the data) ╯╰ data ╯      sent in one piece
 //! ```
 
+use crate::small::Whole;
+use bytes::Bytes;
 use std::sync::Arc;
 use types::ChecksumSpec;
 use wire::{PacketHeader, PacketPrefix};
@@ -133,6 +135,17 @@ impl Packer {
         Arc::new(Packet { header, buffer, start, end })
     }
 
+    /// All bytes so far, with their checksums in front of them, when none were sent yet.
+    pub(super) fn take_whole(&mut self) -> Whole {
+        assert!(self.offset == 0, "a part of the block was sent");
+        let data_len = self.len as u32;
+        let packet = Arc::into_inner(self.pack(0, false)).expect("nobody else has seen it");
+        self.start_block();
+        let sums_len = self.plan.spec.sums_len(data_len.into()) as usize;
+        let start = packet.end - data_len as usize - sums_len;
+        Whole { body: Bytes::from(packet.buffer).slice(start..packet.end), data_len, spec: self.plan.spec }
+    }
+
     /// The empty packet that ends the block.
     pub(super) fn end(&self, seqno: i64, sync: bool) -> Arc<Packet> {
         assert!(self.len == 0, "the block ends before its bytes");
@@ -200,6 +213,22 @@ mod tests {
         for step in [1, 100, 512, 5000] {
             assert_eq!(cut(plan, 2500, step, &[]), [(0, 1024), (1024, 1024), (2048, 452)]);
             assert_eq!(cut(plan, 4096, step, &[]).len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_small_file_is_taken_whole() {
+        let spec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let mut packer = Packer::new(Plan::new(spec, 4096, 8192));
+        for (len, chunk_count) in [(0, 0), (1, 1), (1300, 3)] {
+            let bytes = vec![7; len];
+            packer.space()[..len].copy_from_slice(&bytes);
+            packer.filled(len);
+            let whole = packer.take_whole();
+            assert_eq!((whole.data_len as usize, whole.body.len()), (len, len + 4 * chunk_count));
+            assert_eq!(&whole.body[4 * chunk_count..], &bytes[..]);
+            assert_eq!(spec.verify(&bytes, &whole.body[..4 * chunk_count]), Ok(()));
+            assert_eq!(packer.position(), 0);
         }
     }
 

@@ -7,7 +7,7 @@ use blocks::{Ask, Batch};
 use hdfs::Exception;
 use namespace::{Grant, HOLDER_LEN_MAX, LeaseRefused, Reply, Reserve};
 use types::limits::REPLICATION_MAX;
-use types::{FsPath, NodeId};
+use types::{BlockId, FsPath, NodeId};
 use wire::BlockScope;
 use wire::client::{BlockNode, LEASE_COUNT_MAX, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock};
 
@@ -29,6 +29,7 @@ pub(super) async fn lease_blocks(
     if request.holder.is_empty() || request.holder.len() > HOLDER_LEN_MAX {
         return Err(refusal::illegal(format!("a holder's name has 1 to {HOLDER_LEN_MAX} bytes")));
     }
+    core.leased().give_back(&request.holder, request.returned.iter().map(|block| BlockId(*block)));
     let ask = Ask {
         replication,
         block_len: request.block_len,

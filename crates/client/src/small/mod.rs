@@ -1,0 +1,38 @@
+//! Small files: one request to a datanode, one call to the metadata server.
+//!
+//! ```text
+//!   Stock: blocks on lease, taken ahead of time       (leaseBlocks, in batches)
+//!     │ one
+//!     ▼
+//!   small write ──▶ the nearest of its nodes, which brings it to the others
+//!     │ all have it, or most
+//!     ▼
+//!   putFile ──▶ metadata server: the file is there
+//! ```
+//!
+//! Promise: a file is there whole or not at all. Whatever goes wrong with a block, another one is taken, and after a few the file is
+//! streamed; what the server says about the *file* (it exists, it may not be written) ends the attempt. A server that does not
+//! know these calls is asked once.
+
+mod put;
+mod stock;
+
+pub(crate) use put::{Whole, Wish};
+use stock::Stock;
+
+use rpc::small::{SmallLinks, SmallOptions};
+use std::time::Duration;
+
+/// What one client keeps for small files.
+#[derive(Debug)]
+pub(crate) struct Small {
+    stock: Stock,
+    links: SmallLinks,
+}
+
+impl Small {
+    pub(crate) fn new(connect_time_max: Duration) -> Self {
+        let options = SmallOptions { connect_time_max, ..SmallOptions::default() };
+        Self { stock: Stock::default(), links: SmallLinks::new(options) }
+    }
+}

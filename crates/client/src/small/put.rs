@@ -1,0 +1,120 @@
+//! One small file on its way.
+
+use super::stock::{self, Lease};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::write::Create;
+use bytes::Bytes;
+use types::ChecksumSpec;
+use wire::client::{CLIENT_PROTOCOL, PUT_FILE, PutBlock, PutFileRequest, PutFileResponse};
+use wire::small::SmallWrite;
+
+/// Blocks tried before the file is streamed.
+const ATTEMPTS: usize = 3;
+
+/// A whole file: its bytes, and their checksums in front of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Whole {
+    pub(crate) body: Bytes,
+    pub(crate) data_len: u32,
+    pub(crate) spec: ChecksumSpec,
+}
+
+/// How the file is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) create: &'a Create,
+    pub(crate) replication: u16,
+    pub(crate) block_len: u64,
+}
+
+impl Client {
+    /// True if the file may go in one request, as far as is known.
+    pub(crate) fn puts_small(&self) -> bool {
+        !self.inner.small.stock.is_unsupported()
+    }
+
+    /// Puts a whole small file. False: it has to be streamed.
+    pub(crate) async fn put_small(&self, wish: Wish<'_>, whole: &Whole) -> Result<bool> {
+        if whole.data_len == 0 {
+            return self.put_file(wish, None).await.map(|put| put.is_some());
+        }
+        for _ in 0..ATTEMPTS {
+            let Some(lease) = stock::take(self, wish.replication, wish.block_len).await else { return Ok(false) };
+            if !self.write_small(&lease, whole).await {
+                self.inner.small.stock.give_back(&lease);
+                continue;
+            }
+            let len = u64::from(whole.data_len);
+            let block = PutBlock { block: lease.block, file: lease.file, generation: lease.batch.generation, len };
+            match self.put_file(wish, Some(block)).await {
+                // We were silent for too long, or the server forgot: what else we hold is worth no more.
+                Err(Error::LeaseLost(why)) => {
+                    tracing::info!(path = wish.path, why, "a lease of blocks has ended; taking another");
+                    self.inner.small.stock.forget_all();
+                }
+                put => return put.map(|put| put.is_some()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// `None`: the server does not know the call.
+    async fn put_file(&self, wish: Wish<'_>, block: Option<PutBlock>) -> Result<Option<u64>> {
+        let request = PutFileRequest {
+            path: wish.path.to_owned(),
+            holder: self.inner.holder.clone(),
+            mode: wish.create.mode.into(),
+            overwrite: wish.create.overwrite,
+            create_parent: wish.create.parents,
+            replication: wish.replication.into(),
+            block_len: wish.block_len,
+            block,
+        };
+        let answer: Result<PutFileResponse> = self.call_in(CLIENT_PROTOCOL, PUT_FILE, &request).await;
+        match answer {
+            Err(error) if stock::is_unknown(&error) => {
+                self.inner.small.stock.set_unsupported();
+                Ok(None)
+            }
+            answer => answer.map(|answer| Some(answer.file)),
+        }
+    }
+
+    /// True if enough nodes have put the block. Nodes that have not are avoided from now on.
+    async fn write_small(&self, lease: &Lease, whole: &Whole) -> bool {
+        let nodes = &lease.batch.nodes;
+        let Some((first, others)) = nodes.split_first() else { return false };
+        let header = SmallWrite {
+            number: 0,
+            block: lease.block,
+            generation: lease.batch.generation,
+            data_len: whole.data_len,
+            checksum_kind: whole.spec.kind as u32,
+            chunk_len: whole.spec.chunk_len,
+            pool: lease.batch.pool.clone(),
+            token: lease.token.clone(),
+            targets: others.iter().map(|node| node.addr.clone()).collect(),
+            synced: self.options().sync_blocks,
+        };
+        let stock = &self.inner.small.stock;
+        match self.inner.small.links.put(&first.addr, header, whole.body.clone()).await {
+            Ok(answer) => {
+                // If nobody has it, it never got beyond the first.
+                let reached = if answer.have.is_empty() { 1 } else { nodes.len() };
+                let lacks = nodes.iter().zip(0u32..).take(reached).filter(|(_, place)| !answer.have.contains(place));
+                for (node, _) in lacks {
+                    tracing::info!(node = node.addr, why = answer.refusal, "a node did not put a small block");
+                    stock.exclude(&node.id);
+                }
+                answer.refusal.is_empty()
+            }
+            Err(error) => {
+                tracing::info!(node = first.addr, %error, "a small block was not put; taking another");
+                stock.exclude(&first.id);
+                false
+            }
+        }
+    }
+}

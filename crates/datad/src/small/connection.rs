@@ -1,0 +1,99 @@
+//! One connection of small writes: requests in, each served beside the others, answers out as they are done.
+
+use super::request::{self, Request};
+use crate::inbox::InboxError;
+use crate::node::Node;
+use bytes::BytesMut;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use wire::delimited;
+use wire::small::{Parsed, SmallAnswer, SmallFrame};
+
+/// Room for reading at a time; a longer request gets what it says it needs.
+const READ_LEN: usize = 16 << 10;
+/// Requests of one connection under way, their answers not yet taken. At the limit the connection is not read.
+const UNDER_WAY_MAX: usize = 128;
+
+/// Serves requests until the peer hangs up. `came` begins with the first one.
+pub(crate) async fn serve(node: &Arc<Node>, mut socket: TcpStream, came: Vec<u8>) -> Result<(), InboxError> {
+    let (mut inward, mut outward) = socket.split();
+    let (sender, mut answers) = mpsc::channel(UNDER_WAY_MAX);
+    let reading = read(node, &mut inward, BytesMut::from(&came[..]), sender);
+    let writing = write(&mut outward, &mut answers, Duration::from_millis(node.config.limits.op_ms));
+    tokio::pin!(reading, writing);
+    tokio::select! {
+        // The writer ends when the requests under way are answered.
+        read = &mut reading => { read?; Ok(writing.await?) }
+        written = &mut writing => Ok(written?),
+    }
+}
+
+async fn read(
+    node: &Arc<Node>,
+    socket: &mut ReadHalf<'_>,
+    mut buffer: BytesMut,
+    sender: mpsc::Sender<SmallAnswer>,
+) -> Result<(), InboxError> {
+    let patience = Duration::from_millis(node.config.limits.op_ms);
+    loop {
+        let frame = loop {
+            if let Parsed::Frame(frame) = SmallFrame::parse(&buffer)? {
+                break frame;
+            }
+            buffer.reserve(READ_LEN);
+            let Ok(read) = timeout(patience, socket.read_buf(&mut buffer)).await else { return Ok(()) };
+            match read? {
+                0 if buffer.is_empty() => return Ok(()),
+                0 => return Err(InboxError::Torn),
+                _ => {}
+            }
+        };
+        // At the limit this waits, and with it whoever sends.
+        let Ok(place) = sender.clone().reserve_owned().await else { return Ok(()) };
+        let number = frame.header.number;
+        let admitted = node.budget.take(frame.len() as u64).zip(node.transfer());
+        let Some((memory, transfer)) = admitted else {
+            let refusal = "this node has no room for another write now; try another one".to_owned();
+            place.send(SmallAnswer { number, refusal, have: Vec::new() });
+            return Ok(()); // what follows belongs to the one refused
+        };
+        let rest = async {
+            while buffer.len() < frame.len() {
+                buffer.reserve(frame.len() - buffer.len());
+                if socket.read_buf(&mut buffer).await? == 0 {
+                    return Err(io::Error::from(ErrorKind::UnexpectedEof));
+                }
+            }
+            Ok(())
+        };
+        timeout(patience, rest).await.map_err(|_stalled| InboxError::Torn)??;
+        let bytes = buffer.split_to(frame.len()).freeze();
+        let request = Request { frame, bytes, _memory: memory, _transfer: transfer };
+        let node = Arc::clone(node);
+        ::io::task::spawn("small write", async move {
+            place.send(request::serve(node, request).await);
+        });
+    }
+}
+
+async fn write(
+    socket: &mut WriteHalf<'_>,
+    answers: &mut mpsc::Receiver<SmallAnswer>,
+    patience: Duration,
+) -> io::Result<()> {
+    let (mut batch, mut bytes) = (Vec::new(), Vec::new());
+    while answers.recv_many(&mut batch, UNDER_WAY_MAX).await > 0 {
+        bytes.clear();
+        for answer in batch.drain(..) {
+            delimited::put(&answer, &mut bytes);
+        }
+        timeout(patience, socket.write_all(&bytes)).await.map_err(|_elapsed| ErrorKind::TimedOut)??;
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! One small write at the node that was asked: its own replica, and those of the others.
+
+use super::committer::Job;
+use crate::budget::Reservation;
+use crate::node::{Node, Transfer};
+use bytes::Bytes;
+use container::Identity;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use types::{BlockId, Generation};
+use wire::BlockScope;
+use wire::small::{SmallAnswer, SmallFrame, SmallWrite, majority};
+
+/// How long those are waited for who are later than a majority. As long as a disk under load may take for a sync; who is later
+/// than that is healed, if it lacks the block at all. A guess.
+const LATE_MAX: Duration = Duration::from_millis(300);
+
+/// A request that came whole.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) frame: SmallFrame,
+    pub(super) bytes: Bytes,
+    pub(super) _memory: Reservation,
+    pub(super) _transfer: Transfer,
+}
+
+type Outcome = Result<(), String>;
+type Put = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// Carries a request to its end, whatever that is.
+pub(super) async fn serve(node: Arc<Node>, request: Request) -> SmallAnswer {
+    let number = request.frame.header.number;
+    match put(&node, &request).await {
+        Ok(have) => SmallAnswer { number, refusal: String::new(), have },
+        Err((refusal, have)) => SmallAnswer { number, refusal, have },
+    }
+}
+
+/// Who has put the block; `Err`: too few.
+async fn put(node: &Arc<Node>, request: &Request) -> Result<Vec<u32>, (String, Vec<u32>)> {
+    let header = &request.frame.header;
+    let identity = identity(node, &request.frame).map_err(|why| (why, Vec::new()))?;
+    let (data, sums) = (&request.bytes[request.frame.data.clone()], &request.bytes[request.frame.sums.clone()]);
+    if request.frame.spec.verify(data, sums).is_err() {
+        return Err(("the bytes do not match their checksums".to_owned(), Vec::new()));
+    }
+    let mut puts: Vec<Option<Put>> = vec![Some(own(node, request, identity))];
+    let body = request.bytes.slice(request.frame.sums.start..request.frame.data.end);
+    puts.extend(header.targets.iter().map(|target| Some(at_other(node, header, target.clone(), body.clone()))));
+    gather(puts).await
+}
+
+fn identity(node: &Node, frame: &SmallFrame) -> Result<Identity, String> {
+    let header = &frame.header;
+    if header.block >> 63 != 0 {
+        return Err("erasure-coded blocks are not served".to_owned());
+    }
+    if node.pool().is_some_and(|pool| pool != header.pool) {
+        return Err(format!("block pool {:?} is not here", header.pool));
+    }
+    let scope = BlockScope::decode(&header.token).map_err(|error| error.to_string())?;
+    let scope = scope.ok_or("the token does not tell whose the block is")?;
+    Ok(Identity {
+        block: BlockId(header.block),
+        generation: Generation(header.generation),
+        file: scope.file,
+        home: scope.home,
+        checksum: frame.spec,
+    })
+}
+
+fn own(node: &Arc<Node>, request: &Request, identity: Identity) -> Put {
+    let node = Arc::clone(node);
+    let SmallFrame { sums, data, header, .. } = &request.frame;
+    let job =
+        Job { identity, bytes: request.bytes.clone(), sums: sums.clone(), data: data.clone(), synced: header.synced };
+    Box::pin(async move { node.committer.put(job).await })
+}
+
+fn at_other(node: &Arc<Node>, header: &SmallWrite, target: String, body: Bytes) -> Put {
+    let node = Arc::clone(node);
+    let header = SmallWrite { targets: Vec::new(), ..header.clone() };
+    Box::pin(async move {
+        let answer = node.small_links.put(&target, header, body).await;
+        let answer = answer.map_err(|error| format!("{target}: {error}"))?;
+        if answer.have.is_empty() { Err(format!("{target}: {}", answer.refusal)) } else { Ok(()) }
+    })
+}
+
+/// Waits for all, or for a majority and a short while more.
+async fn gather(mut puts: Vec<Option<Put>>) -> Result<Vec<u32>, (String, Vec<u32>)> {
+    let count = puts.len();
+    let (mut have, mut faults) = (Vec::new(), Vec::new());
+    let mut late: Option<Pin<Box<tokio::time::Sleep>>> = None;
+    while have.len() + faults.len() < count {
+        if have.len() >= majority(count) && late.is_none() {
+            late = Some(Box::pin(tokio::time::sleep(LATE_MAX)));
+        }
+        let next = poll_fn(|context| {
+            for (place, put) in puts.iter_mut().enumerate() {
+                if let Some(Poll::Ready(outcome)) = put.as_mut().map(|put| put.as_mut().poll(context)) {
+                    *put = None;
+                    return Poll::Ready(Some((place, outcome)));
+                }
+            }
+            match late.as_mut().map(|late| late.as_mut().poll(context)) {
+                Some(Poll::Ready(())) => Poll::Ready(None),
+                _ => Poll::Pending,
+            }
+        });
+        match next.await {
+            Some((place, Ok(()))) => have.push(place as u32),
+            Some((_, Err(why))) => faults.push(why),
+            None => break,
+        }
+    }
+    have.sort_unstable();
+    if have.len() >= majority(count) {
+        if !faults.is_empty() {
+            tracing::info!(?faults, "a small block is not on all its nodes");
+        }
+        return Ok(have);
+    }
+    Err((format!("{} of {count} nodes put the block: {}", have.len(), faults.join("; ")), have))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(outcome: Option<u64>) -> Option<Put> {
+        Some(Box::pin(async move {
+            match outcome {
+                Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+                None => return Err("down".to_owned()),
+            }
+            Ok(())
+        }))
+    }
+
+    /// Milliseconds until each node has put it (`None`: it fails at once), and who is named.
+    async fn check(nodes: &[Option<u64>], wanted: Result<&[u32], &[u32]>) {
+        let answer = gather(nodes.iter().map(|outcome| at(*outcome)).collect()).await;
+        let told = answer.as_ref().map(|have| &have[..]).map_err(|(_, have)| &have[..]);
+        assert_eq!(told, wanted, "{nodes:?}");
+    }
+
+    #[tokio::test]
+    async fn all_have_it_or_a_majority_and_a_while_has_passed() {
+        check(&[Some(1), Some(5), Some(3)], Ok(&[0, 1, 2])).await;
+        check(&[Some(60_000), Some(1), Some(1)], Ok(&[1, 2])).await;
+        check(&[Some(1), None, Some(100)], Ok(&[0, 2])).await;
+        check(&[Some(1), None, None], Err(&[0])).await;
+        check(&[Some(1), None], Err(&[0])).await;
+        check(&[Some(1)], Ok(&[0])).await;
+        check(&[None], Err(&[])).await;
+    }
+}
