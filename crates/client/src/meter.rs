@@ -24,14 +24,17 @@ pub struct Meter {
 }
 
 impl Client {
-    /// The metadata server and every live datanode; those that do not answer are left out. `None` if the store is not
+    /// Every metadata server and every live datanode; those that do not answer are left out. `None` if the store is not
     /// one of Levada, so that its servers have no such thing to tell.
     pub async fn meters(&self) -> Result<Option<Vec<Meter>>> {
-        let mut meters = match self.meter(self.url().authority.clone()).await {
-            Ok(meter) => vec![meter],
-            Err(Error::Refused { class, .. }) if class == hdfs::exception::RPC_NO_SUCH_PROTOCOL => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let mut meters = Vec::new();
+        for addr in self.url().authority.split(',') {
+            match self.meter(addr.to_owned()).await {
+                Ok(meter) => meters.push(meter),
+                Err(Error::Refused { class, .. }) if class == hdfs::exception::RPC_NO_SUCH_PROTOCOL => return Ok(None),
+                Err(error) => tracing::info!(addr, %error, "a metadata server does not say what it has used"),
+            }
+        }
         let live = proto::DatanodeReportTypeProto::Live.into();
         let request = proto::GetDatanodeReportRequestProto { r#type: live };
         let report: proto::GetDatanodeReportResponseProto = self.call("getDatanodeReport", &request).await?;
