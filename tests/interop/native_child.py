@@ -14,17 +14,17 @@ writers = {}
 own_clients = []  # of the threads of `small`: a connection each
 
 
-def write_small(client, path, data):
-    with client.create(path, WriteOptions()) as out:
+def write_small(client, path, data, block):
+    with client.create(path, WriteOptions(block_size=block)) as out:
         out.write(data)
 
 
-def verify_small(client, path, data):
+def verify_small(client, path, data, _):
     if bytes(client.read(path).read()) != data:
         raise ValueError(f"{path} is not what was written")
 
 
-def small(act, path, files, length, threads, without):
+def small(act, path, files, length, threads, without, block):
     """`files` files of `length` bytes below `path`, shared among the threads, but those of `without`; milliseconds of each.
     A file that fails is named with the reason, and the others go on."""
     while len(own_clients) < threads:
@@ -38,7 +38,7 @@ def small(act, path, files, length, threads, without):
                 continue
             start = time.perf_counter()
             try:
-                act(client, f"{path}/{n}", contents[n])
+                act(client, f"{path}/{n}", contents[n], block)
                 took.append((time.perf_counter() - start) * 1e3)
             except Exception as error:
                 failed[n] = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -91,9 +91,9 @@ def call(call, path="", local="", to="", block=None, replication=None, offset=0,
         summary = client.get_content_summary(path)
         return {"length": summary.length, "files": summary.file_count, "directories": summary.directory_count}
     elif call == "small-write":
-        return small(write_small, path, files, length, threads, without)
+        return small(write_small, path, files, length, threads, without, block)
     elif call == "small-verify":
-        return small(verify_small, path, files, length, threads, without)
+        return small(verify_small, path, files, length, threads, without, block)
     else:
         raise ValueError(f"no call {call}")
 

@@ -304,7 +304,8 @@ class Bench:
 
 
 def spread(values) -> str:
-    return f"{statistics.median(values):.2f} [{min(values):.2f}-{max(values):.2f}]"
+    middle = f"{statistics.median(values):.2f}"
+    return middle if len(values) == 1 else f"{middle} [{min(values):.2f}-{max(values):.2f}]"
 
 
 def congestion() -> str:

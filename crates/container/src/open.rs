@@ -295,7 +295,7 @@ impl OpenReplica {
     }
 
     /// Shortens the replica. The caller has fenced all writers and holds the disk.
-    pub(crate) fn cut(&self, _disk: &mut Disk, new_len: u64) -> Result<()> {
+    pub(crate) fn cut(&self, disk: &mut Disk, new_len: u64) -> Result<()> {
         let State { len, tail, .. } = self.state();
         assert!(new_len <= len, "a cut to {new_len} of {len} bytes");
         if new_len == len {
@@ -317,6 +317,7 @@ impl OpenReplica {
             new_tail = Some(self.spec.kind.of(&chunk[..(new_len - boundary) as usize]));
         }
         self.advance(new_len, new_tail);
+        disk.written_back = disk.written_back.min(new_len);
         {
             let mut state = self.lock_state();
             state.visible = state.visible.min(new_len);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use container::{Advice, ReopenKind, ReplicaError, ReplicaState, Volume, Writer};
+use container::{Advice, Durability, Options, ReopenKind, ReplicaError, ReplicaState, Volume, Writer};
 use support::*;
 use types::Generation;
 
@@ -42,6 +42,22 @@ fn a_writer_that_returns_goes_on_from_what_was_acknowledged() {
     new.put(9000).unwrap();
     let reader = volume.read(block(1), Generation(1002)).unwrap();
     check(&reader, &data);
+}
+
+/// What the disk was asked to write ahead of the last sync lies beyond the cut.
+#[test]
+fn a_writer_goes_on_behind_a_cut_into_what_was_written_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = Volume::open(dir.path(), Options { durability: Durability::Synced, ..options() }).unwrap();
+    let data = pattern(1, 20 << 20);
+    let _old = started(&volume, 1, &data[..17 << 20], 1 << 20);
+    let ask = ask(ReopenKind::StreamingRecovery, 1001, 1002, 1 << 20, 17 << 20);
+    let mut new = volume.reopen(block(1), ask).unwrap();
+    for at in (1 << 20..20 << 20).step_by(1 << 20) {
+        new.write(at as u64, &data[at..at + (1 << 20)], &[]).unwrap();
+    }
+    new.put(20 << 20).unwrap();
+    check(&read(&volume, block(1)), &data);
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl rpc::Service for Metad {
             REGISTER => {
                 told.registered.push(call.request()?);
                 told.forgetful = false;
-                RegisterResponse { block_pool: POOL.into() }.encode_to_vec()
+                RegisterResponse { block_pool: POOL.into(), ..RegisterResponse::default() }.encode_to_vec()
             }
             CATALOGUE => {
                 told.catalogue.push(call.request()?);
@@ -141,6 +141,7 @@ fn orders_are_obeyed_and_answered() {
             known: true,
             delete: vec![order(5, GENERATION), order(6, GENERATION - 1), order(77, GENERATION)],
             owners: vec![Owner { block: 6, file: 16_400, home: 3 }],
+            ..Orders::default()
         });
     });
     eventually("the deletion is told", || world.told(|told| told.heartbeats.iter().any(|beat| beat.deleted == [5])));

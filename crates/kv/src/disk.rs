@@ -8,7 +8,7 @@
 use crate::layer::{FULL_KEY_LEN_MAX, Layer};
 use crate::{KvError, pages};
 use heed::types::Bytes;
-use heed::{Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
+use heed::{Database, Env, EnvOpenOptions, PutFlags, RoTxn, RwTxn, WithoutTls};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::ops::Bound;
@@ -30,7 +30,7 @@ const READERS_MAX: u32 = 4096;
 /// Stores up to this length are read whole when they are opened: some tenths of a second if the machine has them in memory.
 const CHECKED_LEN_MAX: u64 = 256 << 20;
 const SUM_LEN: usize = 4;
-const FORMAT_KEY: &[u8] = b"\0format";
+pub(crate) const FORMAT_KEY: &[u8] = b"\0format";
 const FORMAT: &[u8] = &[1];
 
 pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
@@ -90,6 +90,11 @@ impl Disk {
         self.env.read_txn().map_err(self.fault("beginning to read"))
     }
 
+    /// As [`Disk::read`], for long: it keeps the map open by itself.
+    pub(crate) fn read_static(&self) -> Result<RoTxn<'static, WithoutTls>, KvError> {
+        self.env.clone().static_read_txn().map_err(self.fault("beginning to read"))
+    }
+
     /// `full` is no longer than [`FULL_KEY_LEN_MAX`].
     pub(crate) fn get<'t>(&self, read: &'t RoTxn<'_, WithoutTls>, full: &[u8]) -> Result<Option<&'t [u8]>, KvError> {
         let stored = self.rows.get(read, full).map_err(self.fault("reading"))?;
@@ -136,6 +141,14 @@ impl Disk {
         write.commit().map_err(self.fault("committing"))
     }
 
+    /// Begins to put other rows in the place of all there are; see [`Replacement`].
+    pub(crate) fn replace(&self) -> Result<Replacement<'_>, KvError> {
+        let mut write = self.env.write_txn().map_err(self.fault("beginning to write"))?;
+        self.rows.clear(&mut write).map_err(self.fault("writing"))?;
+        self.put(&mut write, FORMAT_KEY, FORMAT)?;
+        Ok(Replacement { disk: self, write })
+    }
+
     fn put(&self, write: &mut RwTxn<'_>, full: &[u8], value: &[u8]) -> Result<(), KvError> {
         let sum = sum(full, value).to_be_bytes();
         let put = self.rows.put_reserved(write, full, SUM_LEN + value.len(), |space| {
@@ -143,6 +156,32 @@ impl Disk {
             space.write_all(value)
         });
         put.map_err(self.fault("writing"))
+    }
+}
+
+/// New rows for the whole store. Until [`Replacement::commit`] nobody sees them; dropped, they are gone.
+pub(crate) struct Replacement<'d> {
+    disk: &'d Disk,
+    write: RwTxn<'d>,
+}
+
+impl Replacement<'_> {
+    /// A row behind all before it.
+    pub(crate) fn append(&mut self, full: &[u8], value: &[u8]) -> Result<(), KvError> {
+        let mut stored = Vec::with_capacity(SUM_LEN + value.len());
+        stored.extend_from_slice(&sum(full, value).to_be_bytes());
+        stored.extend_from_slice(value);
+        let put = self.disk.rows.put_with_flags(&mut self.write, PutFlags::APPEND, full, &stored);
+        put.map_err(self.disk.fault("writing"))
+    }
+
+    /// A row anywhere.
+    pub(crate) fn put(&mut self, full: &[u8], value: &[u8]) -> Result<(), KvError> {
+        self.disk.put(&mut self.write, full, value)
+    }
+
+    pub(crate) fn commit(self) -> Result<(), KvError> {
+        self.write.commit().map_err(self.disk.fault("committing"))
     }
 }
 

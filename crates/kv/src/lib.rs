@@ -13,7 +13,9 @@
 
 mod change;
 mod disk;
+mod export;
 mod held;
+mod import;
 mod layer;
 mod merge;
 mod pages;
@@ -21,6 +23,8 @@ mod store;
 mod view;
 
 pub use change::{Change, KEY_LEN_MAX};
+pub use export::Export;
+pub use import::Import;
 pub use store::{Options, Store};
 pub use view::View;
 
@@ -43,6 +47,8 @@ pub enum KvError {
     Unsound { dir: PathBuf, reason: String },
     #[error("{op} in {dir}: {source}")]
     Io { op: &'static str, dir: PathBuf, source: std::io::Error },
+    #[error("the rows that came from another store cannot be used: {reason}")]
+    Foreign { reason: String },
     #[error("{op} in {dir}: {reason}")]
     Lmdb { op: &'static str, dir: PathBuf, reason: String },
 }

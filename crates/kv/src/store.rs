@@ -3,12 +3,15 @@
 use crate::KvError;
 use crate::change::Change;
 use crate::disk::Disk;
+use crate::export::Export;
 use crate::held::Held;
-use crate::layer::Layer;
+use crate::import::Import;
+use crate::layer::{Layer, full_key};
 use crate::view::View;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use types::rows::Table;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -111,6 +114,31 @@ impl Store {
                 return Ok(());
             }
         }
+    }
+
+    /// A copy of all rows as of the last flush, to be read bit by bit.
+    pub fn export(&self) -> Result<Export, KvError> {
+        Export::begin(self)
+    }
+
+    /// Puts the rows of another store, and then `rows` (table, key, value), in the place of all that is here, also of what was
+    /// not flushed; all in one step that a crash cannot divide. Views go on with the old rows until then.
+    pub fn replace(&self, mut import: Import, rows: &[(Table, &[u8], &[u8])]) -> Result<(), KvError> {
+        Held::refuse(self.identity());
+        let _no_flush = self.inner.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _no_change = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replacement = self.inner.disk.replace()?;
+        import.read_back(|full, value| replacement.append(full, value))?;
+        for (table, key, value) in rows {
+            replacement.put(&full_key(*table, key), value)?;
+        }
+        // No view may see the new rows below the old changes.
+        let mut layers = self.layers().write().unwrap_or_else(PoisonError::into_inner);
+        replacement.commit()?;
+        let gone = std::mem::take(&mut *layers);
+        drop(layers);
+        drop(gone);
+        Ok(())
     }
 
     /// The frozen layer, made from the active one unless a flush that failed left one over.

@@ -14,6 +14,16 @@ pub struct Config {
     pub dir: PathBuf,
     /// Where clients and datanodes call; port 0 takes a free one.
     pub rpc_addr: SocketAddr,
+    /// This server's number in its group, the same for ever.
+    #[serde(default = "default_id")]
+    pub id: u64,
+    /// The servers of the group, this one among them: those that found it together, or, once it is there, where each is now.
+    /// None: this server is alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberAddr>,
+    /// This server waits to be added to a group that is there: `levada admin meta add`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub join: bool,
     /// Replicas of a file whose writer does not say.
     #[serde(default = "default_replication")]
     pub replication: u16,
@@ -43,11 +53,26 @@ pub struct Config {
     pub memory: u64,
 }
 
+/// A metadata server of the group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberAddr {
+    pub id: u64,
+    /// Its RPC port as the others reach it, host:port.
+    pub addr: String,
+}
+
+/// More servers would only make each change slower.
+const MEMBER_COUNT_MAX: usize = 9;
+
 impl Config {
     pub fn new(dir: PathBuf, rpc_addr: SocketAddr) -> Self {
         Self {
             dir,
             rpc_addr,
+            id: default_id(),
+            members: Vec::new(),
+            join: false,
             replication: default_replication(),
             block_len: default_block_len(),
             block_len_min: default_block_len_min(),
@@ -62,6 +87,7 @@ impl Config {
 
     /// What cannot work, in words for whoever wrote it.
     pub(crate) fn check(&self) -> Result<(), String> {
+        self.check_members()?;
         let sums = u64::from(self.bytes_per_checksum);
         if self.replication == 0 || self.replication > limits::REPLICATION_MAX {
             return Err(format!("replication is {}; give 1 to {}", self.replication, limits::REPLICATION_MAX));
@@ -79,6 +105,36 @@ impl Config {
         Ok(())
     }
 
+    fn check_members(&self) -> Result<(), String> {
+        if self.members.len() > MEMBER_COUNT_MAX {
+            return Err(format!("{} members; {MEMBER_COUNT_MAX} are enough", self.members.len()));
+        }
+        if self.id == 0 || self.members.iter().any(|member| member.id == 0) {
+            return Err("a member's id is a number from 1 on".into());
+        }
+        for (place, member) in self.members.iter().enumerate() {
+            if self.members[..place].iter().any(|other| other.id == member.id || other.addr == member.addr) {
+                return Err(format!("two members have the id {} or the address {}", member.id, member.addr));
+            }
+            if !member.addr.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse() != Ok(0u16)) {
+                return Err(format!("{} is no address of a member; write host:port", member.addr));
+            }
+        }
+        let is_listed = self.members.iter().any(|member| member.id == self.id);
+        if !self.members.is_empty() && !is_listed && !self.join {
+            let id = self.id;
+            return Err(format!(
+                "members lacks this server, {id}; add it, or set join = true if it is to be added to a group that is there"
+            ));
+        }
+        Ok(())
+    }
+
+    /// True if there are, or may be, other servers.
+    pub(crate) fn is_group(&self) -> bool {
+        self.join || !self.members.is_empty()
+    }
+
     pub(crate) fn lease_soft(&self) -> Duration {
         Duration::from_millis(self.lease_soft_ms)
     }
@@ -86,6 +142,10 @@ impl Config {
     pub(crate) fn lease_hard(&self) -> Duration {
         Duration::from_millis(self.lease_hard_ms)
     }
+}
+
+fn default_id() -> u64 {
+    1
 }
 
 fn default_replication() -> u16 {
@@ -122,4 +182,34 @@ fn default_access_time_ms() -> u64 {
 
 fn default_memory() -> u64 {
     512 << 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_names_each_server_once() {
+        let check = |id, join, members: &[(u64, &str)]| {
+            let mut config = Config::new("/d".into(), ([127, 0, 0, 1], 1).into());
+            (config.id, config.join) = (id, join);
+            config.members = members.iter().map(|(id, addr)| MemberAddr { id: *id, addr: (*addr).into() }).collect();
+            config.check()
+        };
+        assert_eq!(check(1, false, &[]), Ok(()));
+        assert_eq!(check(2, false, &[(1, "a:1"), (2, "b:1")]), Ok(()));
+        assert_eq!(check(4, true, &[(1, "a:1")]), Ok(()));
+        assert_eq!(check(4, true, &[]), Ok(()));
+        for (id, members) in [
+            (3, &[(1, "a:1"), (2, "b:1")][..]),
+            (1, &[(1, "a:1"), (1, "b:1")]),
+            (1, &[(1, "a:1"), (2, "a:1")]),
+            (1, &[(1, "a")]),
+            (1, &[(1, "a:0")]),
+            (1, &[(1, ":1")]),
+            (0, &[(0, "a:1")]),
+        ] {
+            assert!(check(id, false, members).is_err(), "{id} {members:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use crate::caller::{Session, Users};
 use crate::command::{Command, Reply};
 use crate::config::Config;
-use crate::machine::Machine;
+use crate::machine::{Machine, Picture};
 use crate::recovery::Recoveries;
 use crate::refusal;
 use blocks::{Allocation, Ask, Batch, BlocksError, Cluster, Doomed, PlaceError, Plan, Undecided};
@@ -36,9 +36,13 @@ pub(crate) struct Core {
     pub(crate) machine: Arc<Machine>,
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) users: Users,
+    pub(crate) users: Arc<Users>,
     pub(crate) pool: String,
+    /// Since when this server leads.
     pub(crate) started: Duration,
+    /// Rises with each leader.
+    pub(crate) term: u64,
+    picture: Picture,
     pub(crate) recoveries: Recoveries,
     /// There may be something to delete, or to forget.
     pub(crate) reap: Notify,
@@ -79,13 +83,15 @@ pub(crate) struct Parts {
     pub(crate) machine: Arc<Machine>,
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) users: Users,
+    pub(crate) users: Arc<Users>,
     pub(crate) pool: String,
+    pub(crate) picture: Picture,
+    pub(crate) term: u64,
 }
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, users, pool } = parts;
+        let Parts { config, machine, raft, clock, users, pool, picture, term } = parts;
         let started = clock.monotonic();
         let leases = Mutex::new(Leases::load(&machine.store().view(), started)?);
         let leased = Mutex::new(Leased::load(&machine.store().view(), started, config.lease_soft())?);
@@ -97,6 +103,8 @@ impl Core {
             users,
             pool,
             started,
+            term,
+            picture,
             recoveries: Recoveries::default(),
             reap: Notify::new(),
             unfed: AtomicBool::new(true),
@@ -116,8 +124,14 @@ impl Core {
         self.clock.now()
     }
 
+    /// On the monotonic clock. What an earlier leader knew and did not write down counts as unknown from then on.
+    pub(crate) fn leader_since(&self) -> Duration {
+        self.started
+    }
+
+    /// How long this server has been leading.
     pub(crate) fn uptime(&self) -> Duration {
-        self.clock.monotonic().saturating_sub(self.started)
+        self.clock.monotonic().saturating_sub(self.leader_since())
     }
 
     pub(crate) fn monotonic(&self) -> Duration {
@@ -144,7 +158,7 @@ impl Core {
     /// The picture of the block side, with chance beside it.
     pub(crate) fn with_cluster<T>(&self, run: impl FnOnce(&mut Cluster, &mut OsRandom) -> T) -> T {
         let mut random = lock(&self.random);
-        self.machine.with_cluster(|cluster| run(cluster, &mut random))
+        run(&mut lock(&self.picture), &mut random)
     }
 
     /// Reads rows as they are now. Keep it short.

@@ -20,37 +20,36 @@ mod client;
 mod command;
 mod config;
 mod core;
+mod heard;
 mod machine;
 mod meter;
 mod nodes;
 mod own;
+mod peers;
 mod reaper;
 mod recovery;
 mod refusal;
 mod sealing;
+mod seat;
 mod service;
 mod status;
 mod tasks;
 mod words;
 
-pub use config::Config;
+pub use config::{Config, MemberAddr};
 
-use crate::caller::Users;
-use crate::command::{Command, Founding};
-use crate::core::{Core, Parts};
 use crate::machine::Machine;
+use crate::peers::Peers;
+use crate::seat::Seat;
 use crate::service::Service;
 use io::task::Owned;
 use io::{Clock, SystemClock};
-use raft::Raft;
+use raft::{GroupOptions, Peer, Raft, Standing, Timing};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use types::Random;
 
-/// The only member there is yet.
-const NODE_ID: u64 = 1;
 /// Part of the memory that changes may fill until they are synced; the rest is for calls.
 const OVERLAY_SHARE: u64 = 4;
 /// An overlay longer than this only makes flushes longer.
@@ -87,9 +86,10 @@ pub struct Metad {
 
 #[derive(Debug)]
 struct Running {
-    core: Arc<Core>,
+    seat: Arc<Seat>,
     server: rpc::Server,
-    tasks: Vec<Owned<()>>,
+    /// Follows the elections.
+    keeper: Owned<()>,
 }
 
 /// Starts a metadata server on the machine's clock. Returns when it serves.
@@ -106,46 +106,44 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let options = kv::Options { overlay_len_max, ..kv::Options::default() };
     let store_dir = dir.join("store");
     let store = io::task::blocking(move || kv::Store::open(&store_dir, options)).await?;
-    let machine = Arc::new(Machine::open(store)?);
-    let options = raft::Options { dir: dir.join("log"), node_id: NODE_ID };
+    let incoming = dir.join("incoming");
+    let machine = Arc::new(io::task::blocking(move || Machine::open(store, incoming)).await?);
+    let peers = config.is_group().then(|| {
+        let known = config.members.iter().map(|member| (member.id, member.addr.clone()));
+        Arc::new(Peers::new(io::user::current(), known.collect()))
+    });
+    let options = raft::Options { dir: dir.join("log"), node_id: config.id, group: group(&config, peers.as_ref()) };
     let raft = Raft::start(options, Arc::clone(&machine)).await?;
-    let users = Users::new(io::user::current(), config.supergroup.clone());
-    let pool = found(&machine, &raft, &users, &config, &*clock).await?;
-    // Named at random, so that ids leased by a process before this one are never taken for its own.
-    machine.watch_blocks(io::OsRandom::new().next_u64())?;
-    let memory = config.memory;
-    let rpc_addr = config.rpc_addr;
-    let core = Arc::new(Core::new(Parts { config, machine, raft, clock, users, pool })?);
+    let (memory, rpc_addr) = (config.memory, config.rpc_addr);
+    let seat = Arc::new(Seat::new(config, machine, raft, clock, peers));
+    let standing = *seat.raft.standing().borrow();
+    if let Standing::Leading { term } = standing {
+        // Alone. Whatever is wrong is told to who starts the server.
+        seat.take(term).await?;
+    }
     let options = rpc::ServerOptions { held_len_max: (memory / 2) as usize, ..rpc::ServerOptions::default() };
-    let service = Arc::new(Service { core: Arc::clone(&core) });
-    let server = rpc::Server::bind(rpc_addr, options, service).await;
-    let server = server.map_err(|source| StartError::Listen { addr: rpc_addr, source })?;
+    let server = rpc::Server::bind(rpc_addr, options, Arc::new(Service { seat: Arc::clone(&seat) })).await;
+    let server = match server {
+        Ok(server) => server,
+        Err(source) => {
+            seat.leave();
+            return Err(StartError::Listen { addr: rpc_addr, source });
+        }
+    };
     let rpc_addr = server.local_addr();
-    let tasks = tasks::start(&core);
-    tracing::info!(%rpc_addr, pool = core.pool, "the metadata server is ready");
-    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { core, server, tasks })) })
+    let _set_once = seat.rpc_addr.set(rpc_addr);
+    let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
+    tracing::info!(%rpc_addr, "the metadata server is ready");
+    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { seat, server, keeper })) })
 }
 
-/// Makes an empty store at the first start. Answers the block pool.
-async fn found(
-    machine: &Machine,
-    raft: &Raft<Machine>,
-    users: &Users,
-    config: &Config,
-    clock: &dyn Clock,
-) -> Result<String, StartError> {
-    if let Some(founding) = machine.founding()? {
-        return Ok(founding.pool);
-    }
-    let now = clock.now();
-    let format = namespace::Format { owner: users.owner().to_owned(), group: users.supergroup().to_owned() };
-    let request = namespace::Request { now, caller: namespace::Caller::system(), retry: None, op: format.into() };
-    raft.propose(Command::Namespace(request)).await?;
-    let random = io::OsRandom::new().next_u64() >> 32;
-    let pool = format!("BP-{random}-{}-{}", config.rpc_addr.ip(), now.0);
-    // Last, so that a store that has a pool has all the rest too.
-    raft.propose(Command::Found(Founding { pool: pool.clone() })).await?;
-    Ok(pool)
+fn group(config: &Config, peers: Option<&Arc<Peers>>) -> Option<GroupOptions> {
+    let transport: Arc<dyn raft::Transport> = Arc::clone(peers?) as _;
+    let founder = |member: &MemberAddr| Peer { id: member.id, addr: member.addr.clone() };
+    // One that joins founds nothing, whoever is listed.
+    let founders = if config.join { Vec::new() } else { config.members.iter().map(founder).collect() };
+    let (timing, retain_len) = (Timing::default(), GroupOptions::RETAIN_LEN_DEFAULT);
+    Some(GroupOptions { transport, founders, timing, retain_len })
 }
 
 impl Metad {
@@ -157,7 +155,7 @@ impl Metad {
     /// Numbers and names of the moment, for `/status` and `/metrics`.
     pub fn status(&self) -> serde_json::Value {
         match &*self.running() {
-            Some(running) => status::status(&running.core),
+            Some(running) => status::status(&running.seat),
             None => serde_json::json!({ "stopped": true }),
         }
     }
@@ -165,7 +163,7 @@ impl Metad {
     /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should end,
     /// as it would refuse everything that changes something.
     pub async fn failed(&self) -> String {
-        let raft = self.running().as_ref().map(|running| running.core.raft.clone());
+        let raft = self.running().as_ref().map(|running| running.seat.raft.clone());
         match raft {
             Some(raft) => raft.failed().await,
             None => std::future::pending().await,
@@ -175,15 +173,15 @@ impl Metad {
     /// Answers what is under way, makes everything durable and lets go of the directory. A second call does nothing.
     pub async fn shutdown(&self) {
         let running = self.running().take();
-        let Some(Running { core, server, tasks }) = running else { return };
+        let Some(Running { seat, server, keeper }) = running else { return };
         server.shutdown().await;
-        drop(tasks);
-        core.recoveries.stop();
-        if let Err(error) = core.raft.shutdown().await {
+        drop(keeper);
+        seat.leave();
+        if let Err(error) = seat.raft.shutdown().await {
             tracing::error!(%error, "the log was not closed cleanly; the next start replays it");
         }
-        let machine = Arc::downgrade(&core.machine);
-        drop(core);
+        let machine = Arc::downgrade(&seat.machine);
+        drop(seat);
         let released = async {
             while machine.strong_count() > 0 {
                 tokio::time::sleep(RELEASE_POLL).await;

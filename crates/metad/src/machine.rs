@@ -7,7 +7,8 @@ use crate::command::{Command, Founding, Reply};
 use blocks::Cluster;
 use kv::Store;
 use raft::MachineError;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use types::rows::{Rows, RowsError, RowsMut, Table};
 
 /// The applied position in the log, under the empty key.
@@ -19,39 +20,47 @@ const FOUNDING_VERSION: u8 = 1;
 #[derive(Debug)]
 pub(crate) struct Machine {
     store: Store,
-    /// Follows the block side's commands. `None` while the log is replayed at the start.
-    cluster: Mutex<Option<Cluster>>,
+    /// Where the rows of another member are kept until all are there.
+    incoming: PathBuf,
+    /// The leader's, which follows the block side's commands. `None` while nobody leads here.
+    cluster: Mutex<Option<Picture>>,
 }
+
+/// The picture of the block side. Whoever leads has one of his own.
+pub(crate) type Picture = Arc<Mutex<Cluster>>;
 
 impl Machine {
     /// Refuses a store whose rows cannot be read: taken for a new one it would lose what it has.
-    pub(crate) fn open(store: Store) -> Result<Self, RowsError> {
+    pub(crate) fn open(store: Store, incoming: PathBuf) -> Result<Self, RowsError> {
         store.view().get(POSITION, &[])?;
-        Ok(Self { store, cluster: Mutex::new(None) })
+        // Left by a process that was killed while it received them.
+        let _there_is_none = std::fs::remove_file(&incoming);
+        Ok(Self { store, incoming, cluster: Mutex::new(None) })
     }
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Takes the picture of the block side as it is now, and follows every later command.
-    pub(crate) fn watch_blocks(&self, lessee: u64) -> Result<(), RowsError> {
+    /// Takes the picture of the block side as it is now, and lets it follow every later command.
+    pub(crate) fn watch_blocks(&self, lessee: u64) -> Result<Picture, RowsError> {
         // The lock is held while the rows are read, so no command comes between them and the picture.
         let mut cluster = self.lock();
-        *cluster = Some(Cluster::load(&self.store.view(), lessee)?);
-        Ok(())
+        let picture = Arc::new(Mutex::new(Cluster::load(&self.store.view(), lessee)?));
+        *cluster = Some(Arc::clone(&picture));
+        Ok(picture)
     }
 
-    /// Looks at, or changes, the picture of the block side. Keep it short: every placement waits for this lock.
-    pub(crate) fn with_cluster<T>(&self, run: impl FnOnce(&mut Cluster) -> T) -> T {
-        run(self.lock().as_mut().expect("the picture is taken before the first call is served"))
+    /// Lets the picture stand still: nobody leads here any more.
+    pub(crate) fn unwatch_blocks(&self) {
+        *self.lock() = None;
     }
 
     pub(crate) fn founding(&self) -> Result<Option<Founding>, RowsError> {
         read_founding(&self.store.view())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Cluster>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Picture>> {
         // A panic leaves counts of load at worst; the rows are not in here.
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,11 +83,11 @@ impl Machine {
                 Reply::Namespace(answer)
             }
             Some(Command::Blocks(command)) => {
-                let mut cluster = self.lock();
+                let cluster = self.lock();
                 let answer = blocks::apply(&mut change, &command)?;
                 change.commit();
-                if let Some(cluster) = cluster.as_mut() {
-                    cluster.on_applied(&command, &answer);
+                if let Some(cluster) = cluster.as_ref() {
+                    cluster.lock().unwrap_or_else(PoisonError::into_inner).on_applied(&command, &answer);
                 }
                 return Ok(Reply::Blocks(answer));
             }
@@ -124,5 +133,48 @@ impl raft::Machine for Machine {
 
     fn is_large(&self) -> bool {
         self.store.is_large()
+    }
+
+    fn export(&self) -> Result<Box<dyn raft::Export>, MachineError> {
+        let export = self.store.export().map_err(MachineError::new)?;
+        Ok(Box::new(Outgoing { export }))
+    }
+
+    fn import(&self) -> Result<Box<dyn raft::Import>, MachineError> {
+        let import = kv::Import::begin(&self.incoming).map_err(MachineError::new)?;
+        Ok(Box::new(Incoming { store: self.store.clone(), import }))
+    }
+}
+
+/// All rows, on their way to another member.
+struct Outgoing {
+    export: kv::Export,
+}
+
+impl raft::Export for Outgoing {
+    fn position(&self) -> Result<Vec<u8>, MachineError> {
+        let position = self.export.get(POSITION, &[]).map_err(MachineError::new)?;
+        position.ok_or_else(|| MachineError::new("the store has no position"))
+    }
+
+    fn chunk(&mut self, len_max: usize) -> Result<Option<Vec<u8>>, MachineError> {
+        self.export.chunk(len_max).map_err(MachineError::new)
+    }
+}
+
+/// All rows of another member.
+struct Incoming {
+    store: Store,
+    import: kv::Import,
+}
+
+impl raft::Import for Incoming {
+    fn take(&mut self, chunk: &[u8]) -> Result<(), MachineError> {
+        self.import.take(chunk).map_err(MachineError::new)
+    }
+
+    fn install(self: Box<Self>, position: &[u8]) -> Result<(), MachineError> {
+        let Self { store, import } = *self;
+        store.replace(import, &[(POSITION, &[], position)]).map_err(MachineError::new)
     }
 }

@@ -3,7 +3,9 @@
 //! What becomes of a replica is decided by `Cluster::judge`; here it is looked up, told and done.
 
 use crate::core::Core;
+use crate::heard::Heard;
 use crate::refusal;
+use crate::seat::Seat;
 use blocks::{Fate, Judgement, Node, Told, Usage, Wanted};
 use bytes::Bytes;
 use hdfs::Exception;
@@ -11,6 +13,7 @@ use namespace::read;
 use prost::Message;
 use rpc::Call;
 use std::sync::Arc;
+use std::time::Duration;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, NodeId};
 use wire::node::{
@@ -23,14 +26,53 @@ const TEXT_LEN_MAX: usize = 256;
 /// Replicas looked up under one view.
 const VIEW_COUNT: usize = 500;
 
-pub(crate) async fn call(core: &Arc<Core>, call: Call) -> Result<Bytes, Exception> {
+pub(crate) async fn call(core: &Arc<Core>, heard: &Heard, call: Call) -> Result<Bytes, Exception> {
     call.check_version(PROTOCOL_VERSION)?;
     match call.method.as_str() {
-        REGISTER => register(core, call.request()?).await.map(|answer| encode(&answer)),
-        HEARTBEAT => heartbeat(core, call.request()?).await.map(|orders| encode(&orders)),
-        CATALOGUE => catalogue(core, call.request()?).await.map(|orders| encode(&orders)),
+        REGISTER => {
+            let request: RegisterRequest = call.request()?;
+            note(heard, &request, core.monotonic())?;
+            register(core, request).await.map(|answer| encode(&answer))
+        }
+        HEARTBEAT => {
+            let request: HeartbeatRequest = call.request()?;
+            heard.beat(node_id(&request.node)?, usage(&request.usage, request.transfer_count), core.monotonic());
+            heartbeat(core, request).await.map(|orders| encode(&Orders { term: core.term, ..orders }))
+        }
+        CATALOGUE => {
+            let orders = catalogue(core, call.request()?).await;
+            orders.map(|orders| encode(&Orders { term: core.term, ..orders }))
+        }
         _ => Err(call.no_such_method()),
     }
+}
+
+/// What a server that stands by answers: it remembers who lives, and gives no orders.
+pub(crate) fn stand_by(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
+    call.check_version(PROTOCOL_VERSION)?;
+    let now = seat.clock.monotonic();
+    match call.method.as_str() {
+        REGISTER => {
+            // Before the first leader there is no pool to join.
+            let founding = seat.machine.founding().map_err(refusal::rows)?;
+            let block_pool = founding.ok_or_else(|| seat.standby())?.pool;
+            note(&seat.heard, &call.request()?, now)?;
+            Ok(encode(&RegisterResponse { block_pool, standby: true, term: 0 }))
+        }
+        HEARTBEAT => {
+            let request: HeartbeatRequest = call.request()?;
+            let usage = usage(&request.usage, request.transfer_count);
+            let known = seat.heard.beat(node_id(&request.node)?, usage, now);
+            Ok(encode(&Orders { known, standby: true, ..Orders::default() }))
+        }
+        CATALOGUE => Ok(encode(&Orders { known: true, standby: true, ..Orders::default() })),
+        _ => Err(call.no_such_method()),
+    }
+}
+
+fn note(heard: &Heard, request: &RegisterRequest, now: Duration) -> Result<(), Exception> {
+    heard.registered(described(request.clone())?, usage(&request.usage, 0), now);
+    Ok(())
 }
 
 fn encode(message: &impl Message) -> Bytes {
@@ -54,7 +96,7 @@ async fn register(core: &Core, request: RegisterRequest) -> Result<RegisterRespo
     core.with_cluster(|cluster, _| cluster.on_registered(now, id, usage));
     tracing::info!(node = %id, addr, "a datanode registered");
     core.prepare.notify_one();
-    Ok(RegisterResponse { block_pool: core.pool.clone() })
+    Ok(RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term })
 }
 
 fn described(request: RegisterRequest) -> Result<Node, Exception> {

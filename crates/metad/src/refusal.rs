@@ -53,9 +53,14 @@ pub(crate) fn rows(error: RowsError) -> Exception {
     Exception::io("the metadata server cannot read its store; see its log")
 }
 
+/// Clients that know several servers try the next one.
+pub(crate) fn standby(leader: Option<&str>) -> Exception {
+    let leader = leader.map_or_else(String::new, |leader| format!("; {leader} leads"));
+    Exception::new(class::STANDBY, format!("this metadata server stands by{leader}"))
+}
+
 pub(crate) fn raft(error: RaftError) -> Exception {
     if let RaftError::NotLeader { .. } = error {
-        // Clients that know several servers try the next one.
         return Exception::new(class::STANDBY, error.to_string());
     }
     tracing::error!(%error, "a change could not be written to the log");

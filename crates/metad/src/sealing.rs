@@ -91,7 +91,7 @@ mod tests {
     async fn a_full_container_is_sealed_when_nobody_writes_into_it() {
         let dir = tempfile::tempdir().unwrap();
         let metad = crate::start(Config::new(dir.path().into(), "127.0.0.1:0".parse().unwrap())).await.unwrap();
-        let core = metad.running().as_ref().unwrap().core.clone();
+        let core = metad.running().as_ref().unwrap().seat.core().unwrap();
         let node = Node {
             id: NodeId([1; 16]),
             ip: "127.0.0.1".into(),

@@ -1,30 +1,64 @@
-//! The door: which protocol a call speaks, and whether the server still takes calls.
+//! The door: which protocol a call speaks, and whether this server may answer it.
 
-use crate::core::Core;
+use crate::seat::Seat;
 use crate::{admin, client, meter, nodes, own};
 use bytes::Bytes;
 use hdfs::Exception;
+use hdfs::exception::STANDBY;
+use hdfs::proto::{HaServiceStateProto, HaServiceStateResponseProto};
+use prost::Message;
 use rpc::Call;
 use std::sync::Arc;
+use wire::raft::{MemberMessage, RAFT_PROTOCOL, RAFT_VERSION, TELL};
+
+/// How a client asks whether a server leads; the only call of theirs that one that stands by answers.
+const HA_STATE: &str = "getHAServiceState";
 
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) core: Arc<Core>,
+    pub(crate) seat: Arc<Seat>,
 }
 
 impl rpc::Service for Service {
     async fn call(&self, call: Call) -> Result<Bytes, Exception> {
+        let seat = &self.seat;
         match call.protocol.as_str() {
             hdfs::protocol::CLIENT => {
                 call.check_version(hdfs::protocol::VERSION)?;
-                let session = self.core.users.session(&call, self.core.monotonic()).await?;
-                client::call(&self.core, &session, &call.method, call.body).await
+                let core = match seat.leading().await {
+                    Ok(core) => core,
+                    Err(error) if error.class == STANDBY && call.method == HA_STATE => return Ok(standby()),
+                    Err(error) => return Err(error),
+                };
+                let session = core.users.session(&call, core.monotonic()).await?;
+                client::call(&core, &session, &call.method, call.body).await
             }
-            wire::client::CLIENT_PROTOCOL => own::call(&self.core, call).await,
-            wire::node::NODE_PROTOCOL => nodes::call(&self.core, call).await,
-            wire::admin::ADMIN_PROTOCOL => admin::call(&self.core, call).await,
+            wire::client::CLIENT_PROTOCOL => own::call(&seat.leading().await?, call).await,
+            wire::node::NODE_PROTOCOL => match seat.leading().await {
+                Ok(core) => nodes::call(&core, &seat.heard, call).await,
+                Err(error) if error.class == STANDBY => nodes::stand_by(seat, &call),
+                Err(error) => Err(error),
+            },
+            wire::admin::ADMIN_PROTOCOL => admin::call(seat, call).await,
             wire::meter::METER_PROTOCOL => meter::call(&call),
+            RAFT_PROTOCOL => member(seat, &call).await,
             _ => Err(call.no_such_protocol()),
         }
     }
+}
+
+fn standby() -> Bytes {
+    HaServiceStateResponseProto { state: HaServiceStateProto::Standby.into() }.encode_to_vec().into()
+}
+
+/// A message of another member.
+async fn member(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
+    call.check_version(RAFT_VERSION)?;
+    if call.method != TELL || seat.peers.is_none() {
+        return Err(call.no_such_method());
+    }
+    seat.require_superuser(call).await?;
+    let message: MemberMessage = call.request()?;
+    let answer = MemberMessage { bytes: seat.raft.handle(&message.bytes).await.into() };
+    Ok(answer.encode_to_vec().into())
 }

@@ -1,9 +1,34 @@
 //! The state of the store in numbers, for people and monitors.
 
 use crate::core::Core;
+use crate::seat::Seat;
+use raft::Role;
 use serde_json::{Value, json};
 
-pub(crate) fn status(core: &Core) -> Value {
+pub(crate) fn status(seat: &Seat) -> Value {
+    let mut status = match seat.core() {
+        Some(core) => of_leader(&core),
+        None => json!({ "version": env!("CARGO_PKG_VERSION"), "overlay_len": seat.machine.store().overlay_len() }),
+    };
+    let group = seat.raft.group();
+    let members: Vec<Value> = group
+        .members
+        .iter()
+        .map(|member| {
+            let role = match member.role {
+                Role::Leader => "leader",
+                Role::Standby => "standby",
+                Role::Learner => "learner",
+            };
+            json!({ "id": member.id, "addr": seat.addr_of(member.id, &member.addr), "role": role, "matched": member.matched })
+        })
+        .collect();
+    status["leader"] = seat.core().is_some().into();
+    status["group"] = json!({ "id": seat.config.id, "term": group.term, "last": group.last, "members": members });
+    status
+}
+
+fn of_leader(core: &Core) -> Value {
     let now = core.monotonic();
     let (mut live, mut capacity_len, mut used_len, mut free_len) = (0u64, 0u64, 0u64, 0u64);
     let (nodes, containers, pipelines) = core.with_cluster(|cluster, _| {
@@ -30,7 +55,6 @@ pub(crate) fn status(core: &Core) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pool": core.pool,
-        "leader": core.raft.is_leader(),
         "uptime_s": core.uptime().as_secs(),
         "nodes": { "live": live, "dead": nodes.len() as u64 - live, "list": nodes },
         "space": { "capacity_len": capacity_len, "used_len": used_len, "free_len": free_len },

@@ -45,7 +45,7 @@ async fn main() {
     let start = async || {
         let begun = clock.monotonic();
         let machine = Arc::new(Rowed(kv::Store::open(&dir.join("store"), kv::Options::default()).unwrap()));
-        let raft = Raft::start(Options { dir: dir.join("log"), node_id: 1 }, machine).await.unwrap();
+        let raft = Raft::start(Options { dir: dir.join("log"), node_id: 1, group: None }, machine).await.unwrap();
         println!("leads {:.1} ms after the start", (clock.monotonic() - begun).as_secs_f64() * 1e3);
         raft
     };

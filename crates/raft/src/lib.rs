@@ -1,8 +1,9 @@
 //! Agreement on a log of commands, and that a command is durable before it is answered.
 //!
-//! Promise: [`Raft::propose`] answers when the command's entry is synced in the log of a majority (today: of the one
-//! member) and was applied to the [`Machine`]. Entries are applied in one order, on every member. The machine keeps its
-//! own state; the log is cut behind what the machine has made durable, so it stays as long as a second of work.
+//! Promise: [`Raft::propose`] answers when the command's entry is synced in the logs of a majority and was applied to the
+//! [`Machine`] of the leader. Entries are applied in one order, on every member. The machine keeps its own state; the log is
+//! cut behind what the machine has made durable, so it stays as long as a second of work, or, where there are several members,
+//! as long as one of them may be away for a while.
 //!
 //! ```text
 //!            propose                                             answer
@@ -17,23 +18,36 @@
 //! A fault of the log or of the machine stops Raft on this node for good, and every proposal says why: an entry that is
 //! skipped would be a hole.
 //!
-//! openraft is seen by this crate alone. How members reach each other has one file, [`mod@network`], which today reaches nobody.
+//! Members reach each other by a [`Transport`] that whoever starts them brings along, so a whole group runs in one process of a
+//! test. openraft is seen by this crate alone.
 
+mod founding;
 mod group;
+mod inbox;
+mod leading;
 mod log;
 mod machine;
+mod members;
+mod message;
 mod network;
 mod position;
 mod raft;
 mod record;
 mod segment;
+mod snapshot;
 mod stop;
+mod timing;
+mod transport;
 mod types;
 mod writer;
 
 pub use group::{Group, Member, Role};
+pub use leading::Standing;
 pub use machine::{Machine, MachineError};
-pub use raft::{Options, Raft, RaftError};
+pub use raft::{GroupOptions, Options, Raft, RaftError};
+pub use snapshot::{Export, Import};
+pub use timing::Timing;
+pub use transport::{Answer, Lane, Peer, Transport};
 
 /// Longest command, encoded. Those of the namespace are below 100 KB: a path of 1000 levels and 32 KB, twice.
 pub const COMMAND_LEN_MAX: usize = 16 << 20;

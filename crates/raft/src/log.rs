@@ -3,9 +3,10 @@
 //! Entries that are not purged yet are in memory too, where openraft reads them: a second of work, which is bounded as
 //! the changes above the machine's store are. The disk is read at the start only.
 
+use crate::position::Position;
 use crate::record::Facts;
 use crate::stop::Stop;
-use crate::types::{Entry, LogId, Types, Vote};
+use crate::types::{Entry, LogId, Payload, Types, Vote};
 use crate::writer::{Done, Job, Writer};
 use openraft::OptionalSend;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
@@ -17,6 +18,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
+
+/// Bytes of entries sent to another member at once, and the last one beyond.
+const MESSAGE_LEN: usize = 1 << 20;
 
 /// The writing end; openraft has the only one.
 pub(crate) struct Log {
@@ -48,13 +52,15 @@ impl Log {
     }
 
     /// Why a machine that stands at `applied` is not the one that this log belongs to, if so.
-    pub(crate) fn mismatch(&self, applied: Option<LogId>) -> Option<String> {
+    pub(crate) fn mismatch(&self, position: &Position) -> Option<String> {
+        let applied = position.applied;
         let known = lock(&self.known);
         let Facts { purged, last, .. } = known.facts;
         if applied < purged {
             return Some(format!("the log begins behind entry {}, the store ends at {}", show(purged), show(applied)));
         }
-        if applied > last {
+        // A state that another member sent may be in place before the log was cut for it; the start makes up for that.
+        if applied > last && applied != position.installed {
             return Some(format!("the log ends at entry {}, the store at {}", show(last), show(applied)));
         }
         let same = known.entries.iter().find(|entry| Some(entry.log_id.index) == applied.map(|id| id.index));
@@ -71,6 +77,28 @@ impl Log {
     fn send(&self, job: Job) -> io::Result<()> {
         self.jobs.send(job).map_err(|_| ended())
     }
+}
+
+impl LogReader {
+    /// The last entry that may go if about `len` bytes of entries behind it are enough.
+    pub(crate) fn beyond(&self, len: usize) -> Option<u64> {
+        let known = lock(&self.known);
+        let mut kept = 0;
+        let mut behind = known.entries.iter().rev().skip_while(|entry| {
+            kept += entry_len(entry);
+            kept <= len
+        });
+        behind.next().map(|entry| entry.log_id.index)
+    }
+}
+
+/// What an entry takes in memory, about.
+fn entry_len(entry: &Entry) -> usize {
+    let command_len = match &entry.payload {
+        Payload::Normal(command) => command.0.len(),
+        Payload::Blank | Payload::Membership(_) => 0,
+    };
+    size_of::<Entry>() + command_len
 }
 
 fn show(id: Option<LogId>) -> String {
@@ -109,6 +137,20 @@ impl RaftLogReader<Types> for LogReader {
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
         Ok(lock(&self.known).facts.vote)
+    }
+
+    /// For sending to another member: as much as one message should hold, one entry at least.
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
+        let mut entries = self.try_get_log_entries(start..end).await?;
+        let mut len = 0;
+        let count = entries.iter().take_while(|entry| {
+            let fits = len <= MESSAGE_LEN;
+            len += entry_len(entry);
+            fits
+        });
+        let count = count.count();
+        entries.truncate(count);
+        Ok(entries)
     }
 }
 
@@ -198,7 +240,7 @@ impl RaftLogStorage<Types> for Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Command, Payload, log_id, vote};
+    use crate::types::{Command, log_id, vote};
     use ::types::random::{Random, Seeded};
     use openraft::type_config::TypeConfigExt;
 
@@ -388,7 +430,7 @@ mod tests {
         let mut story = Story::new();
         story.append(2, 10, 10).await;
         story.log().purge(log_id(2, 3)).await.unwrap();
-        let mut mismatch = |applied| story.log().mismatch(applied);
+        let mut mismatch = |applied| story.log().mismatch(&Position { applied, ..Position::default() });
         for fits in [log_id(2, 3), log_id(2, 5), log_id(2, 9)] {
             assert_eq!(mismatch(Some(fits)), None);
         }

@@ -1,14 +1,13 @@
 //! The state that commands are applied to, and how openraft drives it.
 //!
 //! A machine keeps itself, so a snapshot is nothing but "the machine is durable up to here": [`Driver`] flushes the
-//! machine when openraft asks for one, and openraft may then cut the log. A member that joins behind the cut will need
-//! the state itself: [`crate::types::SnapshotData`] then becomes an open copy of the store (LMDB makes one online, of one
-//! moment), `network` streams it, and `install_snapshot` puts it in the place of the store. Until then there is one
-//! member, which never asks.
+//! machine when openraft asks for one, and the log may then be cut. To a member that lags behind the cut the state itself is
+//! sent: the machine exports it while it is in use, and the other one puts it in the place of its own.
 
 use crate::position::Position;
+use crate::snapshot::{Export, Import, SnapshotData};
 use crate::stop::Stop;
-use crate::types::{Entry, LogId, Outcome, Payload, Snapshot, SnapshotData, SnapshotMeta, StoredMembership, Types};
+use crate::types::{Entry, LogId, Outcome, Payload, Snapshot, SnapshotMeta, StoredMembership, Types};
 use futures_util::{Stream, StreamExt};
 use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -16,6 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -57,6 +57,16 @@ pub trait Machine: Send + Sync + 'static {
     fn is_large(&self) -> bool {
         false
     }
+
+    /// The whole state as of the last flush, or a later one, for another member. Changes go on while it is read.
+    fn export(&self) -> Result<Box<dyn Export>, MachineError> {
+        Err(MachineError::new("this machine cannot be copied"))
+    }
+
+    /// Begins to take over the state of another member.
+    fn import(&self) -> Result<Box<dyn Import>, MachineError> {
+        Err(MachineError::new("this machine cannot be copied"))
+    }
 }
 
 /// A machine, and how far it is.
@@ -66,7 +76,10 @@ pub(crate) struct Driver<M> {
 }
 
 struct Shared {
+    /// Held while the state is brought to disk, or replaced.
+    keeping: Mutex<()>,
     state: Mutex<State>,
+    running: AtomicBool,
     stop: Stop,
     /// Something was applied that is not durable.
     behind: Notify,
@@ -118,7 +131,9 @@ impl<M: Machine> Driver<M> {
     pub(crate) fn new(machine: Arc<M>, stop: Stop) -> io::Result<Self> {
         let flushed = machine.position().map(|bytes| Position::decode(&bytes)).transpose()?.unwrap_or_default();
         let shared = Shared {
+            keeping: Mutex::default(),
             state: Mutex::new(State { applied: flushed.clone(), flushed }),
+            running: AtomicBool::new(false),
             stop,
             behind: Notify::new(),
             large: Notify::new(),
@@ -131,8 +146,13 @@ impl<M: Machine> Driver<M> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn applied(&self) -> Option<LogId> {
-        self.state().applied.applied
+    pub(crate) fn position(&self) -> Position {
+        self.state().applied.clone()
+    }
+
+    /// The last entry that the machine has for good.
+    pub(crate) fn flushed(&self) -> Option<LogId> {
+        self.state().flushed.applied
     }
 
     /// True if something was applied that is not durable yet.
@@ -202,8 +222,42 @@ impl<M: Machine> Driver<M> {
         io::Error::other(reason)
     }
 
+    /// Puts another member's state in the place of ours.
+    fn install(&self, meta: &SnapshotMeta, import: Box<dyn Import>) -> io::Result<()> {
+        let _one = self.shared.keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let applied = meta.last_log_id;
+        let position = Position { applied, membership: meta.last_membership.clone(), installed: applied };
+        self.guarded(|| import.install(&position.encode()))
+            .map_err(|error| self.fault("another member's state could not be put in place", &error))?;
+        let mut state = self.state();
+        state.applied = position.clone();
+        state.flushed = position;
+        Ok(())
+    }
+
+    /// The state as it is on disk, to be sent. If it cannot be read now, whoever sends it finds nothing and tries again.
+    fn export(&self) -> Option<Snapshot> {
+        let flushed = self.state().flushed.clone();
+        flushed.applied?;
+        let export = self.guarded(|| {
+            let export = self.machine.export()?;
+            let position = Position::decode(&export.position()?).map_err(MachineError::new)?;
+            Ok(snapshot_of(position, SnapshotData::Out(export)))
+        });
+        Some(export.unwrap_or_else(|error| {
+            tracing::error!(%error, "the state cannot be read for another member");
+            snapshot_of(flushed, SnapshotData::Nothing)
+        }))
+    }
+
+    /// From here on snapshots are asked for by who sends them.
+    pub(crate) fn set_running(&self) {
+        self.shared.running.store(true, Ordering::Relaxed);
+    }
+
     /// Brings to disk what was applied by now, and tells how far that is.
     pub(crate) fn flush(&self) -> io::Result<Position> {
+        let _one = self.shared.keeping.lock().unwrap_or_else(PoisonError::into_inner);
         let applied = self.state().applied.clone();
         self.guarded(|| self.machine.flush()).map_err(|error| self.fault("the state could not be kept", &error))?;
         self.state().flushed = applied.clone();
@@ -212,9 +266,9 @@ impl<M: Machine> Driver<M> {
     }
 }
 
-fn snapshot_of(position: Position) -> Snapshot {
+fn snapshot_of(position: Position, snapshot: SnapshotData) -> Snapshot {
     let meta = SnapshotMeta { last_log_id: position.applied, last_membership: position.membership };
-    Snapshot { meta, snapshot: () }
+    Snapshot { meta, snapshot }
 }
 
 impl<M: Machine> RaftSnapshotBuilder<Types> for Driver<M> {
@@ -222,7 +276,8 @@ impl<M: Machine> RaftSnapshotBuilder<Types> for Driver<M> {
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let driver = self.clone();
-        ::io::task::blocking(move || driver.flush()).await.map(snapshot_of)
+        let position = ::io::task::blocking(move || driver.flush()).await?;
+        Ok(snapshot_of(position, SnapshotData::Nothing))
     }
 }
 
@@ -254,12 +309,21 @@ impl<M: Machine> RaftStateMachine<Types> for Applier<M> {
         self.driver.clone()
     }
 
-    async fn install_snapshot(&mut self, _meta: &SnapshotMeta, (): SnapshotData) -> io::Result<()> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "a single member has nobody to take a snapshot from"))
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: SnapshotData) -> io::Result<()> {
+        let SnapshotData::In(import) = snapshot else {
+            return Err(io::Error::other("a snapshot that is not another member's"));
+        };
+        let (driver, meta) = (self.driver.clone(), meta.clone());
+        ::io::task::blocking(move || driver.install(&meta, import)).await
     }
 
+    /// Asked at the start, where the position is all that is wanted, and when a member lags.
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let flushed = self.driver.state().flushed.clone();
-        Ok(flushed.applied.is_some().then(|| snapshot_of(flushed)))
+        if !self.driver.shared.running.load(Ordering::Relaxed) {
+            let flushed = self.driver.state().flushed.clone();
+            return Ok(flushed.applied.is_some().then(|| snapshot_of(flushed, SnapshotData::Nothing)));
+        }
+        let driver = self.driver.clone();
+        Ok(::io::task::blocking(move || driver.export()).await)
     }
 }

@@ -1,57 +1,262 @@
-//! How members reach each other. There is one member today, so nobody is asked; several will talk Hadoop RPC here.
+//! How openraft's requests leave this member: as our messages, over the [`Transport`].
 
-use crate::types::{Snapshot, SnapshotData, Types, Vote};
-use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
+use crate::message::{Answer, Ask, Blob, Chunk, Request, decode, encode, id_of, plain_id, plain_vote, vote_of};
+use crate::position::Position;
+use crate::snapshot::{Export, SnapshotData};
+use crate::transport::{Lane, Peer, Transport};
+use crate::types::{Snapshot, Types, Vote};
+use openraft::errors::{ErrorSource, NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
-use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse,
+    VoteRequest, VoteResponse,
+};
 use openraft::{BasicNode, OptionalSend, RaftNetworkFactory, RaftNetworkV2};
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-#[derive(Clone, Debug)]
-pub(crate) struct Nobody;
+/// For an answer to entries, which the other member syncs first. Longer than a disk's hiccup; openraft's own limit, a
+/// heartbeat, is shorter than one.
+const APPEND_WAIT: Duration = Duration::from_secs(5);
+/// For an answer to a chunk, which is only written.
+const CHUNK_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of a snapshot sent at once. A guess: a hundredth of a second of a disk's and a network's work.
+const CHUNK_LEN: usize = 1 << 20;
+/// While the other member puts a snapshot in place, it is asked so often whether it is done.
+const INSTALL_POLL: Duration = Duration::from_millis(100);
 
-#[derive(Debug, thiserror::Error)]
-#[error("this store has a single metadata server")]
-struct SingleMember;
+/// Snapshots that this process began to send; tells one from the next.
+static SENT: AtomicU64 = AtomicU64::new(1);
 
-fn unreachable() -> Unreachable<Types> {
-    Unreachable::new(&SingleMember)
+/// Makes the ends towards other members.
+#[derive(Clone)]
+pub(crate) struct Network {
+    /// `None`: this store has a single member, and reaches nobody.
+    transport: Option<Arc<dyn Transport>>,
+    pub(crate) from: u64,
+    /// Snapshots on their way, and the index of the last entry in each.
+    sending: Arc<Mutex<BTreeMap<u64, u64>>>,
 }
 
-impl RaftNetworkFactory<Types> for Nobody {
-    type Network = Self;
+/// The end towards one member, in one lane.
+pub(crate) struct Way {
+    network: Network,
+    to: Peer,
+    lane: Lane,
+}
 
-    async fn new_client(&mut self, _target: u64, _node: &BasicNode) -> Self {
-        Self
+impl Network {
+    pub(crate) fn new(transport: Option<Arc<dyn Transport>>, from: u64) -> Self {
+        Self { transport, from, sending: Arc::default() }
+    }
+
+    /// The first entry's index behind which the receiver of a snapshot will go on, less one.
+    pub(crate) fn sending(&self) -> Option<u64> {
+        lock(&self.sending).values().min().copied()
+    }
+
+    fn way(&self, target: u64, node: &BasicNode, lane: Lane) -> Way {
+        Way { network: self.clone(), to: Peer { id: target, addr: node.addr.clone() }, lane }
+    }
+
+    /// Asks another member something.
+    pub(crate) async fn ask(&self, to: &Peer, lane: Lane, ask: Ask, wait_max: Duration) -> io::Result<Answer> {
+        let Some(transport) = &self.transport else {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "this store has a single metadata server"));
+        };
+        let request = encode(&Request { to: to.id, from: self.from, ask });
+        let bytes = transport.send(to, lane, request, wait_max).await?;
+        let answer = decode(&bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+        match answer {
+            Answer::Refused(why) => Err(io::Error::other(why)),
+            answer => Ok(answer),
+        }
     }
 }
 
-impl RaftNetworkV2<Types> for Nobody {
+impl Way {
+    async fn ask(&self, ask: Ask, wait_max: Duration) -> Result<Answer, RPCError<Types>> {
+        self.network.ask(&self.to, self.lane, ask, wait_max).await.map_err(|error| match is_far(&error) {
+            true => RPCError::Unreachable(Unreachable::new(&error)),
+            false => RPCError::Network(NetworkError::new(&error)),
+        })
+    }
+}
+
+/// True if trying again at once is of no use.
+fn is_far(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable, NotConnected, Other,
+    };
+    let kind = error.kind();
+    matches!(kind, ConnectionRefused | HostUnreachable | NetworkUnreachable | NotConnected | AddrNotAvailable | Other)
+}
+
+fn strange(answer: &Answer) -> RPCError<Types> {
+    RPCError::Unreachable(Unreachable::from_string(format!("a member answered something else: {answer:?}")))
+}
+
+impl RaftNetworkFactory<Types> for Network {
+    type Network = Way;
+
+    async fn new_client(&mut self, target: u64, node: &BasicNode) -> Way {
+        self.way(target, node, Lane::Log)
+    }
+
+    async fn new_heartbeat_client(&mut self, target: u64, node: &BasicNode) -> Way {
+        self.way(target, node, Lane::Beat)
+    }
+
+    async fn new_snapshot_client(&mut self, target: u64, node: &BasicNode) -> Way {
+        self.way(target, node, Lane::Snapshot)
+    }
+}
+
+impl RaftNetworkV2<Types> for Way {
     type SnapshotData = SnapshotData;
 
     async fn append_entries(
         &mut self,
-        _request: AppendEntriesRequest<Types>,
-        _option: RPCOption,
+        request: AppendEntriesRequest<Types>,
+        option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
-        Err(unreachable().into())
+        let wait_max = if request.entries.is_empty() { option.hard_ttl() } else { APPEND_WAIT };
+        let ask = Ask::Append {
+            vote: plain_vote(request.vote),
+            before: request.prev_log_id.map(plain_id),
+            committed: request.leader_commit.map(plain_id),
+            entries: request.entries.iter().map(Into::into).collect(),
+        };
+        match self.ask(ask, wait_max.max(option.hard_ttl())).await? {
+            Answer::Appended => Ok(AppendEntriesResponse::Success),
+            Answer::Conflict => Ok(AppendEntriesResponse::Conflict),
+            Answer::HigherVote(vote) => Ok(AppendEntriesResponse::HigherVote(vote_of(vote))),
+            other => Err(strange(&other)),
+        }
     }
 
     async fn vote(
         &mut self,
-        _request: VoteRequest<Types>,
-        _option: RPCOption,
+        request: VoteRequest<Types>,
+        option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
-        Err(unreachable().into())
+        let (vote, last) = (plain_vote(request.vote), request.last_log_id.map(plain_id));
+        voted(self.ask(Ask::Vote { vote, last, transfer: request.leadership_transfer }, option.hard_ttl()).await?)
+    }
+
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        let (vote, last) = (plain_vote(request.vote), request.last_log_id.map(plain_id));
+        voted(self.ask(Ask::PreVote { vote, last }, option.hard_ttl()).await?)
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<Types>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types>, RPCError<Types>> {
+        let (vote, last) = (plain_vote(*request.from_leader()), request.last_log_id().copied().map(plain_id));
+        match self.ask(Ask::Transfer { vote, last }, option.hard_ttl()).await? {
+            Answer::TransferAccepted => Ok(Ok(())),
+            other => Err(strange(&other)),
+        }
     }
 
     async fn full_snapshot(
         &mut self,
-        _vote: Vote,
-        _snapshot: Snapshot,
-        _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
-        Err(unreachable().into())
+        let SnapshotData::Out(export) = snapshot.snapshot else {
+            return Err(Unreachable::from_string("the state cannot be read").into());
+        };
+        tokio::select! {
+            closed = cancel => Err(closed.into()),
+            sent = self.send_snapshot(vote, export) => sent,
+        }
+    }
+}
+
+impl Way {
+    /// Sends the state, chunk by chunk, and waits until it is in place there.
+    async fn send_snapshot(
+        &self,
+        vote: Vote,
+        mut export: Box<dyn Export>,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        let local = |error: crate::MachineError| {
+            StreamingError::StorageError(openraft::StorageError::read_snapshot(
+                None,
+                openraft::alias::ErrorSourceOf::<Types>::from_error(&error),
+            ))
+        };
+        let mut bytes = export.position().map_err(local)?;
+        let snapshot = SENT.fetch_add(1, Ordering::Relaxed);
+        let applied = Position::decode(&bytes).ok().and_then(|position| position.applied);
+        let _held = Held::new(&self.network.sending, snapshot, applied.map_or(0, |id| id.index));
+        for number in 0.. {
+            let is_last = number > 0 && bytes.is_empty();
+            let chunk = Chunk { vote: plain_vote(vote), snapshot, number, is_last, bytes: Blob(bytes.into()) };
+            let answer = loop {
+                let asked = self.ask(Ask::Chunk(chunk.clone()), CHUNK_WAIT).await;
+                match asked.map_err(|error| match error {
+                    RPCError::Network(error) => StreamingError::Network(error),
+                    error => StreamingError::Unreachable(Unreachable::new(&error)),
+                })? {
+                    Answer::Installing => tokio::time::sleep(INSTALL_POLL).await,
+                    answer => break answer,
+                }
+            };
+            match answer {
+                Answer::Taken => {}
+                Answer::Installed { vote } => return Ok(SnapshotResponse::new(vote_of(vote))),
+                Answer::HigherVote(vote) => return Ok(SnapshotResponse::new(vote_of(vote))),
+                other => return Err(StreamingError::Unreachable(Unreachable::from_string(format!("{other:?}")))),
+            }
+            let reading = ::io::task::blocking(move || export.chunk(CHUNK_LEN).map(|chunk| (chunk, export)));
+            let (next, back) = reading.await.map_err(local)?;
+            bytes = next.unwrap_or_default();
+            export = back;
+        }
+        Err(ReplicationClosed::new("a snapshot without an end").into())
+    }
+}
+
+/// Holds the log's entries behind a snapshot as long as that is on its way.
+struct Held<'a> {
+    sending: &'a Mutex<BTreeMap<u64, u64>>,
+    snapshot: u64,
+}
+
+impl<'a> Held<'a> {
+    fn new(sending: &'a Mutex<BTreeMap<u64, u64>>, snapshot: u64, index: u64) -> Self {
+        lock(sending).insert(snapshot, index);
+        Self { sending, snapshot }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        lock(self.sending).remove(&self.snapshot);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn voted(answer: Answer) -> Result<VoteResponse<Types>, RPCError<Types>> {
+    match answer {
+        Answer::Voted { vote, last, granted } => Ok(VoteResponse::new(vote_of(vote), last.map(id_of), granted)),
+        other => Err(strange(&other)),
     }
 }

@@ -4,6 +4,7 @@
 //! [version u8][postcard of `PositionRecord`]        stored by the machine with its rows; it need not look inside
 //! ```
 //!
+//! Version 1 has no `installed`; it is written as long as there is none.
 //! The forms on disk are our own: openraft's types may change with its version, what is on disk must not.
 
 use crate::types::{LogId, Membership, StoredMembership, log_id};
@@ -12,12 +13,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-const VERSION: u8 = 1;
+const VERSION_PLAIN: u8 = 1;
+const VERSION: u8 = 2;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) applied: Option<LogId>,
     pub(crate) membership: StoredMembership,
+    /// The last entry of the last state that was taken over from another member: so far the log may lack what the machine has.
+    pub(crate) installed: Option<LogId>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -28,6 +32,13 @@ struct PositionRecord {
     members: Members,
 }
 
+/// The whole of version 2.
+#[derive(Serialize, Deserialize)]
+struct InstalledRecord {
+    position: PositionRecord,
+    installed: (u64, u64),
+}
+
 impl Position {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let plain = |id: LogId| (id.leader_id.term, id.index);
@@ -36,21 +47,32 @@ impl Position {
             membership_id: self.membership.log_id().map(plain),
             members: Members::of(self.membership.membership()),
         };
-        postcard::to_extend(&record, vec![VERSION]).expect("plain values always encode")
+        let encoded = match self.installed.map(plain) {
+            None => postcard::to_extend(&record, vec![VERSION_PLAIN]),
+            Some(installed) => postcard::to_extend(&InstalledRecord { position: record, installed }, vec![VERSION]),
+        };
+        encoded.expect("plain values always encode")
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<Self> {
         let damaged =
             |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("the machine's position: {why}"));
-        let record: PositionRecord = match bytes.split_first() {
-            Some((&VERSION, record)) => postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?,
+        let (record, installed): (PositionRecord, _) = match bytes.split_first() {
+            Some((&VERSION_PLAIN, record)) => {
+                (postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?, None)
+            }
+            Some((&VERSION, record)) => {
+                let record: InstalledRecord =
+                    postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?;
+                (record.position, Some(record.installed))
+            }
             Some((version, _)) => return Err(damaged(format!("version {version}; this program knows {VERSION}"))),
             None => return Err(damaged("no bytes".into())),
         };
         let id = |(term, index)| log_id(term, index);
         let membership = record.members.membership().ok_or_else(|| damaged("members that cannot be".into()))?;
         let membership = StoredMembership::new(record.membership_id.map(id), membership);
-        Ok(Self { applied: record.applied.map(id), membership })
+        Ok(Self { applied: record.applied.map(id), membership, installed: installed.map(id) })
     }
 }
 
@@ -91,14 +113,17 @@ mod tests {
         let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new("b:2"))]);
         let membership = Membership::new(vec![BTreeSet::from([1])], nodes).unwrap();
         let membership = StoredMembership::new(Some(log_id(1, 0)), membership);
-        for position in [Position::default(), Position { applied: Some(log_id(3, 300)), membership }] {
+        let plain = Position { applied: Some(log_id(3, 300)), membership, installed: None };
+        let installed = Position { installed: Some(log_id(2, 200)), ..plain.clone() };
+        assert_eq!([plain.encode()[0], installed.encode()[0]], [1, 2]);
+        for position in [Position::default(), plain, installed] {
             assert_eq!(Position::decode(&position.encode()).unwrap(), position);
         }
     }
 
     #[test]
     fn strange_bytes_are_refused() {
-        for bad in [&[][..], &[1], &[2, 0, 0, 0, 0], &[1, 1, 3]] {
+        for bad in [&[][..], &[1], &[3, 0, 0, 0, 0], &[1, 1, 3], &[2, 0, 0, 0, 0]] {
             assert!(Position::decode(bad).is_err(), "{bad:?}");
         }
     }

@@ -1,14 +1,24 @@
 //! A member of the group: starts, takes proposals, flushes the machine, stops.
+//!
+//! A member that is alone leads from the start on and asks nobody: its clocks are slow and its log holds nothing that the
+//! machine has. Members of a group take the shorter times of [`Timing`], and keep some of the log for those who lag.
 
 use crate::COMMAND_LEN_MAX;
+use crate::founding::{self, Founding};
 use crate::group::Group;
-use crate::log::Log;
+use crate::inbox::Inbox;
+use crate::leading::{self, Standing};
+use crate::log::{Log, LogReader};
 use crate::machine::{Applier, Driver, Machine};
-use crate::network::Nobody;
+use crate::network::Network;
 use crate::stop::Stop;
+use crate::timing::Timing;
+use crate::transport::{Peer, Transport};
 use crate::types::{Command, Types};
 use openraft::async_runtime::WatchReceiver;
-use openraft::errors::{ClientWriteError, Fatal, RaftError as OpenraftError};
+use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, RaftError as OpenraftError};
+use openraft::storage::RaftLogStorage;
+use openraft::type_config::TypeConfigExt;
 use openraft::{BasicNode, Config, ServerState, SnapshotPolicy};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -18,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -26,6 +36,31 @@ pub struct Options {
     pub dir: PathBuf,
     /// This member's number, the same for ever.
     pub node_id: u64,
+    /// `None`: this member is alone, and stays so as long as it runs.
+    pub group: Option<GroupOptions>,
+}
+
+#[derive(Clone)]
+pub struct GroupOptions {
+    pub transport: Arc<dyn Transport>,
+    /// Who founds the group together: all must be up once. This one among them; if not, it waits to be added to a group that is
+    /// there. A member that has a log does not look at it.
+    pub founders: Vec<Peer>,
+    pub timing: Timing,
+    /// Bytes of entries that members keep behind what their machine has, in memory and on disk, for others that were away for
+    /// a while; who was away for longer gets a copy of the state.
+    pub retain_len: usize,
+}
+
+impl GroupOptions {
+    /// A minute and more of a thousand changes a second.
+    pub const RETAIN_LEN_DEFAULT: usize = 32 << 20;
+}
+
+impl fmt::Debug for GroupOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupOptions").field("founders", &self.founders).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -44,23 +79,32 @@ pub enum RaftError {
     Stopped { reason: String },
     #[error("no leader after {waited:?}")]
     NoLeader { waited: Duration },
+    #[error("this member belongs to a group of several; give all of them in its configuration")]
+    Several,
+    #[error("{reason}")]
+    Members { reason: String },
 }
 
 /// A cheap handle; all clones are the same member. Without a [`Raft::shutdown`] it ends when the last is dropped, and the
 /// next start applies what was not flushed.
 pub struct Raft<M: Machine> {
-    inner: Arc<Inner<M>>,
+    pub(crate) inner: Arc<Inner<M>>,
 }
 
-struct Inner<M: Machine> {
-    raft: openraft::Raft<Types, Applier<M>>,
+pub(crate) struct Inner<M: Machine> {
+    pub(crate) node_id: u64,
+    pub(crate) raft: openraft::Raft<Types, Applier<M>>,
     driver: Driver<M>,
-    stop: Stop,
+    pub(crate) stop: Stop,
+    /// `None`: this member is alone.
+    pub(crate) timing: Option<Timing>,
+    inbox: Arc<Inbox<M>>,
+    pub(crate) standing: watch::Receiver<Standing>,
     /// Bytes of proposals that may be under way, in units of [`BUDGET_UNIT`].
     budget: Semaphore,
     writer: Mutex<Option<JoinHandle<()>>>,
     flusher: ::io::task::Owned<()>,
-    _watcher: ::io::task::Owned<()>,
+    _tasks: Vec<::io::task::Owned<()>>,
 }
 
 impl<M: Machine> Clone for Raft<M> {
@@ -77,6 +121,8 @@ impl<M: Machine> fmt::Debug for Raft<M> {
 
 /// A second of work is what a restart applies again at most, and what the log holds.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// While a copy of the state is on its way, so many times as much of what follows it is kept at most.
+const RETAIN_SENDING: usize = 8;
 /// A flush that takes longer is asked for again, which does nothing while it goes on.
 const FLUSH_WAIT: Duration = Duration::from_secs(60);
 /// A single member elects itself at once; this is for a disk that stalls.
@@ -90,17 +136,19 @@ const COMMAND_VERSION: u8 = 1;
 const _: () = assert!(COMMAND_LEN_MAX < BUDGET_LEN);
 
 impl<M: Machine> Raft<M> {
-    /// Opens the log, becomes leader and applies what the machine lacks. A new log makes this member its only one. After an
-    /// error the log's directory is free again.
+    /// Opens the log. A member that is alone becomes leader and applies what the machine lacks before this returns; a new log
+    /// makes it the only member. A member of a group is on its way then: see [`Raft::standing`]. After an error the log's
+    /// directory is free again.
     pub async fn start(options: Options, machine: Arc<M>) -> Result<Self, RaftError> {
-        let Options { dir, node_id } = options;
+        let Options { dir, node_id, group } = options;
         let log_error = |source: io::Error| match source.kind() {
             io::ErrorKind::WouldBlock => RaftError::InUse { dir: dir.clone() },
             _ => RaftError::Log { dir: dir.clone(), source },
         };
+        let started = Types::now();
         let stop = Stop::new();
         let open = {
-            let (dir, stop) = (dir.clone(), stop.clone());
+            let (dir, stop, machine) = (dir.clone(), stop.clone(), Arc::clone(&machine));
             move || -> io::Result<_> {
                 let driver = Driver::new(machine, stop.clone())?;
                 let applier = Applier::start(driver.clone())?;
@@ -108,36 +156,100 @@ impl<M: Machine> Raft<M> {
                 Ok((log, writer, driver, applier))
             }
         };
-        let (log, writer, driver, applier) = ::io::task::blocking(open).await.map_err(log_error)?;
-        if let Some(reason) = log.mismatch(driver.applied()) {
+        let (mut log, writer, driver, applier) = ::io::task::blocking(open).await.map_err(log_error)?;
+        if let Some(reason) = log.mismatch(&driver.position()) {
             drop(log);
             join(writer).await;
             return Err(RaftError::Mismatch { dir, reason });
         }
-        let raft = match openraft::Raft::new(node_id, config(), Nobody, log, applier).await {
+        let kept = log.get_log_reader().await;
+        let timing = group.as_ref().map(|group| group.timing);
+        let network = Network::new(group.as_ref().map(|group| Arc::clone(&group.transport)), node_id);
+        let raft = match openraft::Raft::new(node_id, config(timing), network.clone(), log, applier).await {
             Ok(raft) => raft,
             Err(error) => {
                 join(writer).await;
                 return Err(stopped(&stop, &error));
             }
         };
-        if let Err(error) = lead(&raft, node_id, &stop).await {
-            let _the_reason_is_known = raft.shutdown().await;
-            join(writer).await;
-            return Err(error);
+        driver.set_running();
+        let begun = match &group {
+            None => lead(&raft, node_id, &stop).await.map(|()| Founding::new(false)),
+            Some(group) => {
+                let is_founder = group.founders.iter().any(|peer| peer.id == node_id);
+                let initialized = raft.is_initialized().await.map_err(|error| stopped(&stop, &error));
+                initialized.map(|initialized| Founding::new(is_founder && !initialized))
+            }
+        };
+        let founding = match begun {
+            Ok(founding) => Arc::new(founding),
+            Err(error) => {
+                let _the_reason_is_known = raft.shutdown().await;
+                join(writer).await;
+                return Err(error);
+            }
+        };
+        let flushing = Flushing {
+            raft: raft.clone(),
+            driver: driver.clone(),
+            log: kept,
+            network: network.clone(),
+            retain_len: group.as_ref().map_or(0, |group| group.retain_len),
+        };
+        let flusher = ::io::task::spawn_owned("raft flush", flushing.run());
+        let (told, standing) = watch::channel(leading::first(&raft));
+        let mut tasks = vec![
+            ::io::task::spawn_owned("raft watch", watch(raft.clone(), stop.clone())),
+            ::io::task::spawn_owned("raft standing", leading::follow(raft.clone(), told)),
+        ];
+        if let Some(group) = group {
+            let (candidate, joining, rest) = (raft.clone(), Arc::clone(&founding), group.timing.silence());
+            tasks.push(::io::task::spawn_owned("raft election", async move {
+                // See the inbox: a member that has just started forgot what it answered before.
+                tokio::time::sleep(rest).await;
+                joining.joined(node_id).await;
+                candidate.runtime_config().elect(true);
+            }));
+            let is_first = group.founders.iter().map(|peer| peer.id).min() == Some(node_id);
+            if founding::mark(&dir).exists() || (is_first && founding.is_waiting()) {
+                let (raft, founding) = (raft.clone(), Arc::clone(&founding));
+                let first = founding::First { raft, founding, network, dir, members: group.founders };
+                tasks.push(::io::task::spawn_owned("raft founding", first.run()));
+            }
         }
-        let flusher = ::io::task::spawn_owned("raft flush", flush_regularly(raft.clone(), driver.clone()));
-        let watcher = ::io::task::spawn_owned("raft watch", watch(raft.clone(), stop.clone()));
+        let inbox = Arc::new(Inbox {
+            node_id,
+            raft: raft.clone(),
+            machine,
+            founding,
+            started,
+            silence: timing.map_or(Duration::ZERO, |timing| timing.silence()),
+            arrival: Mutex::default(),
+        });
         let inner = Inner {
+            node_id,
             raft,
             driver,
             stop,
+            timing,
+            inbox,
+            standing,
             budget: Semaphore::new(BUDGET_LEN / BUDGET_UNIT),
             writer: Mutex::new(Some(writer)),
             flusher,
-            _watcher: watcher,
+            _tasks: tasks,
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Answers another member's message, which came over the transport. Strangers must be kept away from here.
+    pub async fn handle(&self, message: &[u8]) -> Vec<u8> {
+        self.inner.inbox.take(message).await
+    }
+
+    /// Whether this member leads, as it changes.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.inner.standing.clone()
     }
 
     /// Answers when `command` is durable and applied. If the caller stops waiting, it may be applied all the same.
@@ -152,7 +264,11 @@ impl<M: Machine> Raft<M> {
         let units = 1 + bytes.len() / BUDGET_UNIT;
         // The semaphore is never closed; were it, the limit would be gone, not the proposal.
         let _budget = self.inner.budget.acquire_many(units as u32).await;
-        let written = self.inner.raft.client_write(Command(bytes.into())).await;
+        let written = self.inner.raft.client_write(Command(bytes.into()));
+        let written = tokio::select! {
+            written = written => written,
+            () = self.cut_off() => return Err(self.not_leader()),
+        };
         let outcome = written.map_err(|error| refused(&self.inner.stop, error))?.data;
         let reply = outcome.0.downcast::<M::Reply>();
         Ok(*reply.expect("the machine of this member made the reply"))
@@ -165,6 +281,11 @@ impl<M: Machine> Raft<M> {
     /// Who is in the group, as this member sees it.
     pub fn group(&self) -> Group {
         Group::of(&self.inner.raft.metrics().borrow_watched())
+    }
+
+    /// The index of the first entry that is still in the log: members that lack earlier ones get a copy of the state.
+    pub fn first_kept(&self) -> u64 {
+        self.inner.raft.metrics().borrow_watched().purged.map_or(0, |id| id.index + 1)
     }
 
     /// Comes back, with the reason, if a fault has stopped Raft on this node: the process had better end then, as nothing
@@ -201,6 +322,10 @@ async fn lead<M: Machine>(
     stop: &Stop,
 ) -> Result<(), RaftError> {
     if raft.is_initialized().await.map_err(|error| stopped(stop, &error))? {
+        let voters = raft.voter_ids().count();
+        if voters > 1 {
+            return Err(RaftError::Several);
+        }
         raft.trigger().elect(false).await.map_err(|error| stopped(stop, &error))?;
     } else {
         let begun = raft.initialize(BTreeMap::from([(node_id, BasicNode::default())])).await;
@@ -221,43 +346,91 @@ async fn join(writer: JoinHandle<()>) {
     let _a_panic_was_reported = ::io::task::blocking(move || writer.join()).await;
 }
 
-fn config() -> Arc<Config> {
+fn config(timing: Option<Timing>) -> Arc<Config> {
     let config = Config {
         cluster_name: "levada".into(),
-        // A single member has nobody to hear from or to outvote: slow ticks cost nothing.
-        heartbeat_interval: 5_000,
-        election_timeout_min: 15_000,
-        election_timeout_max: 30_000,
-        // We ask for snapshots ourselves, and keep no entries behind one: there is no follower to send them to.
+        // We ask for snapshots ourselves, and cut the log ourselves.
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: 0,
+        max_in_snapshot_log_to_keep: u64::MAX,
         purge_batch_size: 1,
         // A leader that restarts gets a new term: so it need not know how far it had committed.
         enable_leader_restore: Some(false),
         ..Config::default()
     };
+    let config = match timing {
+        // A single member has nobody to hear from or to outvote: slow ticks cost nothing.
+        None => {
+            Config { heartbeat_interval: 5_000, election_timeout_min: 15_000, election_timeout_max: 30_000, ..config }
+        }
+        Some(timing) => Config {
+            heartbeat_interval: timing.heartbeat_ms,
+            election_timeout_min: timing.election_min_ms,
+            election_timeout_max: timing.election_max_ms,
+            // Begun when this member has been up for a while.
+            enable_elect: false,
+            // A member that comes back does not end the term of a leader that all others hear.
+            enable_pre_vote: Some(true),
+            // The others sync while we do.
+            broadcast_submitted_on_append: Some(true),
+            backoff: "50ms 100ms 200ms ...500ms".into(),
+            ..config
+        },
+    };
     Arc::new(config.validate().expect("constants that fit each other"))
 }
 
-/// Lets the machine catch up with the log, and the log be cut behind it. Rests while nothing is applied.
-async fn flush_regularly<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, driver: Driver<M>) {
-    let mut flushes = driver.watch_flushes();
-    loop {
-        driver.wait_behind().await;
-        tokio::select! {
-            () = tokio::time::sleep(FLUSH_INTERVAL) => {}
-            () = driver.wait_large() => {}
-        }
-        while driver.is_behind() {
-            flushes.mark_unchanged();
-            // To openraft a flush is a snapshot. If it fails, everything ends.
-            if raft.trigger().snapshot().await.is_err() {
+/// Lets the machine catch up with the log, and cuts the log behind it.
+struct Flushing<M: Machine> {
+    raft: openraft::Raft<Types, Applier<M>>,
+    driver: Driver<M>,
+    log: LogReader,
+    network: Network,
+    retain_len: usize,
+}
+
+impl<M: Machine> Flushing<M> {
+    /// Rests while nothing is applied.
+    async fn run(self) {
+        let mut flushes = self.driver.watch_flushes();
+        loop {
+            self.driver.wait_behind().await;
+            tokio::select! {
+                () = tokio::time::sleep(FLUSH_INTERVAL) => {}
+                () = self.driver.wait_large() => {}
+            }
+            while self.driver.is_behind() {
+                flushes.mark_unchanged();
+                // To openraft a flush is a snapshot. If it fails, everything ends.
+                if self.raft.trigger().snapshot().await.is_err() {
+                    return;
+                }
+                if tokio::time::timeout(FLUSH_WAIT, flushes.changed()).await.is_ok() {
+                    break; // what was applied meanwhile has left its own notice
+                }
+            }
+            if self.cut().await.is_err() {
                 return;
             }
-            if tokio::time::timeout(FLUSH_WAIT, flushes.changed()).await.is_ok() {
-                break; // what was applied meanwhile has left its own notice
+        }
+    }
+
+    /// Gives back what nobody will ask for any more.
+    async fn cut(&self) -> Result<(), Fatal<Types>> {
+        let Some(flushed) = self.driver.flushed() else { return Ok(()) };
+        // openraft must know of the flush, or it would cut less.
+        let wait = self.raft.wait(Some(FLUSH_WAIT));
+        let knows = wait.metrics(|metrics| metrics.snapshot >= Some(flushed), "a flush");
+        let _if_not_the_next_cuts_more = knows.await;
+        let is_alone = self.raft.voter_ids().chain(self.raft.learner_ids()).count() <= 1;
+        let mut upto = flushed.index;
+        if !is_alone {
+            let beyond = |len| self.log.beyond(len).unwrap_or(0);
+            upto = upto.min(beyond(self.retain_len));
+            if let Some(sending) = self.network.sending() {
+                upto = upto.min(sending.max(beyond(RETAIN_SENDING * self.retain_len)));
             }
         }
+        if upto == 0 { Ok(()) } else { self.raft.trigger().purge_log(upto).await }
     }
 }
 
@@ -272,19 +445,23 @@ async fn watch<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, stop: Stop) 
     }
 }
 
-fn stopped(stop: &Stop, error: &Fatal<Types>) -> RaftError {
+pub(crate) fn stopped(stop: &Stop, error: &Fatal<Types>) -> RaftError {
     RaftError::Stopped { reason: stop.reason().unwrap_or_else(|| error.to_string()) }
 }
 
-fn refused(stop: &Stop, error: OpenraftError<Types, ClientWriteError<Types>>) -> RaftError {
+pub(crate) fn refused(stop: &Stop, error: OpenraftError<Types, ClientWriteError<Types>>) -> RaftError {
     match error {
         OpenraftError::Fatal(fatal) => stopped(stop, &fatal),
-        OpenraftError::APIError(ClientWriteError::ForwardToLeader(forward)) => {
-            let leader = forward.leader_node.map(|node| node.addr);
-            RaftError::NotLeader { leader: leader.unwrap_or_else(|| "again later, when one is elected".into()) }
-        }
-        OpenraftError::APIError(other) => RaftError::Stopped { reason: other.to_string() },
+        OpenraftError::APIError(ClientWriteError::ForwardToLeader(forward)) => elsewhere(forward),
+        // Nobody knows whether it will be applied: whoever asks again must be recognised.
+        OpenraftError::APIError(ClientWriteError::LogEntryDiscarded(forward)) => elsewhere(forward),
+        OpenraftError::APIError(other) => RaftError::Members { reason: other.to_string() },
     }
+}
+
+pub(crate) fn elsewhere(forward: ForwardToLeader<Types>) -> RaftError {
+    let leader = forward.leader_node.map(|node| node.addr).filter(|addr| !addr.is_empty());
+    RaftError::NotLeader { leader: leader.unwrap_or_else(|| "again later, when one is elected".into()) }
 }
 
 /// A command as it stands in the log: a version byte, then postcard.

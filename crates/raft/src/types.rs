@@ -19,10 +19,7 @@ pub(crate) type Vote = openraft::alias::VoteOf<Types>;
 pub(crate) type Membership = openraft::Membership<u64, openraft::BasicNode>;
 pub(crate) type StoredMembership = openraft::alias::StoredMembershipOf<Types>;
 pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<Types>;
-pub(crate) type Snapshot = openraft::alias::SnapshotOf<Types, SnapshotData>;
-
-/// What a snapshot carries to another member: nothing yet, see [`crate::machine`].
-pub(crate) type SnapshotData = ();
+pub(crate) type Snapshot = openraft::alias::SnapshotOf<Types, crate::snapshot::SnapshotData>;
 
 /// A command as it stands in the log: what the leader applies is decoded from these bytes, exactly as on a follower.
 #[derive(Clone, PartialEq, Eq)]

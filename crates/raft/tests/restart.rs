@@ -1,83 +1,19 @@
 //! A member that is stopped or killed finds everything it acknowledged, once; one that cannot go on says why.
 
-use raft::{Machine, MachineError, Options, Raft, RaftError};
+mod support;
+
+use raft::{Options, Raft, RaftError};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// A list of numbers in a file that is replaced as a whole at each flush.
-struct List {
-    path: PathBuf,
-    state: Mutex<(Vec<u8>, Vec<u64>)>,
-    restored: Option<Vec<u8>>,
-    flush_fails: AtomicBool,
-}
-
-/// Numbers that stand for commands the machine cannot apply.
-const FAILS: u64 = u64::MAX;
-const PANICS: u64 = u64::MAX - 1;
-
-impl List {
-    fn open(dir: &Path) -> Arc<Self> {
-        let path = dir.join("list");
-        let (position, list) = match std::fs::read(&path) {
-            Ok(bytes) => {
-                let len = bytes[0] as usize;
-                let numbers = bytes[1 + len..].chunks(8).map(|number| u64::from_be_bytes(number.try_into().unwrap()));
-                (Some(bytes[1..1 + len].to_vec()), numbers.collect())
-            }
-            Err(_) => (None, Vec::new()),
-        };
-        let state = Mutex::new((position.clone().unwrap_or_default(), list));
-        Arc::new(Self { path, restored: position, state, flush_fails: AtomicBool::new(false) })
-    }
-
-    fn numbers(&self) -> Vec<u64> {
-        self.state.lock().unwrap().1.clone()
-    }
-}
-
-impl Machine for List {
-    /// The number, and ballast.
-    type Command = (u64, String);
-    type Reply = usize;
-
-    fn position(&self) -> Option<Vec<u8>> {
-        self.restored.clone()
-    }
-
-    fn apply(&self, position: &[u8], command: Option<(u64, String)>) -> Result<usize, MachineError> {
-        let number = command.map(|(number, _)| number);
-        if number == Some(FAILS) {
-            return Err(MachineError::new("told to fail"));
-        }
-        assert!(number != Some(PANICS), "told to panic");
-        let mut state = self.state.lock().unwrap();
-        state.0 = position.to_vec();
-        state.1.extend(number);
-        Ok(state.1.len())
-    }
-
-    fn flush(&self) -> Result<(), MachineError> {
-        if self.flush_fails.load(Ordering::Relaxed) {
-            return Err(MachineError::new("the disk is full"));
-        }
-        let (position, numbers) = self.state.lock().unwrap().clone();
-        let mut bytes = vec![position.len() as u8];
-        bytes.extend_from_slice(&position);
-        numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
-        std::fs::write(self.path.with_extension("new"), bytes).unwrap();
-        std::fs::rename(self.path.with_extension("new"), &self.path).unwrap();
-        Ok(())
-    }
-}
+use support::list::{FAILS, List, PANICS};
 
 fn options(dir: &Path) -> Options {
-    Options { dir: dir.join("log"), node_id: 1 }
+    Options { dir: dir.join("log"), node_id: 1, group: None }
 }
 
 async fn start(dir: &Path) -> (Raft<List>, Arc<List>) {

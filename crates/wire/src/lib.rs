@@ -27,6 +27,7 @@ pub mod meter;
 pub mod node;
 pub mod op;
 pub mod packet;
+pub mod raft;
 pub mod routing;
 pub mod small;
 pub mod token;

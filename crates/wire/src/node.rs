@@ -64,6 +64,12 @@ pub struct RegisterResponse {
     /// The block pool that clients name in every block; the node refuses blocks of another.
     #[prost(string, tag = "1")]
     pub block_pool: String,
+    /// True: this server stands by; it remembers the node, and the leader gives the orders.
+    #[prost(bool, tag = "2")]
+    pub standby: bool,
+    /// See [`Orders`].
+    #[prost(uint64, tag = "3")]
+    pub term: u64,
 }
 
 /// Bytes of the node's volumes.
@@ -174,6 +180,12 @@ pub struct Orders {
     pub delete: Vec<Deletion>,
     #[prost(message, repeated, tag = "3")]
     pub owners: Vec<Owner>,
+    /// True: this server stands by, and what it was told besides that the node lives is to be told again, to the leader.
+    #[prost(bool, tag = "10")]
+    pub standby: bool,
+    /// In which the leader leads. A leader of an earlier one has no say any more. One that leads anew wants the catalogue.
+    #[prost(uint64, tag = "11")]
+    pub term: u64,
 }
 
 pub type HeartbeatResponse = Orders;

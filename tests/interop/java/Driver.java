@@ -236,13 +236,15 @@ public final class Driver {
     }
   }
 
-  private interface SmallFile { void act(FileSystem fs, Path path, byte[] data) throws IOException; }
+  private interface SmallFile { void act(Ask a, FileSystem fs, Path path, byte[] data) throws IOException; }
 
-  private static void writeSmall(FileSystem fs, Path path, byte[] data) throws IOException {
-    try (OutputStream out = fs.create(path)) { out.write(data); }
+  private static void writeSmall(Ask a, FileSystem fs, Path path, byte[] data) throws IOException {
+    short replication = fs.getDefaultReplication(path);
+    long block = a.number("block", fs.getDefaultBlockSize(path));
+    try (OutputStream out = fs.create(path, true, 4096, replication, block)) { out.write(data); }
   }
 
-  private static void verifySmall(FileSystem fs, Path path, byte[] data) throws IOException {
+  private static void verifySmall(Ask a, FileSystem fs, Path path, byte[] data) throws IOException {
     try (InputStream in = fs.open(path)) {
       if (!Arrays.equals(in.readAllBytes(), data)) throw new IOException(path + " is not what was written");
     }
@@ -269,7 +271,7 @@ public final class Driver {
           new Random(file).nextBytes(data);
           long start = System.nanoTime();
           try {
-            what.act(fs, new Path(a.text("path"), Integer.toString(file)), data);
+            what.act(a, fs, new Path(a.text("path"), Integer.toString(file)), data);
             took.put(file, (System.nanoTime() - start) / 1e6);
           } catch (IOException e) {
             failed.put(file, String.valueOf(e.getMessage()).lines().findFirst().orElse(""));

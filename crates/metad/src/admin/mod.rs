@@ -2,24 +2,22 @@
 
 mod meta;
 
-use crate::core::Core;
-use crate::refusal;
+use crate::seat::Seat;
 use bytes::Bytes;
 use hdfs::Exception;
 use prost::Message;
 use rpc::Call;
-use std::sync::Arc;
 use wire::admin::{ADMIN_VERSION, meta as members};
 
-pub(crate) async fn call(core: &Arc<Core>, call: Call) -> Result<Bytes, Exception> {
+/// What is asked of the group itself any member may answer, as far as it knows; all the rest is the leader's, who is
+/// `seat.leading().await?`.
+pub(crate) async fn call(seat: &Seat, call: Call) -> Result<Bytes, Exception> {
     call.check_version(ADMIN_VERSION)?;
-    let session = core.users.session(&call, core.monotonic()).await?;
-    if !session.caller.superuser {
-        let message = format!("Access denied for user {}. Superuser privilege is required", session.caller.user);
-        return Err(refusal::denied(message));
-    }
+    seat.require_superuser(&call).await?;
     match call.method.as_str() {
-        members::LIST_MEMBERS => meta::list(core, call.request()?).map(|answer| encode(&answer)),
+        members::LIST_MEMBERS => meta::list(seat, call.request()?).map(|answer| encode(&answer)),
+        members::ADD_MEMBER => meta::add(seat, call.request()?).await.map(|answer| encode(&answer)),
+        members::REMOVE_MEMBER => meta::remove(seat, call.request()?).await.map(|answer| encode(&answer)),
         _ => Err(call.no_such_method()),
     }
 }

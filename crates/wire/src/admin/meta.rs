@@ -3,6 +3,8 @@
 use prost::Message;
 
 pub const LIST_MEMBERS: &str = "listMembers";
+pub const ADD_MEMBER: &str = "addMember";
+pub const REMOVE_MEMBER: &str = "removeMember";
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ListMembersRequest {}
@@ -42,3 +44,28 @@ pub struct ListMembersResponse {
     #[prost(uint64, tag = "3")]
     pub last: u64,
 }
+
+/// The server must have been started, and wait to be added. Asked again it goes on where it was.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct AddMemberRequest {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(string, tag = "2")]
+    pub addr: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct AddMemberResponse {
+    /// False: the server is still taking over what the others have; ask again.
+    #[prost(bool, tag = "1")]
+    pub has_vote: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct RemoveMemberRequest {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct RemoveMemberResponse {}

@@ -1,0 +1,54 @@
+//! Which datanodes were heard of late, on every member of the group: so that a new leader need not wait for all of them.
+
+use blocks::{Cluster, Node, Usage};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use types::NodeId;
+
+/// Datanodes remembered. More than a group has; strangers must not fill the memory.
+const NODE_COUNT_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    nodes: Mutex<BTreeMap<NodeId, Word>>,
+}
+
+/// The last word of a node.
+#[derive(Clone, Debug)]
+struct Word {
+    /// As it described itself.
+    node: Node,
+    usage: Usage,
+    at: Duration,
+}
+
+impl Heard {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Word>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn registered(&self, node: Node, usage: Usage, at: Duration) {
+        let mut nodes = self.lock();
+        if nodes.len() < NODE_COUNT_MAX || nodes.contains_key(&node.id) {
+            nodes.insert(node.id, Word { node, usage, at });
+        }
+    }
+
+    /// False: the node has not said here who it is.
+    pub(crate) fn beat(&self, node: NodeId, usage: Usage, at: Duration) -> bool {
+        let mut nodes = self.lock();
+        let known = nodes.get_mut(&node).map(|word| (word.usage, word.at) = (usage, at));
+        known.is_some()
+    }
+
+    /// Tells a new leader's picture who is there. A node that described itself otherwise than it is written down is left out, and
+    /// registers with its next heartbeat.
+    pub(crate) fn tell(&self, cluster: &mut Cluster) {
+        for Word { node, usage, at } in self.lock().values() {
+            if cluster.node(node.id).is_some_and(|member| member.node == *node) {
+                cluster.on_registered(*at, node.id, *usage);
+            }
+        }
+    }
+}

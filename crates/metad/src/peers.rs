@@ -1,0 +1,72 @@
+//! The way to the other members of the group: their RPC ports.
+
+use bytes::Bytes;
+use raft::{Answer, Lane, Peer, Transport};
+use rpc::{CallError, ClientOptions};
+use std::collections::HashMap;
+use std::io::{Error, ErrorKind};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use wire::raft::{MemberMessage, RAFT_PROTOCOL, TELL};
+
+/// A member that cannot be reached within this time is asked again soon anyway.
+const CONNECT_WAIT: Duration = Duration::from_secs(1);
+/// A connection over which nothing came for so long is given up, lane by lane. One that was cut must be noticed before
+/// the next election is lost for want of it.
+const BEAT_WAIT: Duration = Duration::from_secs(1);
+const LOG_WAIT: Duration = Duration::from_secs(4);
+const SNAPSHOT_WAIT: Duration = Duration::from_secs(10);
+
+pub(crate) struct Peers {
+    user: String,
+    /// What this server's configuration says; it may be newer than what the group has written down.
+    known: HashMap<u64, String>,
+    clients: Mutex<HashMap<(u64, Lane), rpc::Client>>,
+}
+
+impl Peers {
+    pub(crate) fn new(user: String, known: HashMap<u64, String>) -> Self {
+        Self { user, known, clients: Mutex::default() }
+    }
+
+    /// Where a member is; `written` is what the group has written down.
+    pub(crate) fn addr<'a>(&'a self, id: u64, written: &'a str) -> &'a str {
+        self.known.get(&id).map_or(written, String::as_str)
+    }
+
+    fn client(&self, to: &Peer, lane: Lane) -> rpc::Client {
+        let addr = self.addr(to.id, &to.addr);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = clients.get(&(to.id, lane)).filter(|client| client.addr() == addr);
+        if let Some(client) = known {
+            return client.clone();
+        }
+        let call_time_max = match lane {
+            Lane::Beat => BEAT_WAIT,
+            Lane::Log => LOG_WAIT,
+            Lane::Snapshot => SNAPSHOT_WAIT,
+        };
+        let options = ClientOptions { connect_time_max: CONNECT_WAIT, call_time_max, ..ClientOptions::default() };
+        let client = rpc::Client::with_options(addr.to_owned(), self.user.clone(), RAFT_PROTOCOL, options);
+        clients.insert((to.id, lane), client.clone());
+        client
+    }
+}
+
+impl Transport for Peers {
+    fn send<'a>(&'a self, to: &'a Peer, lane: Lane, message: Vec<u8>, wait_max: Duration) -> Answer<'a> {
+        let client = self.client(to, lane);
+        Box::pin(async move {
+            let request = MemberMessage { bytes: Bytes::from(message) };
+            let asked = tokio::time::timeout(wait_max, client.call::<_, MemberMessage>(TELL, &request));
+            match asked.await {
+                Ok(Ok(answer)) => Ok(answer.bytes.into()),
+                Ok(Err(CallError::Connect(error))) => Err(Error::new(ErrorKind::ConnectionRefused, error)),
+                Ok(Err(error @ CallError::TimedOut)) => Err(Error::new(ErrorKind::TimedOut, error)),
+                Ok(Err(error @ CallError::Broken(_))) => Err(Error::new(ErrorKind::ConnectionReset, error)),
+                Ok(Err(error)) => Err(Error::other(error)),
+                Err(_elapsed) => Err(ErrorKind::TimedOut.into()),
+            }
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! Who serves: this member of the group leads, or stands by.
+//!
+//! ```text
+//!             elected, all applied                   another one was elected
+//!   standby ──────────────────────▶ a new Core, its tasks ──────────────────────▶ standby: Core and tasks are dropped
+//! ```
+//!
+//! Promise: a call is served only by a leader that a majority has just confirmed, so what it reads is up to date; all others
+//! are told to look elsewhere. What a leader knew beside the rows (renewals, leased blocks, what is owed) ends with its
+//! time: a new one begins as after a start, but for the datanodes, which every member hears. A server that is alone
+//! takes the seat at its start and keeps it.
+
+use crate::caller::Users;
+use crate::command::{Command, Founding};
+use crate::config::Config;
+use crate::core::{Core, Parts};
+use crate::heard::Heard;
+use crate::machine::Machine;
+use crate::peers::Peers;
+use crate::{StartError, refusal, tasks};
+use hdfs::Exception;
+use io::Clock;
+use io::task::Owned;
+use raft::{Raft, RaftError, Standing};
+use rpc::Call;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use types::Random;
+
+/// Between two tries of an elected leader to take its seat.
+const TRY_PAUSE: Duration = Duration::from_millis(200);
+
+pub(crate) struct Seat {
+    pub(crate) config: Config,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) raft: Raft<Machine>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) users: Arc<Users>,
+    pub(crate) heard: Heard,
+    /// `None`: alone.
+    pub(crate) peers: Option<Arc<Peers>>,
+    /// Where this server listens, once it does.
+    pub(crate) rpc_addr: OnceLock<SocketAddr>,
+    taken: Mutex<Option<Taken>>,
+}
+
+/// The time of one leadership.
+struct Taken {
+    term: u64,
+    core: Arc<Core>,
+    tasks: Vec<Owned<()>>,
+}
+
+impl std::fmt::Debug for Seat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seat").field("leads", &self.core().is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Seat {
+    pub(crate) fn new(
+        config: Config,
+        machine: Arc<Machine>,
+        raft: Raft<Machine>,
+        clock: Arc<dyn Clock>,
+        peers: Option<Arc<Peers>>,
+    ) -> Self {
+        let users = Arc::new(Users::new(io::user::current(), config.supergroup.clone()));
+        let (heard, rpc_addr, taken) = (Heard::default(), OnceLock::new(), Mutex::default());
+        Self { config, machine, raft, clock, users, heard, peers, rpc_addr, taken }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the leader works with, while this member takes itself for it.
+    pub(crate) fn core(&self) -> Option<Arc<Core>> {
+        self.lock().as_ref().map(|taken| Arc::clone(&taken.core))
+    }
+
+    /// As [`Seat::core`], if the leadership is sure at this moment.
+    pub(crate) async fn leading(&self) -> Result<Arc<Core>, Exception> {
+        let taken = self.lock().as_ref().map(|taken| (Arc::clone(&taken.core), taken.term));
+        let Some((core, term)) = taken else { return Err(self.standby()) };
+        match self.raft.confirm().await {
+            Ok(confirmed) if confirmed == term => Ok(core),
+            Ok(_) | Err(RaftError::NotLeader { .. }) => Err(self.standby()),
+            Err(error) => Err(refusal::raft(error)),
+        }
+    }
+
+    /// The exception on which clients go to the next server.
+    pub(crate) fn standby(&self) -> Exception {
+        let group = self.raft.group();
+        let leader = group.leader.and_then(|id| group.members.into_iter().find(|member| member.id == id));
+        let leader = leader.map(|member| self.addr_of(member.id, &member.addr));
+        refusal::standby(leader.as_deref())
+    }
+
+    pub(crate) async fn require_superuser(&self, call: &Call) -> Result<(), Exception> {
+        let session = self.users.session(call, self.clock.monotonic()).await?;
+        if session.caller.superuser {
+            return Ok(());
+        }
+        let message = format!("Access denied for user {}. Superuser privilege is required", session.caller.user);
+        Err(refusal::denied(message))
+    }
+
+    pub(crate) fn term(&self) -> u64 {
+        self.lock().as_ref().map_or(0, |taken| taken.term)
+    }
+
+    /// Where a member is reached, as far as this one knows.
+    pub(crate) fn addr_of(&self, id: u64, written: &str) -> String {
+        match (&self.peers, self.rpc_addr.get()) {
+            (Some(peers), _) => peers.addr(id, written).to_owned(),
+            // A store that never was a group has written no address of its only member.
+            (None, Some(addr)) => addr.to_string(),
+            (None, None) => self.config.rpc_addr.to_string(),
+        }
+    }
+
+    /// Follows the elections for ever.
+    pub(crate) async fn keep(self: Arc<Self>) {
+        let mut standing = self.raft.standing();
+        loop {
+            let now = *standing.borrow_and_update();
+            match now {
+                Standing::Leading { term } if self.term() != term => {
+                    self.leave();
+                    if let Err(error) = self.take(term).await {
+                        tracing::warn!(%error, "the leader cannot take its seat yet");
+                        tokio::time::sleep(TRY_PAUSE).await;
+                        continue;
+                    }
+                }
+                Standing::Leading { .. } => {}
+                Standing::Standby { .. } => self.leave(),
+            }
+            if standing.changed().await.is_err() {
+                return; // Raft has ended; whoever watches it ends this server
+            }
+        }
+    }
+
+    /// All is applied: loads the picture, counts every lease as just renewed, and serves.
+    pub(crate) async fn take(self: &Arc<Self>, term: u64) -> Result<(), StartError> {
+        let pool = self.found().await?;
+        let seat = Arc::clone(self);
+        let core = io::task::blocking(move || -> Result<Core, StartError> {
+            // Named at random, so that ids leased by another time than this are never taken for its own.
+            let picture = seat.machine.watch_blocks(io::OsRandom::new().next_u64())?;
+            seat.heard.tell(&mut picture.lock().unwrap_or_else(PoisonError::into_inner));
+            let Seat { config, machine, raft, clock, users, .. } = &*seat;
+            Ok(Core::new(Parts {
+                config: config.clone(),
+                machine: Arc::clone(machine),
+                picture,
+                raft: raft.clone(),
+                clock: Arc::clone(clock),
+                users: Arc::clone(users),
+                pool,
+                term,
+            })?)
+        });
+        let core = Arc::new(core.await?);
+        let tasks = tasks::start(&core);
+        if self.peers.is_some() {
+            tracing::info!(member = self.config.id, term, "this metadata server leads");
+        }
+        *self.lock() = Some(Taken { term, core, tasks });
+        Ok(())
+    }
+
+    /// Ends the time of a leader, if there is one here.
+    pub(crate) fn leave(&self) {
+        let taken = self.lock().take();
+        let Some(Taken { term, core, tasks }) = taken else { return };
+        drop(tasks);
+        core.recoveries.stop();
+        self.machine.unwatch_blocks();
+        if self.peers.is_some() {
+            tracing::info!(member = self.config.id, term, "this metadata server leads no more");
+        }
+    }
+
+    /// Makes an empty store, if nobody has yet. Answers the block pool.
+    async fn found(&self) -> Result<String, StartError> {
+        if let Some(founding) = self.machine.founding()? {
+            return Ok(founding.pool);
+        }
+        let now = self.clock.now();
+        let format =
+            namespace::Format { owner: self.users.owner().to_owned(), group: self.users.supergroup().to_owned() };
+        let request = namespace::Request { now, caller: namespace::Caller::system(), retry: None, op: format.into() };
+        self.raft.propose(Command::Namespace(request)).await?;
+        let random = io::OsRandom::new().next_u64() >> 32;
+        let pool = format!("BP-{random}-{}-{}", self.config.rpc_addr.ip(), now.0);
+        // Last, so that a store that has a pool has all the rest too.
+        self.raft.propose(Command::Found(Founding { pool })).await?;
+        // Another leader may have been first.
+        let founding = self.machine.founding()?;
+        founding.map(|founding| founding.pool).ok_or_else(|| RaftError::Members { reason: "no founding".into() }.into())
+    }
+}

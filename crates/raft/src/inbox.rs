@@ -1,0 +1,219 @@
+//! What other members ask of this one.
+//!
+//! ```text
+//! bytes ──▶ inbox ──▶ openraft: entries, votes          a snapshot's chunks ──▶ machine's import ──▶ openraft: install
+//! ```
+//!
+//! Promise: a member that has not been in a group yet, or whose data is gone, gives no vote and takes no entries unless it
+//! is to join: what it said before its data was lost may have been counted. A member that has just started gives no vote
+//! either, for as long as a leader may still count on an answer that this one gave before and forgot.
+
+use crate::founding::Founding;
+use crate::machine::{Applier, Machine};
+use crate::message::{Answer, Ask, Chunk, Request, decode, encode, id_of, plain_id, plain_vote, vote_of};
+use crate::position::Position;
+use crate::snapshot::{Import, SnapshotData};
+use crate::types::{Snapshot, SnapshotMeta, Types, Vote};
+use openraft::async_runtime::WatchReceiver;
+use openraft::errors::RaftError;
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse};
+use openraft::{Instant, TokioInstant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub(crate) struct Inbox<M: Machine> {
+    pub(crate) node_id: u64,
+    pub(crate) raft: openraft::Raft<Types, Applier<M>>,
+    pub(crate) machine: Arc<M>,
+    pub(crate) founding: Arc<Founding>,
+    pub(crate) started: TokioInstant,
+    /// No votes for so long after the start.
+    pub(crate) silence: Duration,
+    pub(crate) arrival: Mutex<Option<Arrival>>,
+}
+
+/// A snapshot that is on its way to us. A new one takes its place.
+pub(crate) struct Arrival {
+    from: u64,
+    snapshot: u64,
+    /// The chunk that is expected.
+    next: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    Collecting {
+        position: Vec<u8>,
+        import: Box<dyn Import>,
+    },
+    /// A chunk is being written, or the state is being put in place.
+    Busy,
+    Installed(Vote),
+    Failed(String),
+}
+
+type Refusal = String;
+
+impl<M: Machine> Inbox<M> {
+    pub(crate) async fn take(self: &Arc<Self>, bytes: &[u8]) -> Vec<u8> {
+        let answer = match decode::<Request>(bytes) {
+            Ok(request) if request.to == self.node_id => self.answer(request).await.unwrap_or_else(Answer::Refused),
+            Ok(request) => Answer::Refused(format!("this is member {}, not {}", self.node_id, request.to)),
+            Err(why) => Answer::Refused(format!("a message that cannot be read: {why}")),
+        };
+        encode(&answer)
+    }
+
+    async fn answer(self: &Arc<Self>, Request { from, ask, .. }: Request) -> Result<Answer, Refusal> {
+        let ask = match ask {
+            Ask::Found { members } => {
+                return self.founding.join(&self.raft, members).await.map(|()| Answer::Joined);
+            }
+            Ask::AreYouNew => {
+                let is_old = self.raft.is_initialized().await.map_err(|error| error.to_string())?;
+                return Ok(if is_old { Answer::Old } else { Answer::New });
+            }
+            ask => ask,
+        };
+        if self.founding.is_waiting() {
+            return Err(format!("member {} waits for the group to be founded", self.node_id));
+        }
+        match ask {
+            Ask::Append { vote, before, committed, entries } => {
+                let entries = entries.into_iter().map(|entry| entry.entry()).collect::<Option<Vec<_>>>();
+                let request = AppendEntriesRequest {
+                    vote: vote_of(vote),
+                    prev_log_id: before.map(id_of),
+                    leader_commit: committed.map(id_of),
+                    entries: entries.ok_or("members that no group can have")?,
+                };
+                Ok(match self.raft.append_entries(request).await.map_err(|error| refusal(&error))? {
+                    AppendEntriesResponse::Success => Answer::Appended,
+                    AppendEntriesResponse::Conflict => Answer::Conflict,
+                    AppendEntriesResponse::HigherVote(vote) => Answer::HigherVote(plain_vote(vote)),
+                    AppendEntriesResponse::PartialSuccess(_) => return Err("not all entries were taken".into()),
+                })
+            }
+            Ask::Vote { vote, last, transfer } => {
+                self.may_vote()?;
+                let mut request = VoteRequest::new(vote_of(vote), last.map(id_of));
+                request.leadership_transfer = transfer;
+                Ok(voted(self.raft.vote(request).await.map_err(|error| refusal(&error))?))
+            }
+            Ask::PreVote { vote, last } => {
+                self.may_vote()?;
+                let request = VoteRequest::new(vote_of(vote), last.map(id_of));
+                Ok(voted(self.raft.pre_vote(request).await.map_err(|error| refusal(&error))?))
+            }
+            Ask::Transfer { vote, last } => {
+                let request = TransferLeaderRequest::new(vote_of(vote), self.node_id, last.map(id_of));
+                let accepted = self.raft.handle_transfer_leader(request).await.map_err(|error| error.to_string())?;
+                accepted.map(|()| Answer::TransferAccepted).map_err(|error| error.to_string())
+            }
+            Ask::Chunk(chunk) => self.chunk(from, chunk).await,
+            Ask::Found { .. } | Ask::AreYouNew => unreachable!("answered above"),
+        }
+    }
+
+    fn may_vote(&self) -> Result<(), Refusal> {
+        if self.started.elapsed() < self.silence {
+            return Err("just started; no vote yet".into());
+        }
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let is_voter = metrics.membership_config.membership().voter_ids().any(|id| id == self.node_id);
+        if is_voter { Ok(()) } else { Err("this member has no vote".into()) }
+    }
+
+    fn arrival(&self) -> MutexGuard<'_, Option<Arrival>> {
+        self.arrival.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn chunk(self: &Arc<Self>, from: u64, chunk: Chunk) -> Result<Answer, Refusal> {
+        let Chunk { vote, snapshot, number, is_last, bytes } = chunk;
+        let own = self.raft.metrics().borrow_watched().vote;
+        if vote_of(vote) < own {
+            return Ok(Answer::HigherVote(plain_vote(own)));
+        }
+        if number == 0 {
+            Position::decode(&bytes.0).map_err(|error| error.to_string())?;
+            let machine = Arc::clone(&self.machine);
+            // The one before, if any, lets go of its file first.
+            *self.arrival() = None;
+            let import = ::io::task::blocking(move || machine.import()).await.map_err(|error| error.to_string())?;
+            let stage = Stage::Collecting { position: bytes.0.to_vec(), import };
+            *self.arrival() = Some(Arrival { from, snapshot, next: 1, stage });
+            return Ok(Answer::Taken);
+        }
+        let (position, import) = {
+            let mut place = self.arrival();
+            let Some(arrival) = place.as_mut().filter(|it| (it.from, it.snapshot) == (from, snapshot)) else {
+                return Ok(Answer::Restart);
+            };
+            match &arrival.stage {
+                Stage::Collecting { .. } if number == arrival.next => {}
+                // Sent again, because our answer was lost.
+                Stage::Collecting { .. } if number + 1 == arrival.next => return Ok(Answer::Taken),
+                Stage::Busy => return Ok(Answer::Installing),
+                Stage::Installed(vote) => return Ok(Answer::Installed { vote: plain_vote(*vote) }),
+                Stage::Failed(why) => return Err(why.clone()),
+                Stage::Collecting { .. } => return Ok(Answer::Restart),
+            }
+            match std::mem::replace(&mut arrival.stage, Stage::Busy) {
+                Stage::Collecting { position, import } => (position, import),
+                _ => return Ok(Answer::Restart),
+            }
+        };
+        if is_last {
+            let inbox = Arc::clone(self);
+            ::io::task::spawn("raft install", async move {
+                let stage = match inbox.install(vote_of(vote), &position, import).await {
+                    Ok(vote) => Stage::Installed(vote),
+                    Err(why) => Stage::Failed(why),
+                };
+                inbox.put_back(from, snapshot, stage, 0);
+            });
+            return Ok(Answer::Installing);
+        }
+        let taking = ::io::task::blocking(move || {
+            let mut import = import;
+            import.take(&bytes.0).map(|()| import)
+        });
+        match taking.await {
+            Ok(import) => {
+                self.put_back(from, snapshot, Stage::Collecting { position, import }, 1);
+                Ok(Answer::Taken)
+            }
+            Err(error) => {
+                self.put_back(from, snapshot, Stage::Failed(error.to_string()), 0);
+                Err(error.to_string())
+            }
+        }
+    }
+
+    /// Unless another snapshot has begun meanwhile.
+    fn put_back(&self, from: u64, snapshot: u64, stage: Stage, step: u64) {
+        if let Some(arrival) = self.arrival().as_mut().filter(|it| (it.from, it.snapshot) == (from, snapshot)) {
+            arrival.stage = stage;
+            arrival.next += step;
+        }
+    }
+
+    async fn install(&self, vote: Vote, position: &[u8], import: Box<dyn Import>) -> Result<Vote, Refusal> {
+        let Position { applied, membership, .. } = Position::decode(position).map_err(|error| error.to_string())?;
+        tracing::info!(entry = applied.map(|id| id.index), "another member's state takes the place of this one's");
+        let meta = SnapshotMeta { last_log_id: applied, last_membership: membership };
+        let snapshot = Snapshot { meta, snapshot: SnapshotData::In(import) };
+        let response = self.raft.install_full_snapshot(vote, snapshot).await.map_err(|error| error.to_string())?;
+        Ok(response.vote)
+    }
+}
+
+fn voted(response: VoteResponse<Types>) -> Answer {
+    let VoteResponse { vote, vote_granted, last_log_id } = response;
+    Answer::Voted { vote: plain_vote(vote), last: last_log_id.map(plain_id), granted: vote_granted }
+}
+
+fn refusal(error: &RaftError<Types>) -> Refusal {
+    error.to_string()
+}

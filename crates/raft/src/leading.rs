@@ -1,0 +1,132 @@
+//! Whether this member leads, and whether it can be sure of it.
+
+use crate::machine::{Applier, Machine};
+use crate::raft::{Raft, RaftError, elsewhere, stopped};
+use crate::types::Types;
+use openraft::async_runtime::WatchReceiver;
+use openraft::errors::{ForwardToLeader, LinearizableReadError, RaftError as OpenraftError};
+use openraft::{Instant, LinearizerOption, ServerState};
+use std::time::Duration;
+use tokio::sync::watch;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// All that was ever answered is applied here. Another one may have been elected since: see [`Raft::confirm`].
+    Leading {
+        term: u64,
+    },
+    Standby {
+        leader: Option<u64>,
+    },
+}
+
+/// How long a leader that is not sure waits for a majority's answer before it sends a caller away.
+const CONFIRM_WAIT: Duration = Duration::from_millis(1_500);
+/// Between two tries of a new leader to write its first entry.
+const BLANK_PAUSE: Duration = Duration::from_millis(10);
+/// A proposal looks so often whether it still has a chance.
+const CUT_OFF_POLL: Duration = Duration::from_millis(500);
+
+pub(crate) fn first<M: Machine>(raft: &openraft::Raft<Types, Applier<M>>) -> Standing {
+    let metrics = raft.metrics();
+    let metrics = metrics.borrow_watched();
+    // A member that is alone has applied everything by now.
+    let is_alone = metrics.state == ServerState::Leader && raft.voter_ids().count() == 1;
+    if is_alone { Standing::Leading { term: metrics.current_term } } else { Standing::Standby { leader: None } }
+}
+
+/// Tells of every change. Ends with openraft.
+pub(crate) async fn follow<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, told: watch::Sender<Standing>) {
+    let mut metrics = raft.server_metrics();
+    loop {
+        let (state, leader, term) = {
+            let metrics = metrics.borrow_and_update();
+            (metrics.state, metrics.current_leader, metrics.vote.leader_id.term)
+        };
+        let is_known = *told.borrow() == Standing::Leading { term };
+        if state == ServerState::Leader && !is_known {
+            // An entry of our own term: once it is applied, so is everything that was answered before.
+            let (written, changed) = tokio::select! {
+                written = raft.write_blank() => match written {
+                    Err(OpenraftError::Fatal(_)) => return,
+                    written => (written.is_ok(), Ok(())),
+                },
+                changed = metrics.changed() => (false, changed),
+            };
+            if changed.is_err() {
+                return;
+            }
+            if written {
+                set(&told, Standing::Leading { term });
+            } else {
+                // A leader that no majority has answered yet is refused.
+                tokio::time::sleep(BLANK_PAUSE).await;
+            }
+            continue; // there may be news meanwhile
+        } else if state != ServerState::Leader {
+            set(&told, Standing::Standby { leader });
+        }
+        if metrics.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn set(told: &watch::Sender<Standing>, standing: Standing) {
+    told.send_if_modified(|known| std::mem::replace(known, standing) != standing);
+}
+
+impl<M: Machine> Raft<M> {
+    /// Answers if this member is sure to lead at this moment, so that what the machine says now is up to date: a majority
+    /// said so a moment ago, or says so now. Tells the term in which it leads. A member that is alone need not ask.
+    pub async fn confirm(&self) -> Result<u64, RaftError> {
+        let inner = &*self.inner;
+        let Standing::Leading { term } = *inner.standing.borrow() else { return Err(self.not_leader()) };
+        let Some(timing) = inner.timing else {
+            return inner.stop.reason().map_or(Ok(term), |reason| Err(RaftError::Stopped { reason }));
+        };
+        if self.heard_majority(timing.lease()) == Some(term) {
+            return Ok(term);
+        }
+        let option = LinearizerOption::new(Some(timing.lease()), true).with_wait_timeout(CONFIRM_WAIT);
+        match inner.raft.get_read_linearizer(option).await {
+            // It may have lost the lead and got it again: then it is not ready yet.
+            Ok(sure) if sure.read_log_id().committed_leader_id().term == term => Ok(term),
+            Ok(_) => Err(self.not_leader()),
+            Err(OpenraftError::Fatal(fatal)) => Err(stopped(&inner.stop, &fatal)),
+            Err(OpenraftError::APIError(LinearizableReadError::ForwardToLeader(forward))) => Err(elsewhere(forward)),
+            Err(OpenraftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => Err(self.not_leader()),
+        }
+    }
+
+    /// The term in which this member leads, if a majority answered what was asked within `age`.
+    fn heard_majority(&self, age: Duration) -> Option<u64> {
+        let metrics = self.inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let is_ours = metrics.vote.committed && metrics.vote.leader_id.voted_for == self.inner.node_id;
+        let heard = metrics.last_quorum_acked.map(|instant| instant.into_inner().elapsed());
+        let is_sure = is_ours && metrics.state == ServerState::Leader && heard.is_some_and(|heard| heard < age);
+        is_sure.then_some(metrics.vote.leader_id.term)
+    }
+
+    /// Where to go instead.
+    pub(crate) fn not_leader(&self) -> RaftError {
+        let forward = match self.inner.raft.as_leader() {
+            Ok(_) => ForwardToLeader::empty(),
+            Err(forward) => forward,
+        };
+        elsewhere(forward)
+    }
+
+    /// Comes back when this member has heard no majority for so long that others have probably elected another leader: what
+    /// was proposed here may wait for ever.
+    pub(crate) async fn cut_off(&self) {
+        let Some(timing) = self.inner.timing else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(CUT_OFF_POLL.max(timing.patience())).await;
+            if self.heard_majority(timing.patience()).is_none() {
+                return;
+            }
+        }
+    }
+}

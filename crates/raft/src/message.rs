@@ -1,0 +1,279 @@
+//! What members say to each other, in bytes of our own: openraft's types may change with its version, ours must be understood
+//! by the version before, while a group is upgraded member by member.
+//!
+//! ```text
+//! request  [version u8][postcard of `Request`]
+//! answer   [version u8][postcard of `Answer`]
+//! ```
+//!
+//! Variants and fields are added at the end and never moved. Log ids are (term, index), votes (term, member, committed).
+
+use crate::position::Members;
+use crate::types::{Command, Entry, LogId, Payload, Vote, log_id, vote};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::sync::Arc;
+
+const VERSION: u8 = 1;
+
+pub(crate) type PlainId = (u64, u64);
+pub(crate) type PlainVote = (u64, u64, bool);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    /// Whom it is for: an address may have passed to another member.
+    pub(crate) to: u64,
+    pub(crate) from: u64,
+    pub(crate) ask: Ask,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// Entries, or none: a heartbeat.
+    Append {
+        vote: PlainVote,
+        before: Option<PlainId>,
+        committed: Option<PlainId>,
+        entries: Vec<PlainEntry>,
+    },
+    Vote {
+        vote: PlainVote,
+        last: Option<PlainId>,
+        transfer: bool,
+    },
+    /// Would you vote for me?
+    PreVote {
+        vote: PlainVote,
+        last: Option<PlainId>,
+    },
+    /// The leader asks the member to take over.
+    Transfer {
+        vote: PlainVote,
+        last: Option<PlainId>,
+    },
+    Chunk(Chunk),
+    /// The first members found the group together; see `founding`.
+    Found {
+        members: Vec<(u64, String)>,
+    },
+    /// Do you belong to a group already?
+    AreYouNew,
+}
+
+/// A piece of a snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Chunk {
+    pub(crate) vote: PlainVote,
+    /// Tells one sending from the next.
+    pub(crate) snapshot: u64,
+    /// From 0 on. The first brings the position, in place of rows; the last is empty.
+    pub(crate) number: u64,
+    pub(crate) is_last: bool,
+    pub(crate) bytes: Blob,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PlainEntry {
+    id: PlainId,
+    payload: PlainPayload,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum PlainPayload {
+    Blank,
+    Command(Blob),
+    Members(Members),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Appended,
+    /// The log does not have the entry before the ones that were sent.
+    Conflict,
+    HigherVote(PlainVote),
+    Voted {
+        vote: PlainVote,
+        last: Option<PlainId>,
+        granted: bool,
+    },
+    /// Go on with the next chunk.
+    Taken,
+    /// The last chunk is here, and the state is being put in place: ask again with the same chunk.
+    Installing,
+    Installed {
+        vote: PlainVote,
+    },
+    /// The chunk does not follow the last one: begin again.
+    Restart,
+    TransferAccepted,
+    /// `Found`: this member belongs to the group.
+    Joined,
+    /// Not now, or not by this member; in words for the log.
+    Refused(String),
+    /// `AreYouNew`: this member's log is empty.
+    New,
+    /// `AreYouNew`: it is not.
+    Old,
+}
+
+/// Bytes that serde must not take one by one.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Blob(pub(crate) Arc<[u8]>);
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl Serialize for Blob {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Blob {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Blob;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Blob, E> {
+                Ok(Blob(bytes.into()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+impl From<&Entry> for PlainEntry {
+    fn from(entry: &Entry) -> Self {
+        let payload = match &entry.payload {
+            Payload::Blank => PlainPayload::Blank,
+            Payload::Normal(command) => PlainPayload::Command(Blob(Arc::clone(&command.0))),
+            Payload::Membership(membership) => PlainPayload::Members(Members::of(membership)),
+        };
+        Self { id: plain_id(entry.log_id), payload }
+    }
+}
+
+impl PlainEntry {
+    /// `None` if no group can have the members it names.
+    pub(crate) fn entry(self) -> Option<Entry> {
+        let payload = match self.payload {
+            PlainPayload::Blank => Payload::Blank,
+            PlainPayload::Command(bytes) => Payload::Normal(Command(bytes.0)),
+            PlainPayload::Members(members) => Payload::Membership(members.membership()?),
+        };
+        Some(Entry { log_id: id_of(self.id), payload })
+    }
+}
+
+pub(crate) fn plain_id(id: LogId) -> PlainId {
+    (id.leader_id.term, id.index)
+}
+
+pub(crate) fn id_of((term, index): PlainId) -> LogId {
+    log_id(term, index)
+}
+
+pub(crate) fn plain_vote(vote: Vote) -> PlainVote {
+    (vote.leader_id.term, vote.leader_id.voted_for, vote.committed)
+}
+
+pub(crate) fn vote_of((term, node_id, committed): PlainVote) -> Vote {
+    vote(term, node_id, committed)
+}
+
+pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    postcard::to_extend(message, vec![VERSION]).expect("plain values always encode")
+}
+
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    match bytes.split_first() {
+        Some((&VERSION, message)) => postcard::from_bytes(message).map_err(|error| error.to_string()),
+        version => Err(format!("version {:?}; this program knows {VERSION}", version.map(|(byte, _)| byte))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Membership;
+    use openraft::BasicNode;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn requests() -> Vec<Request> {
+        let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new("b:2"))]);
+        let membership = Membership::new(vec![BTreeSet::from([1])], nodes).unwrap();
+        let entry = |index, payload| PlainEntry::from(&Entry { log_id: log_id(3, index), payload });
+        let entries = vec![
+            entry(8, Payload::Blank),
+            entry(9, Payload::Normal(Command([1, 2, 3].into()))),
+            entry(10, Payload::Membership(membership)),
+        ];
+        let chunk = Chunk { vote: (3, 1, true), snapshot: 7, number: 1, is_last: false, bytes: Blob([9; 3].into()) };
+        let asks = [
+            Ask::Append { vote: (3, 1, true), before: Some((2, 7)), committed: Some((2, 6)), entries },
+            Ask::Vote { vote: (4, 2, false), last: None, transfer: true },
+            Ask::PreVote { vote: (4, 2, false), last: Some((3, 8)) },
+            Ask::Transfer { vote: (3, 1, true), last: Some((3, 8)) },
+            Ask::Chunk(chunk),
+            Ask::Found { members: vec![(1, "a:1".into())] },
+            Ask::AreYouNew,
+        ];
+        asks.into_iter().map(|ask| Request { to: 2, from: 1, ask }).collect()
+    }
+
+    #[test]
+    fn messages_survive_their_bytes() {
+        for request in requests() {
+            let bytes = encode(&request);
+            assert_eq!(decode::<Request>(&bytes).unwrap(), request);
+            for len in 0..bytes.len() {
+                assert!(decode::<Request>(&bytes[..len]).is_err(), "{request:?} cut to {len}");
+            }
+        }
+        assert!(decode::<Request>(&[2, 0]).is_err());
+    }
+
+    #[test]
+    fn an_entry_is_the_same_on_the_other_side() {
+        let Ask::Append { entries, .. } = requests().remove(0).ask else { panic!() };
+        for entry in entries {
+            let there = entry.clone().entry().unwrap();
+            assert_eq!(PlainEntry::from(&there), entry);
+        }
+    }
+
+    /// The bytes are fixed: members of two versions talk to each other during an upgrade.
+    #[test]
+    fn golden_messages() {
+        let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let answers = [
+            Answer::Appended,
+            Answer::Conflict,
+            Answer::HigherVote((4, 2, false)),
+            Answer::Voted { vote: (4, 2, false), last: Some((3, 8)), granted: true },
+            Answer::Taken,
+            Answer::Installing,
+            Answer::Installed { vote: (4, 2, true) },
+            Answer::Restart,
+            Answer::TransferAccepted,
+            Answer::Joined,
+            Answer::Refused("no".into()),
+            Answer::New,
+            Answer::Old,
+        ];
+        let requests: Vec<_> = requests().iter().map(encode).collect();
+        let found = requests.into_iter().chain(answers.iter().map(encode)).map(hex);
+        let found: Vec<String> = found.collect();
+        let want: Vec<&str> = include_str!("golden_messages.txt").lines().collect();
+        assert_eq!(found, want, "{}", found.join("\n"));
+    }
+}

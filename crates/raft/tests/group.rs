@@ -1,0 +1,220 @@
+//! Several members: one leads, what was acknowledged is nowhere lost, and who was away catches up.
+
+mod support;
+
+use raft::{RaftError, Role, Standing};
+use std::time::Duration;
+use support::net::{Group, POLL, POLL_COUNT, peer};
+
+#[tokio::test]
+async fn what_is_proposed_reaches_every_member() {
+    let group = Group::of(3).await;
+    for number in 0..10 {
+        group.propose(number).await;
+    }
+    group.settle(&(0..10).collect::<Vec<_>>()).await;
+    let (id, leader) = group.leader().await;
+    let told = leader.group();
+    assert_eq!(told.leader, Some(id));
+    assert_eq!(told.members.iter().filter(|member| member.role == Role::Leader).count(), 1);
+    assert_eq!(told.members.len(), 3);
+    let other = group.members().into_iter().find(|(other, _)| *other != id).unwrap().1;
+    assert!(matches!(*other.standing().borrow(), Standing::Standby { .. }));
+    let Err(RaftError::NotLeader { leader }) = other.propose((1, String::new())).await else { panic!() };
+    assert_eq!(leader, peer(id).addr);
+    assert!(matches!(other.confirm().await, Err(RaftError::NotLeader { .. })));
+}
+
+/// Leader after leader is lost with a proposal in flight, and comes back.
+#[tokio::test]
+async fn a_lost_leader_is_replaced_and_nothing_is_lost() {
+    let mut group = Group::of(3).await;
+    let mut want = Vec::new();
+    for round in 0..3 {
+        for number in round * 10..round * 10 + 5 {
+            group.propose(number).await;
+            want.push(number);
+        }
+        let (id, leader) = group.leader().await;
+        drop(leader);
+        group.crash(id);
+        group.propose(round * 10 + 9).await;
+        want.push(round * 10 + 9);
+        group.start(id).await;
+        group.settle(&want).await;
+    }
+}
+
+/// All go down at once, without a goodbye, and come back.
+#[tokio::test]
+async fn a_group_that_was_killed_has_all_it_acknowledged() {
+    let mut group = Group::of(3).await;
+    for number in 0..20 {
+        group.propose(number).await;
+    }
+    for id in 1..=3 {
+        group.crash(id);
+    }
+    for id in 1..=3 {
+        group.start(id).await;
+    }
+    group.propose(20).await;
+    group.settle(&(0..=20).collect::<Vec<_>>()).await;
+}
+
+/// A leader that is cut off soon knows that it cannot be sure, and what is proposed to it does not hang; the others go on
+/// without it, and it gives in when it is back.
+#[tokio::test]
+async fn a_leader_without_a_majority_answers_nobody() {
+    let group = Group::of(3).await;
+    group.propose(1).await;
+    let (old, raft) = group.leader().await;
+    group.isolate(&[old]);
+    let hanging = raft.propose((77, String::new()));
+    let others: Vec<u64> = (1..=3).filter(|id| *id != old).collect();
+    let (new, _) = group.leader_of(&others).await;
+    assert!(matches!(raft.confirm().await, Err(RaftError::NotLeader { .. })));
+    let given_up = tokio::time::timeout(Duration::from_secs(5), hanging).await.expect("it does not hang");
+    assert!(matches!(given_up, Err(RaftError::NotLeader { .. })));
+    assert_ne!(new, old);
+    group.propose(2).await;
+    group.heal();
+    group.propose(3).await;
+    group.settle(&[1, 2, 3]).await;
+}
+
+/// Without a majority nobody leads; with one again, somebody does.
+#[tokio::test]
+async fn a_minority_does_nothing() {
+    let mut group = Group::of(3).await;
+    group.propose(1).await;
+    let (id, _) = group.leader().await;
+    let others: Vec<u64> = (1..=3).filter(|other| *other != id).collect();
+    for other in &others {
+        group.crash(*other);
+    }
+    let raft = group.member(id);
+    assert!(raft.propose((2, String::new())).await.is_err());
+    assert!(raft.confirm().await.is_err());
+    drop(raft);
+    group.start(others[0]).await;
+    group.propose(3).await;
+}
+
+/// It lags behind the cut of the log, so it gets the state itself, in chunks; also one that has other entries at its end.
+#[tokio::test]
+async fn who_was_away_for_long_gets_a_copy_of_the_state() {
+    let mut group = Group::of(3).await;
+    let mut want: Vec<u64> = (0..50).collect();
+    for number in &want {
+        group.propose(*number).await;
+    }
+    let (old, raft) = group.leader().await;
+    group.isolate(&[old]);
+    // It writes into its own log what nobody else ever sees.
+    let lost = raft.propose((999, String::new())).await;
+    assert!(lost.is_err());
+    drop(raft);
+    let others: Vec<u64> = (1..=3).filter(|id| *id != old).collect();
+    let (_, leader) = group.leader_of(&others).await;
+    for number in 100..110 {
+        // More than the members keep.
+        leader.propose((number, "x".repeat(2_000))).await.unwrap();
+        want.push(number);
+    }
+    // The flush that cuts the log comes within a second or two.
+    for _ in 0..200 {
+        if leader.first_kept() >= 50 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        leader.propose((1, "x".into())).await.unwrap();
+        want.push(1);
+    }
+    assert!(leader.first_kept() >= 50);
+    drop(leader);
+    let before = group.chunk_count();
+    group.heal();
+    group.settle(&want).await;
+    assert!(group.chunk_count() > before + 5, "{} chunks", group.chunk_count() - before);
+    group.propose(2).await;
+    want.push(2);
+    group.settle(&want).await;
+    // It stands on its copy after a restart as well.
+    group.crash(old);
+    group.start(old).await;
+    group.propose(3).await;
+    want.push(3);
+    group.settle(&want).await;
+}
+
+/// From one to three, and the first one leaves.
+#[tokio::test]
+async fn members_join_and_leave_while_the_group_works() {
+    let mut group = Group::of(1).await;
+    group.propose(1).await;
+    for id in [2, 3] {
+        group.start(id).await;
+        group.leader().await.1.add_member(peer(id)).await.unwrap();
+        group.propose(id).await;
+    }
+    group.settle(&[1, 2, 3]).await;
+    let told = group.leader().await.1.group();
+    assert!(told.members.iter().all(|member| member.role != Role::Learner), "{told:?}");
+    // Twice is once.
+    let (_, leader) = group.leader().await;
+    leader.add_member(peer(3)).await.unwrap();
+    assert!(leader.remove_member(9).await.is_err());
+    drop(leader);
+    let (first, leader) = group.leader().await;
+    leader.remove_member(first).await.unwrap();
+    drop(leader);
+    let others: Vec<u64> = (1..=3).filter(|id| *id != first).collect();
+    let (_, leader) = group.leader_of(&others).await;
+    assert_eq!(leader.group().members.len(), 2);
+    drop(leader);
+    group.stop(first).await;
+    group.propose(4).await;
+    group.settle(&[1, 2, 3, 4]).await;
+}
+
+/// A member comes back with an empty disk: its vote was counted, so it must not be one again under the same name.
+#[tokio::test]
+async fn a_member_that_lost_its_data_stays_out() {
+    let mut group = Group::of(3).await;
+    group.propose(1).await;
+    let (leader, _) = group.leader().await;
+    let victim = (1..=3).rfind(|id| *id != leader).unwrap();
+    // Everybody must have joined before.
+    while group.dir_of(1).join("log/founding").exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    group.crash(victim);
+    std::fs::remove_dir_all(group.dir_of(victim)).unwrap();
+    group.start(victim).await;
+    group.propose(2).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(group.lists[&victim].numbers(), []);
+    let third = (1..=3).find(|id| *id != leader && *id != victim).unwrap();
+    group.crash(third);
+    assert!(group.member(leader).propose((3, String::new())).await.is_err(), "the empty one does not count");
+    group.start(third).await;
+    // Under another id it is welcome.
+    let (_, raft) = group.leader_of(&[leader, third]).await;
+    group.crash(victim);
+    raft.remove_member(victim).await.unwrap();
+    group.start(4).await;
+    raft.add_member(peer(4)).await.unwrap();
+    drop(raft);
+    group.propose(4).await;
+    // What was proposed without a majority may have come through after all.
+    let newest = group.lists.remove(&4).unwrap();
+    for _ in 0..POLL_COUNT {
+        if newest.numbers().last() == Some(&4) {
+            break;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    let found = newest.numbers();
+    assert!(found.starts_with(&[1, 2]) && found.ends_with(&[4]), "{found:?}");
+}

@@ -1,0 +1,192 @@
+//! A group in one process: members, and a network between them that can be cut.
+
+use super::list::List;
+use raft::{Answer, GroupOptions, Lane, Options, Peer, Raft, RaftError, Standing, Timing, Transport};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Error, ErrorKind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// As fast as a busy machine lets elections be.
+pub const TIMING: Timing = Timing { heartbeat_ms: 60, election_min_ms: 240, election_max_ms: 400 };
+
+/// For what must happen: some twenty seconds.
+pub const POLL: Duration = Duration::from_millis(10);
+pub const POLL_COUNT: usize = 2_000;
+
+#[derive(Default)]
+struct State {
+    members: BTreeMap<u64, Raft<List>>,
+    /// From, to.
+    cut: BTreeSet<(u64, u64)>,
+    /// Messages that carried a piece of a snapshot.
+    chunk_count: usize,
+}
+
+#[derive(Clone, Default)]
+pub struct Net {
+    state: Arc<Mutex<State>>,
+}
+
+struct End {
+    net: Net,
+    from: u64,
+}
+
+impl Transport for End {
+    fn send<'a>(&'a self, to: &'a Peer, lane: Lane, message: Vec<u8>, wait_max: Duration) -> Answer<'a> {
+        Box::pin(async move {
+            let there = {
+                let mut state = self.net.state.lock().unwrap();
+                state.chunk_count += usize::from(lane == Lane::Snapshot);
+                let is_cut = state.cut.contains(&(self.from, to.id));
+                state.members.get(&to.id).filter(|_| !is_cut).cloned()
+            };
+            let Some(there) = there else { return Err(Error::from(ErrorKind::HostUnreachable)) };
+            let answered = tokio::time::timeout(wait_max, there.handle(&message)).await;
+            let is_cut_back = self.net.state.lock().unwrap().cut.contains(&(to.id, self.from));
+            match answered {
+                Ok(answer) if !is_cut_back => Ok(answer),
+                _ => Err(Error::from(ErrorKind::TimedOut)),
+            }
+        })
+    }
+}
+
+pub struct Group {
+    pub net: Net,
+    pub dir: tempfile::TempDir,
+    pub lists: BTreeMap<u64, Arc<List>>,
+    founders: Vec<Peer>,
+}
+
+pub fn peer(id: u64) -> Peer {
+    Peer { id, addr: format!("member{id}:1") }
+}
+
+impl Group {
+    pub async fn of(count: u64) -> Self {
+        let mut group = Self {
+            net: Net::default(),
+            dir: tempfile::tempdir().unwrap(),
+            lists: BTreeMap::new(),
+            founders: (1..=count).map(peer).collect(),
+        };
+        for id in 1..=count {
+            group.start(id).await;
+        }
+        group
+    }
+
+    pub fn dir_of(&self, id: u64) -> PathBuf {
+        self.dir.path().join(id.to_string())
+    }
+
+    /// Starts a member, or starts it again.
+    pub async fn start(&mut self, id: u64) {
+        self.try_start(id).await.unwrap();
+    }
+
+    pub async fn try_start(&mut self, id: u64) -> Result<(), RaftError> {
+        let dir = self.dir_of(id);
+        std::fs::create_dir_all(&dir).unwrap();
+        let transport = Arc::new(End { net: self.net.clone(), from: id });
+        let group = GroupOptions { transport, founders: self.founders.clone(), timing: TIMING, retain_len: 10_000 };
+        let list = List::open(&dir);
+        let options = Options { dir: dir.join("log"), node_id: id, group: Some(group) };
+        let raft = loop {
+            // One that was dropped lets go a moment later.
+            match Raft::start(options.clone(), Arc::clone(&list)).await {
+                Err(RaftError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
+                started => break started?,
+            }
+        };
+        self.lists.insert(id, list);
+        self.net.state.lock().unwrap().members.insert(id, raft);
+        Ok(())
+    }
+
+    /// Without a goodbye: nothing is flushed.
+    pub fn crash(&mut self, id: u64) {
+        self.lists.remove(&id);
+        let gone = self.net.state.lock().unwrap().members.remove(&id);
+        drop(gone);
+    }
+
+    pub async fn stop(&mut self, id: u64) {
+        self.lists.remove(&id);
+        let gone = self.net.state.lock().unwrap().members.remove(&id);
+        gone.unwrap().shutdown().await.unwrap();
+    }
+
+    pub fn member(&self, id: u64) -> Raft<List> {
+        self.net.state.lock().unwrap().members[&id].clone()
+    }
+
+    pub fn members(&self) -> Vec<(u64, Raft<List>)> {
+        self.net.state.lock().unwrap().members.iter().map(|(id, raft)| (*id, raft.clone())).collect()
+    }
+
+    /// Cuts members off from all others, both ways, and heals all other cuts.
+    pub fn isolate(&self, ids: &[u64]) {
+        let mut state = self.net.state.lock().unwrap();
+        let all: Vec<u64> = state.members.keys().copied().collect();
+        state.cut.clear();
+        for (from, to) in all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to))) {
+            if ids.contains(&from) != ids.contains(&to) {
+                state.cut.insert((from, to));
+            }
+        }
+    }
+
+    pub fn heal(&self) {
+        self.isolate(&[]);
+    }
+
+    pub fn chunk_count(&self) -> usize {
+        self.net.state.lock().unwrap().chunk_count
+    }
+
+    /// Waits for a leader among `ids` that is sure of it.
+    pub async fn leader_of(&self, ids: &[u64]) -> (u64, Raft<List>) {
+        for _ in 0..POLL_COUNT {
+            for (id, raft) in self.members().into_iter().filter(|(id, _)| ids.contains(id)) {
+                let leads = matches!(*raft.standing().borrow(), Standing::Leading { .. });
+                if leads && raft.confirm().await.is_ok() {
+                    return (id, raft);
+                }
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        panic!("no leader among {ids:?}");
+    }
+
+    pub async fn leader(&self) -> (u64, Raft<List>) {
+        let ids: Vec<u64> = self.members().into_iter().map(|(id, _)| id).collect();
+        self.leader_of(&ids).await
+    }
+
+    /// Proposes at whoever leads until it is applied.
+    pub async fn propose(&self, number: u64) {
+        loop {
+            match self.leader().await.1.propose((number, String::new())).await {
+                Ok(_) => return,
+                Err(RaftError::NotLeader { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    /// Waits until every running member has these numbers.
+    pub async fn settle(&self, want: &[u64]) {
+        for _ in 0..POLL_COUNT {
+            if self.lists.values().all(|list| list.numbers() == want) {
+                return;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        let found: Vec<_> = self.lists.iter().map(|(id, list)| (id, list.numbers())).collect();
+        panic!("{found:?} instead of {want:?}");
+    }
+}
