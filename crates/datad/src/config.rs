@@ -26,7 +26,7 @@ pub struct Config {
     pub xfer_addr: SocketAddr,
     /// Where clients and the metadata server ask about replicas.
     pub ipc_addr: SocketAddr,
-    /// The metadata server's RPC address, `host:port`.
+    /// The metadata server's RPC address, `host:port`; of several, all, with commas between them.
     pub metad: String,
     #[serde(default)]
     pub durability: Durability,
@@ -123,6 +123,13 @@ fn default_rack() -> String {
 }
 
 impl Config {
+    pub(crate) fn metads(&self) -> Vec<String> {
+        let addrs = self.metad.split(',').map(str::trim).filter(|addr| !addr.is_empty());
+        let addrs: Vec<String> = addrs.map(str::to_owned).collect();
+        // An empty one cannot be reached, and the log says so.
+        if addrs.is_empty() { vec![self.metad.clone()] } else { addrs }
+    }
+
     pub fn new(dir: PathBuf, xfer_addr: SocketAddr, ipc_addr: SocketAddr, metad: String) -> Self {
         Self {
             dir,

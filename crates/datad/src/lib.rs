@@ -86,15 +86,22 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         .await
         .map_err(|source| StartError::Bind { addr: ipc, source })?;
     let ipc_addr = ipc.local_addr();
-    let metad = rpc::Client::new(node.config.metad.clone(), io::user::current(), wire::node::NODE_PROTOCOL);
     let (known, registered) = watch::channel(false);
-    let session = metad::Session { node: Arc::clone(&node), metad, xfer_addr, ipc_addr, registered: known };
-    let tasks = vec![
+    let metads = node.config.metads();
+    let leader = Arc::new(metad::Leader::new(metads.len(), known));
+    let sessions = metads.into_iter().enumerate().map(|(number, addr)| {
+        let options = metad::call_options(leader.server_count());
+        let metad = rpc::Client::with_options(addr, io::user::current(), wire::node::NODE_PROTOCOL, options);
+        let (node, leader) = (Arc::clone(&node), Arc::clone(&leader));
+        let session = metad::Session { node, metad, xfer_addr, ipc_addr, leader, number };
+        io::task::spawn_owned("metad session", session.run())
+    });
+    let mut tasks: Vec<io::task::Owned<()>> = sessions.collect();
+    tasks.extend([
         io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
-        io::task::spawn_owned("metad session", session.run()),
         io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node))),
         io::task::spawn_owned("beacon", beacon::run(Arc::clone(&node))),
-    ];
+    ]);
     tracing::info!(node = %node.volume.identity().node, %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
     Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, tasks })

@@ -1,10 +1,14 @@
-//! The session with the metadata server: register, tell what is here, then a heartbeat about each second.
+//! The session with a metadata server: register, tell what is here, then a heartbeat about each second.
 //!
 //! ```text
 //!        ┌────────────── unknown, or no answer ──────────────┐
 //!        ▼                                                   │
 //!   register ──▶ catalogue, page by page ──▶ heartbeats ─────┘     a catalogue again every ten minutes
 //! ```
+//!
+//! Where there are several servers the node has a session with each, so that all know that it lives. What is here is told to
+//! the one that leads, all of it to one that leads anew; orders count from the leader alone, and from none that another one
+//! has followed.
 //!
 //! The node serves reads and writes all the while, whether the metadata server is there or not.
 
@@ -13,7 +17,8 @@ use crate::node::{Node, report};
 use container::ReplicaState;
 use rpc::CallError;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use types::{BlockId, ContainerId, Generation, InodeId};
@@ -32,6 +37,8 @@ const PAGE_COUNT: usize = 2000;
 /// After a failure: doubling from the first to the second.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(5);
+/// One that comes back may lead within two seconds, and should know by then who lives.
+const RETRY_LAST_OF_SEVERAL: Duration = Duration::from_millis(800);
 
 const _: () = assert!(PAGE_COUNT <= PAGE_COUNT_MAX);
 
@@ -40,8 +47,72 @@ pub(crate) struct Session {
     pub(crate) metad: rpc::Client,
     pub(crate) xfer_addr: SocketAddr,
     pub(crate) ipc_addr: SocketAddr,
-    /// True while the metadata server knows the node.
-    pub(crate) registered: watch::Sender<bool>,
+    /// Shared by the sessions with all servers.
+    pub(crate) leader: Arc<Leader>,
+    /// Which of them this is.
+    pub(crate) number: usize,
+}
+
+/// Which of the servers leads, as far as the sessions with them know.
+pub(crate) struct Leader {
+    /// How many servers there are.
+    server_count: usize,
+    /// The session with the one that leads and knows this node.
+    number: Mutex<Option<usize>>,
+    /// The highest that any server named.
+    term: AtomicU64,
+    /// True while there is such a session.
+    registered: watch::Sender<bool>,
+}
+
+/// Where another server may lead, one that does not answer is not waited for as long.
+const CALL_WAIT_OF_SEVERAL: Duration = Duration::from_secs(15);
+
+pub(crate) fn call_options(server_count: usize) -> rpc::ClientOptions {
+    let options = rpc::ClientOptions::default();
+    if server_count > 1 { rpc::ClientOptions { call_time_max: CALL_WAIT_OF_SEVERAL, ..options } } else { options }
+}
+
+impl Leader {
+    pub(crate) fn new(server_count: usize, registered: watch::Sender<bool>) -> Self {
+        Self { server_count, number: Mutex::default(), term: AtomicU64::new(0), registered }
+    }
+
+    pub(crate) fn server_count(&self) -> usize {
+        self.server_count
+    }
+
+    /// Notes whether the server of session `number` leads. True if it was so before.
+    fn note(&self, number: usize, leads: bool) -> bool {
+        let mut known = self.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *known == Some(number);
+        if leads {
+            *known = Some(number);
+        } else if before {
+            *known = None;
+        }
+        self.registered.send_replace(known.is_some());
+        before
+    }
+
+    /// False for a server that does not know that another one was elected after it. One that is alone is always believed: its
+    /// log may have been put back from a copy.
+    fn is_believed(&self, term: u64) -> bool {
+        self.server_count == 1 || self.term.fetch_max(term, Ordering::Relaxed) <= term
+    }
+}
+
+/// What the server of a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Leads { term: u64 },
+    Standby,
+}
+
+impl Standing {
+    fn of(standby: bool, term: u64) -> Self {
+        if standby { Self::Standby } else { Self::Leads { term } }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -62,46 +133,61 @@ impl Session {
         let mut retry = RETRY_FIRST;
         loop {
             let Err(broken) = self.serve(&mut retry).await else { continue };
-            let known = self.registered.send_replace(false);
+            let known = self.leader.note(self.number, false);
             match broken {
                 Broken::Unknown => tracing::info!("the metadata server does not know this node; registering again"),
                 Broken::Call(CallError::Connect(error)) if !known => {
                     tracing::debug!(%error, "the metadata server cannot be reached");
                 }
+                // Before the first election there is nothing to register with.
+                Broken::Call(CallError::Remote { class, .. }) if class == hdfs::exception::STANDBY => {}
                 broken => tracing::warn!(%broken, "the session with the metadata server broke"),
             }
             tokio::time::sleep(retry).await;
-            retry = (retry * 2).min(RETRY_LAST);
+            retry = (retry * 2).min(if self.leader.server_count > 1 { RETRY_LAST_OF_SEVERAL } else { RETRY_LAST });
         }
     }
 
     /// From registration to the first failure.
     async fn serve(&self, retry: &mut Duration) -> Result<(), Broken> {
-        self.register().await?;
-        // Before the catalogue: a large node must not wait minutes until it may be used.
-        self.registered.send_replace(true);
-        self.catalogue().await?;
+        let mut standing = self.register().await?;
+        let mut told = self.greet(standing).await?;
         *retry = RETRY_FIRST;
-        let mut told = self.node.now();
         loop {
-            self.heartbeat().await?;
-            if self.node.changes.overflowed() || self.node.now() >= told + CATALOGUE_EACH {
+            let now = self.heartbeat(standing).await?;
+            if now != standing {
+                standing = now;
+                told = self.greet(standing).await?;
+            }
+            let leads = standing != Standing::Standby;
+            if leads && (self.node.changes.overflowed() || self.node.now() >= told + CATALOGUE_EACH) {
                 self.catalogue().await?;
                 told = self.node.now();
             }
             tokio::select! {
                 () = tokio::time::sleep(HEARTBEAT_EACH) => {}
-                () = self.node.changes.came.notified() => tokio::time::sleep(BATCH_WAIT).await,
+                () = self.node.changes.came.notified(), if leads => tokio::time::sleep(BATCH_WAIT).await,
             }
         }
     }
 
-    async fn register(&self) -> Result<(), Broken> {
+    /// The server knows the node. One that leads anew hears all that is here; tells when it did.
+    async fn greet(&self, standing: Standing) -> Result<Duration, Broken> {
+        let leads = standing != Standing::Standby;
+        // Before the catalogue: a large node must not wait minutes until it may be used.
+        self.leader.note(self.number, leads);
+        if leads {
+            self.catalogue().await?;
+        }
+        Ok(self.node.now())
+    }
+
+    async fn register(&self) -> Result<Standing, Broken> {
         let identity = self.node.volume.identity();
         let config = &self.node.config;
         let ip = match config.ip {
             Some(ip) => ip,
-            None => own_ip(self.xfer_addr.ip(), config.metad.clone()).await,
+            None => own_ip(self.xfer_addr.ip(), self.metad.addr().to_owned()).await,
         };
         let request = RegisterRequest {
             node: identity.node.to_string(),
@@ -117,13 +203,24 @@ impl Session {
         };
         let response: RegisterResponse = self.metad.call(REGISTER, &request).await?;
         let volume = self.node.volume.clone();
-        io::task::blocking(move || volume.join_pool(&response.block_pool)).await?;
-        tracing::info!(node = %identity.node, "the metadata server knows this node");
-        Ok(())
+        let RegisterResponse { block_pool, standby, term } = response;
+        io::task::blocking(move || volume.join_pool(&block_pool)).await?;
+        tracing::info!(node = %identity.node, metad = self.metad.addr(), standby, "the metadata server knows this node");
+        Ok(Standing::of(standby, term))
     }
 
-    async fn heartbeat(&self) -> Result<(), Broken> {
+    /// Tells that the node lives, and to who leads what changed; answers what the server is now.
+    async fn heartbeat(&self, standing: Standing) -> Result<Standing, Broken> {
         let usage = self.usage().await?;
+        if standing == Standing::Standby {
+            let node = self.node.volume.identity().node.to_string();
+            let transfer_count = self.node.transfer_count() as u32;
+            let request = HeartbeatRequest { node, usage, transfer_count, ..HeartbeatRequest::default() };
+            let orders = self.orders(HEARTBEAT, &request).await?;
+            let standing = Standing::of(orders.standby, orders.term);
+            self.obey(orders).await;
+            return Ok(standing);
+        }
         let left_for = Duration::from_millis(self.node.config.limits.left_open_ms);
         let batch = self.node.changes.take(self.node.now().checked_sub(left_for));
         let Batch { put, deleted, left } = batch.clone();
@@ -135,8 +232,12 @@ impl Session {
         let request = HeartbeatRequest { node, usage, transfer_count, put, deleted, stale };
         match self.orders(HEARTBEAT, &request).await {
             Ok(orders) => {
+                let standing = Standing::of(orders.standby, orders.term);
+                if standing == Standing::Standby {
+                    self.node.changes.give_back(batch);
+                }
                 self.obey(orders).await;
-                Ok(())
+                Ok(standing)
             }
             Err(broken) => {
                 self.node.changes.give_back(batch);
@@ -181,6 +282,9 @@ impl Session {
     }
 
     async fn obey(&self, orders: Orders) {
+        if orders.standby || !self.leader.is_believed(orders.term) {
+            return;
+        }
         for Deletion { block, generation_at_most } in orders.delete {
             self.node.deleter.order(BlockId(block), Generation(generation_at_most));
         }

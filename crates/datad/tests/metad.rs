@@ -21,6 +21,8 @@ struct Told {
     orders: Option<Orders>,
     /// As a server that was restarted: knows nobody until it registers again.
     forgetful: bool,
+    standby: bool,
+    term: u64,
 }
 
 struct Metad {
@@ -36,16 +38,17 @@ impl rpc::Service for Metad {
             REGISTER => {
                 told.registered.push(call.request()?);
                 told.forgetful = false;
-                RegisterResponse { block_pool: POOL.into(), ..RegisterResponse::default() }.encode_to_vec()
+                let block_pool = POOL.into();
+                RegisterResponse { block_pool, standby: told.standby, term: told.term }.encode_to_vec()
             }
             CATALOGUE => {
                 told.catalogue.push(call.request()?);
-                Orders { known, ..Orders::default() }.encode_to_vec()
+                Orders { known, standby: told.standby, term: told.term, ..Orders::default() }.encode_to_vec()
             }
             HEARTBEAT => {
                 told.heartbeats.push(call.request()?);
                 let orders = told.orders.take().unwrap_or_default();
-                Orders { known, ..orders }.encode_to_vec()
+                Orders { known, standby: told.standby, term: told.term, ..orders }.encode_to_vec()
             }
             _ => return Err(call.no_such_method()),
         };
@@ -224,4 +227,43 @@ fn recovery_shuts_the_writer_out_and_ends_the_block() {
     let nowhere: BeginRecoveryResponse =
         world.call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &BeginRecoveryRequest { block: 99, generation: 2000 }).unwrap();
     assert_eq!(nowhere.replica, None);
+}
+
+/// Two servers hear that the node lives; what is here is told to the one that leads, all of it to one that leads anew, and one
+/// that does not know that it was followed by another orders nothing.
+#[test]
+fn of_several_servers_the_leader_counts() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let metads: Vec<Arc<Metad>> = (0..2).map(|_| Arc::new(Metad { told: Mutex::default() })).collect();
+    let told = |number: usize| metads[number].told.lock().unwrap();
+    (told(0).term, told(1).standby) = (5, true);
+    let servers: Vec<rpc::Server> = metads
+        .iter()
+        .map(|metad| {
+            let bind = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), Arc::clone(metad));
+            runtime.block_on(bind).unwrap()
+        })
+        .collect();
+    let addrs: Vec<String> = servers.iter().map(|server| server.local_addr().to_string()).collect();
+    let cluster = Cluster::with(1, |config| config.metad = addrs.join(", "));
+    cluster.runtime.block_on(cluster.node(0).registered());
+    cluster.write(&[0], 5, b"first");
+    let heard = |number: usize, block: u64| {
+        told(number).heartbeats.iter().any(|beat| beat.put.iter().any(|put| put.block == block))
+    };
+    eventually("the leader hears of it", || heard(0, 5));
+    eventually("the other hears that the node lives", || told(1).heartbeats.len() >= 2);
+    assert!(!heard(1, 5) && told(1).catalogue.is_empty());
+
+    (told(1).standby, told(1).term) = (false, 6);
+    eventually("the new leader gets all", || !told(1).catalogue.is_empty());
+    assert_eq!(told(1).catalogue[0].replicas.len(), 1);
+    // The old one is late to know.
+    let delete = vec![Deletion { block: 5, generation_at_most: GENERATION }];
+    told(0).orders = Some(Orders { known: true, delete, ..Orders::default() });
+    eventually("it orders", || told(0).orders.is_none());
+    told(0).standby = true;
+    cluster.write(&[0], 6, b"second");
+    eventually("the new leader hears of it", || heard(1, 6) || told(1).catalogue.len() > 1);
+    assert_eq!(cluster.read(0, 5, 0, 5).unwrap(), b"first");
 }
