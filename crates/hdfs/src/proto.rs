@@ -573,6 +573,722 @@ impl AccessModeProto {
         }
     }
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DatanodeReportTypeProto {
+    All = 1,
+    Live = 2,
+    Dead = 3,
+    Decommissioning = 4,
+    EnteringMaintenance = 5,
+    InMaintenance = 6,
+}
+impl DatanodeReportTypeProto {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::All => "ALL",
+            Self::Live => "LIVE",
+            Self::Dead => "DEAD",
+            Self::Decommissioning => "DECOMMISSIONING",
+            Self::EnteringMaintenance => "ENTERING_MAINTENANCE",
+            Self::InMaintenance => "IN_MAINTENANCE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ALL" => Some(Self::All),
+            "LIVE" => Some(Self::Live),
+            "DEAD" => Some(Self::Dead),
+            "DECOMMISSIONING" => Some(Self::Decommissioning),
+            "ENTERING_MAINTENANCE" => Some(Self::EnteringMaintenance),
+            "IN_MAINTENANCE" => Some(Self::InMaintenance),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetQuotaRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// 2^63-1 leaves it alone, 2^64-1 takes it away.
+    #[prost(uint64, required, tag = "2")]
+    pub namespace_quota: u64,
+    #[prost(uint64, required, tag = "3")]
+    pub storagespace_quota: u64,
+    #[prost(enumeration = "StorageTypeProto", optional, tag = "4")]
+    pub storage_type: ::core::option::Option<i32>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetQuotaResponseProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QuotaUsageProto {
+    #[prost(uint64, required, tag = "1")]
+    pub file_and_directory_count: u64,
+    #[prost(uint64, required, tag = "2")]
+    pub quota: u64,
+    #[prost(uint64, required, tag = "3")]
+    pub space_consumed: u64,
+    #[prost(uint64, required, tag = "4")]
+    pub space_quota: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetQuotaUsageRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetQuotaUsageResponseProto {
+    #[prost(message, required, tag = "1")]
+    pub usage: QuotaUsageProto,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConcatRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub trg: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub srcs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConcatResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TruncateRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    #[prost(uint64, required, tag = "2")]
+    pub new_length: u64,
+    #[prost(string, required, tag = "3")]
+    pub client_name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TruncateResponseProto {
+    /// False: the last block is still being cut; the file is open until it is.
+    #[prost(bool, required, tag = "1")]
+    pub result: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DatanodeStorageProto {
+    #[prost(string, required, tag = "1")]
+    pub storage_uuid: ::prost::alloc::string::String,
+    #[prost(
+        enumeration = "datanode_storage_proto::StorageState",
+        optional,
+        tag = "2",
+        default = "Normal"
+    )]
+    pub state: ::core::option::Option<i32>,
+    #[prost(enumeration = "StorageTypeProto", optional, tag = "3", default = "Disk")]
+    pub storage_type: ::core::option::Option<i32>,
+}
+/// Nested message and enum types in `DatanodeStorageProto`.
+pub mod datanode_storage_proto {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum StorageState {
+        Normal = 0,
+        ReadOnlyShared = 1,
+    }
+    impl StorageState {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Normal => "NORMAL",
+                Self::ReadOnlyShared => "READ_ONLY_SHARED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "NORMAL" => Some(Self::Normal),
+                "READ_ONLY_SHARED" => Some(Self::ReadOnlyShared),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StorageReportProto {
+    #[prost(string, required, tag = "1")]
+    pub storage_uuid: ::prost::alloc::string::String,
+    #[prost(bool, optional, tag = "2", default = "false")]
+    pub failed: ::core::option::Option<bool>,
+    #[prost(uint64, optional, tag = "3", default = "0")]
+    pub capacity: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "4", default = "0")]
+    pub dfs_used: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "5", default = "0")]
+    pub remaining: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6", default = "0")]
+    pub block_pool_used: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "7")]
+    pub storage: ::core::option::Option<DatanodeStorageProto>,
+    #[prost(uint64, optional, tag = "8")]
+    pub non_dfs_used: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DatanodeStorageReportProto {
+    #[prost(message, required, tag = "1")]
+    pub datanode_info: DatanodeInfoProto,
+    #[prost(message, repeated, tag = "2")]
+    pub storage_reports: ::prost::alloc::vec::Vec<StorageReportProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDatanodeStorageReportRequestProto {
+    #[prost(enumeration = "DatanodeReportTypeProto", required, tag = "1")]
+    pub r#type: i32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetDatanodeStorageReportResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub datanode_storage_reports: ::prost::alloc::vec::Vec<DatanodeStorageReportProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSlowDatanodeReportRequestProto {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetSlowDatanodeReportResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub datanode_info_proto: ::prost::alloc::vec::Vec<DatanodeInfoProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetFsReplicatedBlockStatsRequestProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetFsReplicatedBlockStatsResponseProto {
+    #[prost(uint64, required, tag = "1")]
+    pub low_redundancy: u64,
+    #[prost(uint64, required, tag = "2")]
+    pub corrupt_blocks: u64,
+    #[prost(uint64, required, tag = "3")]
+    pub missing_blocks: u64,
+    #[prost(uint64, required, tag = "4")]
+    pub missing_repl_one_blocks: u64,
+    #[prost(uint64, required, tag = "5")]
+    pub blocks_in_future: u64,
+    #[prost(uint64, required, tag = "6")]
+    pub pending_deletion_blocks: u64,
+    #[prost(uint64, optional, tag = "7")]
+    pub highest_prio_low_redundancy_blocks: ::core::option::Option<u64>,
+    /// Since Hadoop 3.5.
+    #[prost(uint64, optional, tag = "8")]
+    pub badly_distributed_blocks: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetFsEcBlockGroupStatsRequestProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetFsEcBlockGroupStatsResponseProto {
+    #[prost(uint64, required, tag = "1")]
+    pub low_redundancy: u64,
+    #[prost(uint64, required, tag = "2")]
+    pub corrupt_blocks: u64,
+    #[prost(uint64, required, tag = "3")]
+    pub missing_blocks: u64,
+    #[prost(uint64, required, tag = "4")]
+    pub blocks_in_future: u64,
+    #[prost(uint64, required, tag = "5")]
+    pub pending_deletion_blocks: u64,
+    #[prost(uint64, optional, tag = "6")]
+    pub highest_prio_low_redundancy_blocks: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "7")]
+    pub badly_distributed_blocks: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CorruptFileBlocksProto {
+    #[prost(string, repeated, tag = "1")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, required, tag = "2")]
+    pub cookie: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCorruptFileBlocksRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub cookie: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCorruptFileBlocksResponseProto {
+    #[prost(message, required, tag = "1")]
+    pub corrupt: CorruptFileBlocksProto,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenFilesBatchResponseProto {
+    #[prost(int64, required, tag = "1")]
+    pub id: i64,
+    #[prost(string, required, tag = "2")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "3")]
+    pub client_name: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "4")]
+    pub client_machine: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListOpenFilesRequestProto {
+    /// The last id received; 0 at first.
+    #[prost(int64, required, tag = "1")]
+    pub id: i64,
+    #[prost(enumeration = "OpenFilesTypeProto", repeated, packed = "false", tag = "2")]
+    pub types: ::prost::alloc::vec::Vec<i32>,
+    #[prost(string, optional, tag = "3")]
+    pub path: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListOpenFilesResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<OpenFilesBatchResponseProto>,
+    #[prost(bool, required, tag = "2")]
+    pub has_more: bool,
+    #[prost(enumeration = "OpenFilesTypeProto", repeated, packed = "false", tag = "3")]
+    pub types: ::prost::alloc::vec::Vec<i32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDelegationTokenRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub renewer: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDelegationTokenResponseProto {
+    /// Absent: there is no security, go on without.
+    #[prost(message, optional, tag = "1")]
+    pub token: ::core::option::Option<TokenProto>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewDelegationTokenRequestProto {
+    #[prost(message, required, tag = "1")]
+    pub token: TokenProto,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewDelegationTokenResponseProto {
+    #[prost(uint64, required, tag = "1")]
+    pub new_expiry_time: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelDelegationTokenRequestProto {
+    #[prost(message, required, tag = "1")]
+    pub token: TokenProto,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelDelegationTokenResponseProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DataEncryptionKeyProto {
+    #[prost(uint32, required, tag = "1")]
+    pub key_id: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDataEncryptionKeyRequestProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDataEncryptionKeyResponseProto {
+    /// Absent: data is not encrypted.
+    #[prost(message, optional, tag = "1")]
+    pub data_encryption_key: ::core::option::Option<DataEncryptionKeyProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefreshNodesRequestProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefreshNodesResponseProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SaveNamespaceRequestProto {
+    #[prost(uint64, optional, tag = "1", default = "0")]
+    pub time_window: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "2", default = "0")]
+    pub tx_gap: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SaveNamespaceResponseProto {
+    #[prost(bool, optional, tag = "1", default = "true")]
+    pub saved: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FinalizeUpgradeRequestProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FinalizeUpgradeResponseProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpgradeStatusRequestProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpgradeStatusResponseProto {
+    #[prost(bool, required, tag = "1")]
+    pub upgrade_finalized: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollingUpgradeInfoProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollingUpgradeRequestProto {
+    /// 1 asks, 2 begins, 3 ends.
+    #[prost(int32, required, tag = "1")]
+    pub action: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollingUpgradeResponseProto {
+    /// Absent: there is none.
+    #[prost(message, optional, tag = "1")]
+    pub rolling_upgrade_info: ::core::option::Option<RollingUpgradeInfoProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetBalancerBandwidthRequestProto {
+    #[prost(int64, required, tag = "1")]
+    pub bandwidth: i64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetBalancerBandwidthResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestoreFailedStorageRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub arg: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestoreFailedStorageResponseProto {
+    #[prost(bool, required, tag = "1")]
+    pub result: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MetaSaveRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub filename: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MetaSaveResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetGroupsForUserRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub user: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetGroupsForUserResponseProto {
+    #[prost(string, repeated, tag = "1")]
+    pub groups: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefreshUserToGroupsMappingsRequestProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefreshUserToGroupsMappingsResponseProto {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OpenFilesTypeProto {
+    AllOpenFiles = 1,
+    BlockingDecommission = 2,
+}
+impl OpenFilesTypeProto {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::AllOpenFiles => "ALL_OPEN_FILES",
+            Self::BlockingDecommission => "BLOCKING_DECOMMISSION",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ALL_OPEN_FILES" => Some(Self::AllOpenFiles),
+            "BLOCKING_DECOMMISSION" => Some(Self::BlockingDecommission),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AclEntryProto {
+    #[prost(enumeration = "acl_entry_proto::AclEntryTypeProto", required, tag = "1")]
+    pub r#type: i32,
+    #[prost(enumeration = "acl_entry_proto::AclEntryScopeProto", required, tag = "2")]
+    pub scope: i32,
+    /// FsActionProto: read 4, write 2, execute 1.
+    #[prost(uint32, required, tag = "3")]
+    pub permissions: u32,
+    /// Absent: the owner's, the group's, the mask's or the others' own entry.
+    #[prost(string, optional, tag = "4")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `AclEntryProto`.
+pub mod acl_entry_proto {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum AclEntryScopeProto {
+        Access = 0,
+        Default = 1,
+    }
+    impl AclEntryScopeProto {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Access => "ACCESS",
+                Self::Default => "DEFAULT",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "ACCESS" => Some(Self::Access),
+                "DEFAULT" => Some(Self::Default),
+                _ => None,
+            }
+        }
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum AclEntryTypeProto {
+        User = 0,
+        Group = 1,
+        Mask = 2,
+        Other = 3,
+    }
+    impl AclEntryTypeProto {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::User => "USER",
+                Self::Group => "GROUP",
+                Self::Mask => "MASK",
+                Self::Other => "OTHER",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "USER" => Some(Self::User),
+                "GROUP" => Some(Self::Group),
+                "MASK" => Some(Self::Mask),
+                "OTHER" => Some(Self::Other),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AclStatusProto {
+    #[prost(string, required, tag = "1")]
+    pub owner: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(bool, required, tag = "3")]
+    pub sticky: bool,
+    /// Only what the mode does not say.
+    #[prost(message, repeated, tag = "4")]
+    pub entries: ::prost::alloc::vec::Vec<AclEntryProto>,
+    #[prost(message, optional, tag = "5")]
+    pub permission: ::core::option::Option<FsPermissionProto>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetAclStatusRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetAclStatusResponseProto {
+    #[prost(message, required, tag = "1")]
+    pub result: AclStatusProto,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetAclRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub acl_spec: ::prost::alloc::vec::Vec<AclEntryProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetAclResponseProto {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModifyAclEntriesRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub acl_spec: ::prost::alloc::vec::Vec<AclEntryProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModifyAclEntriesResponseProto {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RemoveAclEntriesRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub acl_spec: ::prost::alloc::vec::Vec<AclEntryProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveAclEntriesResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveDefaultAclRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveDefaultAclResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveAclRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveAclResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct XAttrProto {
+    #[prost(enumeration = "x_attr_proto::XAttrNamespaceProto", required, tag = "1")]
+    pub namespace: i32,
+    /// Without the namespace before it.
+    #[prost(string, required, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub value: ::core::option::Option<::prost::bytes::Bytes>,
+}
+/// Nested message and enum types in `XAttrProto`.
+pub mod x_attr_proto {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum XAttrNamespaceProto {
+        User = 0,
+        Trusted = 1,
+        Security = 2,
+        System = 3,
+        Raw = 4,
+    }
+    impl XAttrNamespaceProto {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::User => "USER",
+                Self::Trusted => "TRUSTED",
+                Self::Security => "SECURITY",
+                Self::System => "SYSTEM",
+                Self::Raw => "RAW",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "USER" => Some(Self::User),
+                "TRUSTED" => Some(Self::Trusted),
+                "SECURITY" => Some(Self::Security),
+                "SYSTEM" => Some(Self::System),
+                "RAW" => Some(Self::Raw),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetXAttrRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub x_attr: ::core::option::Option<XAttrProto>,
+    #[prost(uint32, optional, tag = "3")]
+    pub flag: ::core::option::Option<u32>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetXAttrResponseProto {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetXAttrsRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    /// None: all that the caller may see.
+    #[prost(message, repeated, tag = "2")]
+    pub x_attrs: ::prost::alloc::vec::Vec<XAttrProto>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetXAttrsResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub x_attrs: ::prost::alloc::vec::Vec<XAttrProto>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListXAttrsRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListXAttrsResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub x_attrs: ::prost::alloc::vec::Vec<XAttrProto>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveXAttrRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub x_attr: ::core::option::Option<XAttrProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveXAttrResponseProto {}
+/// Bits of SetXAttrRequestProto.flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum XAttrSetFlagProto {
+    XattrCreate = 1,
+    XattrReplace = 2,
+}
+impl XAttrSetFlagProto {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::XattrCreate => "XATTR_CREATE",
+            Self::XattrReplace => "XATTR_REPLACE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "XATTR_CREATE" => Some(Self::XattrCreate),
+            "XATTR_REPLACE" => Some(Self::XattrReplace),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetReplicaVisibleLengthRequestProto {
     #[prost(message, required, tag = "1")]
@@ -1165,44 +1881,6 @@ pub struct MsyncRequestProto {}
 pub struct MsyncResponseProto {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub enum DatanodeReportTypeProto {
-    All = 1,
-    Live = 2,
-    Dead = 3,
-    Decommissioning = 4,
-    EnteringMaintenance = 5,
-    InMaintenance = 6,
-}
-impl DatanodeReportTypeProto {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::All => "ALL",
-            Self::Live => "LIVE",
-            Self::Dead => "DEAD",
-            Self::Decommissioning => "DECOMMISSIONING",
-            Self::EnteringMaintenance => "ENTERING_MAINTENANCE",
-            Self::InMaintenance => "IN_MAINTENANCE",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "ALL" => Some(Self::All),
-            "LIVE" => Some(Self::Live),
-            "DEAD" => Some(Self::Dead),
-            "DECOMMISSIONING" => Some(Self::Decommissioning),
-            "ENTERING_MAINTENANCE" => Some(Self::EnteringMaintenance),
-            "IN_MAINTENANCE" => Some(Self::InMaintenance),
-            _ => None,
-        }
-    }
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
 pub enum SafeModeActionProto {
     SafemodeLeave = 1,
     SafemodeEnter = 2,
@@ -1323,6 +2001,300 @@ impl AddBlockFlagProto {
             _ => None,
         }
     }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StorageTypesProto {
+    #[prost(enumeration = "StorageTypeProto", repeated, packed = "false", tag = "1")]
+    pub storage_types: ::prost::alloc::vec::Vec<i32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BlockStoragePolicyProto {
+    #[prost(uint32, required, tag = "1")]
+    pub policy_id: u32,
+    #[prost(string, required, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// The last type goes for all further replicas.
+    #[prost(message, required, tag = "3")]
+    pub creation_policy: StorageTypesProto,
+    #[prost(message, optional, tag = "4")]
+    pub creation_fallback_policy: ::core::option::Option<StorageTypesProto>,
+    #[prost(message, optional, tag = "5")]
+    pub replication_fallback_policy: ::core::option::Option<StorageTypesProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetStoragePoliciesRequestProto {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetStoragePoliciesResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub policies: ::prost::alloc::vec::Vec<BlockStoragePolicyProto>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetStoragePolicyRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetStoragePolicyResponseProto {
+    #[prost(message, required, tag = "1")]
+    pub storage_policy: BlockStoragePolicyProto,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetStoragePolicyRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "2")]
+    pub policy_name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetStoragePolicyResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnsetStoragePolicyRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnsetStoragePolicyResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SatisfyStoragePolicyRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SatisfyStoragePolicyResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ErasureCodingPolicyProto {
+    #[prost(string, optional, tag = "1")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint32, optional, tag = "3")]
+    pub cell_size: ::core::option::Option<u32>,
+    #[prost(uint32, required, tag = "4")]
+    pub id: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetErasureCodingPolicyRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetErasureCodingPolicyResponseProto {
+    /// Absent: whole replicas.
+    #[prost(message, optional, tag = "1")]
+    pub ec_policy: ::core::option::Option<ErasureCodingPolicyProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetErasureCodingPoliciesRequestProto {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetErasureCodingPoliciesResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub ec_policies: ::prost::alloc::vec::Vec<ErasureCodingPolicyProto>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CodecProto {
+    #[prost(string, required, tag = "1")]
+    pub codec: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "2")]
+    pub coders: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetErasureCodingCodecsRequestProto {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetErasureCodingCodecsResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub codec: ::prost::alloc::vec::Vec<CodecProto>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EcTopologyVerifierResultProto {
+    #[prost(string, required, tag = "1")]
+    pub result_message: ::prost::alloc::string::String,
+    #[prost(bool, required, tag = "2")]
+    pub is_supported: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEcTopologyResultForPoliciesRequestProto {
+    #[prost(string, repeated, tag = "1")]
+    pub policies: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEcTopologyResultForPoliciesResponseProto {
+    #[prost(message, required, tag = "1")]
+    pub response: EcTopologyVerifierResultProto,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetErasureCodingPolicyRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub ec_policy_name: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetErasureCodingPolicyResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnsetErasureCodingPolicyRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnsetErasureCodingPolicyResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnableErasureCodingPolicyRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub ec_policy_name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnableErasureCodingPolicyResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EncryptionZoneProto {
+    #[prost(int64, required, tag = "1")]
+    pub id: i64,
+    #[prost(string, required, tag = "2")]
+    pub path: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEzForPathRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub src: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEzForPathResponseProto {
+    /// Absent: in none.
+    #[prost(message, optional, tag = "1")]
+    pub zone: ::core::option::Option<EncryptionZoneProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListEncryptionZonesRequestProto {
+    #[prost(int64, required, tag = "1")]
+    pub id: i64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListEncryptionZonesResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub zones: ::prost::alloc::vec::Vec<EncryptionZoneProto>,
+    #[prost(bool, required, tag = "2")]
+    pub has_more: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllowSnapshotRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub snapshot_root: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllowSnapshotResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateSnapshotRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub snapshot_root: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub snapshot_name: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateSnapshotResponseProto {
+    #[prost(string, required, tag = "1")]
+    pub snapshot_path: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteSnapshotRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub snapshot_root: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "2")]
+    pub snapshot_name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteSnapshotResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenameSnapshotRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub snapshot_root: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "2")]
+    pub snapshot_old_name: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "3")]
+    pub snapshot_new_name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenameSnapshotResponseProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshottableDirectoryListingProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSnapshottableDirListingRequestProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSnapshottableDirListingResponseProto {
+    /// Absent: there are none.
+    #[prost(message, optional, tag = "1")]
+    pub snapshottable_dir_list: ::core::option::Option<
+        SnapshottableDirectoryListingProto,
+    >,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotListingProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSnapshotListingRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub snapshot_root: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSnapshotListingResponseProto {
+    #[prost(message, optional, tag = "1")]
+    pub snapshot_list: ::core::option::Option<SnapshotListingProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CachePoolEntryProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCachePoolsRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub prev_pool_name: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListCachePoolsResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<CachePoolEntryProto>,
+    #[prost(bool, required, tag = "2")]
+    pub has_more: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CacheDirectiveEntryProto {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCacheDirectivesRequestProto {
+    #[prost(int64, required, tag = "1")]
+    pub prev_id: i64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListCacheDirectivesResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub elements: ::prost::alloc::vec::Vec<CacheDirectiveEntryProto>,
+    #[prost(bool, required, tag = "2")]
+    pub has_more: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateSymlinkRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub target: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "2")]
+    pub link: ::prost::alloc::string::String,
+    #[prost(message, required, tag = "3")]
+    pub dir_perm: FsPermissionProto,
+    #[prost(bool, required, tag = "4")]
+    pub create_parent: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateSymlinkResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetLinkTargetRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetLinkTargetResponseProto {
+    #[prost(string, optional, tag = "1")]
+    pub target_path: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEnclosingRootRequestProto {
+    #[prost(string, optional, tag = "1")]
+    pub filename: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEnclosingRootResponseProto {
+    #[prost(string, optional, tag = "1")]
+    pub enclosing_root_path: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RpcTraceInfoProto {
@@ -2018,6 +2990,10 @@ impl Status {
 pub use self::datanode_info_proto::AdminState;
 pub use self::hdfs_file_status_proto::FileType;
 pub use self::hdfs_file_status_proto::Flags;
+pub use self::datanode_storage_proto::StorageState;
+pub use self::acl_entry_proto::AclEntryScopeProto;
+pub use self::acl_entry_proto::AclEntryTypeProto;
+pub use self::x_attr_proto::XAttrNamespaceProto;
 pub use self::check_access_request_proto::FsActionProto;
 pub use self::ha_service_state_response_proto::HaServiceStateProto;
 pub use self::rpc_request_header_proto::OperationProto;

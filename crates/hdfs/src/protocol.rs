@@ -10,5 +10,7 @@ pub const HA_SERVICE: &str = "org.apache.hadoop.ha.HAServiceProtocol";
 pub const PROTOCOL_META_INFO: &str = "org.apache.hadoop.ipc.ProtocolMetaInfoPB";
 /// `hdfs groups`.
 pub const GET_USER_MAPPINGS: &str = "org.apache.hadoop.tools.GetUserMappingsProtocol";
+/// `hdfs dfsadmin -refreshUserToGroupsMappings`.
+pub const REFRESH_USER_MAPPINGS: &str = "org.apache.hadoop.security.RefreshUserMappingsProtocol";
 
 pub const VERSION: u64 = 1;

@@ -27,6 +27,17 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// `operation`: HDFS's name of it.
+    pub(crate) fn must_be_superuser(&self, operation: &str) -> Result<(), Exception> {
+        if self.caller.superuser {
+            return Ok(());
+        }
+        Err(refusal::denied(format!(
+            "Access denied for user {}. Superuser privilege is required for operation {operation}",
+            self.caller.user
+        )))
+    }
+
     /// Where the client runs, as datanodes' addresses are written.
     pub(crate) fn host(&self) -> String {
         self.peer.to_canonical().to_string()
@@ -83,7 +94,12 @@ impl Users {
         Caller { user: user.into(), groups: groups.to_vec(), superuser }
     }
 
-    async fn groups(&self, user: &str, now: Duration) -> Arc<[String]> {
+    /// Asks the user database about everybody again.
+    pub(crate) fn forget(&self) {
+        self.lock().clear();
+    }
+
+    pub(crate) async fn groups(&self, user: &str, now: Duration) -> Arc<[String]> {
         let known = self.lock().get(user).filter(|known| now.saturating_sub(known.asked) < GROUPS_KEPT).cloned();
         if let Some(known) = known {
             return known.groups;

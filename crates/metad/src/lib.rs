@@ -22,6 +22,7 @@ mod config;
 mod core;
 mod heard;
 mod machine;
+mod mappings;
 mod meter;
 mod nodes;
 mod own;

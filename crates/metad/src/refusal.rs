@@ -23,6 +23,9 @@ pub(crate) fn namespace(error: NsError) -> Exception {
         NsError::NameTooLong(_) => class::NAME_TOO_LONG,
         NsError::TooManyChildren(_) => class::DIRECTORY_FULL,
         NsError::ListingStartGone(_) => class::START_AFTER_NOT_FOUND,
+        NsError::Acl(_) | NsError::AclOfFile(_) => class::ACL,
+        // What tools that look for one attribute after the other catch.
+        NsError::XattrNotFound(_) => class::XATTR_NOT_FOUND,
         NsError::IllegalArgument(_) => class::HADOOP_ILLEGAL_ARGUMENT,
         NsError::Other(_) => class::IO,
     };
@@ -69,6 +72,10 @@ pub(crate) fn raft(error: RaftError) -> Exception {
 
 pub(crate) fn denied(message: impl Into<String>) -> Exception {
     Exception::new(class::ACCESS_CONTROL, message)
+}
+
+pub(crate) fn path_is_not_directory(path: &str) -> Exception {
+    Exception::new(class::PATH_IS_NOT_DIRECTORY, format!("`{path}': Is not a directory"))
 }
 
 pub(crate) fn illegal(message: impl Into<String>) -> Exception {

@@ -1,7 +1,7 @@
 //! The door: which protocol a call speaks, and whether this server may answer it.
 
 use crate::seat::Seat;
-use crate::{admin, client, meter, nodes, own};
+use crate::{admin, client, mappings, meter, nodes, own};
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::STANDBY;
@@ -40,6 +40,15 @@ impl rpc::Service for Service {
                 Err(error) => Err(error),
             },
             wire::admin::ADMIN_PROTOCOL => admin::call(seat, call).await,
+            hdfs::protocol::GET_USER_MAPPINGS => {
+                let core = seat.leading().await?;
+                mappings::get(&core, &call.method, call.body).await
+            }
+            hdfs::protocol::REFRESH_USER_MAPPINGS => {
+                let core = seat.leading().await?;
+                let session = core.users.session(&call, core.monotonic()).await?;
+                mappings::refresh(&core, &session, &call.method)
+            }
             wire::meter::METER_PROTOCOL => meter::call(&call),
             RAFT_PROTOCOL => member(seat, &call).await,
             _ => Err(call.no_such_protocol()),

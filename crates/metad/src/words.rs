@@ -19,6 +19,9 @@ use wire::BlockScope;
 /// −1 as Java's signed number travels: an offset that means nothing.
 pub(crate) const MINUS_ONE: u64 = u64::MAX;
 
+/// A bit of a status's flags.
+const HAS_ACL: u32 = 1;
+
 /// `locations`: for listings and calls that ask for them; every file must have them then.
 pub(crate) fn status(status: Status, locations: Option<LocatedBlocksProto>) -> HdfsFileStatusProto {
     let kind = match status.kind {
@@ -41,7 +44,7 @@ pub(crate) fn status(status: Status, locations: Option<LocatedBlocksProto>) -> H
         file_id: Some(status.id.0),
         children_num: Some(i32::try_from(status.child_count).unwrap_or(i32::MAX)),
         storage_policy: Some(0),
-        flags: Some(0),
+        flags: Some(if status.acl { HAS_ACL } else { 0 }),
         namespace: None,
     }
 }
@@ -150,9 +153,10 @@ impl<'a> Locator<'a> {
             cache_used: Some(0),
             last_update_monotonic: Some(member.seen().map_or(0, |seen| seen.as_millis() as u64)),
             upgrade_domain: None,
-            last_block_report_time: None,
+            // Each heartbeat tells the changes since the last one, and is checked against all there is.
+            last_block_report_time: Some(age.map_or(0, |age| self.wall.0.saturating_sub(age))),
             last_block_report_monotonic: None,
-            num_blocks: None,
+            num_blocks: Some(0),
             software_version: None,
         }
     }

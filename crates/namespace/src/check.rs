@@ -7,20 +7,23 @@
 //! - A file is open if, and only if, a lease and a row of OPEN say so. A file under recovery is held by the recovery.
 //! - Ids and generations lie below what the counters gave out; a block waits for deletion only at generations that no file
 //!   names any more.
+//! - An inode counts its extended attributes right; an access list is in order, and only directories have defaults. What is deleted has
+//!   neither.
 //! - Each kept outcome has its expiry, and the reverse.
 //!
 //! [`check`] reads all rows into memory; it is no call for a busy server.
 
+use crate::acl::AclScope;
 use crate::lease::RECOVERY_HOLDER;
 use crate::limits::MODE_MASK;
-use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, decode};
+use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, Record, decode};
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
 use crate::tables::{
     self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, RESERVED, RETRY,
-    RETRY_EXPIRY, split_entry, split_inode, split_lease, split_pair,
+    RETRY_EXPIRY, XATTR, split_entry, split_inode, split_lease, split_pair, split_xattr,
 };
-use serde::de::DeserializeOwned;
+use crate::xattr::XATTR_COUNT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
@@ -46,6 +49,7 @@ pub fn check(rows: &dyn Rows) -> Result<Vec<Violation>, RowsError> {
     check.tree();
     check.files();
     check.leases();
+    check.attributes();
     check.outcomes();
     Ok(check.violations)
 }
@@ -67,6 +71,7 @@ struct Check {
     outcomes: BTreeSet<Vec<u8>>,
     expiries: BTreeSet<Vec<u8>>,
     fronts: Vec<(Table, Vec<u8>)>,
+    xattr_counts: BTreeMap<InodeId, u32>,
 }
 
 impl Check {
@@ -141,6 +146,10 @@ impl Check {
             FRONT => {
                 let table = Table(*key.first()?);
                 self.fronts.push((table, value.into()));
+            }
+            XATTR => {
+                let (inode, _) = split_xattr(key).filter(|_| value.first() == Some(&1))?;
+                *self.xattr_counts.entry(inode).or_default() += 1;
             }
             _ => return None,
         }
@@ -276,6 +285,24 @@ impl Check {
         self.violations.extend(found.into_iter().map(Violation));
     }
 
+    fn attributes(&mut self) {
+        let mut counts = std::mem::take(&mut self.xattr_counts);
+        let mut found = Vec::new();
+        for ((_, _), inode) in self.inodes.values() {
+            let count = counts.remove(&inode.id).unwrap_or(0);
+            if count != inode.extra.xattr_count || count > XATTR_COUNT_MAX {
+                found.push(format!("{} counts {} attributes, but has {count}", inode.id, inode.extra.xattr_count));
+            }
+            let acl = &inode.extra.acl;
+            let defaults = acl.iter().any(|entry| entry.key.scope == AclScope::Default);
+            if !acl.is_sorted_by(|one, next| one.key < next.key) || defaults && !inode.is_directory() {
+                found.push(format!("the access list of {} is {acl:?}", inode.id));
+            }
+        }
+        found.extend(counts.keys().map(|id| format!("there are attributes of {id}, which does not exist")));
+        self.violations.extend(found.into_iter().map(Violation));
+    }
+
     fn outcomes(&mut self) {
         if self.outcomes != self.expiries {
             self.wrong("outcomes of calls and their expiries do not agree");
@@ -329,6 +356,6 @@ fn check_blocks(id: FileId, file: &File, rows: &[(u64, BlockRow)], stands: bool,
     }
 }
 
-fn record<T: DeserializeOwned>(value: &[u8]) -> Option<T> {
+fn record<T: Record>(value: &[u8]) -> Option<T> {
     decode("check", value).ok()
 }

@@ -4,12 +4,15 @@ use crate::front;
 use crate::lease;
 use crate::record::{Inode, encode};
 use crate::tables::{DOOMED_TREE, inode_key};
+use crate::xattr;
 use types::rows::{RowsError, RowsMut};
 
 /// Takes over an inode that was unhooked from its place. A file's lease ends at once; what lies below a directory keeps
 /// its rows until `Reap` comes to it, but nobody finds a way to it any more.
 pub(crate) fn doom_tree(rows: &mut dyn RowsMut, mut inode: Inode) -> Result<(), RowsError> {
     let id = inode.id;
+    xattr::remove_all(rows, &mut inode)?;
+    inode.extra.acl.clear();
     let mut hangs_on = inode.child_count() > 0;
     if let Some(file) = inode.file_mut() {
         if let Some(open) = file.open.take() {

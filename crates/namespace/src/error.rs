@@ -47,6 +47,15 @@ pub enum NsError {
     /// `org.apache.hadoop.fs.DirectoryListingStartAfterNotFoundException`
     #[error("{0}")]
     ListingStartGone(String),
+    /// `org.apache.hadoop.hdfs.protocol.AclException`
+    #[error("{0}")]
+    Acl(String),
+    /// The same, where HDFS's text names the path once more.
+    #[error("{0}")]
+    AclOfFile(String),
+    /// `java.io.IOException` in HDFS up to 3.5, `org.apache.hadoop.hdfs.protocol.XAttrNotFoundException` since.
+    #[error("{0}")]
+    XattrNotFound(String),
     /// `org.apache.hadoop.HadoopIllegalArgumentException`
     #[error("{0}")]
     IllegalArgument(String),

@@ -13,6 +13,7 @@
 //! size of a tree, except for the permission walk of a recursive delete by an ordinary user. What must hold at all
 //! times is written down in [`check`].
 
+mod acl;
 mod block;
 pub mod check;
 mod doom;
@@ -35,18 +36,22 @@ mod retry;
 pub mod tables;
 mod view;
 mod walk;
+mod xattr;
 
+pub use acl::{ACL_ENTRY_COUNT_MAX, AclChange, AclEntry, AclKey, AclKind, AclScope};
 pub use error::{Answer, NsError};
 pub use lease::RECOVERY_HOLDER;
 pub use leased::{Grant, LeaseRefused, Leased};
 pub use leases::Leases;
 pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
 pub use ops::{
-    AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BumpGeneration, Complete, Create, Delete,
-    FinishRecovery, ForgetDoomed, Format, Fsync, Mkdirs, Op, PutBlock, PutFile, Reap, RecoveryTarget, Rename, Rename2,
-    Reserve, SetOwner, SetPermission, SetReplication, SetTimes, TouchAccessTime, UpdatePipeline, apply,
+    AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BumpGeneration, Complete, Create,
+    CreateUnmasked, Delete, FinishRecovery, ForgetDoomed, Format, Fsync, Mkdirs, MkdirsUnmasked, Op, PutBlock, PutFile,
+    Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetReplication,
+    SetTimes, SetXattr, TouchAccessTime, UpdatePipeline, apply,
 };
 pub use permission::Access;
 pub use request::{Caller, Recovery, Reply, Request, RetryKey};
 pub use resolve::ROOT;
 pub use view::{BlockView, DoomedBlock, FileBlocks, Kind, Status};
+pub use xattr::{XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, Xattr, XattrName, XattrSpace};

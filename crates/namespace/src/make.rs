@@ -1,16 +1,33 @@
 //! Adding children to directories, removing and moving them: what several operations share.
 
+use crate::acl;
 use crate::doom;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, Place, change_children, hook_node, next_inode, unhook_node};
+use crate::limits::MODE_MASK;
 use crate::ops::Context;
-use crate::record::{Body, Inode};
+use crate::record::{Body, Extra, Inode};
 use crate::resolve::Resolved;
 use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
 use types::{InodeId, Millis};
 
 /// What directories made on the way to a new inode grant their owner in any case.
 const PARENT_MODE_AT_LEAST: u16 = 0o300;
+
+/// What a new inode may have at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mode {
+    /// With the client's umask applied.
+    pub(crate) masked: u16,
+    /// Without: what counts where the parent has defaults for its children, since these take the umask's place. `None`: an old client.
+    pub(crate) unmasked: Option<u16>,
+}
+
+impl Mode {
+    pub(crate) fn new(masked: u16, unmasked: Option<u16>) -> Self {
+        Self { masked: masked & MODE_MASK, unmasked: unmasked.map(|mode| mode & MODE_MASK) }
+    }
+}
 
 /// Refuses if anything but the last name is missing.
 pub(crate) fn check_parent(resolved: &Resolved) -> Result<(), NsError> {
@@ -22,8 +39,9 @@ pub(crate) fn check_parent(resolved: &Resolved) -> Result<(), NsError> {
 }
 
 /// Makes all missing directories but the last name.
-pub(crate) fn make_parents(context: &mut Context<'_>, resolved: &mut Resolved, mode: u16) -> Result<(), Failure> {
-    let mode = mode & 0o777 | PARENT_MODE_AT_LEAST;
+pub(crate) fn make_parents(context: &mut Context<'_>, resolved: &mut Resolved, mode: Mode) -> Result<(), Failure> {
+    let parents = |mode: u16| mode & 0o777 | PARENT_MODE_AT_LEAST;
+    let mode = Mode { masked: parents(mode.masked), unmasked: mode.unmasked.map(parents) };
     while resolved.missing.len() > 1 {
         make_child(context, resolved, mode, Body::Directory { child_count: 0 })?;
     }
@@ -34,7 +52,7 @@ pub(crate) fn make_parents(context: &mut Context<'_>, resolved: &mut Resolved, m
 pub(crate) fn make_child(
     context: &mut Context<'_>,
     resolved: &mut Resolved,
-    mode: u16,
+    mode: Mode,
     body: Body,
 ) -> Result<Node, Failure> {
     let id = next_inode(context.rows)?;
@@ -46,7 +64,7 @@ pub(crate) fn make_child_as(
     context: &mut Context<'_>,
     resolved: &mut Resolved,
     id: InodeId,
-    mode: u16,
+    mode: Mode,
     body: Body,
 ) -> Result<Node, Failure> {
     assert!(!resolved.missing.is_empty(), "nothing is missing in {}", resolved.path);
@@ -54,15 +72,19 @@ pub(crate) fn make_child_as(
     check_room(resolved, &name)?;
     let parent = resolved.nodes.last_mut().ok_or_else(|| corrupt("make an inode", "a path without a root"))?;
     let accessed = if matches!(body, Body::File(_)) { context.now } else { Millis(0) };
-    let inode = Inode {
+    let mut inode = Inode {
         id,
         owner: context.caller.user.clone(),
         group: parent.inode.group.clone(),
-        mode,
+        mode: mode.unmasked.unwrap_or(mode.masked),
         modified: context.now,
         accessed,
         body,
+        extra: Extra::default(),
     };
+    if !acl::inherit(&parent.inode, &mut inode) {
+        inode.mode = mode.masked;
+    }
     let node = Node { place: Place { parent: parent.inode.id, name }, inode };
     hook_node(context.rows, &node);
     change_children(context, parent, 1)?;
@@ -134,6 +156,7 @@ mod tests {
             modified: Millis(0),
             accessed: Millis(0),
             body: Body::Directory { child_count },
+            extra: Extra::default(),
         };
         let node = Node { place: Place { parent: NOWHERE, name: String::new() }, inode };
         Resolved { path: FsPath::root(), nodes: vec![node], missing: Vec::new() }

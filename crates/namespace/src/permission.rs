@@ -93,8 +93,14 @@ pub(crate) fn allows(caller: &Caller, inode: &Inode, access: Access) -> bool {
     if caller.superuser {
         return true;
     }
+    let access_list = || crate::acl::granted(inode, &caller.user, &caller.groups, access.0);
     let class = if inode.owner == caller.user {
         6
+    } else if inode.extra.has_access_acl() {
+        match access_list() {
+            Some(granted) => return granted,
+            None => 0,
+        }
     } else if caller.groups.contains(&inode.group) {
         3
     } else {

@@ -1,7 +1,9 @@
 //! What the rows hold, and how it is written: a version byte, then postcard.
 //!
-//! A field is added by a new version: the old struct stays beside the new one and is turned into it when read.
+//! A field is added by a new version: the old form is still read. An inode without anything of [`Extra`] keeps its first form, so most
+//! rows stay as short as they were.
 
+use crate::acl::{AclEntry, AclScope};
 use crate::error::corrupt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,56 @@ use types::rows::RowsError;
 use types::{BlockId, ContainerId, Generation, InodeId, Millis};
 
 const VERSION: u8 = 1;
+/// An inode with its [`Extra`] behind it.
+const VERSION_EXTRA: u8 = 2;
+
+/// What stands in a row: how it is written, and how any form ever written is read.
+pub(crate) trait Record: Serialize + DeserializeOwned {
+    fn write(&self) -> Vec<u8> {
+        plain(vec![VERSION], self)
+    }
+
+    /// `bytes` without the version.
+    fn read(version: u8, bytes: &[u8]) -> Result<(Self, &[u8]), String> {
+        match version {
+            VERSION => take(bytes),
+            _ => Err(format!("a record of version {version}, this program knows {VERSION}")),
+        }
+    }
+}
+
+impl Record for BlockRow {}
+impl Record for DoomedRow {}
+impl Record for Counters {}
+
+impl Record for Inode {
+    fn write(&self) -> Vec<u8> {
+        if self.extra == Extra::default() {
+            return plain(vec![VERSION], self);
+        }
+        plain(plain(vec![VERSION_EXTRA], self), &self.extra)
+    }
+
+    fn read(version: u8, bytes: &[u8]) -> Result<(Self, &[u8]), String> {
+        let (mut inode, mut rest): (Self, _) = match version {
+            VERSION | VERSION_EXTRA => take(bytes)?,
+            _ => return Err(format!("an inode of version {version}, this program knows {VERSION_EXTRA}")),
+        };
+        if version == VERSION_EXTRA {
+            (inode.extra, rest) = take(rest)?;
+        }
+        Ok((inode, rest))
+    }
+}
+
+fn plain<T: Serialize>(start: Vec<u8>, value: &T) -> Vec<u8> {
+    // Records are plain structs of numbers and strings: there is nothing in them that could fail to be written.
+    postcard::to_extend(value, start).expect("a record of plain fields can be written")
+}
+
+fn take<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), String> {
+    postcard::take_from_bytes(bytes).map_err(|error| format!("a damaged record: {error}"))
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Inode {
@@ -20,6 +72,25 @@ pub(crate) struct Inode {
     /// 0 for a directory, unless somebody set it.
     pub(crate) accessed: Millis,
     pub(crate) body: Body,
+    /// Written behind the rest, and only if there is any.
+    #[serde(skip)]
+    pub(crate) extra: Extra,
+}
+
+/// What few inodes have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Extra {
+    /// What the mode does not say of the access list, in order; see `acl`.
+    pub(crate) acl: Vec<AclEntry>,
+    /// Rows of XATTR.
+    pub(crate) xattr_count: u32,
+}
+
+impl Extra {
+    /// Some entry beyond the mode is about the inode itself; then the mode's group bits are the mask.
+    pub(crate) fn has_access_acl(&self) -> bool {
+        self.acl.first().is_some_and(|entry| entry.key.scope == AclScope::Access)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,27 +188,23 @@ impl BlockRow {
     }
 }
 
-pub(crate) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
-    let start = vec![VERSION];
-    // Records are plain structs of numbers and strings: there is nothing in them that could fail to be written.
-    postcard::to_extend(record, start).expect("a record of plain fields can be written")
+pub(crate) fn encode<T: Record>(record: &T) -> Vec<u8> {
+    record.write()
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(op: &'static str, bytes: &[u8]) -> Result<T, RowsError> {
-    match bytes.split_first() {
-        Some((&VERSION, record)) => match postcard::take_from_bytes(record) {
-            Ok((record, [])) => Ok(record),
-            Ok((_, rest)) => Err(corrupt(op, format!("{} bytes behind the record", rest.len()))),
-            Err(error) => Err(corrupt(op, format!("a damaged record: {error}"))),
-        },
-        Some((version, _)) => Err(corrupt(op, format!("a record of version {version}, this program knows {VERSION}"))),
-        None => Err(corrupt(op, "an empty record")),
+pub(crate) fn decode<T: Record>(op: &'static str, bytes: &[u8]) -> Result<T, RowsError> {
+    let Some((version, record)) = bytes.split_first() else { return Err(corrupt(op, "an empty record")) };
+    match T::read(*version, record) {
+        Ok((record, [])) => Ok(record),
+        Ok((_, rest)) => Err(corrupt(op, format!("{} bytes behind the record", rest.len()))),
+        Err(reason) => Err(corrupt(op, reason)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acl::{AclKey, AclKind};
     use proptest::prelude::*;
 
     fn sample() -> Inode {
@@ -155,6 +222,7 @@ mod tests {
                 block_count: 1,
                 open: Some(OpenFile { holder: "c".into(), client_host: "h".into(), recovery: Some(Generation(1001)) }),
             }),
+            extra: Extra::default(),
         }
     }
 
@@ -172,11 +240,23 @@ mod tests {
     }
 
     #[test]
+    fn what_few_have_stands_behind() {
+        let key = AclKey { scope: AclScope::Access, kind: AclKind::User, name: Some("bob".into()) };
+        let extra = Extra { acl: vec![AclEntry { key, access: 5 }], xattr_count: 1 };
+        let inode = Inode { extra, ..sample() };
+        let mut bytes = encode(&sample());
+        bytes[0] = 2;
+        bytes.extend([1, 0, 0, 1, 3, b'b', b'o', b'b', 5, 1]);
+        assert_eq!(encode(&inode), bytes);
+        assert_eq!(decode::<Inode>("inode", &bytes).unwrap(), inode);
+    }
+
+    #[test]
     fn other_versions_and_tails_are_refused() {
         let mut bytes = encode(&sample());
         bytes.push(0);
         assert!(decode::<Inode>("inode", &bytes).is_err());
-        bytes[0] = 2;
+        bytes[0] = 3;
         assert!(decode::<Inode>("inode", &bytes).is_err());
         assert!(decode::<Inode>("inode", &[]).is_err());
     }

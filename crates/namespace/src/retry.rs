@@ -3,7 +3,7 @@
 use crate::error::corrupt;
 use crate::front;
 use crate::limits::{RETRY_KEPT, RETRY_PURGED_PER_APPLY};
-use crate::record::{decode, encode};
+use crate::record::{Record, decode, encode};
 use crate::request::{Reply, Request, RetryKey};
 use crate::tables::{RETRY, RETRY_EXPIRY};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ pub(crate) struct RetryRow {
     pub(crate) op: String,
     pub(crate) reply: Reply,
 }
+
+impl Record for RetryRow {}
 
 /// The answer this call got before.
 pub(crate) fn recall(rows: &dyn Rows, key: RetryKey, request: &Request) -> Result<Option<Reply>, RowsError> {

@@ -40,11 +40,16 @@
 //!                  └──────────┘
 //!                  (empty key)
 //! 13 RESERVED                                                      inode u64 BE: the last id that was reserved; no row:
-//! ```                                                              none ever was
+//!                                                                  none ever was
+//!                  ┌───────────────┬──────────┬────────────────┐
+//! 14 XATTR         │ inode     u64 │ space u8 │ name (≤ 255 B) │     a version byte, then the value as it is
+//!                  └───────────────┴──────────┴────────────────┘
+//! ```
 //!
-//! Values that are records begin with a version byte, then postcard (see `record`). Tables 14 and 15 are kept free.
+//! Values that are records begin with a version byte, then postcard (see `record`). Table 15 is kept free.
 //! The root is the entry with parent 0 and an empty name.
 
+use crate::xattr::{XattrName, XattrSpace};
 use types::rows::Table;
 use types::{BlockId, ContainerId, FileId, InodeId};
 
@@ -61,8 +66,9 @@ pub const RETRY_EXPIRY: Table = Table(10);
 pub const COUNTERS: Table = Table(11);
 pub const FRONT: Table = Table(12);
 pub const RESERVED: Table = Table(13);
+pub const XATTR: Table = Table(14);
 
-pub const ALL: [Table; 13] = [
+pub const ALL: [Table; 14] = [
     ENTRY,
     PLACE,
     BLOCK,
@@ -76,6 +82,7 @@ pub const ALL: [Table; 13] = [
     COUNTERS,
     FRONT,
     RESERVED,
+    XATTR,
 ];
 
 /// Key of the one row of RESERVED.
@@ -119,6 +126,23 @@ pub(crate) fn lease_prefix(holder: &str) -> Vec<u8> {
 
 pub(crate) fn doomed_block_key(block: BlockId, home: ContainerId) -> [u8; 16] {
     pair(block.0, home.0)
+}
+
+/// The space's number is its place in [`XattrSpace`], which is HDFS's.
+pub(crate) fn xattr_key(inode: InodeId, name: &XattrName) -> Vec<u8> {
+    let mut key = Vec::with_capacity(9 + name.name.len());
+    key.extend_from_slice(&inode.0.to_be_bytes());
+    key.push(name.space as u8);
+    key.extend_from_slice(name.name.as_bytes());
+    key
+}
+
+/// Parts a key of XATTR.
+pub(crate) fn split_xattr(key: &[u8]) -> Option<(InodeId, XattrName)> {
+    let (inode, rest) = key.split_first_chunk::<8>()?;
+    let (space, name) = rest.split_first()?;
+    let name = XattrName { space: XattrSpace::from_number(*space)?, name: std::str::from_utf8(name).ok()?.into() };
+    Some((InodeId(u64::from_be_bytes(*inode)), name))
 }
 
 fn pair(first: u64, second: u64) -> [u8; 16] {

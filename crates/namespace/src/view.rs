@@ -28,6 +28,9 @@ pub struct Status {
     pub id: InodeId,
     /// 0 for files.
     pub child_count: u32,
+    /// It has an access list beyond its mode. Not kept with the outcome of a call: who repeats one may do without.
+    #[serde(skip)]
+    pub acl: bool,
 }
 
 /// One block of a file. The nodes that hold it are those of its `home` container.

@@ -97,8 +97,8 @@ def normal(text: str, directory: pathlib.Path) -> str:
 # Sizes of the machine's disks, and how full they are.
 FIGURES = re.compile(r"^dfs -df|^dfsadmin -report")
 
-# A local directory's files come in no order.
-UNSORTED = re.compile(r"-put.*tree")
+# A local directory's files come in no order, nor do the attributes that Java has in a map.
+UNSORTED = re.compile(r"-put.*tree|-getfattr")
 
 
 def play(fs: str, directory: pathlib.Path) -> list[dict]:
@@ -114,7 +114,7 @@ def play(fs: str, directory: pathlib.Path) -> list[dict]:
             code, out, err = shell.run(user, words[0], stdin, words[1:])
             out, err = normal(out, directory), normal(err, directory)
             if UNSORTED.search(line):
-                err = "".join(sorted(err.splitlines(keepends=True)))
+                out, err = ("".join(sorted(text.splitlines(keepends=True))) for text in (out, err))
             if FIGURES.match(line):
                 out = re.sub(r"[ \t]+", " ", re.sub(r"[\d.]+ ?([KMGTP]?B?)?(?= |\)|%|$)", "0", out, flags=re.M))
             results.append({"command": line, "code": code, "out": out, "err": err})

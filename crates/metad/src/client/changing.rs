@@ -5,7 +5,9 @@ use crate::core::{Core, find_path, make_path, must_find};
 use crate::words::MINUS_ONE;
 use hdfs::Exception;
 use hdfs::proto::*;
-use namespace::{Delete, Mkdirs, Rename, Rename2, Reply, SetOwner, SetPermission, SetReplication, SetTimes};
+use namespace::{
+    Delete, Mkdirs, MkdirsUnmasked, Rename, Rename2, Reply, SetOwner, SetPermission, SetReplication, SetTimes,
+};
 use types::Millis;
 use types::limits::REPLICATION_MAX;
 
@@ -26,7 +28,10 @@ pub(super) async fn mkdirs(
 ) -> Result<MkdirsResponseProto, Exception> {
     let path = make_path("mkdirs", &request.src)?;
     let mkdirs = Mkdirs { path, mode: mode(&request.masked), create_parent: request.create_parent };
-    let reply = core.change(session, mkdirs).await?;
+    let reply = match request.unmasked.as_ref().map(mode) {
+        Some(unmasked) if unmasked != mkdirs.mode => core.change(session, MkdirsUnmasked { mkdirs, unmasked }).await?,
+        _ => core.change(session, mkdirs).await?,
+    };
     Ok(MkdirsResponseProto { result: yes(&reply) })
 }
 

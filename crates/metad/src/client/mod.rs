@@ -1,9 +1,15 @@
 //! HDFS's ClientProtocol: one method a function, grouped by what they do.
 
+mod absent;
+mod attributes;
 mod changing;
 mod leases;
+mod policies;
 mod reading;
+mod reports;
 mod stats;
+mod tokens;
+mod upkeep;
 mod writing;
 
 pub(crate) use writing::{silent_holder, wait_for};
@@ -83,4 +89,66 @@ methods! {
     "reportBadBlocks" => stats::report_bad_blocks(ReportBadBlocksRequestProto);
     "getHAServiceState" => stats::get_ha_service_state(HaServiceStateRequestProto);
     "msync" => stats::msync(MsyncRequestProto);
+
+    "getAclStatus" => attributes::get_acl_status(GetAclStatusRequestProto; src);
+    "setAcl" => attributes::set_acl(SetAclRequestProto; src);
+    "modifyAclEntries" => attributes::modify_acl_entries(ModifyAclEntriesRequestProto; src);
+    "removeAclEntries" => attributes::remove_acl_entries(RemoveAclEntriesRequestProto; src);
+    "removeDefaultAcl" => attributes::remove_default_acl(RemoveDefaultAclRequestProto; src);
+    "removeAcl" => attributes::remove_acl(RemoveAclRequestProto; src);
+    "setXAttr" => attributes::set_xattr(SetXAttrRequestProto; src);
+    "getXAttrs" => attributes::get_xattrs(GetXAttrsRequestProto; src);
+    "listXAttrs" => attributes::list_xattrs(ListXAttrsRequestProto; src);
+    "removeXAttr" => attributes::remove_xattr(RemoveXAttrRequestProto; src);
+
+    "getDatanodeStorageReport" => reports::get_datanode_storage_report(GetDatanodeStorageReportRequestProto);
+    "getSlowDatanodeReport" => reports::get_slow_datanode_report(GetSlowDatanodeReportRequestProto);
+    "getFsReplicatedBlockStats" => reports::get_replicated_block_stats(GetFsReplicatedBlockStatsRequestProto);
+    "getFsECBlockGroupStats" => reports::get_ec_block_group_stats(GetFsEcBlockGroupStatsRequestProto);
+    "listCorruptFileBlocks" => reports::list_corrupt_file_blocks(ListCorruptFileBlocksRequestProto; path);
+    "listOpenFiles" => reports::list_open_files(ListOpenFilesRequestProto);
+
+    "getStoragePolicies" => policies::get_storage_policies(GetStoragePoliciesRequestProto);
+    "getStoragePolicy" => policies::get_storage_policy(GetStoragePolicyRequestProto; path);
+    "setStoragePolicy" => policies::set_storage_policy(SetStoragePolicyRequestProto; src);
+    "unsetStoragePolicy" => policies::unset_storage_policy(UnsetStoragePolicyRequestProto; src);
+    "satisfyStoragePolicy" => policies::satisfy_storage_policy(SatisfyStoragePolicyRequestProto; src);
+
+    "getErasureCodingPolicy" => absent::get_erasure_coding_policy(GetErasureCodingPolicyRequestProto; src);
+    "getErasureCodingPolicies" => absent::get_erasure_coding_policies(GetErasureCodingPoliciesRequestProto);
+    "getErasureCodingCodecs" => absent::get_erasure_coding_codecs(GetErasureCodingCodecsRequestProto);
+    "getECTopologyResultForPolicies" => absent::get_ec_topology(GetEcTopologyResultForPoliciesRequestProto);
+    "setErasureCodingPolicy" => absent::set_erasure_coding_policy(SetErasureCodingPolicyRequestProto; src);
+    "unsetErasureCodingPolicy" => absent::unset_erasure_coding_policy(UnsetErasureCodingPolicyRequestProto; src);
+    "enableErasureCodingPolicy" => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
+    "disableErasureCodingPolicy" => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
+    "removeErasureCodingPolicy" => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
+    "getEZForPath" => absent::get_ez_for_path(GetEzForPathRequestProto; src);
+    "listEncryptionZones" => absent::list_encryption_zones(ListEncryptionZonesRequestProto);
+    "allowSnapshot" => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
+    "disallowSnapshot" => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
+    "createSnapshot" => absent::create_snapshot(CreateSnapshotRequestProto; snapshot_root);
+    "deleteSnapshot" => absent::delete_snapshot(DeleteSnapshotRequestProto; snapshot_root);
+    "renameSnapshot" => absent::rename_snapshot(RenameSnapshotRequestProto; snapshot_root);
+    "getSnapshottableDirListing" => absent::get_snapshottable_dir_listing(GetSnapshottableDirListingRequestProto);
+    "getSnapshotListing" => absent::get_snapshot_listing(GetSnapshotListingRequestProto; snapshot_root);
+    "listCachePools" => absent::list_cache_pools(ListCachePoolsRequestProto);
+    "listCacheDirectives" => absent::list_cache_directives(ListCacheDirectivesRequestProto);
+    "createSymlink" => absent::create_symlink(CreateSymlinkRequestProto; link, target);
+    "getLinkTarget" => absent::get_link_target(GetLinkTargetRequestProto; path);
+    "getEnclosingRoot" => absent::get_enclosing_root(GetEnclosingRootRequestProto);
+
+    "getDelegationToken" => tokens::get_delegation_token(GetDelegationTokenRequestProto);
+    "renewDelegationToken" => tokens::renew_delegation_token(RenewDelegationTokenRequestProto);
+    "cancelDelegationToken" => tokens::cancel_delegation_token(CancelDelegationTokenRequestProto);
+    "getDataEncryptionKey" => tokens::get_data_encryption_key(GetDataEncryptionKeyRequestProto);
+
+    "refreshNodes" => upkeep::refresh_nodes(RefreshNodesRequestProto);
+    "saveNamespace" => upkeep::save_namespace(SaveNamespaceRequestProto);
+    "finalizeUpgrade" => upkeep::finalize_upgrade(FinalizeUpgradeRequestProto);
+    "upgradeStatus" => upkeep::upgrade_status(UpgradeStatusRequestProto);
+    "rollingUpgrade" => upkeep::rolling_upgrade(RollingUpgradeRequestProto);
+    "setBalancerBandwidth" => upkeep::set_balancer_bandwidth(SetBalancerBandwidthRequestProto);
+    "restoreFailedStorage" => upkeep::restore_failed_storage(RestoreFailedStorageRequestProto);
+    "metaSave" => upkeep::meta_save(MetaSaveRequestProto);
 }

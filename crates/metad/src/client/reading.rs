@@ -168,7 +168,8 @@ pub(super) async fn get_content_summary(
         snapshot_file_count: Some(0),
         snapshot_directory_count: Some(0),
         snapshot_space_consumed: Some(0),
-        erasure_coding_policy: Some(String::new()),
+        // Files are kept in whole replicas; of a directory this tells what was set on it, which is nothing.
+        erasure_coding_policy: Some(if totals.directory_count == 0 { "Replicated".into() } else { String::new() }),
     };
     Ok(GetContentSummaryResponseProto { summary })
 }

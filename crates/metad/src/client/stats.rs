@@ -1,8 +1,9 @@
 //! Methods about the store as a whole.
 
+use super::policies::HOT;
+use super::reports::wanted;
 use crate::caller::Session;
 use crate::core::Core;
-use crate::refusal;
 use crate::words::{self, Locator};
 use hdfs::Exception;
 use hdfs::proto::ha_service_state_response_proto::HaServiceStateProto;
@@ -11,8 +12,6 @@ use hdfs::proto::*;
 /// What HDFS advises its clients.
 const WRITE_PACKET_LEN: u32 = 64 << 10;
 const FILE_BUFFER_LEN: u32 = 4096;
-/// HDFS's number of the storage policy HOT.
-const POLICY_HOT: u32 = 7;
 
 pub(super) async fn get_server_defaults(
     core: &Core,
@@ -29,7 +28,7 @@ pub(super) async fn get_server_defaults(
         trash_interval: Some(0),
         checksum_type: Some(ChecksumTypeProto::ChecksumCrc32c.into()),
         key_provider_uri: Some(String::new()),
-        policy_id: Some(POLICY_HOT),
+        policy_id: Some(HOT),
         snapshot_trash_root_enabled: Some(false),
         signs: Some(true),
     };
@@ -70,15 +69,8 @@ pub(super) async fn get_datanode_report(
 ) -> Result<GetDatanodeReportResponseProto, Exception> {
     let host = session.host();
     let locator = Locator::new(core, &host);
-    let wanted = |live: bool| match DatanodeReportTypeProto::try_from(request.r#type) {
-        Ok(DatanodeReportTypeProto::All) => true,
-        Ok(DatanodeReportTypeProto::Live) => live,
-        Ok(DatanodeReportTypeProto::Dead) => !live,
-        // Nobody is being taken out of service.
-        _ => false,
-    };
     let di = core.with_cluster(|cluster, _| {
-        let members = cluster.nodes().filter(|member| wanted(member.is_live(locator.now)));
+        let members = cluster.nodes().filter(|member| wanted(request.r#type, member.is_live(locator.now)));
         members.map(|member| locator.datanode(member)).collect()
     });
     Ok(GetDatanodeReportResponseProto { di })
@@ -90,10 +82,9 @@ pub(super) async fn set_safe_mode(
     session: &Session,
     request: SetSafeModeRequestProto,
 ) -> Result<SetSafeModeResponseProto, Exception> {
-    let asks = request.action == SafeModeActionProto::SafemodeGet as i32;
-    if !asks && !session.caller.superuser {
-        let message = format!("Access denied for user {}. Superuser privilege is required", session.caller.user);
-        return Err(refusal::denied(message));
+    let action = SafeModeActionProto::try_from(request.action).unwrap_or(SafeModeActionProto::SafemodeEnter);
+    if action != SafeModeActionProto::SafemodeGet {
+        session.must_be_superuser(&action.as_str_name().to_ascii_lowercase())?;
     }
     Ok(SetSafeModeResponseProto { result: false })
 }

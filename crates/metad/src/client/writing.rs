@@ -10,8 +10,8 @@ use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, RECOVERY_IN_PROGRESS};
 use hdfs::proto::*;
 use namespace::{
-    AbandonBlock, AddBlock, Allocated, Append, BlockView, BumpGeneration, Complete, Create, Fsync, Recovery, Reply,
-    UpdatePipeline, read,
+    AbandonBlock, AddBlock, Allocated, Append, BlockView, BumpGeneration, Complete, Create, CreateUnmasked, Fsync,
+    Recovery, Reply, UpdatePipeline, read,
 };
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
@@ -61,7 +61,10 @@ pub(super) async fn create(
     };
     // Before the change: a lease that is there is never unknown to those who watch.
     core.leases().granted(&request.client_name, core.monotonic());
-    let reply = core.change(session, create).await?;
+    let reply = match request.unmasked.as_ref().map(mode) {
+        Some(unmasked) if unmasked != create.mode => core.change(session, CreateUnmasked { create, unmasked }).await?,
+        _ => core.change(session, create).await?,
+    };
     if overwrite {
         core.was_doomed();
     }

@@ -4,8 +4,7 @@ use super::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, next_inode};
 use crate::lease;
-use crate::limits::MODE_MASK;
-use crate::make::{check_parent, make_child_as, make_parents, remove_child};
+use crate::make::{Mode, check_parent, make_child_as, make_parents, remove_child};
 use crate::permission::{self, Access, Ask};
 use crate::read::status_of;
 use crate::record::{Body, File, OpenFile};
@@ -37,6 +36,19 @@ pub struct Create {
     pub takeover: Option<String>,
 }
 
+/// As `Create`, with the mode before the client's umask: what counts where the parent has default access lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateUnmasked {
+    pub create: Create,
+    pub unmasked: u16,
+}
+
+impl CreateUnmasked {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        self.create.open(context, Some(self.unmasked))
+    }
+}
+
 /// What became of the wish for a file.
 pub(crate) enum Made {
     File(Node),
@@ -46,9 +58,13 @@ pub(crate) enum Made {
 
 impl Create {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        self.open(context, None)
+    }
+
+    fn open(&self, context: &mut Context<'_>, unmasked: Option<u16>) -> Result<Reply, Failure> {
         let open = OpenFile { holder: self.client.clone(), client_host: self.client_host.clone(), recovery: None };
         let file = File { len: 0, block_count: 0, open: Some(open), ..self.wished() };
-        match self.make(context, None, file)? {
+        match self.make(context, None, unmasked, file)? {
             Made::File(node) => {
                 lease::grant(context.rows, node.inode.id, &self.client);
                 Ok(Reply::Status(status_of(&node.inode, "")))
@@ -58,7 +74,13 @@ impl Create {
     }
 
     /// Makes the file, under a new id or one that was reserved, after whatever stands in the way is gone.
-    pub(crate) fn make(&self, context: &mut Context<'_>, id: Option<FileId>, file: File) -> Result<Made, Failure> {
+    pub(crate) fn make(
+        &self,
+        context: &mut Context<'_>,
+        id: Option<FileId>,
+        unmasked: Option<u16>,
+        file: File,
+    ) -> Result<Made, Failure> {
         let mut resolved = resolve(context.rows, context.caller, &self.path, Purpose::Make)?;
         self.check_wishes()?;
         let exists = resolved.last().is_some();
@@ -93,12 +115,12 @@ impl Create {
         }
         // Parents made on the way are like the directory they stand in.
         let parent_mode = resolved.nodes.last().map_or(0, |node| node.inode.mode);
-        make_parents(context, &mut resolved, parent_mode)?;
+        make_parents(context, &mut resolved, Mode::new(parent_mode, None))?;
         let id = match id {
             Some(id) => id,
             None => next_inode(context.rows)?,
         };
-        let node = make_child_as(context, &mut resolved, id, self.mode & MODE_MASK, Body::File(file))?;
+        let node = make_child_as(context, &mut resolved, id, Mode::new(self.mode, unmasked), Body::File(file))?;
         Ok(Made::File(node))
     }
 

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::error::Failure;
 use crate::inode::{Node, Place, hook_node, read_counters, write_counters};
-use crate::record::{Body, Counters, Inode};
+use crate::record::{Body, Counters, Extra, Inode};
 use crate::request::Reply;
 use crate::resolve::{NOWHERE, ROOT};
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,7 @@ impl Format {
             modified: context.now,
             accessed: Millis(0),
             body: Body::Directory { child_count: 0 },
+            extra: Extra::default(),
         };
         hook_node(context.rows, &Node { place: Place { parent: NOWHERE, name: String::new() }, inode });
         Ok(Reply::Done)

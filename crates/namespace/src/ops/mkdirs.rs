@@ -2,8 +2,7 @@
 
 use super::Context;
 use crate::error::{Failure, NsError};
-use crate::limits::MODE_MASK;
-use crate::make::{check_parent, make_child, make_parents};
+use crate::make::{Mode, check_parent, make_child, make_parents};
 use crate::permission::{self, Access, Ask};
 use crate::record::Body;
 use crate::request::Reply;
@@ -20,8 +19,25 @@ pub struct Mkdirs {
     pub create_parent: bool,
 }
 
+/// As `Mkdirs`, with the mode before the client's umask: what counts where the parent has default access lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MkdirsUnmasked {
+    pub mkdirs: Mkdirs,
+    pub unmasked: u16,
+}
+
+impl MkdirsUnmasked {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        self.mkdirs.make(context, Some(self.unmasked))
+    }
+}
+
 impl Mkdirs {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        self.make(context, None)
+    }
+
+    fn make(&self, context: &mut Context<'_>, unmasked: Option<u16>) -> Result<Reply, Failure> {
         let mut resolved = resolve(context.rows, context.caller, &self.path, Purpose::Make)?;
         match resolved.last() {
             Some(node) if node.inode.is_directory() => return Ok(Reply::Bool(true)),
@@ -35,8 +51,9 @@ impl Mkdirs {
         if !self.create_parent {
             check_parent(&resolved)?;
         }
-        make_parents(context, &mut resolved, self.mode)?;
-        make_child(context, &mut resolved, self.mode & MODE_MASK, Body::Directory { child_count: 0 })?;
+        let mode = Mode::new(self.mode, unmasked);
+        make_parents(context, &mut resolved, mode)?;
+        make_child(context, &mut resolved, mode, Body::Directory { child_count: 0 })?;
         Ok(Reply::Bool(true))
     }
 }

@@ -18,10 +18,12 @@ mod reap;
 mod rename;
 mod rename2;
 mod reserve;
+mod set_acl;
 mod set_owner;
 mod set_permission;
 mod set_replication;
 mod set_times;
+mod set_xattr;
 mod touch_access_time;
 mod update_pipeline;
 
@@ -32,23 +34,26 @@ pub use append::Append;
 pub use begin_recovery::{BeginRecovery, RecoveryTarget};
 pub use bump_generation::BumpGeneration;
 pub use complete::Complete;
-pub use create::Create;
+pub use create::{Create, CreateUnmasked};
 pub use delete::Delete;
 pub use finish_recovery::FinishRecovery;
 pub use forget_doomed::ForgetDoomed;
 pub use format::Format;
 pub use fsync::Fsync;
-pub use mkdirs::Mkdirs;
+pub use mkdirs::{Mkdirs, MkdirsUnmasked};
 pub use put_file::{PutBlock, PutFile};
 pub use reap::Reap;
 pub(crate) use reap::first_tree as reap_first_tree;
 pub use rename::Rename;
 pub use rename2::Rename2;
 pub use reserve::Reserve;
+pub use set_acl::SetAcl;
 pub use set_owner::SetOwner;
 pub use set_permission::SetPermission;
 pub use set_replication::SetReplication;
 pub use set_times::SetTimes;
+pub(crate) use set_xattr::check_space;
+pub use set_xattr::{RemoveXattr, SetXattr};
 pub use touch_access_time::TouchAccessTime;
 pub use update_pipeline::UpdatePipeline;
 pub(crate) use update_pipeline::find_under_construction;
@@ -125,6 +130,11 @@ operations! {
     TouchAccessTime: "touchAccessTime", false;
     PutFile: "putFile", true;
     Reserve: "reserve", false;
+    CreateUnmasked: "create", true;
+    MkdirsUnmasked: "mkdirs", false;
+    SetAcl: "setAcl", false;
+    SetXattr: "setXAttr", true;
+    RemoveXattr: "removeXAttr", true;
 }
 
 impl Op {
@@ -147,6 +157,11 @@ impl Op {
             Self::SetTimes(op) => (Some(&op.path), None),
             Self::SetReplication(op) => (Some(&op.path), None),
             Self::TouchAccessTime(op) => (Some(&op.path), None),
+            Self::CreateUnmasked(op) => (Some(&op.create.path), None),
+            Self::MkdirsUnmasked(op) => (Some(&op.mkdirs.path), None),
+            Self::SetAcl(op) => (Some(&op.path), None),
+            Self::SetXattr(op) => (Some(&op.path), None),
+            Self::RemoveXattr(op) => (Some(&op.path), None),
             Self::BeginRecovery(BeginRecovery { target: RecoveryTarget::Path(path), .. }) => (Some(path), None),
             Self::BeginRecovery(_)
             | Self::Format(_)

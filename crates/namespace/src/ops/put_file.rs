@@ -42,7 +42,7 @@ impl PutFile {
             put.check(context.rows, &file)?;
             (file.len, file.block_count) = (put.len, 1);
         }
-        let node = match self.create.make(context, self.block.map(|put| put.file), file)? {
+        let node = match self.create.make(context, self.block.map(|put| put.file), None, file)? {
             Made::File(node) => node,
             Made::Must(recovery) => return Ok(Reply::Recovery(recovery)),
         };

@@ -28,7 +28,16 @@ impl SetPermission {
 
 /// What the path names, if the caller owns it.
 pub(crate) fn find_owned(context: &Context<'_>, path: &FsPath) -> Result<Node, Failure> {
+    find_owned_as(context, path, || format!("Directory/File does not exist {path}"))
+}
+
+/// With the words for nothing being there.
+pub(crate) fn find_owned_as(
+    context: &Context<'_>,
+    path: &FsPath,
+    absent: impl FnOnce() -> String,
+) -> Result<Node, Failure> {
     let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
     permission::check(context.rows, context.caller, &resolved, Ask { owner: true, ..Ask::default() })?;
-    resolved.into_last().ok_or_else(|| NsError::NotFound(format!("Directory/File does not exist {path}")).into())
+    resolved.into_last().ok_or_else(|| NsError::NotFound(absent()).into())
 }

@@ -1,6 +1,7 @@
 //! Reading the namespace. Nothing here changes a row; each call is short enough to run over one view of the store.
 
 mod access;
+mod attributes;
 mod blocks;
 mod leases;
 mod list;
@@ -10,6 +11,7 @@ mod summary;
 
 pub use crate::retry::outcome;
 pub use access::check_access;
+pub use attributes::{acl, xattrs};
 pub use blocks::{doomed_blocks, file_of_block, has_deleted_trees, located};
 pub use leases::{Holder, OpenView, ever_reserved, holder_of, is_closed, lease_files, lease_holders, open_files};
 pub use list::{Entry, Listing, PageLimits, list};

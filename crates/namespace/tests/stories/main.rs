@@ -1,5 +1,6 @@
 //! What clients do to the namespace, told as scripts: see [`world::check`] for how they read.
 
+mod attributes;
 mod blocks;
 mod depth;
 mod freeing;

@@ -123,7 +123,37 @@ impl World {
         let file = option("id").map(|file| types::InodeId(file.parse().unwrap()));
         let client = client.to_string();
         Some(match verb {
-            "mkdir" => Mkdirs { path: target?, mode: mode("755"), create_parent: !has("noparent") }.into(),
+            "mkdir" => {
+                let mkdirs = Mkdirs { path: target?, mode: mode("755"), create_parent: !has("noparent") };
+                match option("unmasked") {
+                    Some(mode) => MkdirsUnmasked { mkdirs, unmasked: u16::from_str_radix(mode, 8).unwrap() }.into(),
+                    None => mkdirs.into(),
+                }
+            }
+            // setfacl /p set=ENTRIES | modify=ENTRIES | remove=ENTRIES | nodefault | none
+            "setfacl" => {
+                let change = if let Some(spec) = option("set") {
+                    AclChange::Replace(acl_entries(spec))
+                } else if let Some(spec) = option("modify") {
+                    AclChange::Modify(acl_entries(spec))
+                } else if let Some(spec) = option("remove") {
+                    AclChange::Remove(acl_entries(spec).into_iter().map(|entry| entry.key).collect())
+                } else if has("nodefault") {
+                    AclChange::RemoveDefault
+                } else {
+                    AclChange::RemoveAll
+                };
+                SetAcl { path: target?, change }.into()
+            }
+            // setfattr /p SPACE.NAME VALUE [create] [replace]
+            "setfattr" => SetXattr {
+                path: target?,
+                attribute: Xattr { name: xattr_name(args[1]), value: args[2].as_bytes().into() },
+                create: !has("replace"),
+                replace: !has("create"),
+            }
+            .into(),
+            "rmfattr" => RemoveXattr { path: target?, name: xattr_name(args[1]) }.into(),
             // put /f NAME len=N file=N g=N [as create]: NAME is new, or names a block that is known
             "create" | "put" => {
                 let create = Create {
@@ -289,6 +319,7 @@ impl World {
         known.map_or_else(|| block.to_string(), |(name, _)| name.clone())
     }
 
+    /// Also `getfacl` and `getfattr`, which take the rest as names.
     fn read(&self, who: &Caller, client: &str, verb: &str, args: &[&str]) -> String {
         let rows = &self.rows;
         let target = args.first().map_or(FsPath::root(), |arg| path(arg));
@@ -311,6 +342,24 @@ impl World {
                             write!(shown, "{} ", String::from_utf8_lossy(&entry.status.name)).unwrap();
                         }
                         format!("{shown}+{}", listing.remaining)
+                    }
+                    Err(error) => refused(&error),
+                }
+            }
+            "getfacl" => match read::acl(rows, who, &target).unwrap() {
+                Ok((status, entries)) => {
+                    let entries: Vec<String> = entries.iter().map(shown_acl).collect();
+                    format!("{:o} [{}]", status.mode, entries.join(" "))
+                }
+                Err(error) => refused(&error),
+            },
+            "getfattr" => {
+                let names: Vec<XattrName> = args[1..].iter().map(|name| xattr_name(name)).collect();
+                match read::xattrs(rows, who, &target, &names).unwrap() {
+                    Ok(found) => {
+                        let value = |xattr: &Xattr| String::from_utf8_lossy(&xattr.value).into_owned();
+                        let found = found.iter().map(|xattr| format!("{}={}", xattr.name, value(xattr)));
+                        format!("[{}]", found.collect::<Vec<_>>().join(" "))
                     }
                     Err(error) => refused(&error),
                 }
@@ -410,4 +459,42 @@ impl World {
     pub(crate) fn has_deleted_trees(&self) -> bool {
         read::has_deleted_trees(&self.rows).unwrap()
     }
+}
+
+/// `[default:]user:bob:rwx,…`; the rights may be left out.
+fn acl_entries(text: &str) -> Vec<AclEntry> {
+    let entry = |text: &str| {
+        let (scope, text) = match text.strip_prefix("default:") {
+            Some(text) => (AclScope::Default, text),
+            None => (AclScope::Access, text),
+        };
+        let parts: Vec<&str> = text.split(':').collect();
+        let kind = match parts[0] {
+            "user" => AclKind::User,
+            "group" => AclKind::Group,
+            "mask" => AclKind::Mask,
+            _ => AclKind::Other,
+        };
+        let name = (!parts[1].is_empty()).then(|| parts[1].to_string());
+        let access = parts.get(2).unwrap_or(&"").chars().map(|right| match right {
+            'r' => 4,
+            'w' => 2,
+            'x' => 1,
+            _ => 0,
+        });
+        AclEntry { key: AclKey { scope, kind, name }, access: access.sum() }
+    };
+    text.split(',').map(entry).collect()
+}
+
+fn shown_acl(entry: &AclEntry) -> String {
+    let AclKey { scope, kind, name } = &entry.key;
+    let scope = if *scope == AclScope::Default { "default:" } else { "" };
+    format!("{scope}{}:{}:{}", format!("{kind:?}").to_lowercase(), name.as_deref().unwrap_or(""), entry.access)
+}
+
+fn xattr_name(text: &str) -> XattrName {
+    let (space, name) = text.split_once('.').unwrap();
+    let space = ["user", "trusted", "security", "system", "raw"].iter().position(|known| *known == space).unwrap();
+    XattrName { space: XattrSpace::from_number(space as u8).unwrap(), name: name.into() }
 }

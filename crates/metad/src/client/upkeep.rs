@@ -1,0 +1,89 @@
+//! Upkeep that administrators of HDFS are used to. Most of it has nothing to do here and says so in the way their tools understand.
+
+use crate::caller::Session;
+use crate::core::Core;
+use hdfs::Exception;
+use hdfs::exception::UNSUPPORTED_OPERATION;
+use hdfs::proto::*;
+
+fn unsupported(what: &str) -> Exception {
+    Exception::new(UNSUPPORTED_OPERATION, format!("{what} is not supported"))
+}
+
+/// There are no lists of hosts to read again.
+pub(super) async fn refresh_nodes(
+    _core: &Core,
+    session: &Session,
+    _request: RefreshNodesRequestProto,
+) -> Result<RefreshNodesResponseProto, Exception> {
+    session.must_be_superuser("refreshNodes")?;
+    Ok(RefreshNodesResponseProto {})
+}
+
+/// The state is durable at every moment. HDFS does this in safe mode only, which there is not.
+pub(super) async fn save_namespace(
+    _core: &Core,
+    session: &Session,
+    _request: SaveNamespaceRequestProto,
+) -> Result<SaveNamespaceResponseProto, Exception> {
+    session.must_be_superuser("saveNamespace")?;
+    Err(Exception::io("Safe mode should be turned ON in order to create namespace image."))
+}
+
+pub(super) async fn finalize_upgrade(
+    _core: &Core,
+    session: &Session,
+    _request: FinalizeUpgradeRequestProto,
+) -> Result<FinalizeUpgradeResponseProto, Exception> {
+    session.must_be_superuser("finalizeUpgrade")?;
+    Ok(FinalizeUpgradeResponseProto {})
+}
+
+pub(super) async fn upgrade_status(
+    _core: &Core,
+    session: &Session,
+    _request: UpgradeStatusRequestProto,
+) -> Result<UpgradeStatusResponseProto, Exception> {
+    session.must_be_superuser("upgradeStatus")?;
+    Ok(UpgradeStatusResponseProto { upgrade_finalized: true })
+}
+
+pub(super) async fn rolling_upgrade(
+    _core: &Core,
+    session: &Session,
+    request: RollingUpgradeRequestProto,
+) -> Result<RollingUpgradeResponseProto, Exception> {
+    const QUERY: i32 = 1;
+    session.must_be_superuser("rollingUpgrade")?;
+    match request.action {
+        QUERY => Ok(RollingUpgradeResponseProto { rolling_upgrade_info: None }),
+        _ => Err(unsupported("A rolling upgrade by this call")),
+    }
+}
+
+pub(super) async fn set_balancer_bandwidth(
+    _core: &Core,
+    session: &Session,
+    _request: SetBalancerBandwidthRequestProto,
+) -> Result<SetBalancerBandwidthResponseProto, Exception> {
+    session.must_be_superuser("setBalancerBandwidth")?;
+    Err(unsupported("Setting the bandwidth of balancing by this call"))
+}
+
+pub(super) async fn restore_failed_storage(
+    _core: &Core,
+    session: &Session,
+    _request: RestoreFailedStorageRequestProto,
+) -> Result<RestoreFailedStorageResponseProto, Exception> {
+    session.must_be_superuser("restoreFailedStorage")?;
+    Ok(RestoreFailedStorageResponseProto { result: false })
+}
+
+pub(super) async fn meta_save(
+    _core: &Core,
+    session: &Session,
+    _request: MetaSaveRequestProto,
+) -> Result<MetaSaveResponseProto, Exception> {
+    session.must_be_superuser("metaSave")?;
+    Err(unsupported("metaSave"))
+}

@@ -1,0 +1,321 @@
+//! Access lists: what more than owner, group and others may do, and what new children get.
+//!
+//! ```text
+//!  mode rwxr-x---           the whole list, in its order                 kept in the inode
+//!       │  │  └ others      user::rwx                                    ─
+//!       │  └ mask           user:alice:r-x   group::r--   group:staff:rwx    these
+//!       └ owner             mask::r-x        other::---                  ─
+//!                           default:user::rwx … default:other::---           and all of these
+//! ```
+//!
+//! As in HDFS and POSIX.1e: an inode with named entries has its mask in the group bits of the mode, so `chmod` and `ls` go on
+//! working; what the mode says is not kept a second time.
+
+use crate::error::NsError;
+use crate::record::Inode;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Entries of one scope. HDFS has the same limit.
+pub const ACL_ENTRY_COUNT_MAX: usize = 32;
+/// Bytes of a user's or group's name in an entry.
+const ACL_NAME_LEN_MAX: usize = 256;
+
+/// The order is that of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum AclScope {
+    Access,
+    /// What children made from now on begin with.
+    Default,
+}
+
+/// The order is that of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum AclKind {
+    User,
+    Group,
+    Mask,
+    Other,
+}
+
+/// Whom an entry is about; `None` is the owner, the group, or what has no name at all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AclKey {
+    pub scope: AclScope,
+    pub kind: AclKind,
+    pub name: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AclEntry {
+    pub key: AclKey,
+    /// Read 4, write 2, execute 1.
+    pub access: u8,
+}
+
+/// What a client wants changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AclChange {
+    /// Each scope that has entries here is replaced by them.
+    Replace(Vec<AclEntry>),
+    Modify(Vec<AclEntry>),
+    Remove(Vec<AclKey>),
+    RemoveDefault,
+    RemoveAll,
+}
+
+/// A list being made. Masks stand apart until the others are known.
+struct Draft {
+    entries: BTreeMap<AclKey, u8>,
+    /// Entries of these scopes were added, changed or removed.
+    touched: Vec<AclScope>,
+    /// The mask itself was given, or removed.
+    mask_touched: Vec<AclScope>,
+}
+
+const SCOPES: [AclScope; 2] = [AclScope::Access, AclScope::Default];
+const BASE: [AclKind; 3] = [AclKind::User, AclKind::Group, AclKind::Other];
+
+impl AclKey {
+    fn base(scope: AclScope, kind: AclKind) -> Self {
+        Self { scope, kind, name: None }
+    }
+
+    fn is_mask(&self) -> bool {
+        self.kind == AclKind::Mask && self.name.is_none()
+    }
+}
+
+/// The list that the inode has after the change; whether it may have one is checked here too.
+pub(crate) fn change(inode: &mut Inode, change: &AclChange) -> Result<(), NsError> {
+    let draft = match change {
+        AclChange::RemoveAll => return remove_all(inode),
+        AclChange::RemoveDefault => {
+            let mut entries = whole(inode);
+            entries.retain(|key, _| key.scope == AclScope::Access);
+            return keep(inode, entries);
+        }
+        AclChange::Replace(spec) => replaced(inode, spec)?,
+        AclChange::Modify(spec) => modified(inode, spec)?,
+        AclChange::Remove(keys) => removed(inode, keys)?,
+    };
+    let entries = draft.finish()?;
+    keep(inode, entries)
+}
+
+fn replaced(inode: &Inode, spec: &[AclEntry]) -> Result<Draft, NsError> {
+    let spec = checked(spec)?;
+    let scopes: Vec<AclScope> = SCOPES.into_iter().filter(|scope| spec.keys().any(|key| key.scope == *scope)).collect();
+    let mut entries = whole(inode);
+    entries.retain(|key, _| !scopes.contains(&key.scope));
+    let mask_touched = spec.keys().filter(|key| key.is_mask()).map(|key| key.scope).collect();
+    entries.extend(spec);
+    Ok(Draft { entries, touched: scopes, mask_touched })
+}
+
+fn modified(inode: &Inode, spec: &[AclEntry]) -> Result<Draft, NsError> {
+    let spec = checked(spec)?;
+    let touched = spec.keys().map(|key| key.scope).collect();
+    let mask_touched = spec.keys().filter(|key| key.is_mask()).map(|key| key.scope).collect();
+    let mut entries = whole(inode);
+    entries.extend(spec);
+    Ok(Draft { entries, touched, mask_touched })
+}
+
+fn removed(inode: &Inode, keys: &[AclKey]) -> Result<Draft, NsError> {
+    check_count(keys.iter())?;
+    let mut entries = whole(inode);
+    let gone: Vec<&AclKey> = keys.iter().filter(|key| entries.contains_key(key)).collect();
+    let touched = gone.iter().map(|key| key.scope).collect();
+    let mask_touched = gone.iter().filter(|key| key.is_mask()).map(|key| key.scope).collect();
+    entries.retain(|key, _| !keys.contains(key));
+    Ok(Draft { entries, touched, mask_touched })
+}
+
+fn remove_all(inode: &mut Inode) -> Result<(), NsError> {
+    let mut entries = whole(inode);
+    if inode.extra.has_access_acl() {
+        // The group gets back what its own entry says; the mask was in its place.
+        entries.remove(&AclKey::base(AclScope::Access, AclKind::Mask));
+    }
+    entries.retain(|key, _| key.scope == AclScope::Access && key.name.is_none());
+    keep(inode, entries)
+}
+
+/// What a client sent, one entry for each key.
+fn checked(spec: &[AclEntry]) -> Result<BTreeMap<AclKey, u8>, NsError> {
+    check_count(spec.iter().map(|entry| &entry.key))?;
+    let mut entries = BTreeMap::new();
+    for AclEntry { key, access } in spec {
+        let name = key.name.as_deref();
+        if name.is_some_and(|name| name.is_empty() || name.len() > ACL_NAME_LEN_MAX) {
+            return Err(NsError::Acl(format!("Invalid ACL: a name has 1 to {ACL_NAME_LEN_MAX} bytes.")));
+        }
+        if name.is_some() && matches!(key.kind, AclKind::Mask | AclKind::Other) {
+            let text = told(key, *access);
+            return Err(NsError::Acl(format!("Invalid ACL: this entry type must not have a name: {text}.")));
+        }
+        if entries.insert(key.clone(), access & 7).is_some() {
+            return Err(NsError::Acl("Invalid ACL: multiple entries with same scope, type and name.".into()));
+        }
+    }
+    Ok(entries)
+}
+
+fn check_count<'a>(keys: impl Iterator<Item = &'a AclKey>) -> Result<(), NsError> {
+    let mut counts = [0; SCOPES.len()];
+    for key in keys {
+        counts[key.scope as usize] += 1;
+    }
+    for (count, name) in counts.into_iter().zip(["access", "default"]) {
+        if count > ACL_ENTRY_COUNT_MAX {
+            return Err(NsError::Acl(format!(
+                "Invalid ACL: ACL has {count} {name} entries, which exceeds maximum of {ACL_ENTRY_COUNT_MAX}."
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl Draft {
+    /// Fills in what follows from the rest: base entries of the defaults, and the masks.
+    fn finish(mut self) -> Result<BTreeMap<AclKey, u8>, NsError> {
+        if self.entries.keys().any(|key| key.scope == AclScope::Default && !key.is_mask()) {
+            for kind in BASE {
+                if let Some(access) = self.entries.get(&AclKey::base(AclScope::Access, kind)).copied() {
+                    self.entries.entry(AclKey::base(AclScope::Default, kind)).or_insert(access);
+                }
+            }
+        }
+        for scope in SCOPES {
+            self.mask(scope)?;
+        }
+        check_count(self.entries.keys())?;
+        self.check_base()?;
+        Ok(self.entries)
+    }
+
+    /// A mask that was given stays; one that was not follows the entries it masks, as soon as any of them was changed.
+    fn mask(&mut self, scope: AclScope) -> Result<(), NsError> {
+        let key = AclKey::base(scope, AclKind::Mask);
+        let others = || self.entries.iter().filter(|(other, _)| other.scope == scope && !other.is_mask());
+        if others().next().is_none() {
+            self.entries.remove(&key);
+            return Ok(());
+        }
+        let needed = others().any(|(other, _)| other.name.is_some());
+        let union = others()
+            .filter(|(other, _)| other.kind == AclKind::Group || other.name.is_some())
+            .fold(0, |union, (_, access)| union | access);
+        let (given, touched) = (self.entries.contains_key(&key), self.mask_touched.contains(&scope));
+        if !given && needed && touched {
+            return Err(NsError::Acl("Invalid ACL: mask is required and cannot be deleted.".into()));
+        }
+        let stays = given && (touched || !self.touched.contains(&scope));
+        if !stays && (needed || given) {
+            self.entries.insert(key, union);
+        }
+        Ok(())
+    }
+
+    fn check_base(&self) -> Result<(), NsError> {
+        let has = |scope| BASE.into_iter().all(|kind| self.entries.contains_key(&AclKey::base(scope, kind)));
+        let what = "the user, group and other entries are required.";
+        if !has(AclScope::Access) {
+            return Err(NsError::Acl(format!("Invalid ACL: {what}")));
+        }
+        if self.entries.keys().any(|key| key.scope == AclScope::Default) && !has(AclScope::Default) {
+            return Err(NsError::Acl(format!("Invalid default ACL: {what}")));
+        }
+        Ok(())
+    }
+}
+
+/// The whole list of an inode: what its mode says, and what is kept beside.
+fn whole(inode: &Inode) -> BTreeMap<AclKey, u8> {
+    let kept = inode.extra.acl.iter().map(|entry| (entry.key.clone(), entry.access));
+    let mut entries: BTreeMap<AclKey, u8> = kept.collect();
+    let bits = |shift: u16| (inode.mode >> shift & 7) as u8;
+    let middle = if inode.extra.has_access_acl() { AclKind::Mask } else { AclKind::Group };
+    for (kind, access) in [(AclKind::User, bits(6)), (middle, bits(3)), (AclKind::Other, bits(0))] {
+        entries.insert(AclKey::base(AclScope::Access, kind), access);
+    }
+    entries
+}
+
+/// Parts a whole list into the mode and what is kept beside.
+fn keep(inode: &mut Inode, mut entries: BTreeMap<AclKey, u8>) -> Result<(), NsError> {
+    if !inode.is_directory() && entries.keys().any(|key| key.scope == AclScope::Default) {
+        // HDFS names the path twice.
+        return Err(NsError::AclOfFile("Invalid ACL: only directories may have a default ACL.".into()));
+    }
+    let mut take = |kind| entries.remove(&AclKey::base(AclScope::Access, kind));
+    let (user, mask, other) = (take(AclKind::User), take(AclKind::Mask), take(AclKind::Other));
+    let middle = mask.or_else(|| take(AclKind::Group));
+    let bits = |access: Option<u8>| u16::from(access.unwrap_or(0) & 7);
+    inode.mode = inode.mode & 0o1000 | bits(user) << 6 | bits(middle) << 3 | bits(other);
+    inode.extra.acl = entries.into_iter().map(|(key, access)| AclEntry { key, access }).collect();
+    Ok(())
+}
+
+/// What a child made in `parent` begins with: the parent's defaults, as far as the mode asked for allows. False: there are none.
+pub(crate) fn inherit(parent: &Inode, child: &mut Inode) -> bool {
+    let defaults: Vec<&AclEntry> =
+        parent.extra.acl.iter().filter(|entry| entry.key.scope == AclScope::Default).collect();
+    if defaults.is_empty() {
+        return false;
+    }
+    let masked = defaults.iter().any(|entry| entry.key.is_mask());
+    let mut entries = BTreeMap::new();
+    for entry in defaults {
+        let shift = match (entry.key.kind, &entry.key.name) {
+            (AclKind::User, None) => Some(6),
+            (AclKind::Mask, _) => Some(3),
+            (AclKind::Group, None) if !masked => Some(3),
+            (AclKind::Other, _) => Some(0),
+            _ => None,
+        };
+        let allowed = shift.map_or(7, |shift: u16| (child.mode >> shift & 7) as u8);
+        entries.insert(AclKey { scope: AclScope::Access, ..entry.key.clone() }, entry.access & allowed);
+        if child.is_directory() {
+            entries.insert(entry.key.clone(), entry.access);
+        }
+    }
+    keep(child, entries).is_ok()
+}
+
+/// What the access list says of a user that is not the owner: `None` if no entry is about him, so he is one of the others.
+pub(crate) fn granted(inode: &Inode, user: &str, groups: &[String], wanted: u8) -> Option<bool> {
+    let mask = (inode.mode >> 3 & 7) as u8;
+    let mut found = None;
+    for AclEntry { key, access } in inode.extra.acl.iter().filter(|entry| entry.key.scope == AclScope::Access) {
+        let applies = match key.kind {
+            AclKind::User => key.name.as_deref() == Some(user),
+            AclKind::Group => groups.contains(key.name.as_ref().unwrap_or(&inode.group)),
+            AclKind::Mask | AclKind::Other => false,
+        };
+        if !applies {
+            continue;
+        }
+        let grants = access & mask & wanted == wanted;
+        if grants || key.kind == AclKind::User {
+            return Some(grants);
+        }
+        found = Some(false);
+    }
+    found
+}
+
+/// As HDFS writes an entry.
+fn told(key: &AclKey, access: u8) -> String {
+    let scope = if key.scope == AclScope::Default { "default:" } else { "" };
+    let kind = match key.kind {
+        AclKind::User => "user",
+        AclKind::Group => "group",
+        AclKind::Mask => "mask",
+        AclKind::Other => "other",
+    };
+    let right = |bit: u8, letter: char| if access & bit == bit { letter } else { '-' };
+    let name = key.name.as_deref().unwrap_or_default();
+    format!("{scope}{kind}:{name}:{}{}{}", right(4, 'r'), right(2, 'w'), right(1, 'x'))
+}

@@ -1,0 +1,45 @@
+//! Access lists and extended attributes, as far as the caller may see them.
+
+use crate::acl::AclEntry;
+use crate::error::{Answer, Failure, NsError, split};
+use crate::ops::check_space;
+use crate::permission::{self, Access, Ask};
+use crate::read::status_of;
+use crate::request::Caller;
+use crate::resolve::{Purpose, resolve};
+use crate::view::Status;
+use crate::xattr::{self, Xattr, XattrName};
+use types::FsPath;
+use types::rows::Rows;
+
+/// The status, and what the access list says beyond the mode. Needs no right but to pass the directories above.
+pub fn acl(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<(Status, Vec<AclEntry>)> {
+    split(resolve(rows, caller, path, Purpose::Find).and_then(|resolved| {
+        let node = resolved.into_last().ok_or_else(|| NsError::NotFound(format!("cannot find {path}")))?;
+        let status = status_of(&node.inode, "");
+        Ok((status, node.inode.extra.acl))
+    }))
+}
+
+/// The attributes with these names, or all that the caller may know of if there are none.
+pub fn xattrs(rows: &dyn Rows, caller: &Caller, path: &FsPath, names: &[XattrName]) -> Answer<Vec<Xattr>> {
+    split(find(rows, caller, path, names))
+}
+
+fn find(rows: &dyn Rows, caller: &Caller, path: &FsPath, names: &[XattrName]) -> Result<Vec<Xattr>, Failure> {
+    for name in names {
+        check_space(caller, name)?;
+    }
+    let resolved = resolve(rows, caller, path, Purpose::Find)?;
+    permission::check(rows, caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
+    let node = resolved.into_last().ok_or_else(|| NsError::NotFound(format!("cannot find {path}")))?;
+    let mut all = xattr::all(rows, &node.inode)?;
+    all.retain(|attribute| check_space(caller, &attribute.name).is_ok());
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let wanted = |name: &XattrName| all.iter().find(|attribute| attribute.name == *name).cloned();
+    let found: Option<Vec<Xattr>> = names.iter().map(wanted).collect();
+    let message = "At least one of the attributes provided was not found.";
+    found.ok_or_else(|| NsError::XattrNotFound(message.into()).into())
+}

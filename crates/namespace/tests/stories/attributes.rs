@@ -1,0 +1,113 @@
+//! Access lists and extended attributes.
+
+use crate::world::check;
+
+#[test]
+fn a_named_user_gets_what_the_mask_lets_through() {
+    check(
+        "root mkdir /d mode=750
+         carol ls /d => refused AccessDenied
+         root setfacl /d modify=user:carol:rwx
+         root getfacl /d => 770 [user:carol:7 group::5]
+         carol mkdir /d/x => true
+         root chmod /d 750
+         carol ls /d => x +0
+         carol mkdir /d/y => refused AccessDenied: Permission denied: user=carol, access=WRITE, inode=\"/d\":root:supergroup:drwxr-x---
+         root setfacl /d modify=user:carol:rwx,mask::---
+         carol ls /d => refused AccessDenied
+         root setfacl /d none
+         root getfacl /d => 750 []",
+    );
+}
+
+#[test]
+fn a_user_who_is_named_is_none_of_the_others_and_groups_add_up() {
+    check(
+        "root mkdir /d mode=777
+         root setfacl /d set=user::rwx,group::---,group:staff:r-x,user:bob:---,other::rwx
+         bob ls /d => refused AccessDenied
+         alice ls /d => +0
+         alice mkdir /d/x => refused AccessDenied
+         carol mkdir /d/x => true",
+    );
+}
+
+#[test]
+fn masks_follow_unless_they_are_given() {
+    check(
+        "root mkdir /d mode=700
+         root setfacl /d modify=user:bob:r--,mask::rwx => done
+         root getfacl /d => 770 [user:bob:4 group::0]
+         root setfacl /d modify=user:bob:r-x => done
+         root getfacl /d => 750 [user:bob:5 group::0]
+         root setfacl /d remove=mask: => refused Acl: Invalid ACL: mask is required and cannot be deleted. Path: /d
+         root setfacl /d remove=user:bob,mask: => done
+         root getfacl /d => 700 []
+         root setfacl /d set=user:bob:r-- => refused Acl: Invalid ACL: the user, group and other entries are required. Path: /d
+         alice setfacl /d modify=user:alice:rwx => refused AccessDenied: Permission denied. user=alice is not the owner
+         root setfacl /none modify=user:alice:rwx => refused NotFound",
+    );
+}
+
+#[test]
+fn children_inherit_the_defaults_as_far_as_they_ask() {
+    check(
+        "root mkdir /d
+         root setfacl /d modify=default:user:bob:rwx
+         root getfacl /d => 755 [default:user::7 default:user:bob:7 default:group::5 default:mask::7 default:other::5]
+         root mkdir /d/sub mode=755 unmasked=777
+         root getfacl /d/sub => 775 [user:bob:7 group::5 default:user::7 default:user:bob:7 default:group::5 default:mask::7 default:other::5]
+         root create /d/f mode=644
+         root getfacl /d/f => 644 [user:bob:7 group::5]
+         root complete /d/f
+         root setfacl /d/f modify=default:user:bob:r-- => refused Acl: Invalid ACL: only directories may have a default ACL. Path: /d/f Path: /d/f
+         root setfacl /d nodefault
+         root getfacl /d => 755 []
+         root mkdir /d/plain mode=755 unmasked=777
+         root getfacl /d/plain => 755 []
+         root delete /d -r
+         root reap 10",
+    );
+}
+
+#[test]
+fn attributes_come_and_go_with_their_file() {
+    check(
+        "root mkdir /d
+         root chmod /d 777
+         alice mkdir /d/a
+         alice setfattr /d/a user.color blue => done
+         alice setfattr /d/a user.color red create => refused Other: XAttr: color already exists. The REPLACE flag must be specified.
+         alice setfattr /d/a user.shape round replace => refused Other: XAttr: shape does not exist. The CREATE flag must be specified.
+         alice setfattr /d/a user.color red => done
+         root setfattr /d/a trusted.t x => done
+         root setfattr /d/a system.t x => refused AccessDenied: User doesn't have permission for xattr: system.t
+         alice getfattr /d/a => [user.color=red]
+         alice getfattr /d/a trusted.t => refused AccessDenied
+         root getfattr /d/a => [user.color=red trusted.t=x]
+         alice getfattr /d/a user.none => refused XattrNotFound: At least one of the attributes provided was not found.
+         bob setfattr /d/a user.color green => refused AccessDenied
+         alice rename /d/a /d/b => true
+         alice getfattr /d/b user.color => [user.color=red]
+         alice rmfattr /d/b user.color => done
+         alice rmfattr /d/b user.color => refused Other: No matching attributes found for remove operation
+         root getfattr /d/b => [trusted.t=x]
+         alice mkdir /d/b/below
+         alice setfattr /d/b/below user.x y
+         root delete /d -r
+         root reap 1
+         root reap 10",
+    );
+}
+
+#[test]
+fn a_file_has_so_many_attributes_and_no_more() {
+    let mut story = String::from("root mkdir /d\n");
+    for number in 0..32 {
+        story += &format!("root setfattr /d user.{number} x\n");
+    }
+    story +=
+        "root setfattr /d user.32 x => refused Other: Cannot add additional XAttr to inode, would exceed limit of 32
+              root setfattr /d user.31 y => done";
+    check(&story);
+}
