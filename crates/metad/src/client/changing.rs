@@ -6,7 +6,7 @@ use crate::words::MINUS_ONE;
 use hdfs::Exception;
 use hdfs::proto::*;
 use namespace::{
-    Delete, Mkdirs, MkdirsUnmasked, Rename, Rename2, Reply, SetOwner, SetPermission, SetReplication, SetTimes,
+    Concat, Delete, Mkdirs, MkdirsUnmasked, Rename, Rename2, Reply, SetOwner, SetPermission, SetReplication, SetTimes,
 };
 use types::Millis;
 use types::limits::REPLICATION_MAX;
@@ -70,6 +70,17 @@ pub(super) async fn rename2(
         core.was_doomed();
     }
     Ok(Rename2ResponseProto {})
+}
+
+pub(super) async fn concat(
+    core: &Core,
+    session: &Session,
+    request: ConcatRequestProto,
+) -> Result<ConcatResponseProto, Exception> {
+    let target = must_find("concat", &request.trg)?;
+    let sources = request.srcs.iter().map(|path| must_find("concat", path)).collect::<Result<_, _>>()?;
+    core.change(session, Concat { target, sources }).await?;
+    Ok(ConcatResponseProto {})
 }
 
 pub(super) async fn set_permission(

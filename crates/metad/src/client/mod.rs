@@ -64,6 +64,7 @@ methods! {
     "delete" => changing::delete(DeleteRequestProto; src);
     "rename" => changing::rename(RenameRequestProto; src, dst);
     "rename2" => changing::rename2(Rename2RequestProto; src, dst);
+    "concat" => changing::concat(ConcatRequestProto; trg);
     "setPermission" => changing::set_permission(SetPermissionRequestProto; src);
     "setOwner" => changing::set_owner(SetOwnerRequestProto; src);
     "setTimes" => changing::set_times(SetTimesRequestProto; src);

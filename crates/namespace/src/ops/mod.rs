@@ -6,6 +6,7 @@ mod append;
 mod begin_recovery;
 mod bump_generation;
 mod complete;
+mod concat;
 mod create;
 mod delete;
 mod finish_recovery;
@@ -34,6 +35,7 @@ pub use append::Append;
 pub use begin_recovery::{BeginRecovery, RecoveryTarget};
 pub use bump_generation::BumpGeneration;
 pub use complete::Complete;
+pub use concat::Concat;
 pub use create::{Create, CreateUnmasked};
 pub use delete::Delete;
 pub use finish_recovery::FinishRecovery;
@@ -135,6 +137,7 @@ operations! {
     SetAcl: "setAcl", false;
     SetXattr: "setXAttr", true;
     RemoveXattr: "removeXAttr", true;
+    Concat: "concat", true;
 }
 
 impl Op {
@@ -162,6 +165,7 @@ impl Op {
             Self::SetAcl(op) => (Some(&op.path), None),
             Self::SetXattr(op) => (Some(&op.path), None),
             Self::RemoveXattr(op) => (Some(&op.path), None),
+            Self::Concat(op) => (op.sources.first(), Some(&op.target)),
             Self::BeginRecovery(BeginRecovery { target: RecoveryTarget::Path(path), .. }) => (Some(path), None),
             Self::BeginRecovery(_)
             | Self::Format(_)

@@ -272,3 +272,35 @@ fn an_id_given_out_twice_is_refused() {
     };
     assert!(world.apply(&crate::world::caller("root"), op).is_err());
 }
+
+/// The sources' blocks follow in order under their own ids, also behind a short one, and nothing is left to delete.
+#[test]
+fn joined_files_keep_their_blocks() {
+    check(
+        "root mkdir /d
+         root chmod /d 777
+         alice create /d/a
+         alice add /d/a one
+         alice complete /d/a one=30
+         alice create /d/b
+         alice add /d/b two
+         alice add /d/b three two=100
+         alice complete /d/b three=7
+         alice create /d/c
+         alice add /d/c four
+         alice concat /d/a /d/c => refused IllegalArgument: concat: source file /d/c is invalid or empty or underConstruction
+         alice complete /d/c four=1
+         alice setfattr /d/c user.x y
+         carol concat /d/a /d/b => refused AccessDenied
+         alice concat /d/a /d/b /d/b => refused IllegalArgument: concat: at least two of the source files are the same
+         alice concat /d/a /d/a => refused IllegalArgument: concat: the src file /d/a is the same with the target file /d/a
+         alice concat /d/a /d/none => refused NotFound: File does not exist: /d/none
+         root concat /d/a /d => refused NotFound: Path is not a file: /d
+         retry 5 alice concat /d/a /d/b /d/c => done
+         retry 5 alice concat /d/a /d/b /d/c => done
+         root ls /d => a +0
+         root blocks /d/a => 138 bytes closed last=four
+         root blocks /d/a 31 1 => two@30+100
+         root reap 10 => more=false []",
+    );
+}

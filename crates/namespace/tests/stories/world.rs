@@ -130,6 +130,10 @@ impl World {
                     None => mkdirs.into(),
                 }
             }
+            "concat" => {
+                let sources = args[1..].iter().map(|source| path(source)).collect();
+                Concat { target: target?, sources }.into()
+            }
             // setfacl /p set=ENTRIES | modify=ENTRIES | remove=ENTRIES | nodefault | none
             "setfacl" => {
                 let change = if let Some(spec) = option("set") {

@@ -1,0 +1,130 @@
+//! Joining files: the blocks of several become the end of one.
+
+use super::Context;
+use crate::block::{hook_row, scan_rows};
+use crate::doom;
+use crate::error::{Failure, NsError, corrupt};
+use crate::inode::{Node, change_children, unhook_node, write_node};
+use crate::limits::BLOCK_COUNT_MAX;
+use crate::permission::{self, Access, Ask};
+use crate::record::File;
+use crate::request::Reply;
+use crate::resolve::{Purpose, Resolved, resolve};
+use crate::tables::{BLOCK, block_key};
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use types::FsPath;
+
+/// Moves all blocks of `sources`, in their order, behind those of `target`, and removes the sources, in one step. All stand in one
+/// directory and are closed. Blocks keep their ids and places, so a file may have short ones in its middle from then on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Concat {
+    pub target: FsPath,
+    pub sources: Vec<FsPath>,
+}
+
+impl Concat {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let (mut parent, mut target) = self.find_target(context)?;
+        if self.sources.is_empty() {
+            return Err(NsError::IllegalArgument("No sources given".into()).into());
+        }
+        let mut sources: Vec<Node> = Vec::new();
+        for path in &self.sources {
+            let source = self.find_source(context, path, &target)?;
+            if sources.iter().any(|known| known.inode.id == source.inode.id) {
+                let message = "concat: at least two of the source files are the same";
+                return Err(NsError::IllegalArgument(message.into()).into());
+            }
+            sources.push(source);
+        }
+        for source in sources {
+            move_blocks(context, &source, &mut target)?;
+            remove_emptied(context, source)?;
+            change_children(context, &mut parent, -1)?;
+        }
+        target.inode.modified = context.now;
+        write_node(context.rows, &target);
+        Ok(Reply::Done)
+    }
+
+    /// The directory, and the file that grows.
+    fn find_target(&self, context: &Context<'_>) -> Result<(Node, Node), Failure> {
+        let path = &self.target;
+        let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
+        let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
+        permission::check(context.rows, context.caller, &resolved, ask)?;
+        if file_of(&resolved, path)?.open.is_some() {
+            return Err(NsError::IllegalArgument(format!("concat: target file {path} is under construction")).into());
+        }
+        match (resolved.parent().cloned(), resolved.into_last()) {
+            (Some(parent), Some(target)) => Ok((parent, target)),
+            _ => Err(NsError::no_file(path).into()),
+        }
+    }
+
+    fn find_source(&self, context: &Context<'_>, path: &FsPath, target: &Node) -> Result<Node, Failure> {
+        let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
+        let ask = Ask { path: Some(Access::READ), parent: Some(Access::WRITE), ..Ask::default() };
+        permission::check(context.rows, context.caller, &resolved, ask)?;
+        let file = file_of(&resolved, path)?;
+        let refused = |reason: String| Err(NsError::IllegalArgument(reason).into());
+        let block_len_max = target.inode.file().map_or(0, |target| target.block_len);
+        let target_path = &self.target;
+        if resolved.parent().is_none_or(|parent| parent.inode.id != target.place.parent) {
+            return refused(format!("Source file {path} is not in the same directory with the target {target_path}"));
+        }
+        if resolved.last().is_some_and(|source| source.inode.id == target.inode.id) {
+            return refused(format!("concat: the src file {path} is the same with the target file {target_path}"));
+        }
+        if file.open.is_some() || file.block_count == 0 {
+            return refused(format!("concat: source file {path} is invalid or empty or underConstruction"));
+        }
+        if file.block_len > block_len_max {
+            return refused(format!(
+                "concat: source file {path} has preferred block size {} which is greater than the target file's preferred block \
+                 size {block_len_max}",
+                file.block_len
+            ));
+        }
+        resolved.into_last().ok_or_else(|| NsError::no_file(path).into())
+    }
+}
+
+fn file_of<'a>(resolved: &'a Resolved, path: &FsPath) -> Result<&'a File, NsError> {
+    let node = resolved.last().ok_or_else(|| NsError::no_file(path))?;
+    node.inode.file().ok_or_else(|| NsError::not_a_file(path))
+}
+
+/// `target` is changed but not written.
+fn move_blocks(context: &mut Context<'_>, source: &Node, target: &mut Node) -> Result<(), Failure> {
+    let from = source.inode.id;
+    let mut moved = Vec::new();
+    scan_rows(context.rows, from, 0, &mut |offset, row| {
+        moved.push((offset, row));
+        ControlFlow::Continue(())
+    })?;
+    let to = target.inode.id;
+    let file = target.inode.file_mut().ok_or_else(|| corrupt("join files", format!("{to} is a directory")))?;
+    for (offset, mut row) in moved {
+        if file.block_count >= BLOCK_COUNT_MAX {
+            return Err(NsError::Other(format!("A file has {BLOCK_COUNT_MAX} blocks at most")).into());
+        }
+        crate::block::check_len(file.len, row.len)?;
+        context.rows.delete(BLOCK, &block_key(from, offset));
+        row.replaces = None;
+        hook_row(context.rows, to, file.len, &row);
+        file.len += row.len;
+        file.block_count += 1;
+    }
+    Ok(())
+}
+
+/// A source without its blocks: nothing is left to free.
+fn remove_emptied(context: &mut Context<'_>, mut source: Node) -> Result<(), Failure> {
+    unhook_node(context.rows, &source);
+    if let Some(file) = source.inode.file_mut() {
+        (file.len, file.block_count) = (0, 0);
+    }
+    Ok(doom::doom_tree(context.rows, source.inode)?)
+}
