@@ -4,6 +4,7 @@
 //! table 64  replica    key block u64                  value version u8 (1), then postcard of [`Row`]
 //! table 65  container  key container u64              value version u8 (1), then postcard of [`ContainerRow`]
 //! table 66  volume     key "volume": volume id (16 B)  key "totals": postcard of [`Totals`]
+//!                      key "dead", container u64       postcard of u64: bytes of its pack that were buried and not looked for yet
 //! ```
 //!
 //! Promise: a change is visible at once and durable with the next [`Index::flush`]. What a crash takes is found again in
@@ -145,6 +146,14 @@ impl Index {
         self.view(|rows| read_container(rows, container))
     }
 
+    pub(crate) fn dead_len(&self, container: ContainerId) -> Result<u64, RowsError> {
+        self.view(|rows| get(rows, VOLUME, &dead_key(container)).map(Option::unwrap_or_default))
+    }
+
+    pub(crate) fn set_dead_len(&self, container: ContainerId, len: u64) -> Result<(), RowsError> {
+        self.change(|rows| put(rows, VOLUME, &dead_key(container), &len))
+    }
+
     pub(crate) fn totals(&self) -> Result<Totals, RowsError> {
         self.view(|rows| get(rows, VOLUME, b"totals").map(Option::unwrap_or_default))
     }
@@ -160,6 +169,10 @@ impl Index {
             Ok(())
         })
     }
+}
+
+fn dead_key(container: ContainerId) -> Vec<u8> {
+    [&b"dead"[..], &container.0.to_be_bytes()].concat()
 }
 
 pub(crate) fn replica(rows: &dyn Rows, block: BlockId) -> Result<Option<Row>, RowsError> {

@@ -17,6 +17,7 @@
 
 mod ahead;
 mod batch;
+mod compact;
 mod delete;
 mod error;
 mod group;

@@ -11,8 +11,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use types::{ChecksumKind, ContainerId};
+
+/// Punching a hole costs as much as writing a page, and gives whole pages back: of shorter records there are none or few.
+const PUNCHED_LEN_MIN: u64 = 16 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Pack {
@@ -21,6 +25,28 @@ pub(crate) struct Pack {
     tail: Mutex<Tail>,
     held: Mutex<HashMap<u64, Held>>,
     group: GroupSync,
+    /// Of records buried since somebody last looked for space to give back.
+    dead_len: AtomicU64,
+    /// How far [`crate::compact`] has come in this pack.
+    pub sweep: Mutex<Sweep>,
+}
+
+/// A way through a pack from its beginning to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// Where to go on; `None`: none is under way.
+    pub at: Option<u64>,
+}
+
+/// Records that lie behind each other.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    pub from: u64,
+    pub to: u64,
+    /// Those that are not dead.
+    pub live: Vec<(u64, RecordHeader)>,
+    /// There is something that cannot be read as a record.
+    pub damaged: bool,
 }
 
 /// Holds a record's bytes for a reader: they stay, though the record is buried meanwhile, until the last of these is gone.
@@ -68,6 +94,8 @@ impl Pack {
             tail: Mutex::new(tail),
             held: Mutex::default(),
             group: GroupSync::default(),
+            dead_len: AtomicU64::new(0),
+            sweep: Mutex::default(),
         })
     }
 
@@ -128,13 +156,13 @@ impl Pack {
         RecordHold { pack: Arc::clone(self), offset }
     }
 
-    /// Marks the record dead and gives the space of its body back, as soon as nobody reads it any more.
+    /// Marks the record dead. The space of a longer one comes back as soon as nobody reads it any more, that of short ones when
+    /// [`crate::compact`] comes by.
     pub(crate) fn bury(&self, offset: u64) -> Result<()> {
         let mut held = self.held();
-        if self.header_at(offset)?.is_none_or(|header| header.dead) {
-            return Ok(());
-        }
+        let Some(header) = self.header_at(offset)?.filter(|header| !header.dead) else { return Ok(()) };
         self.file.write_all_at(&RecordHeader::DEAD_MARK, offset + RecordHeader::DEAD_OFFSET)?;
+        self.dead_len.fetch_add(header.record_len(), Ordering::Relaxed);
         match held.get_mut(&offset) {
             Some(held) => {
                 held.buried = true;
@@ -146,11 +174,75 @@ impl Pack {
 
     fn punch(&self, offset: u64) -> Result<()> {
         let Some(header) = self.header_at(offset)?.filter(|header| header.dead) else { return Ok(()) };
+        if header.record_len() < PUNCHED_LEN_MIN {
+            return Ok(());
+        }
         let body = offset + header.sums_offset();
         match io::file::punch_hole(&self.file, body, offset + header.record_len() - body) {
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
             done => done,
         }
+    }
+
+    pub(crate) fn dead_len(&self) -> u64 {
+        self.dead_len.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_dead_len(&self, len: u64) {
+        self.dead_len.store(len, Ordering::Relaxed);
+    }
+
+    /// Records from `from` on, about `len` bytes of them, none that is in flight. `None` at the end.
+    pub(crate) fn stretch(&self, from: u64, len: u64) -> Result<Option<Stretch>> {
+        let end = {
+            let tail = self.tail();
+            if tail.removed { 0 } else { tail.in_flight.first().copied().unwrap_or(tail.end) }
+        };
+        let mut stretch = Stretch { from, to: from, live: Vec::new(), damaged: false };
+        while stretch.to < end && stretch.to - stretch.from < len {
+            let at = stretch.to;
+            match self.header_at(at)? {
+                Some(header) => {
+                    if !header.dead {
+                        stretch.live.push((at, header));
+                    }
+                    stretch.to = at + header.record_len();
+                }
+                None => {
+                    let mut bytes = [0; RecordHeader::LEN];
+                    self.file.read_exact_at(&mut bytes, at)?;
+                    stretch.damaged |= bytes != [0; RecordHeader::LEN];
+                    let Some(data) = io::file::next_data(&self.file, at + RecordHeader::ALIGN)? else {
+                        return Ok(None);
+                    };
+                    // A hole begins and ends with a page, records do not.
+                    let data = (data / RecordHeader::ALIGN * RecordHeader::ALIGN).max(at + RecordHeader::ALIGN);
+                    stretch.to = next_magic(&self.file, data, end)?;
+                    if stretch.live.is_empty() && !stretch.damaged {
+                        stretch.from = stretch.to; // nothing was there
+                    }
+                }
+            }
+        }
+        Ok((stretch.to > stretch.from).then_some(stretch))
+    }
+
+    /// The bytes of a record's body, if they are as they were written.
+    pub(crate) fn body(&self, offset: u64, header: &RecordHeader) -> Result<Option<Vec<u8>>> {
+        let mut body = vec![0; (header.sums_len() + u64::from(header.data_len)) as usize];
+        self.file.read_exact_at(&mut body, offset + header.sums_offset())?;
+        Ok((ChecksumKind::Crc32c.of(&body) == header.body_crc).then_some(body))
+    }
+
+    /// Gives the space of records back that no row names any more. False: somebody still reads one of them.
+    pub(crate) fn clear(&self, from: u64, to: u64) -> Result<bool> {
+        // Whoever comes to read a record now holds it first and looks at its header then: it is gone.
+        let held = self.held();
+        if held.keys().any(|offset| (from..to).contains(offset)) {
+            return Ok(false);
+        }
+        io::file::punch_hole(&self.file, from, to - from)?;
+        Ok(true)
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<u64, Held>> {

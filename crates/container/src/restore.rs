@@ -188,6 +188,7 @@ impl Inner {
             pack => pack.map_err(io("read the pack", shelf))?,
         };
         let end = pack.end();
+        pack.set_dead_len(self.index.dead_len(shelf)?);
         lock(&self.packs).insert(shelf, Arc::new(pack));
         for (offset, header) in found {
             let (block, place) = (header.identity.block, Place::Pack { shelf, offset });

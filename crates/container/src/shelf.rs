@@ -33,6 +33,7 @@ impl Inner {
                 if packs.len() >= KEPT_COUNT {
                     packs.retain(|_, pack| Arc::strong_count(pack) > 1);
                 }
+                pack.set_dead_len(self.index.dead_len(shelf)?);
                 let pack = Arc::new(pack);
                 packs.insert(shelf, Arc::clone(&pack));
                 Ok(Some(pack))

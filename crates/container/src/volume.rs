@@ -238,7 +238,7 @@ impl Volume {
         self.inner.read(block, generation_min)
     }
 
-    /// Removes a replica if its generation is at most this; its space comes back at once. Tells whether there was one.
+    /// Removes a replica if its generation is at most this; its space comes back, that of small ones soon. Tells whether there was one.
     pub fn delete(&self, block: BlockId, generation_at_most: Generation) -> Result<bool> {
         self.inner.delete(block, generation_at_most)
     }
@@ -281,6 +281,11 @@ impl Volume {
     /// Why the volume takes no more writes; `None` for a sound one.
     pub fn failure(&self) -> Option<&str> {
         self.inner.failed.get().map(String::as_str)
+    }
+
+    /// Gives back the space of small replicas that were deleted, as much of it as one step may; this happens by itself, too.
+    pub fn compact(&self) {
+        self.inner.compact();
     }
 
     /// Makes the index durable now. Nothing depends on it but the time the next start takes.
@@ -386,6 +391,7 @@ impl Inner {
 
     pub(crate) fn flush_index(&self) -> Result<()> {
         let superfluous = self.ahead.before_flush();
+        self.note_dead()?;
         self.index.flush()?;
         self.ahead.after_flush(superfluous);
         Ok(())
@@ -404,6 +410,11 @@ impl Inner {
                 if let Err(error) = self.flush_index() {
                     tracing::error!(dir = %self.layout.dir.display(), %error, "the index was not flushed; trying again");
                 }
+                closing = lock(&self.wake.closing);
+            }
+            if !*closing {
+                drop(closing);
+                self.compact();
                 closing = lock(&self.wake.closing);
             }
         }

@@ -93,6 +93,21 @@ pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?)
 }
 
+/// Where the first byte at or behind `offset` is that lies in no hole; `None` if there are only holes.
+pub fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+        Ok(at) => Ok(Some(at)),
+        Err(rustix::io::Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Bytes that a file takes of its file system: less than its length if it has holes.
+pub fn allocated_len(file: &File) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(file.metadata()?.blocks() * 512)
+}
+
 /// Makes the names in a directory durable: what was created, renamed or removed there.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     sync_all(&File::open(dir)?)
