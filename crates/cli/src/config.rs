@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/                      everything of one store
-//! ├── meta/                 the metadata server: Raft log, key-value store
+//! ├── meta/ meta2/ …        the metadata servers: Raft log, key-value store
 //! ├── data1/ data2/ …       one datanode each
 //! └── conf/                 the files `levada meta --config` and `levada data --config` take
 //! ```
@@ -53,9 +53,10 @@ pub(crate) fn write<T: Serialize>(path: &Path, file: &T) -> Result<(), ConfigErr
 /// Which ports a store on one machine takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ports {
-    /// Those of HDFS: 8020, 9870, and 9866 and 9867 for the first datanode, ten more for each further one.
+    /// Those of HDFS: 8020 and 9870, one more for each further metadata server, and 9866 and 9867 for the first datanode, ten
+    /// more for each further one.
     Hdfs,
-    /// `N` RPC, `N+1` HTTP, and `N+10·i` and the next for the i-th datanode.
+    /// `N` RPC, `N+1` HTTP, two more for each further metadata server, and `N+10·i` and the next for the i-th datanode.
     From(u16),
     /// Whatever is free.
     Free,
@@ -70,12 +71,10 @@ impl Ports {
         }
     }
 
-    pub(crate) fn rpc(self) -> SocketAddr {
-        self.addr(8020, 0)
-    }
-
-    pub(crate) fn http(self) -> SocketAddr {
-        self.addr(9870, 1)
+    /// RPC and HTTP port of the metadata server `number`, counted from 1.
+    pub(crate) fn meta(self, number: u16) -> (SocketAddr, SocketAddr) {
+        let step = number - 1;
+        (self.addr(8020 + step, 2 * step), self.addr(9870 + step, 2 * step + 1))
     }
 
     /// Transfer and RPC port of the datanode `number`, counted from 1.
@@ -123,6 +122,15 @@ pub(crate) fn datanodes_in(dir: &Path, max: u16) -> u16 {
     (1..=max).take_while(|number| data_dir(dir, *number).is_dir()).count() as u16
 }
 
+/// How many metadata servers have theirs there.
+pub(crate) fn metas_in(dir: &Path, max: u16) -> u16 {
+    (1..=max).take_while(|number| meta_dir(dir, *number).is_dir()).count() as u16
+}
+
+pub(crate) fn meta_dir(dir: &Path, number: u16) -> PathBuf {
+    dir.join(if number == 1 { "meta".to_owned() } else { format!("meta{number}") })
+}
+
 pub(crate) fn data_dir(dir: &Path, number: u16) -> PathBuf {
     dir.join(format!("data{number}"))
 }
@@ -134,9 +142,15 @@ fn own_name() -> String {
     path.map_or_else(|| "levada".into(), |path| path.display().to_string())
 }
 
+/// The URL of a store with these metadata servers.
+pub(crate) fn fs_of(rpc: &[SocketAddr]) -> String {
+    let addrs: Vec<String> = rpc.iter().map(SocketAddr::to_string).collect();
+    format!("hdfs://{}", addrs.join(","))
+}
+
 /// The last lines of `up`: endpoints, and what to try.
-pub(crate) fn welcome(seconds: f64, dir: &Path, rpc: SocketAddr, http: SocketAddr, data: &[SocketAddr]) -> String {
-    let fs = format!("hdfs://{rpc}");
+pub(crate) fn welcome(seconds: f64, dir: &Path, rpc: &[SocketAddr], http: SocketAddr, data: &[SocketAddr]) -> String {
+    let fs = fs_of(rpc);
     let mut text = format!("Levada is ready after {seconds:.2} s. Its data is in {}.\n\n", dir.display());
     let _ = writeln!(text, "  {fs:<28} files, for every HDFS client");
     let _ = writeln!(text, "  {:<28} status and metrics", format!("http://{http}"));
@@ -162,11 +176,11 @@ mod tests {
         let ports = |base| {
             let ports = Ports::from_base(base);
             let (xfer, ipc) = ports.data(3);
-            [ports.rpc(), ports.http(), xfer, ipc].map(|addr| addr.port())
+            [ports.meta(1).0, ports.meta(1).1, ports.meta(3).0, ports.meta(3).1, xfer, ipc].map(|addr| addr.port())
         };
-        assert_eq!(ports(None), [8020, 9870, 9886, 9887]);
-        assert_eq!(ports(Some(7000)), [7000, 7001, 7030, 7031]);
-        assert_eq!(ports(Some(0)), [0; 4]);
+        assert_eq!(ports(None), [8020, 9870, 8022, 9872, 9886, 9887]);
+        assert_eq!(ports(Some(7000)), [7000, 7001, 7004, 7005, 7030, 7031]);
+        assert_eq!(ports(Some(0)), [0; 6]);
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub(crate) struct Args {
     /// First port; 0 takes free ones [default: the ports of HDFS, 8020, 9870, 9866 and so on]
     #[arg(long, value_name = "N")]
     port_base: Option<u16>,
+    /// How many metadata servers to run: 1, 3 or 5. Decided when the directory is new [default: as many as it has, or 1]
+    #[arg(long, value_name = "N", value_parser = ["1", "3", "5"])]
+    meta: Option<String>,
     /// How many datanodes to run [default: as many as the directory has, 3 in a new one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=DATANODES_MAX as i64))]
     datanodes: Option<u16>,
@@ -50,6 +53,8 @@ struct Ready {
     ready: bool,
     fs: String,
     http: String,
+    /// RPC addresses of all metadata servers.
+    meta: Vec<String>,
     data: Vec<String>,
     dir: PathBuf,
     pids: Pids,
@@ -62,6 +67,7 @@ struct Pids {
     data: Vec<u32>,
 }
 
+const METAS_MAX: u16 = 5;
 /// More than a machine's ports and disks have a use for.
 const DATANODES_MAX: u16 = 1000;
 /// As many as a block has copies by HDFS's default.
@@ -77,7 +83,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         let begun = io::clock::Clock::monotonic(&started);
         let plan = Plan::new(&args)?;
         let json = args.json;
-        let report = |meta: &MetaReady, data: &[DataReady]| {
+        let report = |meta: &[MetaReady], data: &[DataReady]| {
             let seconds = (io::clock::Clock::monotonic(&started) - begun).as_secs_f64();
             plan.report(json, seconds, meta, data);
         };
@@ -89,6 +95,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
 struct Plan {
     dir: PathBuf,
     ports: Ports,
+    /// RPC and HTTP addresses of the metadata servers. Where there are several, all know the ports of all beforehand.
+    metas: Vec<(SocketAddr, SocketAddr)>,
     datanodes: u16,
     replication: u16,
     durability: Durability,
@@ -120,16 +128,22 @@ impl Plan {
                 "levada: {dir} has the data of {there} datanodes; with --datanodes {datanodes}, files may lack blocks"
             );
         }
+        let metas_there = config::metas_in(&dir, METAS_MAX);
+        let asked = args.meta.as_deref().and_then(|number| number.parse().ok());
+        let metas = asked.unwrap_or(metas_there.max(1));
+        if metas_there > 0 && metas != metas_there {
+            return Err(StartError(format!(
+                "{} has {metas_there} metadata server(s); servers join and leave by levada admin meta",
+                dir.display()
+            )));
+        }
+        let ports = Ports::from_base(args.port_base);
+        let metas = (1..=metas).map(|number| ports.meta(number));
+        let metas: Vec<_> =
+            if metas.len() == 1 { metas.collect() } else { metas.map(settled).collect::<Result<_, _>>()? };
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
-        Ok(Self {
-            dir,
-            ports: Ports::from_base(args.port_base),
-            datanodes,
-            replication,
-            durability: args.durability,
-            memory: args.memory,
-        })
+        Ok(Self { dir, ports, metas, datanodes, replication, durability: args.durability, memory: args.memory })
     }
 
     fn data_dir(&self, number: u16) -> PathBuf {
@@ -140,16 +154,27 @@ impl Plan {
         self.dir.join("conf").join(format!("{name}.toml"))
     }
 
-    fn meta_file(&self) -> MetaFile {
-        let mut meta = metad::Config::new(self.dir.join("meta"), self.ports.rpc());
+    /// The file of the metadata server `number`, counted from 1.
+    fn meta_file(&self, number: u16) -> MetaFile {
+        let (rpc_addr, http_addr) = self.metas[usize::from(number) - 1];
+        let mut meta = metad::Config::new(config::meta_dir(&self.dir, number), rpc_addr);
         meta.replication = self.replication;
-        meta.memory = self.memory / 2;
-        MetaFile { http_addr: self.ports.http(), meta }
+        meta.memory = self.memory / 2 / self.metas.len() as u64;
+        meta.id = number.into();
+        if self.metas.len() > 1 {
+            let members = self.metas.iter().zip(1..);
+            meta.members = members.map(|((rpc, _), id)| metad::MemberAddr { id, addr: rpc.to_string() }).collect();
+        }
+        MetaFile { http_addr, meta }
     }
 
-    fn data_file(&self, number: u16, meta: SocketAddr) -> DataFile {
+    fn meta_numbers(&self) -> impl Iterator<Item = u16> + use<> {
+        1..=self.metas.len() as u16
+    }
+
+    fn data_file(&self, number: u16, meta: &[MetaReady]) -> DataFile {
         let (xfer, ipc) = self.ports.data(number);
-        let mut data = datad::Config::new(self.data_dir(number), xfer, ipc, meta.to_string());
+        let mut data = datad::Config::new(self.data_dir(number), xfer, ipc, addrs_of(meta).join(","));
         data.durability = match self.durability {
             Durability::Synced => datad::Durability::Synced,
             Durability::Replicated => datad::Durability::Replicated,
@@ -158,33 +183,59 @@ impl Plan {
         DataFile { data }
     }
 
-    fn report(&self, json: bool, seconds: f64, meta: &MetaReady, data: &[DataReady]) {
+    fn report(&self, json: bool, seconds: f64, meta: &[MetaReady], data: &[DataReady]) {
         let addrs: Vec<SocketAddr> = data.iter().map(|node| node.data).collect();
+        let rpc: Vec<SocketAddr> = meta.iter().map(|meta| meta.rpc).collect();
+        let http = meta[0].http;
         if !json {
-            return say(&config::welcome(seconds, &self.dir, meta.rpc, meta.http, &addrs));
+            return say(&config::welcome(seconds, &self.dir, &rpc, http, &addrs));
         }
-        let mut pids: Vec<u32> = data.iter().map(|node| node.pid).collect();
-        pids.dedup();
+        let pids = |all: Vec<u32>| {
+            let mut pids = all;
+            pids.dedup();
+            pids
+        };
         let ready = Ready {
             ready: true,
-            fs: format!("hdfs://{}", meta.rpc),
-            http: format!("http://{}", meta.http),
+            fs: config::fs_of(&rpc),
+            http: format!("http://{http}"),
+            meta: addrs_of(meta),
             data: addrs.iter().map(SocketAddr::to_string).collect(),
             dir: self.dir.clone(),
-            pids: Pids { meta: vec![meta.pid], data: pids },
+            pids: Pids {
+                meta: pids(meta.iter().map(|meta| meta.pid).collect()),
+                data: pids(data.iter().map(|node| node.pid).collect()),
+            },
             data_dirs: (1..=self.datanodes).map(|number| self.data_dir(number)).collect(),
         };
         say(&serde_json::to_string(&ready).expect("a ready line is plain data"));
     }
 }
 
-async fn in_this_process(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) -> Result<(), StartError> {
+fn addrs_of(meta: &[MetaReady]) -> Vec<String> {
+    meta.iter().map(|meta| meta.rpc.to_string()).collect()
+}
+
+/// Takes free ports where the numbers are 0, and lets go of them: another program may take one in the moment that follows,
+/// and the start then says so.
+fn settled((rpc, http): (SocketAddr, SocketAddr)) -> Result<(SocketAddr, SocketAddr), StartError> {
+    if rpc.port() != 0 {
+        return Ok((rpc, http));
+    }
+    let listener = std::net::TcpListener::bind(rpc).and_then(|listener| listener.local_addr());
+    listener.map(|rpc| (rpc, http)).map_err(|error| StartError::new("a free port", &error))
+}
+
+async fn in_this_process(plan: &Plan, report: impl Fn(&[MetaReady], &[DataReady])) -> Result<(), StartError> {
     let stop = stop_signal();
-    let meta = MetaRole::start(plan.meta_file()).await?;
-    let ready = meta.ready();
+    let mut metas = Vec::new();
+    for number in plan.meta_numbers() {
+        metas.push(MetaRole::start(plan.meta_file(number)).await?);
+    }
+    let ready: Vec<MetaReady> = metas.iter().map(MetaRole::ready).collect();
     // All datanodes open their volumes at the same time.
     let starts: Vec<_> = (1..=plan.datanodes)
-        .map(|number| io::task::spawn("datanode start", DataRole::start(plan.data_file(number, ready.rpc))))
+        .map(|number| io::task::spawn("datanode start", DataRole::start(plan.data_file(number, &ready))))
         .collect();
     let mut nodes = Vec::new();
     for start in starts {
@@ -194,24 +245,46 @@ async fn in_this_process(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady]))
     report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>());
     let end = tokio::select! {
         () = stop => Ok(()),
-        failure = meta.failed() => Err(failure),
+        failure = first_failure(&metas) => Err(failure),
     };
     for node in nodes {
         node.stop().await;
     }
-    meta.stop().await;
+    for meta in metas {
+        meta.stop().await;
+    }
     end
 }
 
-async fn in_processes(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) -> Result<(), StartError> {
+/// Answers when one of the servers cannot go on.
+async fn first_failure(metas: &[MetaRole]) -> StartError {
+    let mut failures: Vec<_> = metas.iter().map(|meta| Box::pin(meta.failed())).collect();
+    std::future::poll_fn(|context| {
+        let failure = failures.iter_mut().find_map(|failure| match failure.as_mut().poll(context) {
+            std::task::Poll::Ready(failure) => Some(failure),
+            std::task::Poll::Pending => None,
+        });
+        failure.map_or(std::task::Poll::Pending, std::task::Poll::Ready)
+    })
+    .await
+}
+
+async fn in_processes(plan: &Plan, report: impl Fn(&[MetaReady], &[DataReady])) -> Result<(), StartError> {
     let stop = stop_signal();
-    config::write(&plan.conf("meta"), &plan.meta_file())?;
-    let mut meta = Role::spawn("meta", &plan.conf("meta"))?;
-    let ready: MetaReady = meta.ready().await?;
+    let mut metas = Vec::new();
+    for number in plan.meta_numbers() {
+        let conf = plan.conf(&if number == 1 { "meta".to_owned() } else { format!("meta{number}") });
+        config::write(&conf, &plan.meta_file(number))?;
+        metas.push(Role::spawn("meta", &conf)?);
+    }
+    let mut ready: Vec<MetaReady> = Vec::new();
+    for meta in &mut metas {
+        ready.push(meta.ready().await?);
+    }
     let mut nodes = Vec::new();
     for number in 1..=plan.datanodes {
         let conf = plan.conf(&format!("data{number}"));
-        config::write(&conf, &plan.data_file(number, ready.rpc))?;
+        config::write(&conf, &plan.data_file(number, &ready))?;
         nodes.push(Role::spawn("data", &conf)?);
     }
     let mut data: Vec<DataReady> = Vec::new();
@@ -219,26 +292,34 @@ async fn in_processes(plan: &Plan, report: impl Fn(&MetaReady, &[DataReady])) ->
         data.push(node.ready().await?);
     }
     report(&ready, &data);
-    let lost = tokio::select! {
-        () = stop => None,
-        status = meta.child.wait() => Some(StartError::new("the metadata server ended", &ended(status))),
-        () = watch(&mut nodes) => None,
+    let lost = if let [meta] = &mut metas[..] {
+        tokio::select! {
+            () = stop => None,
+            status = meta.child.wait() => Some(StartError::new("the metadata server ended", &ended(status))),
+            () = watch(&mut nodes, "datanode") => None,
+        }
+    } else {
+        tokio::select! {
+            () = stop => None,
+            () = watch(&mut metas, "metadata server") => None,
+            () = watch(&mut nodes, "datanode") => None,
+        }
     };
-    for role in nodes.iter().chain([&meta]) {
+    for role in nodes.iter().chain(&metas) {
         role.ask_to_stop();
     }
-    for role in nodes.iter_mut().chain([&mut meta]) {
+    for role in nodes.iter_mut().chain(&mut metas) {
         role.stopped().await;
     }
     lost.map_or(Ok(()), Err)
 }
 
-/// Tells of each datanode that ends; the store goes on without it. Never returns.
-async fn watch(nodes: &mut [Role]) {
+/// Tells of each process that ends; the store goes on without it. Never returns.
+async fn watch(nodes: &mut [Role], what: &'static str) {
     let watches = nodes.iter_mut().map(|node| async move {
         let status = node.child.wait().await;
         eprintln!(
-            "levada: the datanode of {} ended: {}; the store goes on without it",
+            "levada: the {what} of {} ended: {}; the store goes on without it",
             node.conf.display(),
             ended(status)
         );

@@ -12,10 +12,6 @@ use hdfs::proto;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// Times a call is repeated whose connection broke, idle connections that the server closed among them. The server knows a
-/// repeated call by its number, so it happens once.
-const REPEATS_MAX: i32 = 2;
-
 /// A store, as one user sees it. Clones share one connection, one set of leases and one cache of idle sockets.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -32,7 +28,7 @@ pub(crate) struct Inner {
     pub(crate) pace: Pace,
     pub(crate) leases: Leases,
     pub(crate) small: Small,
-    rpc: rpc::Client,
+    rpc: rpc::Servers,
     defaults: OnceCell<ServerDefaults>,
 }
 
@@ -51,7 +47,7 @@ impl Client {
     pub fn with_options(url: &Url, user: &str, options: Options) -> Self {
         let mut random = io::OsRandom::new();
         let holder = format!("levada_{:016x}", types::Random::next_u64(&mut random));
-        let rpc = rpc::Client::new(url.authority.clone(), user.to_owned(), hdfs::protocol::CLIENT);
+        let rpc = rpc::Servers::new(&url.authority, user, hdfs::protocol::CLIENT);
         let connect_timeout = options.connect_timeout;
         let inner = Inner {
             url: url.with_path(""),
@@ -124,12 +120,7 @@ impl Client {
         A: prost::Message + Default,
     {
         let rpc = &self.inner.rpc;
-        let mut attempt = rpc.name_call();
-        loop {
-            match rpc.attempt_in(protocol, attempt, method, request).await {
-                Err(rpc::CallError::Broken(_)) if attempt.retry_count < REPEATS_MAX => attempt = attempt.again(),
-                answer => return answer.map_err(|error| Error::of_call(rpc.addr(), error)),
-            }
-        }
+        let answer = rpc.call_in(protocol, method, request).await;
+        answer.map_err(|error| Error::of_call(rpc.addr(), error))
     }
 }

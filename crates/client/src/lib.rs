@@ -27,6 +27,7 @@ mod error;
 mod lease;
 mod listing;
 mod meter;
+mod nameservice;
 mod namespace;
 mod options;
 mod pace;

@@ -80,7 +80,7 @@ struct Shared {
     protocol: &'static str,
     options: ClientOptions,
     client_id: Bytes,
-    next_call_id: AtomicI32,
+    next_call_id: Arc<AtomicI32>,
     link: Mutex<Option<Arc<Link>>>,
 }
 
@@ -99,7 +99,15 @@ impl Client {
 
     pub fn with_options(addr: String, user: String, protocol: &'static str, options: ClientOptions) -> Self {
         let client_id = Bytes::copy_from_slice(&::io::random::uuid());
-        let (next_call_id, link) = (AtomicI32::new(0), Mutex::new(None));
+        let (next_call_id, link) = (Arc::default(), Mutex::new(None));
+        Self { shared: Arc::new(Shared { addr, user, protocol, options, client_id, next_call_id, link }) }
+    }
+
+    /// The same client at another server of the same group: calls keep their names there.
+    pub(crate) fn of_other_server(&self, addr: String) -> Self {
+        let Shared { user, protocol, options, client_id, next_call_id, .. } = &*self.shared;
+        let (user, options, client_id) = (user.clone(), options.clone(), client_id.clone());
+        let (next_call_id, link) = (Arc::clone(next_call_id), Mutex::new(None));
         Self { shared: Arc::new(Shared { addr, user, protocol, options, client_id, next_call_id, link }) }
     }
 

@@ -7,18 +7,42 @@ use serde::Serialize;
 pub(crate) enum Command {
     /// List the metadata servers, and who leads
     List(ListArgs),
+    /// Add a server, which was started with `join = true` and an id of its own; waits until it has a vote
+    Add(AddArgs),
+    /// Remove a server, up or down, from the group
+    Remove(RemoveArgs),
 }
 
 impl Command {
     pub(super) fn common(&self) -> &Common {
         match self {
             Self::List(args) => &args.common,
+            Self::Add(args) => &args.common,
+            Self::Remove(args) => &args.common,
         }
     }
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AddArgs {
+    /// The new server's id, as in its configuration
+    id: u64,
+    /// Its RPC port as the others reach it, host:port
+    addr: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RemoveArgs {
+    /// The server's id; see `levada admin meta list`
+    id: u64,
     #[command(flatten)]
     common: Common,
 }
@@ -37,6 +61,11 @@ struct Line {
 pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop> {
     match command {
         Command::List(_) => list(session).await,
+        Command::Add(args) => add(args, session).await,
+        Command::Remove(args) => {
+            let target = session.target("/")?;
+            target.client.admin().remove_member(args.id).await.map_err(|error| target.failure(&error).into())
+        }
     }
 }
 
@@ -59,5 +88,13 @@ async fn list(session: &Session) -> Result<(), Stop> {
             session.output.line(&format!("{:<4} {:<24} {:<8} behind {behind}", line.id, line.addr, line.role))?;
         }
     }
+    Ok(())
+}
+
+async fn add(args: AddArgs, session: &Session) -> Result<(), Stop> {
+    let target = session.target("/")?;
+    let admin = target.client.admin();
+    // Each asking waits for a while by itself.
+    while !admin.add_member(args.id, &args.addr).await.map_err(|error| target.failure(&error))? {}
     Ok(())
 }

@@ -2,7 +2,10 @@
 
 use super::Admin;
 use crate::error::Result;
-use wire::admin::meta::{LIST_MEMBERS, ListMembersRequest, ListMembersResponse, MemberRole};
+use wire::admin::meta::{
+    ADD_MEMBER, AddMemberRequest, AddMemberResponse, LIST_MEMBERS, ListMembersRequest, ListMembersResponse, MemberRole,
+    REMOVE_MEMBER, RemoveMemberRequest, RemoveMemberResponse,
+};
 
 /// The metadata servers, as one of them sees the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,5 +41,17 @@ impl Admin {
             matched: member.matched,
         });
         Ok(Group { members: members.collect(), term: answer.term, last: answer.last })
+    }
+
+    /// Adds a server that was started to be added. False: it is still taking over what the others have; ask again.
+    pub async fn add_member(&self, id: u64, addr: &str) -> Result<bool> {
+        let request = AddMemberRequest { id, addr: addr.to_owned() };
+        let answer: AddMemberResponse = self.call(ADD_MEMBER, &request).await?;
+        Ok(answer.has_vote)
+    }
+
+    pub async fn remove_member(&self, id: u64) -> Result<()> {
+        let _: RemoveMemberResponse = self.call(REMOVE_MEMBER, &RemoveMemberRequest { id }).await?;
+        Ok(())
     }
 }

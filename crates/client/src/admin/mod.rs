@@ -10,14 +10,13 @@ use crate::error::{Error, Result};
 /// A connection of its own for administration; see [`Client::admin`].
 #[derive(Clone, Debug)]
 pub struct Admin {
-    rpc: rpc::Client,
+    rpc: rpc::Servers,
 }
 
 impl Client {
     /// Administration of this client's store, as its user.
     pub fn admin(&self) -> Admin {
-        let (addr, user) = (self.url().authority.clone(), self.user().to_owned());
-        Admin { rpc: rpc::Client::new(addr, user, wire::admin::ADMIN_PROTOCOL) }
+        Admin { rpc: rpc::Servers::new(&self.url().authority, self.user(), wire::admin::ADMIN_PROTOCOL) }
     }
 }
 
@@ -27,6 +26,7 @@ impl Admin {
         Q: prost::Message,
         A: prost::Message + Default,
     {
-        self.rpc.call(method, request).await.map_err(|error| Error::of_call(self.rpc.addr(), error))
+        let answer = self.rpc.call_in(wire::admin::ADMIN_PROTOCOL, method, request).await;
+        answer.map_err(|error| Error::of_call(self.rpc.addr(), error))
     }
 }

@@ -1,0 +1,53 @@
+//! The servers behind a name that stands in Hadoop's configuration: `dfs.ha.namenodes.NAME` and
+//! `dfs.namenode.rpc-address.NAME.SERVER` of `$HADOOP_CONF_DIR/hdfs-site.xml`.
+
+use std::path::PathBuf;
+
+/// The addresses of a nameservice, with commas between them; `None` if the configuration does not know the name.
+pub(crate) fn addrs_of(name: &str) -> Option<String> {
+    let dir = std::env::var_os("HADOOP_CONF_DIR")?;
+    let text = std::fs::read_to_string(PathBuf::from(dir).join("hdfs-site.xml")).ok()?;
+    addrs_in(&text, name)
+}
+
+fn addrs_in(text: &str, name: &str) -> Option<String> {
+    let servers = property(text, &format!("dfs.ha.namenodes.{name}"))?;
+    let addrs = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
+    let addrs = addrs.map(|server| property(text, &format!("dfs.namenode.rpc-address.{name}.{server}")));
+    let addrs: Vec<&str> = addrs.collect::<Option<_>>()?;
+    (!addrs.is_empty()).then(|| addrs.join(","))
+}
+
+/// The value of a property in a file of Hadoop's. Such files are flat, so no parser of XML is needed; the last one counts.
+fn property<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let properties = text.split("<property>").skip(1);
+    let values = properties.filter(|property| between(property, "<name>", "</name>") == Some(name));
+    values.last().and_then(|property| between(property, "<value>", "</value>"))
+}
+
+fn between<'t>(text: &'t str, open: &str, close: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(open)?;
+    rest.split_once(close).map(|(inside, _)| inside.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nameservice_names_its_servers() {
+        let text = "<configuration>
+            <property><name>dfs.nameservices</name><value>big</value></property>
+            <property>
+              <name>dfs.ha.namenodes.big</name>
+              <value>a, b</value>
+            </property>
+            <property><name>dfs.namenode.rpc-address.big.a</name><value>h1:8020</value><final>true</final></property>
+            <property><name>dfs.namenode.rpc-address.big.b</name><value> h2:8021 </value></property>
+            <property><name>dfs.ha.namenodes.half</name><value>a</value></property>
+          </configuration>";
+        assert_eq!(addrs_in(text, "big").as_deref(), Some("h1:8020,h2:8021"));
+        assert_eq!(addrs_in(text, "half"), None);
+        assert_eq!(addrs_in(text, "other"), None);
+    }
+}

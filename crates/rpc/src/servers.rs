@@ -1,0 +1,145 @@
+//! Several servers of which one leads: calls find it, and find the next one when it is lost.
+//!
+//! ```text
+//! call ──▶ the one that led last ──▶ answer
+//!             │ stands by, cannot be reached, or is silent while another one says that it leads
+//!             ▼
+//!          the next, under the same client id and call id: what was done already is not done again
+//! ```
+
+use crate::client::{Attempt, CallError, Client, ClientOptions};
+use hdfs::exception::{RETRIABLE, STANDBY};
+use hdfs::proto::{HaServiceStateProto, HaServiceStateRequestProto, HaServiceStateResponseProto};
+use prost::Message;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Times a call to a single server is repeated whose connection broke, idle connections that the server closed among them.
+const REPEATS_MAX: i32 = 2;
+/// How long a call looks for a server that leads. Elections take some two seconds.
+const SEARCH_MAX: Duration = Duration::from_secs(60);
+/// Between two rounds over all servers.
+const ROUND_PAUSE: Duration = Duration::from_millis(100);
+/// After so long without an answer the others are asked whether one of them leads by now.
+const SUSPECT_AFTER: Duration = Duration::from_secs(1);
+const SUSPECT_EACH: Duration = Duration::from_millis(300);
+const SUSPECT_WAIT: Duration = Duration::from_millis(500);
+const CONNECT_WAIT: Duration = Duration::from_secs(2);
+
+/// Calls of one user to a group of servers, or to a single one. Clones share the connections.
+#[derive(Clone, Debug)]
+pub struct Servers {
+    /// All with the same client id, and numbers of calls.
+    clients: Arc<[Client]>,
+    current: Arc<AtomicUsize>,
+}
+
+impl Servers {
+    /// `addrs` is host:port, or several of that with commas between them.
+    pub fn new(addrs: &str, user: &str, protocol: &'static str) -> Self {
+        let several = addrs.contains(',');
+        let options = match several {
+            true => ClientOptions { connect_time_max: CONNECT_WAIT, ..ClientOptions::default() },
+            false => ClientOptions::default(),
+        };
+        let mut addrs = addrs.split(',').map(|addr| addr.trim().to_owned());
+        let first = addrs.next().unwrap_or_default();
+        let first = Client::with_options(first, user.to_owned(), protocol, options);
+        let others: Vec<Client> = addrs.map(|addr| first.of_other_server(addr)).collect();
+        let clients = std::iter::once(first).chain(others).collect();
+        Self { clients, current: Arc::default() }
+    }
+
+    /// The one that led last.
+    pub fn addr(&self) -> &str {
+        self.client(self.current.load(Ordering::Relaxed)).addr()
+    }
+
+    fn client(&self, number: usize) -> &Client {
+        &self.clients[number % self.clients.len()]
+    }
+
+    /// Calls whoever leads; a server with a retry cache does it once.
+    pub async fn call_in<Q: Message, A: Message + Default>(
+        &self,
+        protocol: &str,
+        method: &str,
+        request: &Q,
+    ) -> Result<A, CallError> {
+        let mut attempt = self.clients[0].name_call();
+        if self.clients.len() == 1 {
+            loop {
+                match self.clients[0].attempt_in(protocol, attempt, method, request).await {
+                    Err(CallError::Broken(_)) if attempt.retry_count < REPEATS_MAX => attempt = attempt.again(),
+                    answer => return answer,
+                }
+            }
+        }
+        let mut last = CallError::TimedOut;
+        let search = self.search(protocol, attempt, method, request, &mut last);
+        match timeout(SEARCH_MAX, search).await {
+            Ok(answer) => answer,
+            Err(_elapsed) => Err(last),
+        }
+    }
+
+    async fn search<Q: Message, A: Message + Default>(
+        &self,
+        protocol: &str,
+        mut attempt: Attempt,
+        method: &str,
+        request: &Q,
+        last: &mut CallError,
+    ) -> Result<A, CallError> {
+        loop {
+            let number = self.current.load(Ordering::Relaxed);
+            let asked = tokio::select! {
+                asked = self.client(number).attempt_in(protocol, attempt, method, request) => asked,
+                () = self.another_leads(number) => Err(CallError::TimedOut),
+            };
+            match asked {
+                Err(CallError::Remote { class, .. }) if class == RETRIABLE => sleep(ROUND_PAUSE).await,
+                Err(error) if is_elsewhere(&error) => *last = error,
+                answer => return answer,
+            }
+            let _unless_somebody_else_did =
+                self.current.compare_exchange(number, number + 1, Ordering::Relaxed, Ordering::Relaxed);
+            attempt = attempt.again();
+            if (attempt.retry_count as usize).is_multiple_of(self.clients.len()) {
+                sleep(ROUND_PAUSE).await;
+            }
+        }
+    }
+
+    /// Comes back when another server than `number` says that it leads, and makes it the one to ask.
+    async fn another_leads(&self, number: usize) {
+        sleep(SUSPECT_AFTER).await;
+        loop {
+            for other in number + 1..number + self.clients.len() {
+                let client = self.client(other);
+                let request = HaServiceStateRequestProto::default();
+                let (protocol, method) = (hdfs::protocol::CLIENT, "getHAServiceState");
+                let asked = client.attempt_in(protocol, client.name_call(), method, &request);
+                let answer: Option<HaServiceStateResponseProto> =
+                    timeout(SUSPECT_WAIT, asked).await.ok().and_then(Result::ok);
+                if answer.is_some_and(|answer| answer.state() == HaServiceStateProto::Active) {
+                    let _unless_somebody_else_did =
+                        self.current.compare_exchange(number, other, Ordering::Relaxed, Ordering::Relaxed);
+                    return;
+                }
+            }
+            sleep(SUSPECT_EACH).await;
+        }
+    }
+}
+
+/// True if another server may do what this one did not, or did without telling.
+fn is_elsewhere(error: &CallError) -> bool {
+    match error {
+        CallError::Remote { class, .. } => class == STANDBY,
+        CallError::Connect(_) | CallError::Broken(_) | CallError::TimedOut => true,
+        CallError::Decode(_) => false,
+    }
+}
