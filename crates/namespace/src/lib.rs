@@ -10,7 +10,7 @@
 //! Promise: [`apply`] is a function of rows and request alone, so every copy of the state that applies the same
 //! requests holds the same rows. It reads no clock and draws no number; the leader puts time, new block ids and
 //! what it knows of silent lease holders into the request. Work per call is bounded by the depth of the path and not by the
-//! size of a tree, except for the permission walk of a recursive delete by an ordinary user. What must hold at all
+//! size of a tree: what an ordinary user may delete is looked at in steps before, by [`read::Removal`]. What must hold at all
 //! times is written down in [`check`].
 
 mod acl;
@@ -46,9 +46,9 @@ pub use leases::Leases;
 pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
 pub use ops::{
     AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BumpGeneration, Complete, Concat, Create,
-    CreateUnmasked, Delete, FinishRecovery, ForgetDoomed, Format, Fsync, Mkdirs, MkdirsUnmasked, Op, PutBlock, PutFile,
-    Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetReplication,
-    SetTimes, SetXattr, TouchAccessTime, UpdatePipeline, apply,
+    CreateUnmasked, Delete, DeleteWalked, FinishRecovery, ForgetDoomed, Format, Fsync, Mkdirs, MkdirsUnmasked, Op,
+    PutBlock, PutFile, Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission,
+    SetReplication, SetTimes, SetXattr, TouchAccessTime, UpdatePipeline, apply,
 };
 pub use permission::Access;
 pub use request::{Caller, Recovery, Reply, Request, RetryKey};

@@ -152,18 +152,21 @@ pub(crate) fn check_tree(
     access: Access,
 ) -> Result<(), Failure> {
     check_directory(caller, top, access, || path.into())?;
-    Walk::new(top.clone(), path).step(rows, usize::MAX, &mut |seen| {
-        if permission::breaks_sticky(caller, seen.parent, seen.inode) {
-            let parent = (seen.parent, seen.parent_path);
-            return Err(permission::denied_sticky(caller, parent, (seen.inode, &seen.path())).into());
-        }
-        Ok(check_directory(caller, seen.inode, access, || seen.path())?)
-    })?;
+    Walk::new(top.clone(), path).step(rows, usize::MAX, &mut |seen| check_entry(caller, &seen, access))?;
     Ok(())
 }
 
+/// One entry of a tree that is to be deleted.
+pub(crate) fn check_entry(caller: &Caller, seen: &Seen<'_>, access: Access) -> Result<(), Failure> {
+    if permission::breaks_sticky(caller, seen.parent, seen.inode) {
+        let parent = (seen.parent, seen.parent_path);
+        return Err(permission::denied_sticky(caller, parent, (seen.inode, &seen.path())).into());
+    }
+    Ok(check_directory(caller, seen.inode, access, || seen.path())?)
+}
+
 /// Files and empty directories pass.
-fn check_directory(
+pub(crate) fn check_directory(
     caller: &Caller,
     inode: &Inode,
     access: Access,

@@ -5,11 +5,17 @@ use crate::core::{Core, find_path, make_path, must_find};
 use crate::words::MINUS_ONE;
 use hdfs::Exception;
 use hdfs::proto::*;
+use namespace::read::Removal;
 use namespace::{
-    Concat, Delete, Mkdirs, MkdirsUnmasked, Rename, Rename2, Reply, SetOwner, SetPermission, SetReplication, SetTimes,
+    Concat, Delete, DeleteWalked, Mkdirs, MkdirsUnmasked, Rename, Rename2, Reply, SetOwner, SetPermission,
+    SetReplication, SetTimes,
 };
-use types::Millis;
+use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
+use types::{FsPath, InodeId, Millis};
+
+/// Entries looked at before a deletion lets others in.
+const WALK_STEP_COUNT: usize = 5000;
 
 /// The low bits of a mode as it travels; requests may carry higher ones, which mean nothing here.
 pub(super) fn mode(permission: &FsPermissionProto) -> u16 {
@@ -36,14 +42,38 @@ pub(super) async fn mkdirs(
 }
 
 pub(super) async fn delete(
-    core: &Core,
+    core: &Arc<Core>,
     session: &Session,
     request: DeleteRequestProto,
 ) -> Result<DeleteResponseProto, Exception> {
     let Some(path) = find_path("delete", &request.src)? else { return Ok(DeleteResponseProto { result: false }) };
-    let reply = core.change(session, Delete { path, recursive: request.recursive }).await?;
+    let walked = match request.recursive && !session.caller.superuser {
+        true => walk(core, session, &path).await?,
+        false => None,
+    };
+    let reply = match walked {
+        Some(top) => core.change(session, DeleteWalked { path, top }).await?,
+        None => core.change(session, Delete { path, recursive: request.recursive }).await?,
+    };
     core.was_doomed();
     Ok(DeleteResponseProto { result: yes(&reply) })
+}
+
+/// Whether the caller may delete the tree: each step takes a new view, so a large one keeps nobody from writing.
+async fn walk(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Option<InodeId>, Exception> {
+    let Some(mut removal) = core.read(|rows| Removal::start(rows, &session.caller, path))? else { return Ok(None) };
+    loop {
+        let (core, caller) = (Arc::clone(core), session.caller.clone());
+        let step = io::task::blocking(move || {
+            let done = core.read(|rows| removal.step(rows, &caller, WALK_STEP_COUNT));
+            (removal, done)
+        });
+        let (rest, done) = step.await;
+        match done? {
+            Some(top) => return Ok(Some(top)),
+            None => removal = rest,
+        }
+    }
 }
 
 pub(super) async fn rename(

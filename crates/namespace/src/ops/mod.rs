@@ -37,7 +37,7 @@ pub use bump_generation::BumpGeneration;
 pub use complete::Complete;
 pub use concat::Concat;
 pub use create::{Create, CreateUnmasked};
-pub use delete::Delete;
+pub use delete::{Delete, DeleteWalked};
 pub use finish_recovery::FinishRecovery;
 pub use forget_doomed::ForgetDoomed;
 pub use format::Format;
@@ -138,6 +138,7 @@ operations! {
     SetXattr: "setXAttr", true;
     RemoveXattr: "removeXAttr", true;
     Concat: "concat", true;
+    DeleteWalked: "delete", true;
 }
 
 impl Op {
@@ -165,6 +166,7 @@ impl Op {
             Self::SetAcl(op) => (Some(&op.path), None),
             Self::SetXattr(op) => (Some(&op.path), None),
             Self::RemoveXattr(op) => (Some(&op.path), None),
+            Self::DeleteWalked(op) => (Some(&op.path), None),
             Self::Concat(op) => (op.sources.first(), Some(&op.target)),
             Self::BeginRecovery(BeginRecovery { target: RecoveryTarget::Path(path), .. }) => (Some(path), None),
             Self::BeginRecovery(_)

@@ -6,6 +6,7 @@ mod blocks;
 mod leases;
 mod list;
 mod plan;
+mod removal;
 mod status;
 mod summary;
 
@@ -16,6 +17,7 @@ pub use blocks::{doomed_blocks, file_of_block, has_deleted_trees, located};
 pub use leases::{Holder, OpenView, ever_reserved, holder_of, is_closed, lease_files, lease_holders, open_files};
 pub use list::{Entry, Listing, PageLimits, list};
 pub use plan::{BlockPlan, Writing, plan_block, writing, written_block};
+pub use removal::Removal;
 pub use status::{path_of_inode, status};
 pub use summary::{Summary, Totals};
 

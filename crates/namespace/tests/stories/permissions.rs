@@ -1,6 +1,7 @@
 //! Who may do what.
 
-use crate::world::check;
+use crate::world::{World, caller, check, path, removal};
+use namespace::{DeleteWalked, Reply};
 
 #[test]
 fn the_way_down_needs_execute() {
@@ -152,4 +153,47 @@ fn a_count_needs_to_read_every_directory() {
          alice du /a => refused AccessDenied: Permission denied: user=alice, access=READ_EXECUTE, inode=\"/a/b/c\"
          alice du /none => refused NotFound",
     );
+}
+
+#[test]
+fn a_tree_is_looked_at_in_steps_before_it_is_deleted() {
+    check(
+        "root mkdir /d
+         root chmod /d 777
+         alice mkdir /d/a/b/c
+         alice create /d/a/f
+         alice delete /d/a walked => true
+         alice mkdir /d/a/b/c
+         root mkdir /d/a/b/roots/x
+         alice delete /d/a walked => refused AccessDenied: Permission denied: user=alice, access=ALL, inode=\"/d/a/b/roots\"
+         root delete /d/a/b/roots -r => true
+         alice delete /d/a walked => true
+         alice delete /d/a walked => false",
+    );
+}
+
+/// What was looked at is gone, and another tree stands in its place: that one is looked at whole.
+#[test]
+fn another_tree_is_not_deleted_in_the_place_of_the_one_looked_at() {
+    let mut world = World::new();
+    world.tell(
+        "root mkdir /d
+         root chmod /d 777
+         alice mkdir /d/a/b",
+    );
+    let (alice, target) = (caller("alice"), path("/d/a"));
+    let top = removal(&world.rows, &alice, &target).unwrap().unwrap();
+    world.tell(
+        "alice rename /d/a /d/old
+         alice mkdir /d/a
+         root mkdir /d/a/roots/x",
+    );
+    let walked = DeleteWalked { path: target.clone(), top };
+    assert!(removal(&world.rows, &alice, &target).is_err());
+    assert!(world.apply(&alice, walked.clone()).is_err());
+    world.tell(
+        "root rename /d/a /d/new
+         alice rename /d/old /d/a",
+    );
+    assert_eq!(world.apply(&alice, walked), Ok(Reply::Bool(true)));
 }

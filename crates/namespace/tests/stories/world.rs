@@ -213,6 +213,15 @@ impl World {
             "rename2" => {
                 Rename2 { from: target?, to: path(args[1]), overwrite: has("overwrite"), to_trash: has("trash") }.into()
             }
+            // delete /p walked: as the leader does it for ordinary users
+            "delete" if has("walked") => {
+                let target = target?;
+                match removal(&self.rows, who, &target) {
+                    Ok(Some(top)) => DeleteWalked { path: target, top }.into(),
+                    // Refused by the walk, or nothing to walk: the plain call must say the same.
+                    _ => Delete { path: target, recursive: true }.into(),
+                }
+            }
             "delete" => Delete { path: target?, recursive: has("-r") }.into(),
             "chmod" => SetPermission { path: target?, mode: u16::from_str_radix(args[1], 8).unwrap() }.into(),
             "chown" => {
@@ -501,4 +510,14 @@ fn xattr_name(text: &str) -> XattrName {
     let (space, name) = text.split_once('.').unwrap();
     let space = ["user", "trusted", "security", "system", "raw"].iter().position(|known| *known == space).unwrap();
     XattrName { space: XattrSpace::from_number(space as u8).unwrap(), name: name.into() }
+}
+
+/// One entry a step.
+pub(crate) fn removal(rows: &MemoryRows, who: &Caller, target: &FsPath) -> Result<Option<types::InodeId>, NsError> {
+    let Some(mut removal) = read::Removal::start(rows, who, target).unwrap()? else { return Ok(None) };
+    loop {
+        if let Some(top) = removal.step(rows, who, 1).unwrap()? {
+            return Ok(Some(top));
+        }
+    }
 }
