@@ -2,7 +2,7 @@
 //!
 //! Promise: bytes that were acknowledged are kept as long as one of the replicas shown has them. An acknowledged byte is on every
 //! node of the chain as it was then, and each change of the chain raises the generation; so the youngest replicas that are not
-//! damaged by a restart all have it, and the shortest of them is long enough.
+//! damaged by a restart all have it, and the shortest of them is long enough. If all are, the longest of them is.
 
 use std::time::Duration;
 use types::{Generation, NodeId};
@@ -51,7 +51,11 @@ pub fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option
     let of_state = usable.iter().filter(|survivor| survivor.state == best_state);
     let youngest = of_state.clone().map(|survivor| survivor.generation).max()?;
     let of_youngest = of_state.filter(|survivor| survivor.generation == youngest).map(|survivor| survivor.len);
-    let mut agreed = of_youngest.min()?;
+    let mut agreed = match best_state {
+        // Each may lack acknowledged bytes, and none can have bytes that were not sent: only the longest is long enough for sure.
+        ReplicaState::WaitingForRecovery => of_youngest.max()?,
+        ReplicaState::Open | ReplicaState::Finalized => of_youngest.min()?,
+    };
     if agreed < len {
         // Recorded lengths were acknowledged by every node at some time (or a little more than that was recorded). Whoever has
         // that much is believed before those who have not.
@@ -138,7 +142,7 @@ mod tests {
     #[test]
     fn a_restarted_node_counts_only_if_nobody_else_is_there() {
         check(0, &[(WaitingForRecovery, 10, 300), (Open, 10, 500)], 500, &[2]);
-        check(0, &[(WaitingForRecovery, 10, 300), (WaitingForRecovery, 10, 500)], 300, &[1, 2]);
+        check(0, &[(WaitingForRecovery, 10, 300), (WaitingForRecovery, 10, 500)], 500, &[2]);
     }
 
     /// Node 1 left the chain before the rest was written.
