@@ -197,6 +197,9 @@ class Bench:
                 for writers in self.a.small_writers:
                     self.small(writers)
         print(f"\nload at the end {os.getloadavg()[0]:.1f}")
+
+    def keep(self):
+        """What is there so far: a run takes long."""
         if self.a.json:
             rows = [{"row": key, "runs": runs} for key, runs in self.rows.items()]
             pathlib.Path(self.a.json).write_text(json.dumps(rows, indent=1))
@@ -245,6 +248,7 @@ class Bench:
                 for name in servers if rep % 2 == 0 else servers[::-1]:
                     self.large_once(writers, client, made[name], name, source, sum_)
         source.unlink()
+        self.keep()
         self.large_table(writers)
 
     def large_once(self, writers, client, made, name, source, sum_, counted=True):
@@ -295,6 +299,7 @@ class Bench:
             for rep in range(-1, self.a.reps):  # -1 warms up: compilation, connections, first growth
                 for name in list(self.servers) if rep % 2 == 0 else list(self.servers)[::-1]:
                     self.small_once(writers, client, made[name], name, rep)
+        self.keep()
         self.small_table(writers)
 
     def small_once(self, writers, client, made, name, rep):
