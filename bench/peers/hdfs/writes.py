@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -140,6 +141,11 @@ class LevadaBench:
 CLIENTS = {"java": Api, "hdfs-native": HdfsNative, "levada": LevadaBench}
 
 
+def told(text):
+    """How far it is, for who waits."""
+    print(f"{time.strftime('%H:%M:%S')} load {os.getloadavg()[0]:.1f}: {text}", file=sys.stderr, flush=True)
+
+
 class Meter:
     """CPU of each role (user and system apart), and fsyncs, of one thing done."""
 
@@ -257,6 +263,7 @@ class Bench:
         subprocess.run(["cat", str(source)], stdout=subprocess.DEVNULL)  # it is in the page cache
         targets = [f"/large-{n}" for n in range(writers)]
         row = Meter(server, made).measure(lambda: made.large(source, targets))
+        told(f"large, {writers} writers, {client}, {name}: {row['wall']:.2f} s")
         fs = self.judge.mount(server.fs, SUPERUSER, {"dfs.checksum.combine.mode": "COMPOSITE_CRC"})
         if client == "levada":  # it compared every byte
             fs.delete(made.directory)
@@ -304,11 +311,12 @@ class Bench:
 
     def small_once(self, writers, client, made, name, rep):
         server = self.servers[name]
-        files = self.a.files // (4 if name.startswith("hdfs") else 1) // (2 if rep < 0 else 1)
+        files = self.a.files // (8 if name.startswith("hdfs") else 1) // (2 if rep < 0 else 1)
         path = f"/small-{client}"
         fs = self.judge.mount(server.fs, SUPERUSER)
         fs.mkdirs(path)
         row = Meter(server, made).measure(lambda: made.small(path, files, self.a.length))
+        told(f"{files} small files, {writers} writers, {client}, {name}: {row['wall']:.2f} s")
         made.verify()
         fs.delete(path)
         if client == "levada":
@@ -358,7 +366,7 @@ def main():
     p.add_argument("--bytes", type=lambda t: int(float(t)), default=2 * 10**9, help="of all large files of a run together")
     p.add_argument("--writers", type=numbers, default=[1, 3], help="of large files")
     p.add_argument("--small-writers", type=numbers, default=[8, 64])
-    p.add_argument("--files", type=int, default=4000, help="small files of a run; a quarter of it on Apache HDFS, which takes longer")
+    p.add_argument("--files", type=int, default=4000, help="small files of a run; an eighth of it on Apache HDFS, which takes longer")
     p.add_argument("--length", type=int, default=4096, help="of a small file")
     p.add_argument("--reps", type=int, default=3)
     p.add_argument("--clients", type=words, default=list(CLIENTS))
@@ -369,6 +377,9 @@ def main():
     a = p.parse_args()
     if a.quick:
         a.bytes, a.files, a.reps = 60 * 10**6, 200, 1
+    # Asked to end, it tidies up as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     Bench(a).run()
 
 
