@@ -1,10 +1,10 @@
 //! May this caller delete that tree? Looked at in steps before the deletion is proposed, so that no change waits for a large tree.
 
 use crate::error::{Answer, split};
-use crate::permission::Access;
+use crate::permission::{self, Access, Ask};
 use crate::request::Caller;
 use crate::resolve::{Purpose, resolve};
-use crate::walk::{Walk, check_directory, check_entry};
+use crate::walk::{Walk, check_entry};
 use types::rows::Rows;
 use types::{FsPath, InodeId};
 
@@ -20,9 +20,10 @@ impl Removal {
     pub fn start(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<Self>> {
         split(resolve(rows, caller, path, Purpose::Find).and_then(|resolved| {
             let Some(node) = resolved.last().filter(|node| node.inode.child_count() > 0) else { return Ok(None) };
-            let path = resolved.path.as_str();
-            check_directory(caller, &node.inode, Access::ALL, || path.into())?;
-            Ok(Some(Self { top: node.inode.id, walk: Walk::new(node.inode.clone(), path) }))
+            // In the order of the deletion itself: who may not unhook the top hears of that, and nothing of what is inside.
+            let ask = Ask { parent: Some(Access::WRITE), path: Some(Access::ALL), ..Ask::default() };
+            permission::check(rows, caller, &resolved, ask)?;
+            Ok(Some(Self { top: node.inode.id, walk: Walk::new(node.inode.clone(), resolved.path.as_str()) }))
         }))
     }
 
