@@ -21,9 +21,10 @@ pub fn current() -> String {
     .map_or_else(|| id.to_string(), |user| user.name)
 }
 
-/// The groups of a user, the main one first. A user that this machine does not know is in one group of its own name.
+/// The groups of a user, the main one first. A user that this machine does not know is in none, as in HDFS: a group of its own
+/// name would put whoever calls himself like the supergroup into that.
 pub fn groups_of(name: &str) -> Vec<String> {
-    known_groups_of(name).filter(|groups| !groups.is_empty()).unwrap_or_else(|| vec![name.to_owned()])
+    known_groups_of(name).unwrap_or_default()
 }
 
 fn known_groups_of(name: &str) -> Option<Vec<String>> {
@@ -121,10 +122,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_in_root_and_strangers_in_their_own_group() {
+    fn root_is_in_root_and_strangers_in_no_group() {
         assert_eq!(groups_of("root").first().map(String::as_str), Some("root"));
-        assert_eq!(groups_of("no-such-user-here"), ["no-such-user-here"]);
-        assert_eq!(groups_of("bad\0name"), ["bad\0name"]);
+        assert!(groups_of("no-such-user-here").is_empty());
+        assert!(groups_of("bad\0name").is_empty());
         assert!(!current().is_empty());
         assert!(!groups_of(&current()).is_empty());
     }

@@ -152,6 +152,8 @@ mod tests {
         let refused = check("owner", Some("somebody")).await.unwrap_err();
         assert_eq!(refused.class, AUTHORIZATION);
         assert_eq!(refused.message, "User: somebody is not allowed to impersonate owner");
+        let impostor = check("supergroup", None).await.unwrap();
+        assert!(!impostor.caller.superuser, "a name is no membership: {:?}", impostor.caller.groups);
         assert!(check("", None).await.is_err());
         assert!(check("a\nb", None).await.is_err());
     }
