@@ -58,21 +58,28 @@ impl Cluster {
         members
     }
 
-    /// The order in which a chain passes `members`: the nearest to the client first, then each nearest to the one before.
+    /// The order in which a chain passes `members`: the nearest to the client first, then each nearest to the one before. Among
+    /// those equally near, the first is the idlest; the others follow in the order of the pipeline, around from the one before: all
+    /// of them get the bytes in any case, and in this way each forwards as much as the others when all are heads equally often.
     pub(crate) fn chain_order(&self, members: &[NodeId], client: Option<&str>, random: &mut dyn Random) -> Vec<NodeId> {
         let view = self.viewpoint(client);
-        let mut left: Vec<&Member> = members.iter().filter_map(|id| self.nodes.get(id)).collect();
+        let count = members.len();
+        let mut left: Vec<(usize, &Member)> =
+            members.iter().enumerate().filter_map(|(seat, id)| Some((seat, self.nodes.get(id)?))).collect();
         let mut order: Vec<NodeId> = Vec::with_capacity(left.len());
-        let mut last: Option<&Node> = None;
+        let mut last: Option<(usize, &Node)> = None;
         while !left.is_empty() {
-            let ranks = left.iter().enumerate().map(|(place, member)| {
-                let distance = last.map_or_else(|| view.distance(&member.node), |last| between(last, &member.node));
-                ((distance, member.load(), random.next_u64()), place)
+            let ranks = left.iter().enumerate().map(|(place, (seat, member))| match last {
+                None => ((view.distance(&member.node), member.load() as usize, random.next_u64()), place),
+                Some((before, last)) => {
+                    let around = (seat + count - before) % count;
+                    ((between(last, &member.node), around, 0), place)
+                }
             });
             let (_, place) = ranks.min().expect("some are left");
-            let next = left.swap_remove(place);
+            let (seat, next) = left.swap_remove(place);
             order.push(next.node.id);
-            last = Some(&next.node);
+            last = Some((seat, &next.node));
         }
         order
     }

@@ -13,6 +13,9 @@ pub struct Options {
     pub stalled: Duration,
     /// Who forwards to whom when a block is written. HDFS's own nodes know chains alone.
     pub routing: Routing,
+    /// With [`Routing::Star`]: the IP address of the datanode that every block is sent to, if it is one of its nodes, instead of
+    /// the nearest. As where all writes pass one leader.
+    pub leader: Option<std::net::IpAddr>,
     /// Data bytes of one packet that is written, rounded down to whole chunks. Four times HDFS's: writing 1 GB then takes
     /// a sixth less of the client's processor; larger ones bring no more.
     pub packet_len: u32,
@@ -51,6 +54,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(10),
             stalled: Duration::from_secs(2),
             routing: Routing::Chain,
+            leader: None,
             packet_len: 256 << 10,
             small_len_max: 256 << 10,
             packets_in_flight_max: 32,

@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// Who forwards to whom when large files are written: each datanode to the next, the nearest one to all, or to each rack once
     #[arg(long, value_enum, default_value_t = Shape::Chain)]
     routing: Shape,
+    /// With --routing star: the IP address of the datanode that all is sent to, as where every write passes one leader
+    #[arg(long, value_name = "ADDRESS")]
+    leader: Option<std::net::IpAddr>,
     /// Ask for every block to be on disk when it is acknowledged, whatever the store does by itself
     #[arg(long)]
     sync: bool,
@@ -112,6 +115,7 @@ struct Plan {
     replication: Option<u16>,
     block_len: Option<u64>,
     routing: Shape,
+    leader: Option<std::net::IpAddr>,
     sync: bool,
     seed: u64,
 }
@@ -128,6 +132,7 @@ impl Plan {
             replication: args.replication,
             block_len: args.block_size,
             routing: args.routing,
+            leader: args.leader,
             sync: args.sync,
             seed: args.seed.unwrap_or_else(|| io::OsRandom::new().next_u64() >> 32),
         }
@@ -144,7 +149,7 @@ impl Plan {
             Shape::Star => Routing::Star,
             Shape::Tree => Routing::Tree,
         };
-        Options { sync_blocks: self.sync, routing, ..Options::default() }
+        Options { sync_blocks: self.sync, routing, leader: self.leader, ..Options::default() }
     }
 }
 

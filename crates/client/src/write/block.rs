@@ -9,7 +9,7 @@ use super::packer::Packet;
 use crate::client::Client;
 use crate::datanode::{Fault, addr_of, tried};
 use crate::error::{Error, Result};
-use crate::options::{RECOVERIES_MAX, Routing};
+use crate::options::{Options, RECOVERIES_MAX, Routing};
 use hdfs::proto;
 use proto::op_write_block_proto::BlockConstructionStage as Stage;
 use std::collections::VecDeque;
@@ -201,7 +201,7 @@ impl Block {
         acked_len: u64,
     ) -> Result<Chain, Break> {
         let ours = client.defaults().await.is_ok_and(|defaults| defaults.signs);
-        let table = if ours { self.route(client.options().routing) } else { wire::Routing::chain(self.nodes.len()) };
+        let table = if ours { self.route(client.options()) } else { wire::Routing::chain(self.nodes.len()) };
         let stream = ours.then(|| proto::StreamProto { parents: table.encode(), signs: Some(true) });
         let Some((head, targets)) = self.nodes.split_first() else {
             return Err(Break::of(0, Fault::Protocol("no nodes".into())));
@@ -235,11 +235,18 @@ impl Block {
         Chain::open(client.options(), &nodes, &request, acked_len, spare).await
     }
 
-    /// Puts the nodes into the order of the routing table that is wanted. The nearest stays the first.
-    fn route(&mut self, routing: Routing) -> wire::Routing {
-        match routing {
+    /// Puts the nodes into the order of the routing table that is wanted. The nearest stays the first, unless there is a leader.
+    fn route(&mut self, options: &Options) -> wire::Routing {
+        match options.routing {
             Routing::Chain => wire::Routing::chain(self.nodes.len()),
-            Routing::Star => wire::Routing::star(self.nodes.len()),
+            Routing::Star => {
+                let leader = options.leader.map(|ip| ip.to_string());
+                let is_leader = |member: &Member| leader.as_ref() == Some(&member.info.id.ip_addr);
+                if let Some(place) = self.nodes.iter().position(is_leader) {
+                    self.nodes[..=place].rotate_right(1);
+                }
+                wire::Routing::star(self.nodes.len())
+            }
             Routing::Tree => {
                 let racks: Vec<&str> = self.nodes.iter().map(|member| member.info.location()).collect();
                 let (order, table) = wire::Routing::tree(&racks);
