@@ -60,7 +60,7 @@ impl Store {
 
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut random = types::random::Seeded(seed);
-    (0..len / 8).flat_map(|_| types::Random::next_u64(&mut random).to_le_bytes()).collect()
+    (0..len.div_ceil(8)).flat_map(|_| types::Random::next_u64(&mut random).to_le_bytes()).take(len).collect()
 }
 
 async fn read(client: &Client, path: &str) -> Vec<u8> {
@@ -89,6 +89,22 @@ async fn every_table_brings_a_file_to_all_its_nodes() {
             let locations = client.locations(&path).await.unwrap();
             assert!(locations.iter().all(|block| block.hosts.len() == usize::from(replication)), "{locations:?}");
             files.push((path, replication, data));
+        }
+    }
+    // Nothing of the blocks that were looked for ahead of time, in vain, is in the way.
+    let client = store.client(Routing::Chain);
+    for len in [MB, 2 * MB, 2 * MB - 1, 2 * MB + 1, 3 * MB - 200_000] {
+        let data = bytes(len as u64, len);
+        let known = [None, Some(len as u64), Some(10 * MB as u64)];
+        for (number, known) in known.into_iter().enumerate() {
+            let path = format!("/long{len}-{number}");
+            let create = Create { block_len: Some(MB as u64), len: known, ..Create::default() };
+            let mut writer = client.create(&path, &create).await.unwrap();
+            for piece in data.chunks(100_000) {
+                writer.write(piece).await.unwrap();
+            }
+            writer.close().await.unwrap();
+            assert!(read(&client, &path).await == data, "{path}");
         }
     }
     // Any node alone has all of the files that are on all five.

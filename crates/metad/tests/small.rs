@@ -197,3 +197,54 @@ async fn a_file_in_the_way_is_replaced_and_its_blocks_go() {
     let stats: GetFsStatsResponseProto = root.ask("getFsStats", &GetFsStatusRequestProto {}).await.unwrap();
     assert!(stats.capacity > 0, "and the server goes on");
 }
+
+/// The block after next is in hand before it is needed, and registering it is a call that nobody waits for.
+#[tokio::test]
+async fn an_open_file_takes_a_block_on_lease() {
+    let world = World::new(3).await;
+    let root = world.root();
+    let created = root.create("/f", "w").await.unwrap();
+    let file = created.file_id.unwrap();
+    let first = root.add_block("/f", "w", None).await.unwrap();
+    let request = LeaseBlocksRequest {
+        holder: "w".into(),
+        replication: 3,
+        block_len: MB,
+        count: 1,
+        file,
+        ..LeaseBlocksRequest::default()
+    };
+    let leased: LeaseBlocksResponse = ask(&root, LEASE_BLOCKS, &request).await.unwrap();
+    assert_eq!((leased.blocks.len(), leased.blocks[0].file), (1, file));
+    assert!(leased.nodes.iter().all(|node| node.rack.starts_with('/')));
+    let previous = PreviousBlock { block: first.b.block_id, generation: first.b.generation_stamp, len: MB };
+    let add = AddLeasedRequest {
+        path: "/f".into(),
+        holder: "w".into(),
+        file,
+        block: leased.blocks[0].block,
+        generation: leased.generation,
+        previous: Some(previous),
+    };
+    let registered = |add: AddLeasedRequest| {
+        let root = &root;
+        async move { ask::<_, AddLeasedResponse>(root, ADD_LEASED, &add).await }
+    };
+    assert!(registered(AddLeasedRequest { holder: "v".into(), ..add.clone() }).await.is_err());
+    assert!(registered(AddLeasedRequest { block: 99 << 20, ..add.clone() }).await.is_err());
+    assert!(registered(AddLeasedRequest { generation: 1 << 40, ..add.clone() }).await.is_err());
+    // A refusal ends the lease, so the writer takes another block.
+    assert!(registered(add.clone()).await.is_err());
+    let leased: LeaseBlocksResponse = ask(&root, LEASE_BLOCKS, &request).await.unwrap();
+    let add = AddLeasedRequest { block: leased.blocks[0].block, generation: leased.generation, ..add };
+    write(&world, &leased, 0);
+    registered(add.clone()).await.unwrap();
+    registered(add.clone()).await.unwrap(); // the answer got lost
+    tell(&world).await;
+    world.pass(MINUTE * 2).await;
+    assert_eq!(world.replica_count(add.block), 3, "it is the file's");
+    let last =
+        ExtendedBlockProto { block_id: add.block, generation_stamp: add.generation, num_bytes: Some(7), ..first.b };
+    root.complete("/f", "w", Some(last)).await.unwrap();
+    assert_eq!(root.status("/f").await.unwrap().length, MB + 7);
+}

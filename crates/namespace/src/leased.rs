@@ -85,15 +85,17 @@ impl Leased {
         self.files.end - self.files.start >= count as u64
     }
 
-    /// Gives blocks of `home` to `holder`, each with the id of a file.
+    /// Gives blocks of `home` to `holder`, each with the id of a file: of an open one, or a new one each.
     pub fn grant(
         &mut self,
         holder: &str,
         home: ContainerId,
         blocks: &[BlockId],
+        open: Option<FileId>,
         now: Duration,
     ) -> Result<(Vec<Grant>, Generation), LeaseRefused> {
-        if !self.has_files(blocks.len()) {
+        let file_count = if open.is_some() { 0 } else { blocks.len() };
+        if !self.has_files(file_count) || self.generation == Generation(0) {
             return Err(LeaseRefused::NoIds);
         }
         self.renew(holder, now);
@@ -104,11 +106,9 @@ impl Leased {
         let entry = self.holders.entry(holder.to_owned()).or_default();
         entry.renewed = now;
         entry.blocks.extend(blocks);
-        let grants: Vec<Grant> = blocks
-            .iter()
-            .zip(self.files.by_ref())
-            .map(|(block, file)| Grant { block: *block, file: InodeId(file) })
-            .collect();
+        let mut file = || open.or_else(|| self.files.next().map(InodeId));
+        let grants: Vec<Grant> =
+            blocks.iter().filter_map(|block| Some(Grant { block: *block, file: file()? })).collect();
         for Grant { block, file } in &grants {
             let out = Out { file: *file, home, holder: holder.to_owned(), committing: false };
             self.out.insert(*block, out);
@@ -234,9 +234,9 @@ mod tests {
             rows.put(crate::tables::RESERVED, &[], vec![0; 8]);
         }
         let mut leased = Leased::load(&rows, at(100), at(60)).unwrap();
-        assert_eq!(leased.grant("a", HOME, &[block(0)], at(100)), Err(LeaseRefused::NoIds));
+        assert_eq!(leased.grant("a", HOME, &[block(0)], None, at(100)), Err(LeaseRefused::NoIds));
         leased.reserved(InodeId(50), 10, Generation(1001));
-        let (grants, generation) = leased.grant("a", HOME, &[block(0), block(1)], at(100)).unwrap();
+        let (grants, generation) = leased.grant("a", HOME, &[block(0), block(1)], None, at(100)).unwrap();
         assert_eq!(generation, Generation(1001));
         (leased, grants)
     }
@@ -251,7 +251,7 @@ mod tests {
         leased.renew("a", at(211));
         assert!(!leased.may_be_put(block(0), at(211)), "too late");
         assert_eq!(leased.begin_put("a", grants[0], at(211)), Err(LeaseRefused::NotHeld));
-        leased.grant("a", HOME, &[block(5)], at(212)).unwrap();
+        leased.grant("a", HOME, &[block(5)], None, at(212)).unwrap();
         assert_eq!(leased.begin_put("a", grants[0], at(213)), Err(LeaseRefused::NotHeld));
     }
 
@@ -289,6 +289,19 @@ mod tests {
     }
 
     #[test]
+    fn blocks_of_an_open_file_take_no_ids_of_files() {
+        let (mut leased, _) = leader(false);
+        let open = InodeId(40);
+        let left = leased.files.clone();
+        let (grants, _) = leased.grant("a", HOME, &[block(3), block(4)], Some(open), at(100)).unwrap();
+        assert_eq!(grants, [block(3), block(4)].map(|block| Grant { block, file: open }));
+        assert_eq!(leased.files, left);
+        assert_eq!(leased.begin_put("a", grants[1], at(101)), Ok(HOME));
+        let other = Grant { file: InodeId(41), ..grants[0] };
+        assert_eq!(leased.begin_put("a", other, at(101)), Err(LeaseRefused::NotHeld));
+    }
+
+    #[test]
     fn what_is_given_back_is_nobodys() {
         let (mut leased, grants) = leader(false);
         leased.give_back("a", [block(0), block(7)].into_iter());
@@ -302,8 +315,8 @@ mod tests {
         let (mut leased, _) = leader(false);
         leased.reserved(InodeId(100), 60_000, Generation(1002));
         let blocks: Vec<BlockId> = (10..10 + HELD_COUNT_MAX as u32).map(block).collect();
-        assert_eq!(leased.grant("a", HOME, &blocks, at(101)), Err(LeaseRefused::TooMany));
-        assert!(leased.grant("a", HOME, &blocks[2..], at(101)).is_ok());
-        assert!(leased.grant("b", HOME, &[block(9000)], at(101)).is_ok());
+        assert_eq!(leased.grant("a", HOME, &blocks, None, at(101)), Err(LeaseRefused::TooMany));
+        assert!(leased.grant("a", HOME, &blocks[2..], None, at(101)).is_ok());
+        assert!(leased.grant("b", HOME, &[block(9000)], None, at(101)).is_ok());
     }
 }

@@ -169,7 +169,11 @@ impl Run {
                     home: ContainerId(1 + self.random.below(3) as u64),
                 };
                 let previous = self.any_claim(&last);
-                AddBlock { path, client, file, previous, allocated }.into()
+                let add = AddBlock { path, client, file, previous, allocated };
+                if self.chance(3) {
+                    return AddLeased { add, generation: Generation(self.random.below(1040) as u64) }.into();
+                }
+                add.into()
             }
             10 => {
                 let block = last.last().map_or(BlockId(7), |last| last.block);

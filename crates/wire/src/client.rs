@@ -4,6 +4,10 @@
 //! client ── leaseBlocks ▶ metad       ahead of time: ids for blocks and files, and the nodes of each
 //!        ══ small write ▶ datanode    see [`crate::small`]
 //!        ── putFile ────▶ metad       the file, whole: created and completed by one command
+//!
+//! client ── leaseBlocks ▶ metad       for an open file: its next block, while the one before it is still written
+//!        ══ stream ═════▶ datanode    HDFS's operation 80
+//!        ── addLeased ──▶ metad       the block is the file's from now on; the stream goes on meanwhile
 //! ```
 //!
 //! The ids belong to the holder of the lease for as long as it renews it (HDFS's `renewLease`); a block that was written and
@@ -17,6 +21,7 @@ pub const PROTOCOL_VERSION: u64 = 1;
 
 pub const LEASE_BLOCKS: &str = "leaseBlocks";
 pub const PUT_FILE: &str = "putFile";
+pub const ADD_LEASED: &str = "addLeased";
 
 /// Blocks of one answer.
 pub const LEASE_COUNT_MAX: u32 = 256;
@@ -40,6 +45,9 @@ pub struct LeaseBlocksRequest {
     /// Blocks the holder does not want any more, written or not: they are nobody's at once.
     #[prost(uint64, repeated, tag = "6")]
     pub returned: Vec<u64>,
+    /// The open file that the blocks are for. 0: each for a file to come.
+    #[prost(uint64, tag = "7")]
+    pub file: u64,
 }
 
 /// Blocks of one container, so all on the same nodes.
@@ -80,6 +88,9 @@ pub struct BlockNode {
     /// `ip:port` of data transfer.
     #[prost(string, tag = "2")]
     pub addr: String,
+    /// Where it stands, as HDFS writes it.
+    #[prost(string, tag = "3")]
+    pub rack: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -124,6 +135,39 @@ pub struct PutFileResponse {
     #[prost(uint64, tag = "1")]
     pub file: u64,
 }
+
+/// As HDFS's addBlock, with a block that the holder has on lease for this file.
+#[derive(Clone, PartialEq, Message)]
+pub struct AddLeasedRequest {
+    #[prost(string, tag = "1")]
+    pub path: String,
+    #[prost(string, tag = "2")]
+    pub holder: String,
+    /// Wins over the path: the file may have been renamed.
+    #[prost(uint64, tag = "3")]
+    pub file: u64,
+    #[prost(uint64, tag = "4")]
+    pub block: u64,
+    /// That came with it.
+    #[prost(uint64, tag = "5")]
+    pub generation: u64,
+    /// The block before it, put on its nodes already.
+    #[prost(message, optional, tag = "6")]
+    pub previous: Option<PreviousBlock>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct PreviousBlock {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    #[prost(uint64, tag = "3")]
+    pub len: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct AddLeasedResponse {}
 
 #[cfg(test)]
 mod tests {

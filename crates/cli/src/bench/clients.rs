@@ -58,8 +58,13 @@ impl Clients {
             client.defaults().await.map_err(|error| dir.failure(&error))?;
         }
         // Not the parents: after an interrupt a late creation must not bring the directory back.
-        let create =
-            Create { parents: false, replication: plan.replication, block_len: plan.block_len, ..Create::default() };
+        let create = Create {
+            parents: false,
+            replication: plan.replication,
+            block_len: plan.block_len,
+            len: Some(plan.len),
+            ..Create::default()
+        };
         let job = Job {
             session: Arc::clone(session),
             dir: dir.clone(),

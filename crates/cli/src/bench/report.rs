@@ -211,6 +211,7 @@ mod tests {
             replication: None,
             block_len: None,
             routing: Shape::Chain,
+            leader: None,
             sync: false,
             seed: 7,
         };

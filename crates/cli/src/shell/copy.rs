@@ -37,7 +37,7 @@ impl Session {
             return Err(Failure::new(from.display(), "is a directory"));
         }
         self.progress.name(&from.display().to_string());
-        let (mut writer, ticket, temp) = self.begin(to, how).await?;
+        let (mut writer, ticket, temp) = self.begin(to, how, Some(metadata.len())).await?;
         let sent = async {
             // The file's bytes go straight into the packet.
             loop {
@@ -81,7 +81,7 @@ impl Session {
         how: How,
     ) -> Result<u64, Failure> {
         self.progress.name(&name);
-        let (mut writer, ticket, temp) = self.begin(to, how).await?;
+        let (mut writer, ticket, temp) = self.begin(to, how, None).await?;
         let sent = async {
             let failure = |error: io::Error| Failure::new(&name, client::reason_of(&error));
             let mut pieces = read_aside(open).map_err(failure)?;
@@ -105,7 +105,7 @@ impl Session {
         self.progress.name(&from.target.path);
         let mut reader =
             from.target.client.open(&from.target.path).await.map_err(|error| from.target.failure(&error))?;
-        let (mut writer, ticket, temp) = self.begin(to, how).await?;
+        let (mut writer, ticket, temp) = self.begin(to, how, Some(reader.len())).await?;
         let sent = async {
             loop {
                 let space = writer.space();
@@ -200,8 +200,8 @@ impl Session {
         }
     }
 
-    /// The temporary file, open for writing.
-    async fn begin(&self, to: &Target, how: How) -> Result<(Writer, Ticket, Target), Failure> {
+    /// The temporary file, open for writing, and how long it will be if that is known.
+    async fn begin(&self, to: &Target, how: How, len: Option<u64>) -> Result<(Writer, Ticket, Target), Failure> {
         if !how.force && to.client.status(&to.path).await.map_err(|error| to.failure(&error))?.is_some() {
             return Err(Failure::new(to, "already exists").advise("use -f to replace it"));
         }
@@ -211,6 +211,7 @@ impl Session {
             parents: false,
             replication: how.replication,
             block_len: how.block_len,
+            len,
             ..Create::default()
         };
         let ticket = self.temps.open(Temp::Remote(temp.clone()));

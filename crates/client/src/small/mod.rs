@@ -20,6 +20,7 @@ mod stock;
 pub(crate) use put::{Whole, Wish};
 use stock::Stock;
 
+use hdfs::proto;
 use rpc::small::{SmallLinks, SmallOptions};
 use std::time::Duration;
 
@@ -34,5 +35,25 @@ impl Small {
     pub(crate) fn new(connect_time_max: Duration) -> Self {
         let options = SmallOptions { connect_time_max, ..SmallOptions::default() };
         Self { stock: Stock::default(), links: SmallLinks::new(options) }
+    }
+
+    /// This node failed: for a while it is to get no more blocks of ours.
+    pub(crate) fn avoid(&self, node: &proto::DatanodeInfoProto) {
+        self.stock.exclude(&node.id.datanode_uuid);
+    }
+
+    /// Ids of the nodes that failed lately.
+    pub(crate) fn avoided(&self) -> Vec<String> {
+        self.stock.excluded()
+    }
+
+    /// A block on lease is not wanted any more.
+    pub(crate) fn give_back(&self, block: u64) {
+        self.stock.give_back(block);
+    }
+
+    /// What the next request for leases gives back.
+    pub(crate) fn take_returned(&self) -> Vec<u64> {
+        self.stock.take_returned()
     }
 }

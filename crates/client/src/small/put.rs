@@ -43,7 +43,7 @@ impl Client {
         for _ in 0..ATTEMPTS {
             let Some(lease) = stock::take(self, wish.replication, wish.block_len).await else { return Ok(false) };
             if !self.write_small(&lease, whole).await {
-                self.inner.small.stock.give_back(&lease);
+                self.inner.small.stock.give_back(lease.block);
                 continue;
             }
             let len = u64::from(whole.data_len);

@@ -128,9 +128,20 @@ impl Stock {
         }
     }
 
+    pub(super) fn excluded(&self) -> Vec<String> {
+        let now = self.clock.monotonic();
+        let mut state = self.state();
+        state.excluded.retain(|_, until| *until > now);
+        state.excluded.keys().cloned().collect()
+    }
+
     /// The block was not put and will not be.
-    pub(super) fn give_back(&self, lease: &Lease) {
-        self.state().returned.push(lease.block);
+    pub(super) fn give_back(&self, block: u64) {
+        self.state().returned.push(block);
+    }
+
+    pub(super) fn take_returned(&self) -> Vec<u64> {
+        std::mem::take(&mut self.state().returned)
     }
 
     /// The server does not honour our leases any more.
@@ -150,6 +161,7 @@ impl Stock {
             count,
             excluded: state.excluded.keys().cloned().collect(),
             returned: std::mem::take(&mut state.returned),
+            file: 0,
         }
     }
 

@@ -4,6 +4,7 @@
 //! acknowledged; tell the server; send again what was not acknowledged. Nobody is asked for a replacement: one node that
 //! is left holds every acknowledged byte, and the store heals the block when it is finished.
 
+use super::ahead::ended;
 use super::chain::{Break, Chain};
 use super::packer::Packet;
 use crate::client::Client;
@@ -30,6 +31,8 @@ pub(super) struct Block {
     /// The server has written down that the block exists.
     pub(super) known_to_server: bool,
     faults: Vec<(String, Fault)>,
+    /// Of a block that was on lease: the one before it is being put, and this one made the file's.
+    before: Option<io::task::Owned<Result<()>>>,
     /// How often the packet `stuck.0` was the first that did not get through.
     stuck: (i64, u32),
 }
@@ -65,6 +68,7 @@ impl Block {
             sent_len: 0,
             known_to_server: false,
             faults: Vec::new(),
+            before: None,
             stuck: (-1, 0),
         };
         match block.set_up(client, Stage::PipelineSetupCreate, None, 0).await {
@@ -80,6 +84,29 @@ impl Block {
 
     pub(super) fn id(&self) -> &proto::ExtendedBlockProto {
         &self.id
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &proto::DatanodeInfoProto> {
+        self.nodes.iter().map(|member| &member.info)
+    }
+
+    /// It lost a node, or the connection to the first.
+    pub(super) fn is_broken(&self) -> bool {
+        self.chain.as_ref().is_none_or(Chain::is_broken)
+    }
+
+    /// The server is told of this block by `before`.
+    pub(super) fn set_before(&mut self, before: io::task::Owned<Result<()>>) {
+        self.before = Some(before);
+    }
+
+    /// Returns when the block before is put and the server knows of this one.
+    pub(super) async fn settle_before(&mut self) -> Result<()> {
+        let Some(before) = &mut self.before else { return Ok(()) };
+        let done = ended(before.await);
+        self.before = None;
+        self.known_to_server |= done.is_ok();
+        done
     }
 
     pub(super) fn next_seqno(&mut self) -> i64 {
@@ -117,6 +144,7 @@ impl Block {
     /// HDFS cannot rejoin a chain for data with a replica that they have finalized.
     pub(super) async fn finish(&mut self, client: &Client, end: Arc<Packet>) -> Result<()> {
         self.drain(client).await?;
+        self.settle_before().await?;
         self.send(client, end).await?;
         self.drain(client).await
     }
@@ -134,7 +162,7 @@ impl Block {
         loop {
             // The last first, so that the places of the others stay.
             for (node, fault) in broken.take().into_iter().flat_map(|broken| broken.nodes).rev() {
-                self.drop_node(node, fault);
+                self.drop_node(client, node, fault);
             }
             if self.nodes.is_empty() {
                 return Err(self.gone());
@@ -164,6 +192,7 @@ impl Block {
         unacked: &VecDeque<Arc<Packet>>,
         acked_len: u64,
     ) -> Result<Result<Option<Chain>, Break>> {
+        self.settle_before().await?;
         let request = proto::UpdateBlockForPipelineRequestProto {
             block: self.id.clone(),
             client_name: client.inner.holder.clone(),
@@ -256,11 +285,12 @@ impl Block {
         }
     }
 
-    fn drop_node(&mut self, node: usize, fault: Fault) {
+    fn drop_node(&mut self, client: &Client, node: usize, fault: Fault) {
         if self.nodes.is_empty() {
             return;
         }
         let member = self.nodes.remove(node.min(self.nodes.len() - 1));
+        client.inner.small.avoid(&member.info);
         let addr = addr_of(&member.info);
         tracing::info!(path = self.path, block = self.id.block_id, node = addr, %fault, "a node of the chain failed; going on without it");
         self.faults.push((addr, fault));

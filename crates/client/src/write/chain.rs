@@ -168,6 +168,10 @@ impl Chain {
         Ok(std::mem::take(&mut self.shared.window().spent))
     }
 
+    pub(super) fn is_broken(&self) -> bool {
+        self.shared.window().broken.is_some()
+    }
+
     /// Returns when every packet is acknowledged.
     pub(super) async fn drain(&self) -> Result<(), ()> {
         self.until(|window| window.unacked.is_empty()).await

@@ -5,11 +5,13 @@
 //!      │
 //!      ├─────▶ Block: one block, on its chain    set up, recovered under a new generation, finished
 //!      │         └──▶ Chain: one connection      packets out, acks in; knows only that it broke, and where
+//!      ├─────▶ Ahead: the next block             while this one streams; this one is finished while that one begins
 //!      └─────▶ metadata server: create, addBlock, complete
 //! ```
 //!
 //! As long as a new file fits in one packet the server does not hear of it: if it is closed by then, it goes as `small/` has it.
 
+mod ahead;
 mod block;
 mod chain;
 mod packer;
@@ -20,6 +22,7 @@ use crate::lease::Lease;
 use crate::namespace::permission;
 use crate::small::Wish;
 use crate::status::unusable;
+use ahead::{Ahead, Ask, Closed, Closing, ended, register};
 use block::Block;
 use hdfs::proto;
 use packer::{Packer, Plan};
@@ -37,11 +40,22 @@ pub struct Create {
     pub replication: Option<u16>,
     pub block_len: Option<u64>,
     pub checksum: Option<ChecksumSpec>,
+    /// How long the file will be, if that is known: then each next block can be made ready in time. Nothing breaks if it
+    /// becomes another length.
+    pub len: Option<u64>,
 }
 
 impl Default for Create {
     fn default() -> Self {
-        Self { overwrite: false, parents: true, mode: 0o644, replication: None, block_len: None, checksum: None }
+        Self {
+            overwrite: false,
+            parents: true,
+            mode: 0o644,
+            replication: None,
+            block_len: None,
+            checksum: None,
+            len: None,
+        }
     }
 }
 
@@ -59,6 +73,14 @@ pub struct Writer {
     block: Option<Block>,
     /// The block before, with its final length: the server wants to hear of it with the next.
     previous: Option<proto::ExtendedBlockProto>,
+    /// The block before is being put; it becomes `previous`.
+    closing: Option<Closing>,
+    /// The server gives blocks on lease, and this one's next was not looked for yet.
+    may_look_ahead: bool,
+    ahead: Option<Ahead>,
+    replication: u16,
+    /// What it will be, if that is known.
+    len: Option<u64>,
     packer: Packer,
     /// Nodes that could not be reached; not to be given again.
     excluded: Vec<proto::DatanodeInfoProto>,
@@ -84,6 +106,8 @@ const FLAG_NEW_BLOCK: u32 = 32;
 /// 400 ms at first, ours less, since our servers are ready almost at once.
 const PAUSE_FIRST: Duration = Duration::from_millis(25);
 const PAUSE_COUNT: u32 = 10;
+/// The next block is made ready when this part of a block is left: 32 MB of the usual 128, at 1 GB/s 30 ms.
+const AHEAD_SHARE: u64 = 4;
 
 impl Client {
     pub async fn create(&self, path: &str, create: &Create) -> Result<Writer> {
@@ -97,6 +121,8 @@ impl Client {
         }
         let replication = create.replication.unwrap_or(defaults.replication);
         let mut writer = self.writer(path, block_len, spec);
+        (writer.replication, writer.len) = (replication, create.len);
+        writer.may_look_ahead = defaults.signs;
         writer.pending = Some(Pending { create: create.clone(), replication });
         // Only stores of ours take files whole, and they say what they are.
         if self.options().small_len_max == 0 || !defaults.signs || !self.puts_small() {
@@ -129,6 +155,8 @@ impl Client {
         let block_len = status.blocksize.filter(|len| *len > 0).unwrap_or(defaults.block_len);
         let mut writer = self.writer(path, block_len, defaults.checksum);
         (writer.file, writer.lease) = (status.file_id.unwrap_or(0), Some(lease));
+        writer.replication = status.block_replication.unwrap_or(0).try_into().unwrap_or(0);
+        writer.may_look_ahead = defaults.signs && writer.replication > 0;
         writer.block_offset = status.length;
         // The last block is whole; the server wants it named before it gives the next.
         writer.previous = match answer.block {
@@ -149,6 +177,11 @@ impl Client {
             block_offset: 0,
             block: None,
             previous: None,
+            closing: None,
+            may_look_ahead: false,
+            ahead: None,
+            replication: 0,
+            len: None,
             packer: Packer::new(plan),
             excluded: Vec::new(),
             failed: false,
@@ -183,7 +216,9 @@ impl Writer {
         if self.packer.is_full() {
             self.send(false).await?;
             if self.packer.position() == self.block_len {
-                self.finish_block().await?;
+                self.close_block();
+            } else {
+                self.look_ahead();
             }
         }
         Ok(())
@@ -217,8 +252,11 @@ impl Writer {
         if !self.packer.is_empty() || (sync && self.block.is_some()) {
             self.send(sync).await?;
         }
-        let Some(block) = &mut self.block else { return Ok(()) };
-        let drained = block.drain(&self.client).await;
+        let Some(block) = &mut self.block else { return self.settle_closing().await };
+        let mut drained = block.settle_before().await;
+        if drained.is_ok() {
+            drained = block.drain(&self.client).await;
+        }
         let first = !std::mem::replace(&mut block.known_to_server, true);
         self.settle(drained)?;
         if first {
@@ -249,7 +287,11 @@ impl Writer {
             self.send(false).await?;
         }
         if self.block.is_some() {
-            self.finish_block().await?;
+            self.close_block();
+        }
+        self.settle_closing().await?;
+        if let Some(ahead) = self.ahead.take() {
+            ahead.leave().await;
         }
         let request = proto::CompleteRequestProto {
             src: self.path.clone(),
@@ -315,7 +357,7 @@ impl Writer {
     /// Sends what the packer holds, on a new block if there is none.
     async fn send(&mut self, sync: bool) -> Result<()> {
         if self.block.is_none() {
-            let added = self.add_block().await;
+            let added = self.next_block().await;
             self.block = Some(self.settle(added)?);
         }
         let Some(block) = &mut self.block else { return Ok(()) };
@@ -327,16 +369,69 @@ impl Writer {
         self.settle(sent.map(|_| ()))
     }
 
-    async fn finish_block(&mut self) -> Result<()> {
-        let Some(mut block) = self.block.take() else { return Ok(()) };
+    /// Ends the current block, while the next one may begin.
+    fn close_block(&mut self) {
+        let Some(mut block) = self.block.take() else { return };
         let end = self.packer.end(block.next_seqno(), self.client.options().sync_blocks);
-        let finished = block.finish(&self.client, end).await;
-        self.settle(finished)?;
-        let len = self.packer.position();
-        self.previous = Some(proto::ExtendedBlockProto { num_bytes: Some(len), ..block.id().clone() });
+        let (client, len) = (self.client.clone(), self.packer.position());
+        self.closing = Some(io::task::spawn_owned("end of a block", async move {
+            block.finish(&client, end).await?;
+            Ok(proto::ExtendedBlockProto { num_bytes: Some(len), ..block.id().clone() })
+        }));
         self.block_offset += len;
         self.packer.start_block();
+    }
+
+    /// Returns when the block before is put.
+    async fn settle_closing(&mut self) -> Result<()> {
+        if let Some(closing) = self.closing.take() {
+            let closed = ended(closing.await);
+            self.previous = Some(self.settle(closed)?);
+        }
         Ok(())
+    }
+
+    /// Begins to look for the next block, late enough that files which end before are rare.
+    fn look_ahead(&mut self) {
+        let left = self.block_len - self.packer.position();
+        if !self.may_look_ahead || left > self.block_len / AHEAD_SHARE {
+            return;
+        }
+        let block_end = self.block_offset + self.block_len;
+        if self.len.is_some_and(|len| len <= block_end) {
+            return;
+        }
+        let ask = Ask {
+            path: self.path.clone(),
+            file: self.file,
+            replication: self.replication,
+            block_len: self.block_len,
+            spec: self.spec,
+            excluded: self.excluded.iter().map(|node| node.id.datanode_uuid.clone()).collect(),
+            // A file of unknown length that has two blocks is likely to have more.
+            sure: self.len.is_some() || self.block_offset > 0,
+        };
+        self.may_look_ahead = false;
+        self.ahead = Some(Ahead::begin(&self.client, ask));
+    }
+
+    /// The block that was made ready, or one that is asked for now.
+    async fn next_block(&mut self) -> Result<Block> {
+        if let Some(ahead) = self.ahead.take() {
+            self.may_look_ahead = true;
+            if let Some(mut block) = ahead.take().await {
+                let before = match self.closing.take() {
+                    Some(closing) => Closed::Soon(closing),
+                    None => Closed::Already(self.previous.clone()),
+                };
+                let (client, path, id) = (self.client.clone(), self.path.clone(), block.id().clone());
+                let register = register(client, path, self.file, id, before);
+                block.set_before(io::task::spawn_owned("registration of a block", register));
+                return Ok(block);
+            }
+        }
+        self.settle_closing().await?;
+        self.add_block().await
     }
 
     /// A block with a chain that stands. Nodes that cannot be reached are told to the server, which gives others.
@@ -350,6 +445,7 @@ impl Writer {
                 Err((node, fault)) => {
                     let addr = crate::datanode::addr_of(&node);
                     tracing::info!(path = self.path, node = addr, %fault, "a block's chain could not be set up; asking for another");
+                    self.client.inner.small.avoid(&node);
                     self.excluded.push(node);
                     faults.push((addr, fault));
                 }
@@ -366,7 +462,7 @@ impl Writer {
     }
 
     async fn ask_for_block(&mut self) -> Result<proto::LocatedBlockProto> {
-        let request = proto::AddBlockRequestProto {
+        let mut request = proto::AddBlockRequestProto {
             src: self.path.clone(),
             client_name: self.client.inner.holder.clone(),
             previous: self.previous.clone(),
@@ -374,12 +470,18 @@ impl Writer {
             file_id: Some(self.file),
             ..Default::default()
         };
+        request.exclude_nodes.extend(self.client.inner.small.avoided().into_iter().map(by_id));
         let mut pause = PAUSE_FIRST;
         for _ in 0..PAUSE_COUNT {
             let answer: Result<proto::AddBlockResponseProto> = self.client.call("addBlock", &request).await;
             match answer {
                 // The block before has no whole replica reported yet.
                 Err(error) if error.is_class(hdfs::exception::NOT_REPLICATED_YET) => {}
+                // A node that failed another block of ours may be well again, and better than none.
+                Err(_) if request.exclude_nodes.len() > self.excluded.len() => {
+                    request.exclude_nodes.truncate(self.excluded.len());
+                    continue;
+                }
                 Err(error) => return Err(error),
                 Ok(answer) if answer.block.locs.is_empty() => {
                     return Err(self.client.not_understood("a new block without nodes"));
@@ -401,4 +503,9 @@ impl Writer {
     fn guard(&self) -> Result<()> {
         if self.failed { Err(Error::LeaseLost("an earlier write failed".into())) } else { Ok(()) }
     }
+}
+
+fn by_id(node: String) -> proto::DatanodeInfoProto {
+    let id = proto::DatanodeIdProto { datanode_uuid: node, ..Default::default() };
+    proto::DatanodeInfoProto { id, ..Default::default() }
 }

@@ -7,7 +7,7 @@ use blocks::{Ask, Batch};
 use hdfs::Exception;
 use namespace::{Grant, HOLDER_LEN_MAX, LeaseRefused, Reply, Reserve};
 use types::limits::REPLICATION_MAX;
-use types::{BlockId, FsPath, NodeId};
+use types::{BlockId, FsPath, InodeId, NodeId};
 use wire::BlockScope;
 use wire::client::{BlockNode, LEASE_COUNT_MAX, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock};
 
@@ -38,11 +38,12 @@ pub(super) async fn lease_blocks(
         favored: Vec::new(),
     };
     let count = request.count.clamp(1, LEASE_COUNT_MAX);
+    let open = (request.file > 0).then_some(InodeId(request.file));
     let Batch { blocks, home, nodes } = core.allocate_batch(&FsPath::root(), &ask, count).await?;
     let (grants, generation) = {
         let mut attempts = 0..RESERVE_ATTEMPTS;
         loop {
-            match core.leased().grant(&request.holder, home, &blocks, core.monotonic()) {
+            match core.leased().grant(&request.holder, home, &blocks, open, core.monotonic()) {
                 Ok(granted) => break granted,
                 Err(LeaseRefused::NoIds) if attempts.next().is_some() => {}
                 Err(why) => {
@@ -50,12 +51,17 @@ pub(super) async fn lease_blocks(
                     return Err(Exception::io("no blocks can be given on lease now; stream the file"));
                 }
             }
-            reserve(core, blocks.len()).await?;
+            reserve(core, if open.is_some() { 1 } else { blocks.len() }).await?;
         }
     };
     let nodes = core.with_cluster(|cluster, _| {
         let members = nodes.iter().filter_map(|id| cluster.node(*id));
-        members.map(|member| BlockNode { id: member.node.id.to_string(), addr: member.node.xfer_addr() }).collect()
+        let named = members.map(|member| BlockNode {
+            id: member.node.id.to_string(),
+            addr: member.node.xfer_addr(),
+            rack: member.node.rack.clone(),
+        });
+        named.collect()
     });
     let leased = |Grant { block, file }| LeasedBlock {
         block: block.0,

@@ -1,5 +1,6 @@
 //! What our own clients may ask beyond HDFS's calls: `org.levada.ClientProtocol`.
 
+mod add_leased;
 mod lease_blocks;
 mod put_file;
 
@@ -10,7 +11,10 @@ use hdfs::Exception;
 use prost::Message;
 use rpc::Call;
 use std::sync::Arc;
-use wire::client::{LEASE_BLOCKS, LeaseBlocksRequest, PROTOCOL_VERSION, PUT_FILE, PutFileRequest};
+use types::BlockId;
+use wire::client::{
+    ADD_LEASED, AddLeasedRequest, LEASE_BLOCKS, LeaseBlocksRequest, PROTOCOL_VERSION, PUT_FILE, PutFileRequest,
+};
 
 pub(crate) async fn call(core: &Arc<Core>, call: Call) -> Result<Bytes, Exception> {
     call.check_version(PROTOCOL_VERSION)?;
@@ -27,7 +31,26 @@ pub(crate) async fn call(core: &Arc<Core>, call: Call) -> Result<Bytes, Exceptio
             entry.end(core, &answer);
             encode(answer)
         }
+        ADD_LEASED => {
+            let request: AddLeasedRequest = call.request()?;
+            let entry = audit::Entry::begin(core, &session, ADD_LEASED, &[&request.path]);
+            let answer = add_leased::add_leased(core, &session, request).await;
+            entry.end(core, &answer);
+            encode(answer)
+        }
         _ => Err(call.no_such_method()),
+    }
+}
+
+/// A block counts as held until its put is applied or refused. A log that fails ends the server, so this need not tell.
+struct Held<'a> {
+    core: &'a Core,
+    block: BlockId,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.core.leased().end_put(self.block);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A small file, put whole: its block is on the nodes already, and one entry of the log makes it a file.
 
+use super::Held;
 use crate::caller::Session;
 use crate::client::{silent_holder, wait_for};
 use crate::core::{Core, make_path};
@@ -65,18 +66,6 @@ fn repeated(core: &Core, session: &Session) -> Result<Option<FileId>, Exception>
         Some(Reply::Status(status)) => Some(status.id),
         _ => None,
     })
-}
-
-/// A block counts as held until its put is applied or refused. A log that fails ends the server, so this need not tell.
-struct Held<'a> {
-    core: &'a Core,
-    block: BlockId,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.core.leased().end_put(self.block);
-    }
 }
 
 async fn put(core: &Arc<Core>, session: &Session, put: PutFile) -> Result<PutFileResponse, Exception> {

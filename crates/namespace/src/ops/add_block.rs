@@ -40,6 +40,11 @@ pub struct Allocated {
 
 impl AddBlock {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        self.run_as(context, None)
+    }
+
+    /// `leased`: the generation under which the block is written already.
+    pub(crate) fn run_as(&self, context: &mut Context<'_>, leased: Option<Generation>) -> Result<Reply, Failure> {
         let (mut node, path) = find_written(context, &self.path, self.file, &self.client)?;
         let id = node.inode.id;
         let mut replaces = None;
@@ -59,7 +64,10 @@ impl AddBlock {
                 NsError::Other(format!("{block} belongs to a file already, and can not be given out again")).into()
             );
         }
-        let generation = next_generation(context.rows)?;
+        let generation = match leased {
+            Some(leased) => leased,
+            None => next_generation(context.rows)?,
+        };
         let row =
             BlockRow { block, generation, issued: generation, len: 0, home, state: BlockState::Written, replaces };
         hook_row(context.rows, id, offset, &row);

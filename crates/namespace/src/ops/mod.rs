@@ -2,6 +2,7 @@
 
 mod abandon_block;
 mod add_block;
+mod add_leased;
 mod append;
 mod begin_recovery;
 mod bump_generation;
@@ -31,6 +32,7 @@ mod update_pipeline;
 pub use abandon_block::AbandonBlock;
 pub use add_block::{AddBlock, Allocated, BlockRef};
 pub(crate) use add_block::{Step, next_step};
+pub use add_leased::AddLeased;
 pub use append::Append;
 pub use begin_recovery::{BeginRecovery, RecoveryTarget};
 pub use bump_generation::BumpGeneration;
@@ -139,6 +141,7 @@ operations! {
     RemoveXattr: "removeXAttr", true;
     Concat: "concat", true;
     DeleteWalked: "delete", true;
+    AddLeased: "addLeased", false;
 }
 
 impl Op {
@@ -150,6 +153,7 @@ impl Op {
             Self::PutFile(op) => (Some(&op.create.path), None),
             Self::Append(op) => (Some(&op.path), None),
             Self::AddBlock(op) => (Some(&op.path), None),
+            Self::AddLeased(op) => (Some(&op.add.path), None),
             Self::AbandonBlock(op) => (Some(&op.path), None),
             Self::Complete(op) => (Some(&op.path), None),
             Self::Fsync(op) => (Some(&op.path), None),

@@ -141,7 +141,15 @@ impl Model {
                 Ok(format!("reserved {first} g{generation}"))
             }
             Op::Append(op) => self.append(op),
-            Op::AddBlock(op) => self.add_block(op),
+            Op::AddBlock(op) => self.add_block(op, None),
+            Op::AddLeased(op) => {
+                if op.generation.0 == 0 || op.generation.0 >= self.next_generation {
+                    return Err("LeaseExpired");
+                }
+                let answer = self.add_block(&op.add, Some(op.generation.0))?;
+                let wanted = format!("block {:?} ", op.add.allocated.block);
+                if answer.starts_with(&wanted) { Ok(answer) } else { Err("Other") }
+            }
             Op::AbandonBlock(op) => {
                 let file = self.written(&op.path, op.file, &op.client)?;
                 if file.blocks.last().is_some_and(|last| last.id == op.block && !last.complete) {
@@ -352,8 +360,8 @@ impl Model {
         }
     }
 
-    fn add_block(&mut self, op: &AddBlock) -> Answer {
-        let generation = self.next_generation;
+    fn add_block(&mut self, op: &AddBlock, leased: Option<u64>) -> Answer {
+        let generation = leased.unwrap_or(self.next_generation);
         let file = self.written(&op.path, op.file, &op.client)?;
         let count = file.blocks.len();
         let mut instead_of = None;
@@ -396,7 +404,7 @@ impl Model {
             as_before: false,
             instead_of,
         });
-        self.next_generation += 1;
+        self.next_generation += u64::from(leased.is_none());
         Ok(format!("block {id:?} {offset} g{generation}"))
     }
 

@@ -68,3 +68,20 @@ fn a_repeat_gets_the_first_answer_and_later_writers_go_on() {
          root blocks /f => 9 bytes closed",
     );
 }
+
+/// A writer has its next block in hand, and says later that it is the file's.
+#[test]
+fn a_block_on_lease_becomes_the_next_of_an_open_file() {
+    check(
+        "root reserve 1 => from 16386 g1001
+         root:w create /f => file
+         root:w add /f a => a
+         root:w add /f b a=100@1002 g=1001 => b
+         root:v add /f c b=100@1001 g=1001 => refused LeaseExpired
+         root:w add /f c b=100@1001 g=1003 => refused LeaseExpired
+         root:w add /f c b=100@1001 g=0 => refused LeaseExpired
+         root:w bump b => 1003
+         root:w complete /f b=50@1003 => true
+         root blocks /f => 150 bytes closed last=b true",
+    );
+}

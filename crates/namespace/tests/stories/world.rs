@@ -190,7 +190,12 @@ impl World {
                 self.next_block += 1;
                 let previous = args.iter().skip(2).find_map(|arg| self.claim(arg));
                 let allocated = Allocated { block, home: ContainerId(number("home", 1)) };
-                AddBlock { path: target?, client, file, previous, allocated }.into()
+                let add = AddBlock { path: target?, client, file, previous, allocated };
+                // g=N: written under a lease with that generation.
+                match option("g") {
+                    Some(leased) => AddLeased { add, generation: Generation(leased.parse().unwrap()) }.into(),
+                    None => add.into(),
+                }
             }
             "abandon" => AbandonBlock { path: target?, client, file, block: self.blocks[args[1]].block }.into(),
             "bump" => BumpGeneration { block: self.blocks[args[0]].block, client }.into(),

@@ -1,0 +1,198 @@
+//! The next block of a file, made ready while the one before it is still written.
+//!
+//! ```text
+//! block n      ═══ stream ═══════════════════▶ end ─▶ put
+//!                     │ lease of ids, chain           │
+//! block n + 1         └──────────────────────▶ ═══ stream ════════════════▶
+//!                                                     └─ addLeased: it is the file's
+//! ```
+//!
+//! So in mid-stream nothing is waited for. The server hears of the new block when the one before is put; until then the bytes of the
+//! new one are promised to nobody: whoever flushes or ends it waits for that.
+
+use super::block::Block;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use hdfs::proto;
+use types::ChecksumSpec;
+use wire::client::{
+    ADD_LEASED, AddLeasedRequest, AddLeasedResponse, BlockNode, CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest,
+    LeaseBlocksResponse, PreviousBlock,
+};
+
+/// What the next block is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) path: String,
+    pub(super) file: u64,
+    pub(super) replication: u16,
+    pub(super) block_len: u64,
+    pub(super) spec: ChecksumSpec,
+    /// Ids of nodes that are not to be given, beside those that failed lately.
+    pub(super) excluded: Vec<String>,
+    /// There certainly will be a next block. If not, its nodes are only named, so that nothing is left lying on them.
+    pub(super) sure: bool,
+}
+
+/// A block that is being made ready.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    client: Client,
+    ask: Ask,
+    ready: io::task::Owned<Option<Ready>>,
+}
+
+#[derive(Debug)]
+enum Ready {
+    Named(Box<proto::LocatedBlockProto>),
+    Joined(Box<Block>),
+}
+
+impl Ahead {
+    pub(super) fn begin(client: &Client, ask: Ask) -> Self {
+        let ready = io::task::spawn_owned("next block", prepare(client.clone(), ask.clone()));
+        Self { client: client.clone(), ask, ready }
+    }
+
+    /// The block, its chain standing. `None`: there is none, so one must be asked for in the ordinary way.
+    pub(super) async fn take(self) -> Option<Block> {
+        let Self { client, ask, ready } = self;
+        match ready.await.ok().flatten()? {
+            // While it waited it may have lost a node, or another block did and told us.
+            Ready::Joined(block) if !block.is_broken() && are_well(&client, block.nodes()) => Some(*block),
+            Ready::Joined(block) => pass_over(&client, block.id().block_id),
+            Ready::Named(located) if are_well(&client, located.locs.iter()) => join(&client, &ask, *located).await,
+            Ready::Named(located) => pass_over(&client, located.b.block_id),
+        }
+    }
+
+    /// The file ended before.
+    pub(super) async fn leave(self) {
+        if !self.ready.is_finished() {
+            return; // what it may bring ends with our lease
+        }
+        let block = match self.ready.await.ok().flatten() {
+            Some(Ready::Named(located)) => located.b.block_id,
+            Some(Ready::Joined(block)) => block.id().block_id,
+            None => return,
+        };
+        self.client.inner.small.give_back(block);
+    }
+}
+
+fn are_well<'a>(client: &Client, mut nodes: impl Iterator<Item = &'a proto::DatanodeInfoProto>) -> bool {
+    let avoided = client.inner.small.avoided();
+    nodes.all(|node| !avoided.contains(&node.id.datanode_uuid))
+}
+
+fn pass_over(client: &Client, block: u64) -> Option<Block> {
+    client.inner.small.give_back(block);
+    None
+}
+
+async fn prepare(client: Client, ask: Ask) -> Option<Ready> {
+    match lease(&client, &ask).await {
+        Ok(Some(located)) if ask.sure => Some(Ready::Joined(Box::new(join(&client, &ask, located).await?))),
+        Ok(located) => Some(Ready::Named(Box::new(located?))),
+        Err(error) => {
+            tracing::debug!(path = ask.path, %error, "no next block ahead of time");
+            None
+        }
+    }
+}
+
+async fn join(client: &Client, ask: &Ask, located: proto::LocatedBlockProto) -> Option<Block> {
+    let id = located.b.block_id;
+    match Block::create(client, &ask.path, located, ask.spec).await {
+        Ok(block) => Some(block),
+        Err((node, fault)) => {
+            client.inner.small.avoid(&node);
+            let node = crate::datanode::addr_of(&node);
+            tracing::info!(path = ask.path, node, %fault, "the next block's chain could not be set up ahead of time");
+            client.inner.small.give_back(id);
+            None
+        }
+    }
+}
+
+/// `None`: the server gives blocks for new files only.
+async fn lease(client: &Client, ask: &Ask) -> Result<Option<proto::LocatedBlockProto>> {
+    let request = LeaseBlocksRequest {
+        holder: client.inner.holder.clone(),
+        replication: ask.replication.into(),
+        block_len: ask.block_len,
+        count: 1,
+        excluded: ask.excluded.iter().cloned().chain(client.inner.small.avoided()).collect(),
+        returned: client.inner.small.take_returned(),
+        file: ask.file,
+    };
+    let answer: LeaseBlocksResponse = client.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await?;
+    let Some(leased) = answer.blocks.first().filter(|leased| leased.file == ask.file) else {
+        answer.blocks.iter().for_each(|leased| client.inner.small.give_back(leased.block));
+        return Ok(None);
+    };
+    let locs: Option<Vec<_>> = answer.nodes.into_iter().map(info).collect();
+    Ok(locs.filter(|locs| !locs.is_empty()).map(|locs| proto::LocatedBlockProto {
+        b: proto::ExtendedBlockProto {
+            pool_id: answer.pool,
+            block_id: leased.block,
+            generation_stamp: answer.generation,
+            num_bytes: Some(0),
+        },
+        locs,
+        block_token: proto::TokenProto { identifier: leased.token.clone(), ..Default::default() },
+        ..Default::default()
+    }))
+}
+
+fn info(node: BlockNode) -> Option<proto::DatanodeInfoProto> {
+    let (ip, port) = node.addr.rsplit_once(':')?;
+    let id = proto::DatanodeIdProto {
+        ip_addr: ip.trim_matches(['[', ']']).to_owned(),
+        xfer_port: port.parse().ok()?,
+        datanode_uuid: node.id,
+        ..Default::default()
+    };
+    Some(proto::DatanodeInfoProto { id, location: Some(node.rack), ..Default::default() })
+}
+
+/// Says that a leased block is the file's, once the one before it is put.
+pub(super) async fn register(
+    client: Client,
+    path: String,
+    file: u64,
+    block: proto::ExtendedBlockProto,
+    before: Closed,
+) -> Result<()> {
+    let previous = match before {
+        Closed::Already(previous) => previous,
+        Closed::Soon(closing) => Some(ended(closing.await)?),
+    };
+    let request = AddLeasedRequest {
+        path,
+        holder: client.inner.holder.clone(),
+        file,
+        block: block.block_id,
+        generation: block.generation_stamp,
+        previous: previous.map(|previous| PreviousBlock {
+            block: previous.block_id,
+            generation: previous.generation_stamp,
+            len: previous.num_bytes.unwrap_or(0),
+        }),
+    };
+    let AddLeasedResponse {} = client.call_in(CLIENT_PROTOCOL, ADD_LEASED, &request).await?;
+    Ok(())
+}
+
+/// A block that is put, or about to be, as it ends up.
+pub(super) enum Closed {
+    Already(Option<proto::ExtendedBlockProto>),
+    Soon(Closing),
+}
+
+pub(super) type Closing = io::task::Owned<Result<proto::ExtendedBlockProto>>;
+
+/// What a task of a writer brought.
+pub(super) fn ended<T>(joined: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+    joined.unwrap_or_else(|error| Err(Error::LeaseLost(format!("writing broke off: {error}"))))
+}

@@ -1,0 +1,43 @@
+//! A block that its writer had on lease becomes the next of its file.
+
+use super::Held;
+use crate::caller::Session;
+use crate::core::{Core, must_find};
+use crate::refusal;
+use hdfs::Exception;
+use namespace::{AddBlock, AddLeased, Allocated, BlockRef, Grant, NsError, read};
+use types::{BlockId, Generation, InodeId};
+use wire::client::{AddLeasedRequest, AddLeasedResponse};
+
+pub(super) async fn add_leased(
+    core: &Core,
+    session: &Session,
+    request: AddLeasedRequest,
+) -> Result<AddLeasedResponse, Exception> {
+    let path = must_find("addLeased", &request.path)?;
+    let (block, file, client) = (BlockId(request.block), InodeId(request.file), request.holder);
+    let previous = request.previous.map(|previous| BlockRef {
+        block: BlockId(previous.block),
+        generation: Generation(previous.generation),
+        len: previous.len,
+    });
+    let plan =
+        core.read(|rows| read::plan_block(rows, &session.caller, &path, Some(file), &client, previous.as_ref()))?;
+    if plan.existing.is_some_and(|view| view.block == block) {
+        return Ok(AddLeasedResponse {}); // the call before this one was well, its answer got lost
+    }
+    let held = core.leased().begin_put(&client, Grant { block, file }, core.monotonic());
+    let home = held.map_err(|_| {
+        refusal::namespace(NsError::LeaseExpired(format!("{block} is not on lease to {client} for {file}")))
+    })?;
+    let _held = Held { core, block };
+    if !core.with_cluster(|cluster, _| cluster.was_given_out(block)) {
+        return Err(refusal::illegal(format!("{block} was never given out here")));
+    }
+    let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
+    core.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
+    if let (Some(written), Some(before)) = (previous, plan.previous) {
+        core.with_cluster(|cluster, _| cluster.on_written(before.home, written.len));
+    }
+    Ok(AddLeasedResponse {})
+}

@@ -1,0 +1,36 @@
+//! The next block of an open file, which its writer had on lease and began to write before it was said to be the file's.
+
+use super::{AddBlock, Context};
+use crate::error::{Failure, NsError};
+use crate::inode::read_counters;
+use crate::request::Reply;
+use crate::tables::{DOOMED_BLOCK, doomed_block_key};
+use serde::{Deserialize, Serialize};
+use types::Generation;
+
+/// As [`AddBlock`], under the generation that came with the lease. That the lease still stands is the leader's business.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddLeased {
+    pub add: AddBlock,
+    pub generation: Generation,
+}
+
+impl AddLeased {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        let allocated = self.add.allocated;
+        let issued = read_counters(context.rows)?.map_or(Generation(0), |counters| counters.generation);
+        let doomed = context.rows.get(DOOMED_BLOCK, &doomed_block_key(allocated.block, allocated.home))?.is_some();
+        if self.generation == Generation(0) || self.generation > issued || doomed {
+            let block = allocated.block;
+            return Err(NsError::LeaseExpired(format!("{block} was used already, or never given out")).into());
+        }
+        let reply = self.add.run_as(context, Some(self.generation))?;
+        match &reply {
+            Reply::Block(view) if view.block != allocated.block => {
+                let message = format!("{} stands where {} should", view.block, allocated.block);
+                Err(NsError::Other(message).into())
+            }
+            _ => Ok(reply),
+        }
+    }
+}
