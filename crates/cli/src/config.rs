@@ -5,6 +5,7 @@
 //! ├── meta/ meta2/ …        the metadata servers: Raft log, key-value store
 //! ├── data1/ data2/ …       one datanode each
 //! └── conf/                 the files `levada meta --config` and `levada data --config` take
+//!     └── hadoop/           where there are several metadata servers: HADOOP_CONF_DIR for stock clients
 //! ```
 
 use serde::de::DeserializeOwned;
@@ -148,21 +149,46 @@ pub(crate) fn fs_of(rpc: &[SocketAddr]) -> String {
     format!("hdfs://{}", addrs.join(","))
 }
 
+/// The name under which stock clients find several servers.
+fn hadoop_url() -> String {
+    format!("hdfs://{}", crate::hadoop::NAME)
+}
+
 /// The last lines of `up`: endpoints, and what to try.
-pub(crate) fn welcome(seconds: f64, dir: &Path, rpc: &[SocketAddr], http: SocketAddr, data: &[SocketAddr]) -> String {
+pub(crate) fn welcome(
+    seconds: f64,
+    dir: &Path,
+    rpc: &[SocketAddr],
+    http: SocketAddr,
+    data: &[SocketAddr],
+    hadoop_conf: Option<&Path>,
+) -> String {
     let fs = fs_of(rpc);
     let mut text = format!("Levada is ready after {seconds:.2} s. Its data is in {}.\n\n", dir.display());
-    let _ = writeln!(text, "  {fs:<28} files, for every HDFS client");
+    if hadoop_conf.is_some() {
+        // Only our own client takes a URL with several servers.
+        let _ = writeln!(text, "  {:<28} files, for every HDFS client with HADOOP_CONF_DIR as below", hadoop_url());
+        let _ = writeln!(text, "  {fs:<28} the same, for levada");
+    } else {
+        let _ = writeln!(text, "  {fs:<28} files, for every HDFS client");
+    }
     let _ = writeln!(text, "  {:<28} status and metrics", format!("http://{http}"));
     let nodes: Vec<String> = data.iter().map(SocketAddr::to_string).collect();
     let _ = writeln!(text, "  {:<28} datanodes", nodes.join(" "));
     let _ = writeln!(text, "\nTry, in another terminal:\n");
-    let _ = writeln!(text, "  hdfs dfs -ls {fs}/");
+    let url = match hadoop_conf {
+        Some(conf) => {
+            let _ = writeln!(text, "  export HADOOP_CONF_DIR={}", conf.display());
+            hadoop_url()
+        }
+        None => fs,
+    };
+    let _ = writeln!(text, "  hdfs dfs -ls {url}/");
     let _ = writeln!(
         text,
-        "  python3 -c \"import hdfs_native as h; print(list(h.Client('{fs}').list_status('/')))\"   # pip install hdfs-native"
+        "  python3 -c \"import hdfs_native as h; print(list(h.Client('{url}').list_status('/')))\"   # pip install hdfs-native"
     );
-    let _ = writeln!(text, "  {} put /etc/hosts {fs}/", own_name());
+    let _ = writeln!(text, "  {} put /etc/hosts {url}/", own_name());
     let _ = write!(text, "\nCtrl-C stops it; the data stays.");
     text
 }

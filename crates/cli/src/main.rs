@@ -7,6 +7,7 @@ mod admin;
 mod bench;
 mod config;
 mod fs;
+mod hadoop;
 mod roles;
 mod shell;
 mod up;

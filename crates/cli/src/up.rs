@@ -1,6 +1,7 @@
 //! `levada up`: a whole store on one machine, in one process or with a process for each role.
 
 use crate::config::{self, DataFile, MetaFile, Ports};
+use crate::hadoop;
 use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, say, serve, stop_signal};
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -59,6 +60,9 @@ struct Ready {
     dir: PathBuf,
     pids: Pids,
     data_dirs: Vec<PathBuf>,
+    /// Several metadata servers: what stock clients need as `HADOOP_CONF_DIR` to find them, as `hdfs://levada/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hadoop_conf: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,7 +89,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         let json = args.json;
         let report = |meta: &[MetaReady], data: &[DataReady]| {
             let seconds = (io::clock::Clock::monotonic(&started) - begun).as_secs_f64();
-            plan.report(json, seconds, meta, data);
+            plan.report(json, seconds, meta, data)
         };
         if args.processes { in_processes(&plan, report).await } else { in_this_process(&plan, report).await }
     })
@@ -133,7 +137,8 @@ impl Plan {
         let metas = asked.unwrap_or(metas_there.max(1));
         if metas_there > 0 && metas != metas_there {
             return Err(StartError(format!(
-                "{} has {metas_there} metadata server(s); servers join and leave by levada admin meta",
+                "{} has {metas_there} metadata server(s), and --meta counts only for a new store; servers join and leave by \
+                 `levada admin meta add` and `remove`, see docs/cli.md",
                 dir.display()
             )));
         }
@@ -183,12 +188,15 @@ impl Plan {
         DataFile { data }
     }
 
-    fn report(&self, json: bool, seconds: f64, meta: &[MetaReady], data: &[DataReady]) {
+    fn report(&self, json: bool, seconds: f64, meta: &[MetaReady], data: &[DataReady]) -> Result<(), StartError> {
         let addrs: Vec<SocketAddr> = data.iter().map(|node| node.data).collect();
         let rpc: Vec<SocketAddr> = meta.iter().map(|meta| meta.rpc).collect();
         let http = meta[0].http;
+        let hadoop_conf =
+            if rpc.len() > 1 { Some(hadoop::write(&self.dir.join("conf").join("hadoop"), &rpc)?) } else { None };
         if !json {
-            return say(&config::welcome(seconds, &self.dir, &rpc, http, &addrs));
+            say(&config::welcome(seconds, &self.dir, &rpc, http, &addrs, hadoop_conf.as_deref()));
+            return Ok(());
         }
         let pids = |all: Vec<u32>| {
             let mut pids = all;
@@ -207,8 +215,10 @@ impl Plan {
                 data: pids(data.iter().map(|node| node.pid).collect()),
             },
             data_dirs: (1..=self.datanodes).map(|number| self.data_dir(number)).collect(),
+            hadoop_conf,
         };
         say(&serde_json::to_string(&ready).expect("a ready line is plain data"));
+        Ok(())
     }
 }
 
@@ -226,7 +236,10 @@ fn settled((rpc, http): (SocketAddr, SocketAddr)) -> Result<(SocketAddr, SocketA
     listener.map(|rpc| (rpc, http)).map_err(|error| StartError::new("a free port", &error))
 }
 
-async fn in_this_process(plan: &Plan, report: impl Fn(&[MetaReady], &[DataReady])) -> Result<(), StartError> {
+async fn in_this_process(
+    plan: &Plan,
+    report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
+) -> Result<(), StartError> {
     let stop = stop_signal();
     let mut metas = Vec::new();
     for number in plan.meta_numbers() {
@@ -242,7 +255,7 @@ async fn in_this_process(plan: &Plan, report: impl Fn(&[MetaReady], &[DataReady]
         let node = start.await.map_err(|error| StartError::new("a datanode did not start", &error))?;
         nodes.push(node?);
     }
-    report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>());
+    report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>())?;
     let end = tokio::select! {
         () = stop => Ok(()),
         failure = first_failure(&metas) => Err(failure),
@@ -269,7 +282,10 @@ async fn first_failure(metas: &[MetaRole]) -> StartError {
     .await
 }
 
-async fn in_processes(plan: &Plan, report: impl Fn(&[MetaReady], &[DataReady])) -> Result<(), StartError> {
+async fn in_processes(
+    plan: &Plan,
+    report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
+) -> Result<(), StartError> {
     let stop = stop_signal();
     let mut metas = Vec::new();
     for number in plan.meta_numbers() {
@@ -291,7 +307,7 @@ async fn in_processes(plan: &Plan, report: impl Fn(&[MetaReady], &[DataReady])) 
     for node in &mut nodes {
         data.push(node.ready().await?);
     }
-    report(&ready, &data);
+    report(&ready, &data)?;
     let lost = if let [meta] = &mut metas[..] {
         tokio::select! {
             () = stop => None,

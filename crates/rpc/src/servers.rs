@@ -81,7 +81,7 @@ impl Servers {
         let search = self.search(protocol, attempt, method, request, &mut last);
         match timeout(SEARCH_MAX, search).await {
             Ok(answer) => answer,
-            Err(_elapsed) => Err(last),
+            Err(_elapsed) => Err(not_found(last, self.clients.len())),
         }
     }
 
@@ -101,7 +101,12 @@ impl Servers {
             };
             match asked {
                 Err(CallError::Remote { class, .. }) if class == RETRIABLE => sleep(ROUND_PAUSE).await,
-                Err(error) if is_elsewhere(&error) => *last = error,
+                // That one is up and does not lead tells more than that another one is down.
+                Err(error) if is_elsewhere(&error) => {
+                    if !matches!(last, CallError::Remote { .. }) {
+                        *last = error;
+                    }
+                }
                 answer => return answer,
             }
             let _unless_somebody_else_did =
@@ -132,6 +137,19 @@ impl Servers {
             }
             sleep(SUSPECT_EACH).await;
         }
+    }
+}
+
+/// What a search of all servers ends with.
+fn not_found(last: CallError, count: usize) -> CallError {
+    match last {
+        CallError::Remote { class, .. } if class == STANDBY => CallError::Remote {
+            class,
+            message: format!(
+                "none of the {count} metadata servers leads; a majority of them must be up (levada admin meta list)"
+            ),
+        },
+        last => last,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `levada admin meta`
 
-use crate::shell::{Common, Session, Stop};
+use crate::shell::{Common, Failure, Session, Stop};
 use serde::Serialize;
 
 #[derive(Debug, clap::Subcommand)]
@@ -53,6 +53,7 @@ struct Line {
     id: u64,
     addr: String,
     role: &'static str,
+    up: bool,
     /// Log entries that it lacks, as far as the leader knows; `null` for one that was not heard yet.
     behind: Option<u64>,
     term: u64,
@@ -72,11 +73,12 @@ pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop>
 async fn list(session: &Session) -> Result<(), Stop> {
     let target = session.target("/")?;
     let group = target.client.admin().members().await.map_err(|error| target.failure(&error))?;
-    let (term, last) = (group.term, group.last);
+    let (term, last, led) = (group.term, group.last, group.led);
     let lines = group.members.into_iter().map(|member| Line {
         id: member.id,
         addr: member.addr,
         role: member.role,
+        up: member.up,
         behind: member.matched.map(|matched| last.saturating_sub(matched)),
         term,
     });
@@ -85,8 +87,14 @@ async fn list(session: &Session) -> Result<(), Stop> {
             session.output.json(&line)?;
         } else {
             let behind = line.behind.map_or("-".to_owned(), |behind| behind.to_string());
-            session.output.line(&format!("{:<4} {:<24} {:<8} behind {behind}", line.id, line.addr, line.role))?;
+            let up = if line.up { "up" } else { "down" };
+            session
+                .output
+                .line(&format!("{:<4} {:<24} {:<8} {up:<5} behind {behind}", line.id, line.addr, line.role))?;
         }
+    }
+    if !led {
+        return Err(Failure::new(&target, "no metadata server leads").advise("a majority of them must be up").into());
     }
     Ok(())
 }

@@ -1,18 +1,27 @@
 //! The group of metadata servers.
 
 use super::Admin;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use std::collections::BTreeSet;
+use std::time::Duration;
 use wire::admin::meta::{
     ADD_MEMBER, AddMemberRequest, AddMemberResponse, LIST_MEMBERS, ListMembersRequest, ListMembersResponse, MemberRole,
     REMOVE_MEMBER, RemoveMemberRequest, RemoveMemberResponse,
 };
 
-/// The metadata servers, as one of them sees the group.
+/// For one server's answer: one that is down or stopped must not hold up the list for long.
+const LIST_WAIT: Duration = Duration::from_secs(3);
+/// Addresses asked: more than a group has.
+const ASKED_COUNT_MAX: usize = 32;
+
+/// The metadata servers, as the one that leads sees the group, or, while none does, as the one that knows most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub members: Vec<Member>,
     /// Rises with each election.
     pub term: u64,
+    /// True if one of them leads and a majority says so.
+    pub led: bool,
     /// Index of the last log entry.
     pub last: u64,
 }
@@ -23,24 +32,53 @@ pub struct Member {
     pub addr: String,
     /// `leader`, `standby`, or `learner` for one without a vote.
     pub role: &'static str,
+    /// It answered.
+    pub up: bool,
     /// Index of the last log entry that the leader knows it has.
     pub matched: Option<u64>,
 }
 
 impl Admin {
+    /// Asks every server, also those that only another one knows of.
     pub async fn members(&self) -> Result<Group> {
-        let answer: ListMembersResponse = self.call(LIST_MEMBERS, &ListMembersRequest {}).await?;
-        let members = answer.members.into_iter().map(|member| Member {
-            role: match member.role() {
-                MemberRole::Leader => "leader",
-                MemberRole::Standby => "standby",
-                MemberRole::Learner => "learner",
-            },
+        let (mut answers, mut asked, mut failure) = (Vec::new(), BTreeSet::new(), None);
+        let mut addrs: Vec<String> = self.addrs.split(',').map(str::to_owned).collect();
+        while !addrs.is_empty() {
+            let news = addrs.into_iter().filter(|addr| asked.len() < ASKED_COUNT_MAX && asked.insert(addr.clone()));
+            let mut asking = tokio::task::JoinSet::new();
+            for addr in news {
+                asking.spawn(list(addr, self.user.clone()));
+            }
+            addrs = Vec::new();
+            while let Some(answer) = asking.join_next().await {
+                match answer {
+                    Ok(Ok(answer)) => {
+                        addrs.extend(answer.members.iter().map(|member| member.addr.clone()));
+                        answers.push(answer);
+                    }
+                    Ok(Err(error)) => failure = Some(error),
+                    Err(panic) => tracing::error!(%panic, "asking a metadata server failed"),
+                }
+            }
+        }
+        let up: BTreeSet<u64> = answers.iter().map(|answer| answer.id).collect();
+        let best = answers.into_iter().max_by_key(|answer| (answer.leads, answer.term, answer.last));
+        let Some(best) = best else {
+            return Err(failure.unwrap_or_else(|| Error::TimedOut { addr: self.addrs.clone() }));
+        };
+        let role = |member: &wire::admin::meta::Member| match member.role() {
+            MemberRole::Leader if best.leads => "leader",
+            MemberRole::Leader | MemberRole::Standby => "standby",
+            MemberRole::Learner => "learner",
+        };
+        let members = best.members.iter().map(|member| Member {
+            role: role(member),
+            up: up.contains(&member.id),
             id: member.id,
-            addr: member.addr,
+            addr: member.addr.clone(),
             matched: member.matched,
         });
-        Ok(Group { members: members.collect(), term: answer.term, last: answer.last })
+        Ok(Group { members: members.collect(), term: best.term, last: best.last, led: best.leads })
     }
 
     /// Adds a server that was started to be added. False: it is still taking over what the others have; ask again.
@@ -54,4 +92,12 @@ impl Admin {
         let _: RemoveMemberResponse = self.call(REMOVE_MEMBER, &RemoveMemberRequest { id }).await?;
         Ok(())
     }
+}
+
+async fn list(addr: String, user: String) -> Result<ListMembersResponse> {
+    let options =
+        rpc::ClientOptions { connect_time_max: LIST_WAIT, call_time_max: LIST_WAIT, ..rpc::ClientOptions::default() };
+    let rpc = rpc::Client::with_options(addr, user, wire::admin::ADMIN_PROTOCOL, options);
+    let answer = rpc.call(LIST_MEMBERS, &ListMembersRequest {}).await;
+    answer.map_err(|error| Error::of_call(rpc.addr(), error))
 }

@@ -11,12 +11,16 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct Admin {
     rpc: rpc::Servers,
+    /// host:port, with commas between them.
+    addrs: String,
+    user: String,
 }
 
 impl Client {
     /// Administration of this client's store, as its user.
     pub fn admin(&self) -> Admin {
-        Admin { rpc: rpc::Servers::new(&self.url().authority, self.user(), wire::admin::ADMIN_PROTOCOL) }
+        let (addrs, user) = (self.url().authority.clone(), self.user().to_owned());
+        Admin { rpc: rpc::Servers::new(&addrs, &user, wire::admin::ADMIN_PROTOCOL), addrs, user }
     }
 }
 

@@ -16,7 +16,9 @@ const REMOVE_WAIT: Duration = Duration::from_secs(20);
 /// A host's name and a port.
 const ADDR_LEN_MAX: usize = 300;
 
-pub(super) fn list(seat: &Seat, _request: ListMembersRequest) -> Result<ListMembersResponse, Exception> {
+/// As this member sees the group. Only one that leads knows how far the others are, so whoever wants to know asks all.
+pub(super) async fn list(seat: &Seat, _request: ListMembersRequest) -> Result<ListMembersResponse, Exception> {
+    let leads = seat.leading().await.is_ok();
     let group = seat.raft.group();
     let members = group.members.into_iter().map(|member| Member {
         id: member.id,
@@ -29,14 +31,29 @@ pub(super) fn list(seat: &Seat, _request: ListMembersRequest) -> Result<ListMemb
         .into(),
         matched: member.matched,
     });
-    Ok(ListMembersResponse { members: members.collect(), term: group.term, last: group.last })
+    Ok(ListMembersResponse {
+        members: members.collect(),
+        term: group.term,
+        last: group.last,
+        id: seat.config.id,
+        leads,
+    })
 }
 
 pub(super) async fn add(seat: &Seat, request: AddMemberRequest) -> Result<AddMemberResponse, Exception> {
     require_group(seat)?;
+    seat.leading().await?;
     let AddMemberRequest { id, addr } = request;
     if id == 0 || addr.len() > ADDR_LEN_MAX || !addr.contains(':') {
         return Err(refusal::illegal("a member has an id from 1 on, and an address host:port"));
+    }
+    let known = seat.addr_of(id, &addr);
+    if known != addr {
+        let own = seat.config.id;
+        return Err(refusal::illegal(format!(
+            "the configuration of server {own}, which leads, says that server {id} is at {known}; correct it there and \
+             start that server again, or give the new one another id"
+        )));
     }
     tracing::info!(id, addr, "a metadata server is to join");
     match tokio::time::timeout(CATCH_UP_WAIT, seat.raft.add_member(Peer { id, addr })).await {
@@ -47,6 +64,7 @@ pub(super) async fn add(seat: &Seat, request: AddMemberRequest) -> Result<AddMem
 
 pub(super) async fn remove(seat: &Seat, request: RemoveMemberRequest) -> Result<RemoveMemberResponse, Exception> {
     require_group(seat)?;
+    seat.leading().await?;
     tracing::info!(id = request.id, "a metadata server is to leave");
     match tokio::time::timeout(REMOVE_WAIT, seat.raft.remove_member(request.id)).await {
         Ok(removed) => removed.map(|()| RemoveMemberResponse {}).map_err(refused),

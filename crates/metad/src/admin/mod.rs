@@ -15,7 +15,7 @@ pub(crate) async fn call(seat: &Seat, call: Call) -> Result<Bytes, Exception> {
     call.check_version(ADMIN_VERSION)?;
     seat.require_superuser(&call).await?;
     match call.method.as_str() {
-        members::LIST_MEMBERS => meta::list(seat, call.request()?).map(|answer| encode(&answer)),
+        members::LIST_MEMBERS => meta::list(seat, call.request()?).await.map(|answer| encode(&answer)),
         members::ADD_MEMBER => meta::add(seat, call.request()?).await.map(|answer| encode(&answer)),
         members::REMOVE_MEMBER => meta::remove(seat, call.request()?).await.map(|answer| encode(&answer)),
         _ => Err(call.no_such_method()),

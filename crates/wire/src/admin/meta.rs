@@ -43,6 +43,12 @@ pub struct ListMembersResponse {
     /// Index of the leader's last log entry.
     #[prost(uint64, tag = "3")]
     pub last: u64,
+    /// The server that answers.
+    #[prost(uint64, tag = "4")]
+    pub id: u64,
+    /// It leads, and a majority has just said so.
+    #[prost(bool, tag = "5")]
+    pub leads: bool,
 }
 
 /// The server must have been started, and wait to be added. Asked again it goes on where it was.
