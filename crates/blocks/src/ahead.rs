@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, Container};
 use crate::command::Command;
 use std::time::Duration;
 use types::limits::{BLOCK_LEN_DEFAULT, CONTAINER_LEN_MAX};
-use types::{BlockId, NodeId, Random};
+use types::{BlockId, NodeId, PipelineId, Random};
 
 /// Planned sets that each node is in. Enough that a dead node's data is copied from and to several others.
 const PIPELINES_PER_NODE: usize = 3;
@@ -21,13 +21,14 @@ const LEASE_COUNT_MAX: u32 = 4096;
 impl Cluster {
     /// The next thing to prepare for blocks of this replication; `None` when all is ready. To be asked again after each answer.
     pub fn ahead(&self, replication: u16, now: Duration, random: &mut dyn Random) -> Option<Command> {
-        self.missing_pipeline(usize::from(replication), now, random).or_else(|| self.missing_ids(replication, now))
+        self.missing_pipeline(replication, now, random).or_else(|| self.missing_ids(replication, now))
     }
 
     /// A set with the node that is in too few.
-    fn missing_pipeline(&self, size: usize, now: Duration, random: &mut dyn Random) -> Option<Command> {
+    fn missing_pipeline(&self, wanted: u16, now: Duration, random: &mut dyn Random) -> Option<Command> {
+        let size = usize::from(wanted);
         let live: Vec<NodeId> =
-            self.nodes.values().filter(|member| member.is_live(now)).map(|member| member.node.id).collect();
+            self.nodes.values().filter(|member| member.is_taken(now)).map(|member| member.node.id).collect();
         if size == 0 || live.len() < size {
             return None;
         }
@@ -38,22 +39,23 @@ impl Cluster {
         (0..DRAW_COUNT).find_map(|_| {
             let mut members = self.draw_set(size, &live, Some(first), random);
             members.sort_unstable();
-            let known = self.by_members.get(&members).is_some_and(|id| self.pipelines[id].planned);
-            (!known).then_some(Command::CreatePipeline { members, planned: true })
+            let known = self.find_set(&members, wanted).is_some_and(|id| self.pipelines[&id].row.planned);
+            (!known).then_some(Command::CreateSet { members, wanted, planned: true })
         })
     }
 
     /// A container, or ids of it, for pipelines that new blocks may go to.
     fn missing_ids(&self, replication: u16, now: Duration) -> Option<Command> {
-        let live = |node: &NodeId| self.nodes.get(node).is_some_and(|member| member.is_live(now));
+        let live = |node: &NodeId| self.nodes.get(node).is_some_and(|member| member.is_taken(now));
         let wanted = self.pipelines.iter().filter(|(_, pipeline)| {
-            (pipeline.in_use || pipeline.planned && pipeline.members.len() == usize::from(replication))
-                && pipeline.members.iter().all(live)
+            let row = &pipeline.row;
+            let ready = row.planned && row.wanted == replication && row.members.len() == usize::from(replication);
+            (pipeline.in_use || ready) && row.members.iter().all(live)
         });
         wanted.into_iter().find_map(|(id, pipeline)| {
             let Some(home) = pipeline.open.last() else {
                 // One that lost its nodes' favour gets a container when somebody asks for it again.
-                return pipeline.planned.then_some(Command::OpenContainer { pipeline: *id });
+                return pipeline.row.planned.then_some(Command::OpenContainer { pipeline: *id });
             };
             let container = &self.containers[home];
             if container.is_full() {
@@ -94,13 +96,19 @@ impl Cluster {
         drawn
     }
 
-    fn planned_count(&self, node: NodeId, size: usize) -> usize {
+    pub(crate) fn planned_count(&self, node: NodeId, size: usize) -> usize {
         let pipelines = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
         let planned = pipelines.iter().map(|id| &self.pipelines[id]);
-        planned.filter(|pipeline| pipeline.planned && pipeline.members.len() == size).count()
+        planned.filter(|pipeline| pipeline.row.planned && usize::from(pipeline.row.wanted) == size).count()
     }
 
-    fn rack(&self, node: NodeId) -> &str {
+    /// The pipeline of just these members, sorted, that should have `wanted`; a planned one before others.
+    pub(crate) fn find_set(&self, members: &[NodeId], wanted: u16) -> Option<PipelineId> {
+        let same = self.by_members.get(members)?.iter().copied();
+        same.filter(|id| self.pipelines[id].row.wanted == wanted).max_by_key(|id| self.pipelines[id].row.planned)
+    }
+
+    pub(crate) fn rack(&self, node: NodeId) -> &str {
         self.nodes.get(&node).map_or("", |member| &member.node.rack)
     }
 }

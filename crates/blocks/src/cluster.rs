@@ -2,8 +2,8 @@
 
 use crate::command::{BlocksError, Command, Reply};
 use crate::node::{Member, Node, Usage};
-use crate::tables::{self, ContainerRow, ContainerState, PipelineRow};
-use std::collections::BTreeMap;
+use crate::tables::{self, ContainerRow, ContainerState, PipelineRow, Service};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 use types::limits::CONTAINER_LEN_MAX;
@@ -13,10 +13,8 @@ use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 /// A set of nodes, and where its new blocks go.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    pub epoch: Epoch,
-    /// Sorted.
-    pub members: Vec<NodeId>,
-    pub planned: bool,
+    pub row: PipelineRow,
+    pub(crate) containers: BTreeSet<ContainerId>,
     /// Containers that take new blocks; the last one is used. A pipeline has one as a rule: the more blocks share a container,
     /// the more of them share its pack and its syncs.
     pub(crate) open: Vec<ContainerId>,
@@ -27,6 +25,8 @@ pub struct Pipeline {
 #[derive(Clone, Debug)]
 pub struct Container {
     pub pipeline: PipelineId,
+    /// Of the pipeline when all members had all blocks.
+    pub epoch: Epoch,
     pub state: ContainerState,
     pub(crate) leased: u32,
     /// Bytes of its blocks, about.
@@ -42,6 +42,7 @@ impl Container {
     fn mirrored(row: &ContainerRow) -> Self {
         Self {
             pipeline: row.pipeline,
+            epoch: row.epoch,
             state: row.state,
             leased: row.leased,
             len: row.len,
@@ -49,6 +50,11 @@ impl Container {
             given_count: 0,
             written_len: 0,
         }
+    }
+
+    /// Bytes of its blocks, about.
+    pub fn len_about(&self) -> u64 {
+        self.len
     }
 
     /// Full containers are sealed. What is being written just then makes them a little longer than that.
@@ -66,8 +72,8 @@ pub struct Cluster {
     pub(crate) nodes: BTreeMap<NodeId, Member>,
     pub(crate) pipelines: BTreeMap<PipelineId, Pipeline>,
     pub(crate) containers: BTreeMap<ContainerId, Container>,
-    pub(crate) by_members: BTreeMap<Vec<NodeId>, PipelineId>,
-    pub(crate) by_size: BTreeMap<usize, Vec<PipelineId>>,
+    pub(crate) by_members: BTreeMap<Vec<NodeId>, BTreeSet<PipelineId>>,
+    pub(crate) by_wanted: BTreeMap<u16, Vec<PipelineId>>,
     pub(crate) by_node: BTreeMap<NodeId, Vec<PipelineId>>,
 }
 
@@ -80,11 +86,17 @@ impl Cluster {
             pipelines: BTreeMap::new(),
             containers: BTreeMap::new(),
             by_members: BTreeMap::new(),
-            by_size: BTreeMap::new(),
+            by_wanted: BTreeMap::new(),
             by_node: BTreeMap::new(),
         };
         for (_, node) in tables::all::<Node>(rows, tables::NODE)? {
             cluster.nodes.insert(node.id, Member::remembered(node));
+        }
+        for (key, service) in tables::all::<Service>(rows, tables::SERVICE)? {
+            let member = key.try_into().ok().and_then(|id| cluster.nodes.get_mut(&NodeId(id)));
+            if let Some(member) = member {
+                member.service = service;
+            }
         }
         for (key, row) in tables::all::<PipelineRow>(rows, tables::PIPELINE)? {
             cluster.mirror_pipeline(PipelineId(tables::number(&key)?), row);
@@ -109,19 +121,27 @@ impl Cluster {
                     self.nodes.insert(node.id, Member::remembered(node.clone()));
                 }
             },
-            (Command::CreatePipeline { members, planned }, Reply::Pipeline(id)) => {
+            (
+                Command::CreatePipeline { members, planned } | Command::CreateSet { members, planned, .. },
+                Reply::Pipeline(id),
+            ) => {
                 if let Some(known) = self.pipelines.get_mut(id) {
-                    known.planned |= planned;
+                    known.row.planned |= planned;
                 } else {
                     let mut members = members.clone();
                     members.sort_unstable();
-                    self.mirror_pipeline(*id, PipelineRow { epoch: Epoch(1), members, planned: *planned });
+                    let wanted = match command {
+                        Command::CreateSet { wanted, .. } => *wanted,
+                        _ if *planned => members.len() as u16,
+                        _ => 0,
+                    };
+                    self.mirror_pipeline(*id, PipelineRow::new(members, wanted, *planned));
                 }
             }
             (Command::OpenContainer { pipeline }, Reply::Container(id)) => {
                 let row = ContainerRow {
                     pipeline: *pipeline,
-                    epoch: Epoch(1),
+                    epoch: self.pipelines.get(pipeline).map_or(Epoch(1), |pipeline| pipeline.row.epoch),
                     state: ContainerState::Open,
                     leased: 0,
                     len: 0,
@@ -142,7 +162,26 @@ impl Cluster {
             }
             (Command::Seal { container, .. }, _) => self.set_state(*container, ContainerState::Sealing),
             (Command::FinishSeal { container }, _) => self.set_state(*container, ContainerState::Sealed),
-            (Command::CreatePipeline { .. } | Command::OpenContainer { .. }, _) => {}
+            (Command::SetMembers { pipeline, members, .. }, _) => {
+                let mut members = members.clone();
+                members.sort_unstable();
+                self.change_row(*pipeline, |row| row.set_members(members));
+            }
+            (Command::Whole { containers }, _) => {
+                for (id, epoch) in containers {
+                    if let Some(container) = self.containers.get_mut(id) {
+                        container.epoch = container.epoch.max(*epoch);
+                    }
+                }
+            }
+            (Command::Joined { pipeline, .. }, _) => self.change_row(*pipeline, PipelineRow::end_joining),
+            (Command::Merge { from, into }, _) => self.merge(*from, *into),
+            (Command::SetService { node, service }, _) => {
+                if let Some(member) = self.nodes.get_mut(node) {
+                    member.service = *service;
+                }
+            }
+            (Command::CreatePipeline { .. } | Command::CreateSet { .. } | Command::OpenContainer { .. }, _) => {}
         }
     }
 
@@ -192,6 +231,16 @@ impl Cluster {
         self.containers.iter().map(|(id, container)| (*id, container))
     }
 
+    /// The next container by number, and then the first again.
+    pub fn container_after(&self, after: Option<ContainerId>) -> Option<ContainerId> {
+        let next = after.and_then(|after| self.containers.range(ContainerId(after.0 + 1)..).next());
+        next.or_else(|| self.containers.iter().next()).map(|(id, _)| *id)
+    }
+
+    pub fn containers_of(&self, id: PipelineId) -> impl Iterator<Item = ContainerId> + '_ {
+        self.pipelines.get(&id).into_iter().flat_map(|pipeline| pipeline.containers.iter().copied())
+    }
+
     pub fn pipeline(&self, id: PipelineId) -> Option<&Pipeline> {
         self.pipelines.get(&id)
     }
@@ -208,7 +257,20 @@ impl Cluster {
     /// Ids of the nodes that hold a container, sorted; empty if there is no such container.
     pub fn member_ids(&self, home: ContainerId) -> &[NodeId] {
         let pipeline = self.containers.get(&home).and_then(|container| self.pipelines.get(&container.pipeline));
-        pipeline.map_or(&[], |pipeline| &pipeline.members)
+        pipeline.map_or(&[], |pipeline| &pipeline.row.members)
+    }
+
+    /// The count of replicas that blocks of a container should have.
+    pub fn wanted(&self, home: ContainerId) -> u16 {
+        let pipeline = self.containers.get(&home).and_then(|container| self.pipelines.get(&container.pipeline));
+        pipeline.map_or(0, |pipeline| pipeline.row.wanted_or(0))
+    }
+
+    /// False for a member that came later than what the container holds, and has not copied all of it yet.
+    pub fn is_whole(&self, home: ContainerId, node: NodeId) -> bool {
+        let Some(container) = self.containers.get(&home) else { return false };
+        let Some(pipeline) = self.pipelines.get(&container.pipeline) else { return false };
+        !pipeline.row.joining.iter().any(|(id, epoch)| *id == node && *epoch > container.epoch)
     }
 
     /// The nodes that hold a container, live or not.
@@ -231,21 +293,67 @@ impl Cluster {
     }
 
     fn mirror_pipeline(&mut self, id: PipelineId, row: PipelineRow) {
-        for member in &row.members {
-            self.by_node.entry(*member).or_default().push(id);
-        }
-        self.by_size.entry(row.members.len()).or_default().push(id);
-        self.by_members.insert(row.members.clone(), id);
-        let pipeline =
-            Pipeline { epoch: row.epoch, members: row.members, planned: row.planned, open: Vec::new(), in_use: false };
+        self.list_pipeline(id, &row);
+        let pipeline = Pipeline { row, containers: BTreeSet::new(), open: Vec::new(), in_use: false };
         self.pipelines.insert(id, pipeline);
     }
 
+    fn list_pipeline(&mut self, id: PipelineId, row: &PipelineRow) {
+        for member in &row.members {
+            self.by_node.entry(*member).or_default().push(id);
+        }
+        self.by_wanted.entry(row.wanted).or_default().push(id);
+        self.by_members.entry(row.members.clone()).or_default().insert(id);
+    }
+
+    fn unlist_pipeline(&mut self, id: PipelineId, row: &PipelineRow) {
+        for member in &row.members {
+            if let Some(list) = self.by_node.get_mut(member) {
+                list.retain(|listed| *listed != id);
+            }
+        }
+        if let Some(list) = self.by_wanted.get_mut(&row.wanted) {
+            list.retain(|listed| *listed != id);
+        }
+        if let Some(set) = self.by_members.get_mut(&row.members) {
+            set.remove(&id);
+            if set.is_empty() {
+                self.by_members.remove(&row.members);
+            }
+        }
+    }
+
+    fn change_row(&mut self, id: PipelineId, change: impl FnOnce(&mut PipelineRow)) {
+        let Some(mut row) = self.pipelines.get(&id).map(|pipeline| pipeline.row.clone()) else { return };
+        self.unlist_pipeline(id, &row);
+        change(&mut row);
+        self.list_pipeline(id, &row);
+        if let Some(pipeline) = self.pipelines.get_mut(&id) {
+            pipeline.row = row;
+        }
+    }
+
+    fn merge(&mut self, from: PipelineId, into: PipelineId) {
+        let Some(gone) = self.pipelines.remove(&from) else { return };
+        self.unlist_pipeline(from, &gone.row);
+        let Some(stays) = self.pipelines.get_mut(&into) else { return };
+        for id in gone.containers {
+            stays.containers.insert(id);
+            if let Some(container) = self.containers.get_mut(&id) {
+                (container.pipeline, container.epoch) = (into, stays.row.epoch);
+                if container.state == ContainerState::Open {
+                    container.state = ContainerState::Sealing;
+                }
+            }
+        }
+    }
+
     fn mirror_container(&mut self, id: ContainerId, row: &ContainerRow) {
-        if row.state == ContainerState::Open
-            && let Some(pipeline) = self.pipelines.get_mut(&row.pipeline)
-        {
-            pipeline.open.push(id);
+        if let Some(pipeline) = self.pipelines.get_mut(&row.pipeline) {
+            pipeline.containers.insert(id);
+            if row.state == ContainerState::Open {
+                pipeline.open.push(id);
+            }
         }
         self.containers.insert(id, Container::mirrored(row));
     }

@@ -1,7 +1,7 @@
 //! The changes of the block side, and what each does to the rows.
 
 use crate::node::Node;
-use crate::tables::{self, ContainerRow, ContainerState, PipelineRow};
+use crate::tables::{self, ContainerRow, ContainerState, PipelineRow, Service};
 use serde::{Deserialize, Serialize};
 use types::rows::{RowsError, RowsMut};
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
@@ -14,7 +14,8 @@ const MEMBER_COUNT_MAX: usize = types::limits::REPLICATION_MAX as usize;
 pub enum Command {
     /// A node came, or came back with another address.
     Register(Node),
-    /// Makes a set of nodes known. A set that is known keeps its id; `planned` can only be added to it.
+    /// Makes a set of nodes known. A set that is known keeps its id; `planned` can only be added to it. How many members it should
+    /// have is not told, as in logs from before that was recorded.
     CreatePipeline { members: Vec<NodeId>, planned: bool },
     /// Gives a pipeline one more container for new blocks.
     OpenContainer { pipeline: PipelineId },
@@ -24,6 +25,18 @@ pub enum Command {
     Seal { container: ContainerId, len: u64 },
     /// All blocks of a sealing container are finalized.
     FinishSeal { container: ContainerId },
+    /// As `CreatePipeline`, for a set that should have `wanted` members, which may be more than there are.
+    CreateSet { members: Vec<NodeId>, wanted: u16, planned: bool },
+    /// Gives a pipeline other members, if its epoch is still `epoch`. Who is new copies what the containers hold.
+    SetMembers { pipeline: PipelineId, epoch: Epoch, members: Vec<NodeId> },
+    /// All members of these containers have all their blocks, as of the pipeline's epoch beside each.
+    Whole { containers: Vec<(ContainerId, Epoch)> },
+    /// Nobody joins this pipeline any more: all its containers are whole.
+    Joined { pipeline: PipelineId, epoch: Epoch },
+    /// The containers of one pipeline move to another one of the same members, and the first is gone.
+    Merge { from: PipelineId, into: PipelineId },
+    /// What an administrator wants of a node.
+    SetService { node: NodeId, service: Service },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +57,8 @@ pub enum BlocksError {
     Overtaken { container: ContainerId, from: u32, leased: u32 },
     #[error("{container} takes no new blocks")]
     NotOpen { container: ContainerId },
+    #[error("{pipeline} is not any more as it was when this was decided")]
+    Moved { pipeline: PipelineId },
 }
 
 /// Applies one command. On a refusal (`Ok(Err(..))`) no row was changed.
@@ -53,7 +68,36 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<Reply, 
             tables::put_node(rows, node);
             Ok(Ok(Reply::Done))
         }
-        Command::CreatePipeline { members, planned } => create_pipeline(rows, members, *planned),
+        Command::CreatePipeline { members, planned } => create_set(rows, members, None, *planned),
+        Command::CreateSet { members, wanted, planned } => create_set(rows, members, Some(*wanted), *planned),
+        Command::SetMembers { pipeline, epoch, members } => set_members(rows, *pipeline, *epoch, members),
+        Command::Whole { containers } => {
+            for (id, epoch) in containers {
+                if let Some(mut row) = tables::container(rows, *id)?
+                    && row.epoch < *epoch
+                {
+                    row.epoch = *epoch;
+                    tables::put_container(rows, *id, &row);
+                }
+            }
+            Ok(Ok(Reply::Done))
+        }
+        Command::Joined { pipeline, epoch } => {
+            let Some(mut row) = tables::pipeline(rows, *pipeline)?.filter(|row| row.epoch == *epoch) else {
+                return Ok(Err(BlocksError::Moved { pipeline: *pipeline }));
+            };
+            row.end_joining();
+            tables::put_pipeline(rows, *pipeline, &row);
+            Ok(Ok(Reply::Done))
+        }
+        Command::Merge { from, into } => merge(rows, *from, *into),
+        Command::SetService { node, service } => {
+            if tables::node(rows, *node)?.is_none() {
+                return Ok(Err(BlocksError::Unknown { what: "node", id: node.to_string() }));
+            }
+            tables::put_service(rows, *node, *service);
+            Ok(Ok(Reply::Done))
+        }
         Command::OpenContainer { pipeline } => open_container(rows, *pipeline),
         Command::LeaseIndexes { container, from, up_to, len, .. } => {
             change_container(rows, *container, |row| match () {
@@ -84,11 +128,8 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<Reply, 
     }
 }
 
-fn create_pipeline(
-    rows: &mut dyn RowsMut,
-    members: &[NodeId],
-    planned: bool,
-) -> Result<Result<Reply, BlocksError>, RowsError> {
+/// The members as a set, if they are one and known.
+fn check_members(rows: &dyn RowsMut, members: &[NodeId]) -> Result<Result<Vec<NodeId>, BlocksError>, RowsError> {
     let mut set = members.to_vec();
     set.sort_unstable();
     set.dedup();
@@ -100,9 +141,22 @@ fn create_pipeline(
             return Ok(Err(BlocksError::Unknown { what: "node", id: member.to_string() }));
         }
     }
+    Ok(Ok(set))
+}
+
+fn create_set(
+    rows: &mut dyn RowsMut,
+    members: &[NodeId],
+    wanted: Option<u16>,
+    planned: bool,
+) -> Result<Result<Reply, BlocksError>, RowsError> {
+    let set = match check_members(rows, members)? {
+        Ok(set) => set,
+        Err(refused) => return Ok(Err(refused)),
+    };
     // Pipelines are few, some thousands at most, and made rarely: a scan costs less than a second index.
     for (key, mut row) in tables::all::<PipelineRow>(rows, tables::PIPELINE)? {
-        if row.members == set {
+        if row.members == set && wanted.is_none_or(|wanted| wanted == row.wanted) {
             let id = PipelineId(tables::number(&key)?);
             if planned && !row.planned {
                 row.planned = true;
@@ -115,8 +169,87 @@ fn create_pipeline(
     counters.pipeline += 1;
     let id = PipelineId(counters.pipeline);
     tables::put_counters(rows, counters);
-    tables::put_pipeline(rows, id, &PipelineRow { epoch: Epoch(1), members: set, planned });
+    let wanted = wanted.unwrap_or(if planned { set.len() as u16 } else { 0 });
+    tables::put_pipeline(rows, id, &PipelineRow::new(set, wanted, planned));
     Ok(Ok(Reply::Pipeline(id)))
+}
+
+fn set_members(
+    rows: &mut dyn RowsMut,
+    pipeline: PipelineId,
+    epoch: Epoch,
+    members: &[NodeId],
+) -> Result<Result<Reply, BlocksError>, RowsError> {
+    let set = match check_members(rows, members)? {
+        Ok(set) => set,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let Some(mut row) = tables::pipeline(rows, pipeline)?.filter(|row| row.epoch == epoch) else {
+        return Ok(Err(BlocksError::Moved { pipeline }));
+    };
+    row.set_members(set);
+    tables::put_pipeline(rows, pipeline, &row);
+    Ok(Ok(Reply::Done))
+}
+
+fn merge(rows: &mut dyn RowsMut, from: PipelineId, into: PipelineId) -> Result<Result<Reply, BlocksError>, RowsError> {
+    let (gone, stays) = (tables::pipeline(rows, from)?, tables::pipeline(rows, into)?);
+    let (Some(gone), Some(stays)) = (gone, stays) else {
+        return Ok(Err(BlocksError::Moved { pipeline: from }));
+    };
+    if from == into || !gone.can_merge(&stays) {
+        return Ok(Err(BlocksError::Moved { pipeline: from }));
+    }
+    for (key, mut row) in tables::all::<ContainerRow>(rows, tables::CONTAINER)? {
+        if row.pipeline == from {
+            row.pipeline = into;
+            row.epoch = stays.epoch;
+            if row.state == ContainerState::Open {
+                // One open container a pipeline is enough.
+                row.state = ContainerState::Sealing;
+            }
+            tables::put_container(rows, ContainerId(tables::number(&key)?), &row);
+        }
+    }
+    rows.delete(tables::PIPELINE, &from.0.to_be_bytes());
+    Ok(Ok(Reply::Done))
+}
+
+impl PipelineRow {
+    pub(crate) fn new(members: Vec<NodeId>, wanted: u16, planned: bool) -> Self {
+        Self { epoch: Epoch(1), members, planned, wanted, joining: Vec::new(), former: Vec::new() }
+    }
+
+    /// `members` is sorted.
+    pub(crate) fn set_members(&mut self, members: Vec<NodeId>) {
+        // Who goes before all was copied holds nothing that others lack.
+        let joined = |id: &NodeId| !self.joining.iter().any(|(joiner, _)| joiner == id);
+        let went = self.members.iter().copied().filter(|id| members.binary_search(id).is_err() && joined(id));
+        let went: Vec<NodeId> = went.collect();
+        let came: Vec<NodeId> = members.iter().copied().filter(|id| self.members.binary_search(id).is_err()).collect();
+        self.epoch = Epoch(self.epoch.0 + 1);
+        self.joining.retain(|(id, _)| members.binary_search(id).is_ok());
+        self.joining.extend(came.into_iter().map(|id| (id, self.epoch)));
+        self.former.extend(went);
+        self.former.retain(|id| members.binary_search(id).is_err());
+        self.former.sort_unstable();
+        self.former.dedup();
+        if self.joining.is_empty() {
+            self.former.clear();
+        }
+        self.members = members;
+    }
+
+    pub(crate) fn end_joining(&mut self) {
+        self.joining.clear();
+        self.former.clear();
+    }
+
+    /// Two sets that became the same can be one.
+    pub(crate) fn can_merge(&self, into: &Self) -> bool {
+        let quiet = self.joining.is_empty() && into.joining.is_empty();
+        quiet && (!self.planned || into.planned) && self.members == into.members && self.wanted == into.wanted
+    }
 }
 
 fn open_container(rows: &mut dyn RowsMut, pipeline: PipelineId) -> Result<Result<Reply, BlocksError>, RowsError> {

@@ -1,14 +1,13 @@
 //! What becomes of a replica that a node tells of, by what the namespace says of its block.
 //!
-//! Promise: a replica is ordered away only when no file owns its block and none can come to own it, or when the namespace says that a younger one took its
-//! place, or that its home is elsewhere; in the last two cases only while somebody of its home is there, since otherwise it may
-//! be the best that is left. What the namespace cannot know yet (a block of a container or an index that was never given out
+//! Promise: a replica is ordered away at once only when no file owns its block and none can come to own it. One whose place a
+//! younger one took, or whose home is elsewhere, may be the best that is left: it is surplus, and goes when the members of the home
+//! have said that they have the block ([`crate::Surplus`]). What the namespace cannot know yet (a block of a container or an index that was never given out
 //! here) is left alone. What is told while its block is still written must be judged again until the block is complete:
 //! [`Undecided`] keeps it.
 
 use crate::cluster::Cluster;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
 /// A replica, as its node tells of it.
@@ -39,6 +38,8 @@ pub enum Fate {
     Owned,
     /// It must go, at the generation that was told and below.
     Goes,
+    /// It goes once those who should have the block were asked and have it.
+    Surplus,
     /// Its block was never given out here. It may be from a time this store has forgotten: a log that was put back from an
     /// old copy, for example.
     Strange,
@@ -54,14 +55,7 @@ pub struct Judgement {
 impl Cluster {
     /// `may_be_put`: somebody holds the block on lease, to put a file with it. To be looked at before `wanted`: what nobody holds
     /// then, and has no owner after, will have none.
-    pub fn judge(
-        &self,
-        now: Duration,
-        node: NodeId,
-        told: &Told,
-        wanted: Option<&Wanted>,
-        may_be_put: bool,
-    ) -> Judgement {
+    pub fn judge(&self, node: NodeId, told: &Told, wanted: Option<&Wanted>, may_be_put: bool) -> Judgement {
         let Some(wanted) = wanted else {
             if may_be_put {
                 return Judgement { fate: Fate::Stays, again: true };
@@ -73,11 +67,7 @@ impl Cluster {
         // While a block is written its chain may have nodes that its home has not yet.
         let elsewhere = wanted.complete && !self.is_member(wanted.home, node);
         if stale || elsewhere {
-            let others = self.members(wanted.home).into_iter().filter(|member| member.node.id != node);
-            if !others.into_iter().any(|member| member.is_live(now)) {
-                return Judgement { fate: Fate::Stays, again: true };
-            }
-            return Judgement { fate: Fate::Goes, again: false };
+            return Judgement { fate: Fate::Surplus, again: false };
         }
         let known = told.file == Some(wanted.file) && told.home == Some(wanted.home);
         Judgement { fate: if known { Fate::Stays } else { Fate::Owned }, again: !wanted.complete }
@@ -115,7 +105,7 @@ impl Undecided {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Command, Node, Usage, apply};
+    use crate::{Command, Node, apply};
     use types::rows::MemoryRows;
     use types::{InodeId, PipelineId};
 
@@ -161,42 +151,22 @@ mod tests {
         Wanted { file: FILE, generation: Generation(1005), home: HOME, complete: true }
     }
 
-    /// Nodes 1 and 2 wrote the end of the block without node 3, and are gone: what node 3 has is the best there is.
-    #[test]
-    fn an_old_replica_stays_until_somebody_with_a_younger_one_is_there() {
-        let old = Told { generation: Generation(1004), ..told() };
-        let mut cluster = cluster();
-        let judge =
-            |cluster: &Cluster, number: u8| cluster.judge(Duration::ZERO, node(number), &old, Some(&wanted()), false);
-        let waits = Judgement { fate: Fate::Stays, again: true };
-        let goes = Judgement { fate: Fate::Goes, again: false };
-        assert_eq!(judge(&cluster, 3), waits);
-        cluster.on_registered(Duration::ZERO, node(1), Usage::default());
-        assert_eq!(judge(&cluster, 1), waits, "it does not speak for itself");
-        assert_eq!(judge(&cluster, 2), goes);
-        assert_eq!(judge(&cluster, 3), goes);
-    }
-
     #[test]
     fn a_replica_goes_only_when_the_namespace_says_so() {
         let check = |number: u8, told: Told, wanted: Option<Wanted>| {
-            let mut cluster = cluster();
-            for number in [1, 2] {
-                cluster.on_registered(Duration::ZERO, node(number), Usage::default());
-            }
-            cluster.judge(Duration::ZERO, node(number), &told, wanted.as_ref(), false).fate
+            cluster().judge(node(number), &told, wanted.as_ref(), false).fate
         };
         let open = Some(Wanted { complete: false, ..wanted() });
         let whole = Some(wanted());
         let stale = Told { generation: Generation(1004), ..told() };
         assert_eq!(check(1, told(), whole), Fate::Stays);
         assert_eq!(check(1, Told { file: None, ..told() }, whole), Fate::Owned, "told whose it is");
-        assert_eq!(check(1, stale, whole), Fate::Goes);
+        assert_eq!(check(1, stale, whole), Fate::Surplus);
         assert_eq!(check(1, stale, open), Fate::Stays, "the chain may be mended under it");
-        assert_eq!(check(3, told(), whole), Fate::Goes, "the home is elsewhere");
+        assert_eq!(check(3, told(), whole), Fate::Surplus, "the home is elsewhere");
         assert_eq!(check(3, told(), open), Fate::Stays, "the home may follow");
         assert_eq!(check(1, told(), None), Fate::Goes);
-        let held = cluster().judge(Duration::ZERO, node(1), &told(), None, true);
+        let held = cluster().judge(node(1), &told(), None, true);
         assert_eq!(held, Judgement { fate: Fate::Stays, again: true }, "its client may still put it");
         assert_eq!(check(1, Told { block: BlockId::new(HOME, 10), ..told() }, None), Fate::Strange, "never given out");
         assert_eq!(check(1, Told { block: BlockId::new(ContainerId(9), 0), ..told() }, None), Fate::Strange);

@@ -1,5 +1,6 @@
 //! A datanode: what is remembered of it for ever, and what its last heartbeat said.
 
+use crate::tables::Service;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use types::NodeId;
@@ -58,6 +59,7 @@ pub struct Usage {
 pub struct Member {
     pub node: Node,
     pub usage: Usage,
+    pub service: Service,
     /// `None`: known from the rows alone; it has not registered with this process yet.
     pub(crate) seen: Option<Duration>,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
@@ -66,7 +68,7 @@ pub struct Member {
 
 impl Member {
     pub(crate) fn remembered(node: Node) -> Self {
-        Self { node, usage: Usage::default(), seen: None, placed_count: 0 }
+        Self { node, usage: Usage::default(), service: Service::default(), seen: None, placed_count: 0 }
     }
 
     /// When it was heard last; `None` if never by this process.
@@ -76,6 +78,11 @@ impl Member {
 
     pub fn is_live(&self, now: Duration) -> bool {
         self.seen.is_some_and(|seen| now.saturating_sub(seen) <= SILENCE_MAX)
+    }
+
+    /// New blocks may go here.
+    pub(crate) fn is_taken(&self, now: Duration) -> bool {
+        self.is_live(now) && self.service == Service::Serving
     }
 
     /// What it has to do at the moment.

@@ -43,8 +43,9 @@ impl Cluster {
         Viewpoint { host, rack: neighbour.map(|member| member.node.rack.clone()) }
     }
 
-    /// The members of a container in the order a reader at `client` should try them: live ones first, near ones before far
-    /// ones, and by chance among equals, so that readers spread.
+    /// The members of a container in the order a reader at `client` should try them: near ones before far ones, and by chance
+    /// among equals, so that readers spread. Those who are silent, or have not copied all blocks yet, are named only if there is
+    /// nobody else.
     pub fn readers_order(
         &self,
         home: ContainerId,
@@ -54,6 +55,10 @@ impl Cluster {
     ) -> Vec<&Member> {
         let view = self.viewpoint(client);
         let mut members = self.members(home);
+        let serves = |member: &&Member| member.is_live(now) && self.is_whole(home, member.node.id);
+        if members.iter().any(serves) {
+            members.retain(serves);
+        }
         members.sort_by_cached_key(|member| (!member.is_live(now), view.distance(&member.node), random.next_u64()));
         members
     }

@@ -14,6 +14,8 @@ use types::{BlockId, ContainerId, NodeId, PipelineId, Random};
 /// Pipelines looked at when the choice is free. Two are enough to keep loads even (Mitzenmacher 2001); some more so that a few that
 /// lost a member do not send us over the whole list.
 const SAMPLE_COUNT: usize = 8;
+/// Sets of one size, for each node, beyond which no set is made just to copy less when files change their replication.
+const SETS_PER_NODE: usize = 6;
 /// Nodes on the client's host whose pipelines are looked at.
 const LOCAL_COUNT_MAX: usize = 4;
 
@@ -114,13 +116,13 @@ impl Cluster {
             let members = self.draw_set(size, &able, first, random);
             // Sets made for a moment's trouble are not used again when it is over, so distinct sets stay few.
             let planned = ask.excluded.is_empty() && size == usize::from(ask.replication);
-            return Ok(Plan::Propose(Command::CreatePipeline { members, planned }));
+            return Ok(Plan::Propose(Command::CreateSet { members, wanted: ask.replication, planned }));
         };
         let (blocks, home) = match self.next_blocks(id, ask.block_len, count) {
             Plan::Use(next) => next,
             Plan::Propose(command) => return Ok(Plan::Propose(command)),
         };
-        let members = self.pipelines[&id].members.clone();
+        let members = self.pipelines[&id].row.members.clone();
         let nodes = self.chain_order(&members, ask.client_host.as_deref(), random);
         for node in &nodes {
             if let Some(member) = self.nodes.get_mut(node) {
@@ -144,12 +146,59 @@ impl Cluster {
         if self.member_ids(current) == members {
             return Ok(Plan::Use(current));
         }
-        let Some(id) = self.by_members.get(&members) else {
-            return Ok(Plan::Propose(Command::CreatePipeline { members, planned: false }));
+        let wanted = self.wanted(current).max(members.len() as u16);
+        let Some(id) = self.find_set(&members, wanted) else {
+            return Ok(Plan::Propose(Command::CreateSet { members, wanted, planned: false }));
         };
-        Ok(match self.pipelines[id].open.last() {
+        Ok(match self.pipelines[&id].open.last() {
             Some(home) => Plan::Use(*home),
-            None => Plan::Propose(Command::OpenContainer { pipeline: *id }),
+            None => Plan::Propose(Command::OpenContainer { pipeline: id }),
+        })
+    }
+
+    /// A container for a block of `current` that is to have `replication` copies: one of a set that shares as many nodes with
+    /// it as can be, so that little is copied.
+    pub fn home_of_size(
+        &self,
+        current: ContainerId,
+        replication: u16,
+        block_len: u64,
+        now: Duration,
+        random: &mut dyn Random,
+    ) -> Result<Plan<ContainerId>, PlaceError> {
+        let ask = Ask { replication, block_len, ..Ask::default() };
+        let able: Vec<NodeId> =
+            self.nodes.values().filter(|member| is_able(member, &ask, now)).map(|member| member.node.id).collect();
+        let size = able.len().min(usize::from(replication));
+        if size == 0 {
+            return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: 0, full: self.live_count(now) });
+        }
+        let has = |id: &NodeId| self.is_member(current, *id) && self.is_whole(current, *id);
+        let holders: Vec<NodeId> = able.iter().copied().filter(has).collect();
+        let sets = self.by_wanted.get(&replication).map_or(&[][..], Vec::as_slice);
+        let usable = sets.iter().filter(|id| {
+            let row = &self.pipelines[id].row;
+            row.members.len() == size && row.joining.is_empty() && row.members.iter().all(|id| able.contains(id))
+        });
+        let shared = |id: &PipelineId| self.pipelines[id].row.members.iter().filter(|id| holders.contains(id)).count();
+        let best = usable.copied().max_by_key(|id| (shared(id), random.next_u64()));
+        let found = best.filter(|id| shared(id) == holders.len().min(size) || sets.len() > SETS_PER_NODE * able.len());
+        let Some(id) = found else {
+            let mut members = if holders.len() > size {
+                self.draw_set(size, &holders, None, random)
+            } else {
+                let more = self.additional(&holders, size - holders.len(), &ask, now, random);
+                holders.into_iter().chain(more).collect()
+            };
+            members.sort_unstable();
+            return Ok(Plan::Propose(Command::CreateSet { members, wanted: replication, planned: false }));
+        };
+        Ok(match self.pipelines[&id].open.last() {
+            Some(home) if self.containers[home].is_full() => {
+                Plan::Propose(Command::Seal { container: *home, len: self.containers[home].len })
+            }
+            Some(home) => Plan::Use(*home),
+            None => Plan::Propose(Command::OpenContainer { pipeline: id }),
         })
     }
 
@@ -185,12 +234,13 @@ impl Cluster {
     /// The pipeline of `size` able nodes that suits best; `None` if there is none.
     fn choose(&self, size: usize, ask: &Ask, now: Duration, random: &mut dyn Random) -> Option<PipelineId> {
         let able = |id: &PipelineId| {
-            let pipeline = &self.pipelines[id];
-            let mut members = pipeline.members.iter();
-            pipeline.members.len() == size
+            let row = &self.pipelines[id].row;
+            let mut members = row.members.iter();
+            row.members.len() == size
+                && row.wanted == ask.replication
                 && members.all(|node| self.nodes.get(node).is_some_and(|member| is_able(member, ask, now)))
         };
-        let planned = |id: &PipelineId| self.pipelines[id].planned;
+        let planned = |id: &PipelineId| self.pipelines[id].row.planned;
         let wanted: Vec<NodeId> =
             ask.favored.iter().copied().chain(self.local_nodes(ask)).take(LOCAL_COUNT_MAX).collect();
         let near = wanted.iter().filter_map(|node| self.by_node.get(node)).flatten().copied();
@@ -198,7 +248,7 @@ impl Cluster {
         if let Some(best) = self.idlest(near.into_iter(), random) {
             return Some(best);
         }
-        let all = self.by_size.get(&size).map_or(&[][..], Vec::as_slice);
+        let all = self.by_wanted.get(&ask.replication).map_or(&[][..], Vec::as_slice);
         if all.len() > SAMPLE_COUNT {
             let drawn: Vec<PipelineId> = (0..SAMPLE_COUNT).map(|_| all[random.below(all.len())]).collect();
             let drawn = drawn.into_iter().filter(|id| planned(id) && able(id));
@@ -213,7 +263,7 @@ impl Cluster {
 
     fn idlest(&self, from: impl Iterator<Item = PipelineId>, random: &mut dyn Random) -> Option<PipelineId> {
         from.min_by_key(|id| {
-            let members = self.pipelines[id].members.iter().filter_map(|node| self.nodes.get(node));
+            let members = self.pipelines[id].row.members.iter().filter_map(|node| self.nodes.get(node));
             let busiest = members.map(|member| (member.load(), member.used_permille() / 100)).max();
             (busiest, random.next_u64())
         })
@@ -249,5 +299,5 @@ impl Cluster {
 }
 
 pub(crate) fn is_able(member: &Member, ask: &Ask, now: Duration) -> bool {
-    member.is_live(now) && member.usage.free_len >= ask.block_len && !ask.excluded.contains(&member.node.id)
+    member.is_taken(now) && member.usage.free_len >= ask.block_len && !ask.excluded.contains(&member.node.id)
 }

@@ -3,12 +3,13 @@
 //! ```text
 //! table            key                          value
 //! 16 NODE          node id 16 B                 Node: addresses, rack
-//! 17 PIPELINE      pipeline u64                 PipelineRow: epoch, members
+//! 17 PIPELINE      pipeline u64                 PipelineRow: epoch, members, wanted count, who still copies
 //! 18 CONTAINER     container u64                ContainerRow: pipeline, epoch, state, leased indexes, bytes about
 //! 19 COUNTERS      (empty)                      Counters: last pipeline, last container
+//! 20 SERVICE       node id 16 B                 Service: absent for a node that serves as usual
 //! ```
 //!
-//! Tables 20 to 31 are kept free.
+//! Tables 21 to 31 are kept free.
 
 use crate::node::Node;
 use serde::de::DeserializeOwned;
@@ -21,17 +22,32 @@ pub const NODE: Table = Table(16);
 pub const PIPELINE: Table = Table(17);
 pub const CONTAINER: Table = Table(18);
 pub const COUNTERS: Table = Table(19);
-
-/// Version of every record here. A new form gets a new number, and the old one stays readable.
-const VERSION: u8 = 1;
+pub const SERVICE: Table = Table(20);
 
 /// A set of nodes. Its members are sorted, so that a set has one form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipelineRow {
+    /// Rises with every change of the members.
     pub epoch: Epoch,
     pub members: Vec<NodeId>,
     /// Chosen ahead of time, so new blocks go here; false: came about when a chain lost a node.
     pub planned: bool,
+    /// Members it should have: the replication of the files whose blocks are here. 0 in a set that a chain left behind before
+    /// this was recorded.
+    pub wanted: u16,
+    /// Members that came under a later epoch than the first, and which: what containers held then they still have to copy.
+    pub joining: Vec<(NodeId, Epoch)>,
+    /// Members that went since somebody began to join. What they have may be needed until all is copied.
+    pub former: Vec<NodeId>,
+}
+
+/// What an administrator told a node to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Service {
+    #[default]
+    Serving,
+    /// Takes no new blocks; what it has is copied to others, and then it holds nothing.
+    Draining,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +111,7 @@ pub(crate) fn put_counters(rows: &mut dyn RowsMut, counters: Counters) {
 }
 
 /// Every record of `table`, with its key.
-pub(crate) fn all<T: DeserializeOwned>(rows: &dyn Rows, table: Table) -> Result<Vec<(Vec<u8>, T)>, RowsError> {
+pub(crate) fn all<T: Record>(rows: &dyn Rows, table: Table) -> Result<Vec<(Vec<u8>, T)>, RowsError> {
     let mut found = Ok(Vec::new());
     rows.scan(table, Bound::Unbounded, &mut |key, value| {
         match (decode(value), &mut found) {
@@ -113,22 +129,96 @@ pub(crate) fn number(key: &[u8]) -> Result<u64, RowsError> {
     key.try_into().map(u64::from_be_bytes).map_err(|_| corrupt(format!("a key of {} bytes", key.len())))
 }
 
-fn read<T: DeserializeOwned>(rows: &dyn Rows, table: Table, key: &[u8]) -> Result<Option<T>, RowsError> {
+pub(crate) fn put_service(rows: &mut dyn RowsMut, id: NodeId, service: Service) {
+    match service {
+        Service::Serving => rows.delete(SERVICE, &id.0),
+        Service::Draining => rows.put(SERVICE, &id.0, encode(&service)),
+    }
+}
+
+fn read<T: Record>(rows: &dyn Rows, table: Table, key: &[u8]) -> Result<Option<T>, RowsError> {
     rows.get(table, key)?.map(|value| decode(&value)).transpose()
 }
 
-fn encode<T: Serialize>(record: &T) -> Vec<u8> {
-    postcard::to_extend(record, vec![VERSION]).expect("records of this crate are plain data")
+/// What stands in a row, behind the byte that tells its version. A new form gets a new number, and the old one stays readable.
+pub(crate) trait Record: Serialize + DeserializeOwned {
+    const VERSION: u8 = 1;
+
+    fn decode(version: u8, bytes: &[u8]) -> Option<Result<Self, postcard::Error>> {
+        (version == Self::VERSION).then(|| postcard::from_bytes(bytes))
+    }
 }
 
-fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, RowsError> {
-    match value.split_first() {
-        Some((&VERSION, record)) => postcard::from_bytes(record).map_err(|error| corrupt(error.to_string())),
-        Some((version, _)) => Err(corrupt(format!("record version {version}; a newer program wrote it"))),
-        None => Err(corrupt("an empty record".into())),
+impl Record for Node {}
+impl Record for ContainerRow {}
+impl Record for Counters {}
+impl Record for Service {}
+
+impl Record for PipelineRow {
+    const VERSION: u8 = 2;
+
+    fn decode(version: u8, bytes: &[u8]) -> Option<Result<Self, postcard::Error>> {
+        match version {
+            1 => Some(postcard::from_bytes::<PipelineRowV1>(bytes).map(Self::from)),
+            2 => Some(postcard::from_bytes(bytes)),
+            _ => None,
+        }
+    }
+}
+
+impl PipelineRow {
+    /// How many members there should be, if `usual` is what files have as a rule.
+    pub fn wanted_or(&self, usual: u16) -> u16 {
+        if self.wanted == 0 { usual.max(self.members.len() as u16) } else { self.wanted }
+    }
+}
+
+/// As it was written before sets were mended.
+#[derive(Serialize, Deserialize)]
+struct PipelineRowV1 {
+    epoch: Epoch,
+    members: Vec<NodeId>,
+    planned: bool,
+}
+
+impl From<PipelineRowV1> for PipelineRow {
+    fn from(PipelineRowV1 { epoch, members, planned }: PipelineRowV1) -> Self {
+        let wanted = if planned { members.len() as u16 } else { 0 };
+        Self { epoch, members, planned, wanted, joining: Vec::new(), former: Vec::new() }
+    }
+}
+
+fn encode<T: Record>(record: &T) -> Vec<u8> {
+    postcard::to_extend(record, vec![T::VERSION]).expect("records of this crate are plain data")
+}
+
+fn decode<T: Record>(value: &[u8]) -> Result<T, RowsError> {
+    let Some((version, record)) = value.split_first() else { return Err(corrupt("an empty record".into())) };
+    match T::decode(*version, record) {
+        Some(decoded) => decoded.map_err(|error| corrupt(error.to_string())),
+        None => Err(corrupt(format!("record version {version}; a newer program wrote it"))),
     }
 }
 
 fn corrupt(reason: String) -> RowsError {
     RowsError { op: "reading rows of the block side", reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::rows::MemoryRows;
+
+    /// Rows of stores that were made before sets were mended.
+    #[test]
+    fn a_set_of_the_first_form_is_read() {
+        let members = vec![NodeId([1; 16]), NodeId([2; 16])];
+        let old = PipelineRowV1 { epoch: Epoch(1), members: members.clone(), planned: false };
+        let mut rows = MemoryRows::default();
+        rows.put(PIPELINE, &7u64.to_be_bytes(), postcard::to_extend(&old, vec![1]).unwrap());
+        let row = pipeline(&rows, PipelineId(7)).unwrap().unwrap();
+        assert_eq!((row.members.clone(), row.wanted, row.joining.len()), (members, 0, 0));
+        put_pipeline(&mut rows, PipelineId(7), &row);
+        assert_eq!(pipeline(&rows, PipelineId(7)).unwrap(), Some(row));
+    }
 }

@@ -200,7 +200,7 @@ impl World {
         let fresh = Cluster::load(&self.rows, 0).unwrap();
         for leader in &self.leaders {
             let sets = |cluster: &Cluster| -> Vec<_> {
-                cluster.pipelines().map(|(id, pipeline)| (id, pipeline.members.clone(), pipeline.planned)).collect()
+                cluster.pipelines().map(|(id, pipeline)| (id, pipeline.row.clone())).collect()
             };
             assert_eq!(sets(leader), sets(&fresh));
             let containers = |cluster: &Cluster| -> Vec<_> {
@@ -209,7 +209,8 @@ impl World {
             assert_eq!(containers(leader), containers(&fresh));
         }
         let mut seen = BTreeSet::new();
-        assert!(fresh.pipelines().all(|(_, pipeline)| seen.insert(pipeline.members.clone())), "one id for each set");
+        let mut sets = fresh.pipelines().map(|(_, pipeline)| (pipeline.row.members.clone(), pipeline.row.wanted));
+        assert!(sets.all(|set| seen.insert(set)), "one id for each set");
     }
 }
 

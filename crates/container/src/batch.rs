@@ -10,6 +10,7 @@
 use crate::error::{ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::pack::Pack;
+use crate::put::Room;
 use crate::record::RecordHeader;
 use crate::replica::{Identity, ReplicaState};
 use crate::volume::{Durability, Inner, Volume};
@@ -111,7 +112,7 @@ impl Inner {
             return Err(ReplicaError::Packet { block, offset: 0, reason });
         }
         self.check_room(identity.shelf())?;
-        match self.make_room(*identity) {
+        match self.make_room(*identity, Room::ForNewer) {
             Err(ReplicaError::Exists { .. }) if self.is_here(put)? => Ok(Some(())),
             outcome => outcome.map(|()| None),
         }

@@ -19,6 +19,15 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use types::{BlockId, ContainerId};
 
+/// Which replicas of the same block a new one may take the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Those of earlier generations: they are stale.
+    ForNewer,
+    /// Also one of the same generation: it is damaged.
+    ForEqual,
+}
+
 impl Inner {
     /// Finalizes an open replica of exactly `len` bytes.
     pub(crate) fn put(&self, replica: &Arc<OpenReplica>, ticket: u64, len: u64) -> Result<()> {
@@ -97,14 +106,19 @@ impl Inner {
     }
 
     /// Older replicas of the block go; one that is as new is in the way. The caller holds the stripe.
-    pub(crate) fn make_room(&self, identity: Identity) -> Result<()> {
+    pub(crate) fn make_room(&self, identity: Identity, room: Room) -> Result<()> {
         let (block, new) = (identity.block, identity.generation);
         if let Some(by) = lock(&self.recovering).get(&block).filter(|by| **by >= new) {
             return Err(ReplicaError::Fenced { block, by: *by });
         }
-        let free = |have| if have < new { Ok(()) } else { Err(ReplicaError::Exists { block, have }) };
+        let goes = |have| have < new || room == Room::ForEqual && have == new;
+        let free = |have| if goes(have) { Ok(()) } else { Err(ReplicaError::Exists { block, have }) };
         if let Some(open) = self.find_open(block) {
-            free(open.state().identity.generation)?;
+            let state = open.state();
+            free(state.identity.generation)?;
+            if room == Room::ForEqual && open.info().has_writer {
+                return Err(ReplicaError::Exists { block, have: state.identity.generation });
+            }
             open.fence(new);
             if !open.is_gone() {
                 self.discard(&open)?;
@@ -112,7 +126,9 @@ impl Inner {
         }
         if let Some(row) = self.index.replica(block)? {
             free(row.generation)?;
-            self.remove_row(block)?;
+            if row.generation < new {
+                self.remove_row(block)?;
+            }
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::index::Index;
 use crate::layout::Layout;
 use crate::open::{End, OpenReplica, Phase};
 use crate::pack::Pack;
+use crate::put::Room;
 use crate::reader::Reader;
 use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
@@ -216,13 +217,19 @@ impl Volume {
 
     /// Starts a new replica. A replica of an older generation is stale and goes; one of the same or a newer one is in the way.
     pub fn create(&self, identity: Identity) -> Result<Writer> {
-        self.inner.create(identity, Phase::Open)
+        self.inner.create(identity, Phase::Open, Room::ForNewer)
     }
 
     /// As [`Self::create`], for a copy from another node: nobody reads it, and nothing is left of it, until it was put or
     /// kept.
     pub fn create_copy(&self, identity: Identity) -> Result<Writer> {
-        self.inner.create(identity, Phase::Copying)
+        self.inner.create(identity, Phase::Copying, Room::ForNewer)
+    }
+
+    /// As [`Self::create_copy`], for a copy that takes the place of a damaged replica of the same generation. That one stays
+    /// until the copy is put, if it was finalized; one that was not makes room at once.
+    pub fn create_replacement(&self, identity: Identity) -> Result<Writer> {
+        self.inner.create(identity, Phase::Copying, Room::ForEqual)
     }
 
     pub fn find(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {
@@ -364,12 +371,12 @@ impl Inner {
         lock(&self.open).get(&block).filter(|replica| !replica.is_gone()).cloned()
     }
 
-    fn create(self: &Arc<Self>, identity: Identity, phase: Phase) -> Result<Writer> {
+    fn create(self: &Arc<Self>, identity: Identity, phase: Phase, room: Room) -> Result<Writer> {
         self.check_health()?;
         let block = identity.block;
         self.check_room(identity.shelf())?;
         let _stripe = self.stripe(block);
-        self.make_room(identity)?;
+        self.make_room(identity, room)?;
         let stage = if phase == Phase::Copying { Stage::Copying } else { Stage::Open };
         let replica = self.note(self.create_files(identity, stage, phase))?;
         lock(&self.open).insert(block, Arc::clone(&replica));

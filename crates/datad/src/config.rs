@@ -84,6 +84,10 @@ pub struct Limits {
     pub left_open_ms: u64,
     /// A reader that does not take a packet for so long is cut off. Hadoop: `dfs.datanode.socket.write.timeout`.
     pub reader_stalled_ms: u64,
+    /// Replicas copied from other nodes at a time, to repair.
+    pub copy_count_max: usize,
+    /// Bytes a second that all of these copies take together; 0 for no limit. HDFS's balancer takes 100 MB/s.
+    pub copy_len_per_s: u64,
 }
 
 impl Default for Limits {
@@ -102,6 +106,8 @@ impl Default for Limits {
             sign_ms: 500,
             left_open_ms: 10_000,
             reader_stalled_ms: 480_000,
+            copy_count_max: 4,
+            copy_len_per_s: 200_000_000,
         }
     }
 }

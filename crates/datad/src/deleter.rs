@@ -29,6 +29,11 @@ impl Deleter {
         }
     }
 
+    /// Orders that are still to be carried out.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     fn take(&self) -> Vec<(BlockId, Generation)> {
         let mut waiting = self.lock();
         (0..BATCH_COUNT).map_while(|_| waiting.pop_first()).collect()

@@ -1,6 +1,7 @@
 //! What is asked of a datanode by RPC: clients ask how much of a replica can be seen, the metadata server recovers.
 
 use crate::block::check_pool;
+use crate::compare;
 use crate::node::{Node, report};
 use bytes::Bytes;
 use container::{ReplicaError, ReplicaState};
@@ -40,6 +41,14 @@ impl rpc::Service for Ipc {
                 io::task::blocking(move || finish_recovery(&node, &request)).await
             }
             (METER_PROTOCOL, _) => crate::meter::call(&call),
+            (REPLICA_PROTOCOL, node::COMPARE) => {
+                let request = call.request()?;
+                io::task::blocking(move || encode(&compare::compare(&node, &request).map_err(exception)?)).await
+            }
+            (REPLICA_PROTOCOL, node::VERIFY) => {
+                let request = call.request()?;
+                io::task::blocking(move || encode(&compare::verify(&node, &request))).await
+            }
             (CLIENT_DATANODE | REPLICA_PROTOCOL, _) => Err(call.no_such_method()),
             _ => Err(call.no_such_protocol()),
         }

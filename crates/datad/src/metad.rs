@@ -13,6 +13,7 @@
 //! The node serves reads and writes all the while, whether the metadata server is there or not.
 
 use crate::changes::Batch;
+use crate::copier::Report;
 use crate::node::{Node, report};
 use container::ReplicaState;
 use rpc::CallError;
@@ -228,8 +229,21 @@ impl Session {
         let look = move || left.into_iter().filter_map(|block| at.left_open(block)).collect();
         let stale = if batch.left.is_empty() { Vec::new() } else { io::task::blocking(look).await };
         let node = self.node.volume.identity().node.to_string();
-        let transfer_count = self.node.transfer_count() as u32;
-        let request = HeartbeatRequest { node, usage, transfer_count, put, deleted, stale };
+        let transfer_count = (self.node.transfer_count() + self.node.copier.running_count()) as u32;
+        let Report { copying, failures: copy_failures, bad } = self.node.copier.report(self.node.now());
+        let deletions_waiting = u32::try_from(self.node.deleter.len()).unwrap_or(u32::MAX);
+        let request = HeartbeatRequest {
+            node,
+            usage,
+            transfer_count,
+            put,
+            deleted,
+            stale,
+            copying,
+            copy_failures,
+            bad,
+            deletions_waiting,
+        };
         match self.orders(HEARTBEAT, &request).await {
             Ok(orders) => {
                 let standing = Standing::of(orders.standby, orders.term);
@@ -287,6 +301,9 @@ impl Session {
         }
         for Deletion { block, generation_at_most } in orders.delete {
             self.node.deleter.order(BlockId(block), Generation(generation_at_most));
+        }
+        if !orders.copy.is_empty() {
+            self.node.copier.order(&self.node, orders.copy);
         }
         if orders.owners.is_empty() {
             return;

@@ -4,6 +4,7 @@ use crate::beacon::Beacon;
 use crate::budget::Budget;
 use crate::changes::Changes;
 use crate::config::Config;
+use crate::copier::Copier;
 use crate::deleter::Deleter;
 use crate::small::Committer;
 use crate::stop::Stop;
@@ -27,6 +28,7 @@ pub(crate) struct Node {
     pub(crate) budget: Budget,
     pub(crate) changes: Arc<Changes>,
     pub(crate) deleter: Deleter,
+    pub(crate) copier: Copier,
     pub(crate) stop: Stop,
     pub(crate) beacon: Beacon,
     /// Puts the replicas of small writes.
@@ -64,6 +66,7 @@ impl Node {
             clock: SystemClock::new(),
             changes,
             deleter: Deleter::default(),
+            copier: Copier::default(),
             stop: Stop::new()?,
             beacon: Beacon::default(),
             transfers: Arc::new(Semaphore::new(transfers)),

@@ -26,6 +26,10 @@ impl Stop {
         self.told.send_replace(true);
     }
 
+    pub(crate) fn is_set(&self) -> bool {
+        *self.told.borrow()
+    }
+
     /// Returns at the end of the node.
     pub(crate) async fn wait(&self) {
         let mut told = self.told.subscribe();

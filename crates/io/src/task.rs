@@ -71,6 +71,12 @@ pub fn thread<T: Send + 'static>(
     })
 }
 
+/// Rests on a thread of one's own. Tasks use the runtime's sleep.
+#[expect(clippy::disallowed_methods, reason = "the one place where a thread rests")]
+pub fn sleep(pause: std::time::Duration) {
+    std::thread::sleep(pause);
+}
+
 /// Runs what may wait for a disk on the runtime's blocking threads. A panic in it goes on in the caller, as if it had
 /// been called in place. Once the runtime shuts down this never returns, as the caller is about to be dropped.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts blocking work")]

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use types::limits;
 
+/// Heartbeats come each second, and one may be late.
+const LOST_AFTER_MS_MIN: u64 = 2000;
+
 /// A metadata server. A file of it needs `dir` and `rpc_addr`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +48,9 @@ pub struct Config {
     /// A writer silent for longer loses its files. HDFS: `dfs.namenode.lease-hard-limit-sec`, 20 min.
     #[serde(default = "default_lease_hard_ms")]
     pub lease_hard_ms: u64,
+    /// A datanode silent for longer is lost: others take its place and copy what it had. HDFS waits ten and a half minutes.
+    #[serde(default = "default_lost_after_ms")]
+    pub lost_after_ms: u64,
     /// Access times are not kept more exactly than this; 0: not at all. HDFS: `dfs.namenode.accesstime.precision`, 1 h.
     #[serde(default = "default_access_time_ms")]
     pub access_time_ms: u64,
@@ -80,6 +86,7 @@ impl Config {
             supergroup: default_supergroup(),
             lease_soft_ms: default_lease_soft_ms(),
             lease_hard_ms: default_lease_hard_ms(),
+            lost_after_ms: default_lost_after_ms(),
             access_time_ms: default_access_time_ms(),
             memory: default_memory(),
         }
@@ -98,6 +105,9 @@ impl Config {
         }
         if self.block_len < self.block_len_min {
             return Err(format!("block_len ({}) is below block_len_min ({})", self.block_len, self.block_len_min));
+        }
+        if self.lost_after_ms < LOST_AFTER_MS_MIN {
+            return Err(format!("lost_after_ms ({}) must be at least {LOST_AFTER_MS_MIN}", self.lost_after_ms));
         }
         if self.lease_soft_ms > self.lease_hard_ms {
             return Err("lease_soft_ms must not be above lease_hard_ms".into());
@@ -139,6 +149,10 @@ impl Config {
         Duration::from_millis(self.lease_soft_ms)
     }
 
+    pub(crate) fn lost_after(&self) -> Duration {
+        Duration::from_millis(self.lost_after_ms)
+    }
+
     pub(crate) fn lease_hard(&self) -> Duration {
         Duration::from_millis(self.lease_hard_ms)
     }
@@ -174,6 +188,10 @@ fn default_lease_soft_ms() -> u64 {
 
 fn default_lease_hard_ms() -> u64 {
     20 * 60_000
+}
+
+fn default_lost_after_ms() -> u64 {
+    15_000
 }
 
 fn default_access_time_ms() -> u64 {

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::machine::{Machine, Picture};
 use crate::recovery::Recoveries;
 use crate::refusal;
-use blocks::{Allocation, Ask, Batch, BlocksError, Cluster, Doomed, PlaceError, Plan, Undecided};
+use blocks::{Allocation, Ask, Batch, BlocksError, Cluster, Doomed, PlaceError, Plan, Repair, Surplus, Undecided};
 use hdfs::Exception;
 use io::{Clock, OsRandom};
 use namespace::{Caller, Leased, Leases, Op, Request};
@@ -55,6 +55,10 @@ pub(crate) struct Core {
     leased: Mutex<Leased>,
     doomed: Mutex<Doomed>,
     undecided: Mutex<Undecided>,
+    repair: Mutex<Repair>,
+    surplus: Mutex<Surplus>,
+    /// There may be something to mend, to compare or to move.
+    pub(crate) repair_wake: Notify,
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
     dialled: Mutex<HashMap<String, rpc::Client>>,
@@ -114,6 +118,9 @@ impl Core {
             leased,
             doomed: Mutex::default(),
             undecided: Mutex::default(),
+            repair: Mutex::default(),
+            surplus: Mutex::default(),
+            repair_wake: Notify::new(),
             planning: tokio::sync::Mutex::new(()),
             dialled: Mutex::default(),
             bad: Mutex::default(),
@@ -153,6 +160,16 @@ impl Core {
 
     pub(crate) fn undecided(&self) -> MutexGuard<'_, Undecided> {
         lock(&self.undecided)
+    }
+
+    /// What is to be copied. To be locked after the picture of the cluster, if both are.
+    pub(crate) fn repair(&self) -> MutexGuard<'_, Repair> {
+        lock(&self.repair)
+    }
+
+    /// Replicas where none belong. To be locked after the picture of the cluster, if both are.
+    pub(crate) fn surplus(&self) -> MutexGuard<'_, Surplus> {
+        lock(&self.surplus)
     }
 
     /// The picture of the block side, with chance beside it.
@@ -321,6 +338,13 @@ impl Core {
             bad.pop_first();
         }
         bad.insert((block, node), self.now());
+        drop(bad);
+        self.repair_wake.notify_one();
+    }
+
+    /// A replica that somebody complained of, to be read by its node.
+    pub(crate) fn take_reported(&self) -> Option<(BlockId, NodeId)> {
+        lock(&self.bad).pop_first().map(|(reported, _)| reported)
     }
 
     pub(crate) fn bad_count(&self) -> usize {

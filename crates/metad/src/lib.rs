@@ -14,6 +14,7 @@
 //! is the same everywhere. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
 
 mod admin;
+mod ask;
 mod audit;
 mod caller;
 mod client;
@@ -30,6 +31,7 @@ mod peers;
 mod reaper;
 mod recovery;
 mod refusal;
+mod repair;
 mod sealing;
 mod seat;
 mod service;

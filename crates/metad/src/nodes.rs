@@ -17,12 +17,14 @@ use std::time::Duration;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, NodeId};
 use wire::node::{
-    CATALOGUE, CatalogueRequest, Deletion, HEARTBEAT, HeartbeatRequest, Orders, Owner, PAGE_COUNT_MAX,
-    PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse, Replica,
+    CATALOGUE, CatalogueRequest, Copy, Deletion, HEARTBEAT, HeartbeatRequest, Orders, Owner, PAGE_COUNT_MAX,
+    PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse, Replica, Source,
 };
 
 /// Texts of a registration: names and addresses are shorter.
 const TEXT_LEN_MAX: usize = 256;
+/// A node that registered tells first what it has.
+const CATALOGUE_WAIT: Duration = Duration::from_secs(2);
 /// Replicas looked up under one view.
 const VIEW_COUNT: usize = 500;
 
@@ -93,7 +95,16 @@ async fn register(core: &Core, request: RegisterRequest) -> Result<RegisterRespo
         answer.map_err(|refused| Exception::io(refused.to_string()))?;
     }
     let now = core.monotonic();
-    core.with_cluster(|cluster, _| cluster.on_registered(now, id, usage));
+    core.with_cluster(|cluster, _| {
+        cluster.on_registered(now, id, usage);
+        // What it lacks, or brings back.
+        let mut repair = core.repair();
+        repair.on_registered(id);
+        for pipeline in cluster.pipelines_of(id) {
+            cluster.containers_of(*pipeline).for_each(|home| repair.suspect(home, now + CATALOGUE_WAIT));
+        }
+    });
+    core.repair_wake.notify_one();
     tracing::info!(node = %id, addr, "a datanode registered");
     core.prepare.notify_one();
     Ok(RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term })
@@ -130,6 +141,7 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     if !core.with_cluster(|cluster, _| cluster.on_heartbeat(now, node, usage)) {
         return Ok(Orders::default());
     }
+    tell_repair(core, node, &request, now);
     let told = request.put.iter().chain(&request.stale).map(told).collect();
     let mut orders = reconcile(core, node, told).await?;
     let undecided = core.undecided().take(node);
@@ -151,7 +163,61 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     if confirms {
         core.reap.notify_one();
     }
+    let gone = core.surplus().orders(node).into_iter();
+    let gone = gone.map(|(block, generation)| Deletion { block: block.0, generation_at_most: generation.0 });
+    orders.delete.extend(gone);
+    orders.copy = copies(core, node, now);
     Ok(orders)
+}
+
+/// What a node copied, could not copy, and found damaged.
+fn tell_repair(core: &Core, node: NodeId, request: &HeartbeatRequest, now: Duration) {
+    let mut complaints = Vec::new();
+    let mut repair = core.repair();
+    for replica in &request.put {
+        repair.on_put(node, replica.block_id(), replica.generation_stamp(), now);
+    }
+    for failure in &request.copy_failures {
+        if !repair.is_news(node, failure.number) {
+            continue;
+        }
+        let (block, source) = (BlockId(failure.block), NodeId::parse(&failure.source));
+        tracing::warn!(%block, %node, source = failure.source, why = failure.reason, "a replica was not copied");
+        repair.on_failed(node, block, source, now);
+        complaints.extend(source.filter(|_| failure.corrupt).map(|source| (block, source)));
+    }
+    for replica in &request.bad {
+        repair.on_bad(replica.block_id(), node);
+    }
+    let working = request.copying.iter().map(|block| BlockId(*block)).collect();
+    repair.on_working(node, &working, now);
+    if !(request.put.is_empty() && request.copy_failures.is_empty() && request.bad.is_empty()) {
+        core.repair_wake.notify_one();
+    }
+    drop(repair);
+    for (block, source) in complaints {
+        core.note_bad(block, source);
+    }
+}
+
+fn copies(core: &Core, node: NodeId, now: Duration) -> Vec<Copy> {
+    core.with_cluster(|cluster, _| {
+        let source = |id: &NodeId| {
+            let member = cluster.node(*id)?;
+            Some(Source { node: id.to_string(), addr: member.node.xfer_addr() })
+        };
+        let orders = core.repair().orders(node, now).into_iter();
+        let copy = |order: blocks::Copy| Copy {
+            block: order.block.0,
+            generation: order.generation.0,
+            len: order.len,
+            file: order.file.0,
+            home: order.home.0,
+            sources: order.sources.iter().filter_map(source).collect(),
+            replaces: order.unfit,
+        };
+        orders.map(copy).collect()
+    })
 }
 
 /// A page of all that a node has. What it lacks is a matter of repair.
@@ -194,9 +260,19 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
             let mut undecided = core.undecided();
             core.with_cluster(|cluster, _| {
                 for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {
-                    let judgement = cluster.judge(now, node, told, wanted.as_ref(), may_be_put);
+                    let judgement = cluster.judge(node, told, wanted.as_ref(), may_be_put);
                     order(node, told, wanted.as_ref(), judgement, &mut orders);
-                    if judgement.again {
+                    let mut again = judgement.again;
+                    if let (Fate::Surplus, Some(wanted)) = (judgement.fate, &wanted) {
+                        let coming = core.repair().moving_to(told.block);
+                        if coming.is_some_and(|home| cluster.is_member(home, node)) {
+                            again = true;
+                        } else {
+                            core.surplus().keep(node, *told, wanted.home, now);
+                            core.repair_wake.notify_one();
+                        }
+                    }
+                    if again {
                         undecided.keep(node, *told);
                     }
                 }
@@ -232,6 +308,6 @@ fn order(node: NodeId, told: &Told, wanted: Option<&Wanted>, judgement: Judgemen
         (Fate::Strange, _) => {
             tracing::warn!(%block, %node, "a replica of a block that was never given out here; it is left alone");
         }
-        (Fate::Stays | Fate::Owned, _) => {}
+        (Fate::Stays | Fate::Owned | Fate::Surplus, _) => {}
     }
 }

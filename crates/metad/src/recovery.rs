@@ -14,6 +14,7 @@
 //! replica of a lower generation, which counts for nothing from then on. What is under way is soft: the namespace remembers
 //! that the file is being recovered, and whoever looks next begins again under a higher generation.
 
+use crate::ask;
 use crate::core::{ChangeError, Core};
 use blocks::{Agreed, ReplicaState, Step, Survivor, next_step};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
@@ -190,7 +191,8 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, wai
         cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
     });
     let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
-    let answers = ask_all::<_, node::BeginRecoveryResponse>(core, &members, node::BEGIN_RECOVERY, &request).await;
+    let answers =
+        ask::all::<_, node::BeginRecoveryResponse>(core, &members, node::BEGIN_RECOVERY, &request, ANSWER_MAX).await;
     let silent = answers.iter().filter(|(_, answer)| answer.is_none()).count();
     let survivors: Vec<Survivor> = answers
         .iter()
@@ -203,7 +205,8 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, wai
     };
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
     let members: Vec<(NodeId, String)> = members.into_iter().filter(|(id, _)| nodes.contains(id)).collect();
-    let answers = ask_all::<_, node::FinishRecoveryResponse>(core, &members, node::FINISH_RECOVERY, &request).await;
+    let answers =
+        ask::all::<_, node::FinishRecoveryResponse>(core, &members, node::FINISH_RECOVERY, &request, ANSWER_MAX).await;
     if answers.iter().all(|(_, answer)| answer.is_none()) {
         return Attempt::Doubtful;
     }
@@ -219,47 +222,14 @@ fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {
     Survivor { node, state, generation: replica.generation_stamp(), len: replica.len }
 }
 
-/// Asks several nodes the same at a time. `None` where no answer came, or a refusal.
-async fn ask_all<Q, A>(
-    core: &Core,
-    nodes: &[(NodeId, String)],
-    method: &'static str,
-    request: &Q,
-) -> Vec<(NodeId, Option<A>)>
-where
-    Q: prost::Message + Clone + 'static,
-    A: prost::Message + Default + 'static,
-{
-    let calls: Vec<_> = nodes
-        .iter()
-        .map(|(id, addr)| {
-            let (id, client, request) = (*id, core.dial(addr), request.clone());
-            let call = async move {
-                match tokio::time::timeout(ANSWER_MAX, client.call::<Q, A>(method, &request)).await {
-                    Ok(Ok(answer)) => Some(answer),
-                    Ok(Err(error)) => {
-                        tracing::warn!(node = %id, method, %error, "a datanode did not take part in a recovery");
-                        None
-                    }
-                    Err(_) => None,
-                }
-            };
-            (id, io::task::spawn_owned("recovery call", call))
-        })
-        .collect();
-    let mut answers = Vec::with_capacity(calls.len());
-    for (id, call) in calls {
-        answers.push((id, call.await.ok().flatten()));
-    }
-    answers
-}
-
 async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generation, len: Option<u64>) -> bool {
     let finish = FinishRecovery { file, block: last.block, generation, len };
     match core.change_unasked(finish).await {
         Ok(_) => {
             tracing::info!(%file, block = %last.block, %generation, ?len, "a file was recovered and closed");
             core.was_doomed();
+            // Members that did not take part, or had too little, copy it from the others.
+            core.doubt(last.block);
             true
         }
         Err(ChangeError::Refused(refused)) => {

@@ -1,7 +1,7 @@
-//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, sealing containers.
+//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, repairing, sealing containers.
 
 use crate::core::Core;
-use crate::{reaper, recovery, sealing};
+use crate::{reaper, recovery, repair, sealing};
 use io::task::{Owned, spawn_owned};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +47,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
                 sleep(LEASES_EACH).await;
             }
         }),
+        spawn_owned("repair", repair::run(Arc::clone(core))),
         spawn_owned("sealer", async move {
             loop {
                 sleep(SEAL_EACH).await;
@@ -70,7 +71,8 @@ fn leads_elsewhere(error: &(dyn std::error::Error + Sync + 'static)) -> bool {
     false
 }
 
-async fn fault(error: &(dyn std::error::Error + Sync + 'static)) {
+/// Rests after something went wrong.
+pub(crate) async fn fault(error: &(dyn std::error::Error + Sync + 'static)) {
     if leads_elsewhere(error) {
         tracing::debug!(%error, "a background task rests: another server leads");
     } else {

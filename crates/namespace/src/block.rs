@@ -4,7 +4,9 @@ use crate::error::{Failure, NsError, corrupt};
 use crate::inode::Node;
 use crate::ops::BlockRef;
 use crate::record::{BlockRow, BlockState, DoomedRow, File, Inode, decode, encode};
-use crate::tables::{BLOCK, DOOMED_BLOCK, OWNER, block_key, doomed_block_key, owner_key, split_pair};
+use crate::tables::{
+    BLOCK, DOOMED_BLOCK, OWNER, VISITOR, block_key, doomed_block_key, owner_key, split_pair, visitor_key,
+};
 use crate::view::{BlockView, DoomedBlock};
 use std::ops::{Bound, ControlFlow};
 use types::rows::{Rows, RowsError, RowsMut};
@@ -85,6 +87,27 @@ pub(crate) fn write_row(rows: &mut dyn RowsMut, file: FileId, offset: u64, row: 
 pub(crate) fn hook_row(rows: &mut dyn RowsMut, file: FileId, offset: u64, row: &BlockRow) {
     write_row(rows, file, offset, row);
     rows.put(OWNER, &owner_key(row.block), block_key(file, offset).to_vec());
+    list_visitor(rows, row);
+}
+
+/// Gives a block another home. The caller writes the row.
+pub(crate) fn move_home(rows: &mut dyn RowsMut, row: &mut BlockRow, home: ContainerId) {
+    unlist_visitor(rows, row);
+    row.home = home;
+    list_visitor(rows, row);
+}
+
+/// Blocks at home where they were born are found by their ids; the others by VISITOR.
+pub(crate) fn list_visitor(rows: &mut dyn RowsMut, row: &BlockRow) {
+    if row.home != row.block.born_in() {
+        rows.put(VISITOR, &visitor_key(row.home, row.block), Vec::new());
+    }
+}
+
+fn unlist_visitor(rows: &mut dyn RowsMut, row: &BlockRow) {
+    if row.home != row.block.born_in() {
+        rows.delete(VISITOR, &visitor_key(row.home, row.block));
+    }
 }
 
 /// Takes a block from its file; its replicas are to be deleted.
@@ -96,6 +119,7 @@ pub(crate) fn doom_row(
 ) -> Result<DoomedBlock, RowsError> {
     rows.delete(BLOCK, &block_key(file, offset));
     rows.delete(OWNER, &owner_key(row.block));
+    unlist_visitor(rows, row);
     // Replicas may carry any generation that was issued.
     doom_replicas(rows, row.block, row.home, row.issued)
 }

@@ -9,6 +9,7 @@
 //!   names any more.
 //! - An inode counts its extended attributes right; an access list is in order, and only directories have defaults. What is deleted has
 //!   neither.
+//! - A block whose home is not its birthplace is listed under its home, once all are listed.
 //! - Each kept outcome has its expiry, and the reverse.
 //!
 //! [`check`] reads all rows into memory; it is no call for a busy server.
@@ -20,8 +21,8 @@ use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, Record, de
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
 use crate::tables::{
-    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, RESERVED, RETRY,
-    RETRY_EXPIRY, XATTR, split_entry, split_inode, split_lease, split_pair, split_xattr,
+    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, RESERVED, RESIZED,
+    RETRY, RETRY_EXPIRY, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair, split_xattr,
 };
 use crate::xattr::XATTR_COUNT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +30,7 @@ use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX, REPLICATION_MAX};
 use types::rows::{Rows, RowsError, Table};
-use types::{BlockId, FileId, Generation, InodeId};
+use types::{BlockId, ContainerId, FileId, Generation, InodeId};
 
 /// Something that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ struct Check {
     leases: BTreeSet<(FileId, String)>,
     open: BTreeSet<FileId>,
     doomed: Vec<(BlockId, DoomedRow)>,
+    visitors: BTreeSet<(ContainerId, BlockId)>,
+    all_listed: bool,
     outcomes: BTreeSet<Vec<u8>>,
     expiries: BTreeSet<Vec<u8>>,
     fronts: Vec<(Table, Vec<u8>)>,
@@ -143,6 +146,15 @@ impl Check {
             }
             COUNTERS => self.counters = Some(record(value)?),
             RESERVED => self.reserved = Some(split_inode(value)?),
+            // Before all is listed, at most too little is.
+            VISITOR if key.is_empty() => self.all_listed = value == u64::MAX.to_be_bytes(),
+            VISITOR => {
+                let (home, block) = split_pair(key)?;
+                self.visitors.insert((ContainerId(home), BlockId(block)));
+            }
+            RESIZED => {
+                split_inode(key)?;
+            }
             FRONT => {
                 let table = Table(*key.first()?);
                 self.fronts.push((table, value.into()));
@@ -231,6 +243,7 @@ impl Check {
         let mut found = Vec::new();
         let mut owners = BTreeMap::new();
         let mut in_use = BTreeMap::new();
+        let mut visitors = BTreeSet::new();
         let mut blocks = std::mem::take(&mut self.blocks);
         let standing = self.inodes.values().map(|(_, inode)| (inode, true));
         for (inode, stands) in standing.chain(self.deleted.values().map(|inode| (inode, false))) {
@@ -238,6 +251,9 @@ impl Check {
             for (offset, row) in &rows {
                 owners.insert(row.block, (inode.id.0, *offset));
                 in_use.insert(row.block, row.generation);
+                if row.home != row.block.born_in() {
+                    visitors.insert((row.home, row.block));
+                }
             }
             match &inode.body {
                 Body::File(file) => check_blocks(inode.id, file, &rows, stands, &mut found),
@@ -250,6 +266,10 @@ impl Check {
             let odd = owners.iter().find(|(block, at)| self.owners.get(block) != Some(at)).map(|(block, _)| *block);
             let odd = odd.or_else(|| self.owners.keys().find(|block| !owners.contains_key(block)).copied());
             found.push(format!("blocks and owners do not agree, for one of {odd:?}"));
+        }
+        let unlisted = visitors.difference(&self.visitors).next().filter(|_| self.all_listed);
+        if let Some(odd) = unlisted.or_else(|| self.visitors.difference(&visitors).next()) {
+            found.push(format!("the list of blocks that moved is wrong about {odd:?}"));
         }
         for (block, doomed) in &self.doomed {
             // A block that moved is doomed where it was, below its generation of today.

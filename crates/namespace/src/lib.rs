@@ -45,10 +45,11 @@ pub use leased::{Grant, LeaseRefused, Leased};
 pub use leases::Leases;
 pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
 pub use ops::{
-    AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockRef, BumpGeneration, Complete, Concat,
-    Create, CreateUnmasked, Delete, DeleteWalked, FinishRecovery, ForgetDoomed, Format, Fsync, Mkdirs, MkdirsUnmasked,
-    Op, PutBlock, PutFile, Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner,
-    SetPermission, SetReplication, SetTimes, SetXattr, TouchAccessTime, UpdatePipeline, apply,
+    AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BlockRef, BumpGeneration, Complete,
+    Concat, Create, CreateUnmasked, Delete, DeleteWalked, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync,
+    IndexVisitors, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, Reap, RecoveryTarget, RemoveXattr,
+    Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetReplication, SetTimes, SetXattr, TouchAccessTime,
+    UpdatePipeline, apply,
 };
 pub use permission::Access;
 pub use request::{Caller, Recovery, Reply, Request, RetryKey};

@@ -44,9 +44,15 @@
 //!                  ┌───────────────┬──────────┬────────────────┐
 //! 14 XATTR         │ inode     u64 │ space u8 │ name (≤ 255 B) │     a version byte, then the value as it is
 //!                  └───────────────┴──────────┴────────────────┘
+//!                  ┌───────────────┬───────────────┐
+//! 48 VISITOR       │ container u64 │ block     u64 │               empty: a block whose home is not where it was born
+//!                  └───────────────┴───────────────┘               (empty key): block u64, all before it are listed
+//!                  ┌───────────────┐
+//! 49 RESIZED       │ file      u64 │                               empty: its blocks may be in containers of another
+//!                  └───────────────┘                               replication than it has
 //! ```
 //!
-//! Values that are records begin with a version byte, then postcard (see `record`). Table 15 is kept free.
+//! Values that are records begin with a version byte, then postcard (see `record`). Tables 15 and 50 to 55 are kept free.
 //! The root is the entry with parent 0 and an empty name.
 
 use crate::xattr::{XattrName, XattrSpace};
@@ -67,8 +73,10 @@ pub const COUNTERS: Table = Table(11);
 pub const FRONT: Table = Table(12);
 pub const RESERVED: Table = Table(13);
 pub const XATTR: Table = Table(14);
+pub const VISITOR: Table = Table(48);
+pub const RESIZED: Table = Table(49);
 
-pub const ALL: [Table; 14] = [
+pub const ALL: [Table; 16] = [
     ENTRY,
     PLACE,
     BLOCK,
@@ -83,6 +91,8 @@ pub const ALL: [Table; 14] = [
     FRONT,
     RESERVED,
     XATTR,
+    VISITOR,
+    RESIZED,
 ];
 
 /// Key of the one row of RESERVED.
@@ -122,6 +132,10 @@ pub(crate) fn lease_prefix(holder: &str) -> Vec<u8> {
     key.extend_from_slice(holder.as_bytes());
     key.push(0);
     key
+}
+
+pub(crate) fn visitor_key(home: ContainerId, block: BlockId) -> [u8; 16] {
+    pair(home.0, block.0)
 }
 
 pub(crate) fn doomed_block_key(block: BlockId, home: ContainerId) -> [u8; 16] {

@@ -6,6 +6,8 @@
 //!          ── heartbeat ────▶           about each second, at once when a replica was put
 //! metad    ── beginRecovery ▶ datanode  fences the writer of a block, asks what is there
 //!          ── finishRecovery ▶          cuts it to the length agreed on, under the new generation
+//!          ── compare ──────▶           has it these replicas? by a digest, and by the list where that differs
+//!          ── verify ───────▶           reads a replica from end to end against its checksums
 //! ```
 //!
 //! A message is protobuf with fields that may be added and are never renumbered. Numbers of blocks, generations,
@@ -26,6 +28,8 @@ pub const HEARTBEAT: &str = "heartbeat";
 pub const CATALOGUE: &str = "catalogue";
 pub const BEGIN_RECOVERY: &str = "beginRecovery";
 pub const FINISH_RECOVERY: &str = "finishRecovery";
+pub const COMPARE: &str = "compare";
+pub const VERIFY: &str = "verify";
 
 /// Replicas in one page of the catalogue; changes in one heartbeat.
 pub const PAGE_COUNT_MAX: usize = 10_000;
@@ -148,6 +152,69 @@ pub struct HeartbeatRequest {
     /// Open replicas whose chain broke off, and that nobody took up again since.
     #[prost(message, repeated, tag = "6")]
     pub stale: Vec<Replica>,
+    /// Blocks it was told to copy and has not finished, in the order of their ids. Sent with each heartbeat while there are any.
+    #[prost(uint64, repeated, tag = "7")]
+    pub copying: Vec<u64>,
+    /// Copies that failed in the last seconds. Sent several times, in case an answer was lost.
+    #[prost(message, repeated, tag = "8")]
+    pub copy_failures: Vec<CopyFailure>,
+    /// Replicas it found damaged in the last seconds, sent several times as well.
+    #[prost(message, repeated, tag = "9")]
+    pub bad: Vec<Replica>,
+    /// Deletions that were ordered and not carried out yet.
+    #[prost(uint32, tag = "10")]
+    pub deletions_waiting: u32,
+}
+
+/// A copy that came to nothing.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct CopyFailure {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    /// The node that was read, if it is to blame; empty if the copying node itself is.
+    #[prost(string, tag = "3")]
+    pub source: String,
+    /// What came from there did not agree with its checksums.
+    #[prost(bool, tag = "4")]
+    pub corrupt: bool,
+    /// For people.
+    #[prost(string, tag = "5")]
+    pub reason: String,
+    /// Counts the failures of this node since it started: one that is told again is known by it.
+    #[prost(uint64, tag = "6")]
+    pub number: u64,
+}
+
+/// A replica to copy from another node: read, verified, written, read back, put.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Copy {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    #[prost(uint64, tag = "3")]
+    pub len: u64,
+    #[prost(uint64, tag = "4")]
+    pub file: u64,
+    #[prost(uint64, tag = "5")]
+    pub home: u64,
+    /// Who has it, the one to read first.
+    #[prost(message, repeated, tag = "6")]
+    pub sources: Vec<Source>,
+    /// The node has one of this generation that is damaged, or was never finished: the copy takes its place.
+    #[prost(bool, tag = "7")]
+    pub replaces: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Source {
+    #[prost(string, tag = "1")]
+    pub node: String,
+    /// Where it is dialled for data transfer, `ip:port`.
+    #[prost(string, tag = "2")]
+    pub addr: String,
 }
 
 /// A replica to delete, unless its generation is higher: a younger one is wanted.
@@ -180,6 +247,8 @@ pub struct Orders {
     pub delete: Vec<Deletion>,
     #[prost(message, repeated, tag = "3")]
     pub owners: Vec<Owner>,
+    #[prost(message, repeated, tag = "4")]
+    pub copy: Vec<Copy>,
     /// True: this server stands by, and what it was told besides that the node lives is to be told again, to the leader.
     #[prost(bool, tag = "10")]
     pub standby: bool,
@@ -239,6 +308,83 @@ pub struct FinishRecoveryRequest {
 #[derive(Clone, PartialEq, Message)]
 pub struct FinishRecoveryResponse {}
 
+/// Several replicas in two numbers, whatever their order: how many, and the sum of a hash of each.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Digest {
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    #[prost(fixed64, tag = "2")]
+    pub sum: u64,
+}
+
+impl Digest {
+    pub fn add(&mut self, block: BlockId, generation: Generation, len: u64) {
+        // The finalizer of SplitMix64 after each number: differences of neighbours do not cancel out.
+        let mix = |value: u64| {
+            let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            value ^ (value >> 31)
+        };
+        let hash =
+            [block.0, generation.0, len].into_iter().fold(0x9e37_79b9_7f4a_7c15, |hash, value| mix(hash ^ value));
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(hash);
+    }
+}
+
+/// A page of what a node should have. Either a digest of it, or the list.
+#[derive(Clone, PartialEq, Message)]
+pub struct CompareRequest {
+    /// With a digest: finalized replicas whose id lies in `from..=through` are meant, and whose home is this, or not known.
+    #[prost(uint64, tag = "1")]
+    pub home: u64,
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
+    #[prost(uint64, tag = "3")]
+    pub through: u64,
+    #[prost(message, optional, tag = "4")]
+    pub digest: Option<Digest>,
+    /// Block, generation and length are told.
+    #[prost(message, repeated, tag = "5")]
+    pub replicas: Vec<Replica>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CompareResponse {
+    /// The digest is that of the node as well.
+    #[prost(bool, tag = "1")]
+    pub same: bool,
+    /// For each replica of the list a [`Fitness`].
+    #[prost(enumeration = "Fitness", repeated, tag = "2")]
+    pub fitness: Vec<i32>,
+}
+
+/// Whether a node can serve a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum Fitness {
+    /// It has it, of this generation or a later one, and as long.
+    Fit = 0,
+    /// It has none, or one of an earlier generation.
+    Absent = 1,
+    /// It has one of this generation that is damaged, too short, or was never finished.
+    Unfit = 2,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct VerifyRequest {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct VerifyResponse {
+    #[prost(enumeration = "Fitness", tag = "1")]
+    pub fitness: i32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,7 +400,7 @@ mod tests {
             transfer_count: 2,
             put: vec![put],
             deleted: vec![9, 10],
-            stale: vec![],
+            ..HeartbeatRequest::default()
         };
         let bytes = heartbeat.encode_to_vec();
         let golden = [
@@ -265,4 +411,23 @@ mod tests {
         assert_eq!(HeartbeatRequest::decode(&bytes[..]), Ok(heartbeat));
         assert_eq!((put.file_id(), put.home_id(), put.state()), (Some(InodeId(16_386)), None, ReplicaState::Open));
     }
+
+    /// Two nodes of two versions must come to the same sum.
+    #[test]
+    fn a_digest_tells_sets_apart_and_no_orders() {
+        let replica = |number: u64| (BlockId(number), Generation(1001), 10 * number);
+        let digest = |numbers: &[u64]| {
+            let mut digest = Digest::default();
+            for (block, generation, len) in numbers.iter().map(|number| replica(*number)) {
+                digest.add(block, generation, len);
+            }
+            digest
+        };
+        assert_eq!(digest(&[1, 2, 3]), digest(&[3, 1, 2]));
+        assert_ne!(digest(&[1, 2, 3]), digest(&[1, 2, 4]));
+        assert_ne!(digest(&[1, 2]), digest(&[1, 2, 3]));
+        assert_eq!(digest(&[1, 2, 3]), Digest { count: 3, sum: GOLDEN_SUM });
+    }
+
+    const GOLDEN_SUM: u64 = 17_028_936_682_508_712_166;
 }

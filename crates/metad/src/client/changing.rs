@@ -157,5 +157,6 @@ pub(super) async fn set_replication(
     // A number too large for us is too large for the namespace, which has the words for it.
     let replication = u16::try_from(request.replication).unwrap_or(REPLICATION_MAX + 1);
     let reply = core.change(session, SetReplication { path, replication }).await?;
+    core.repair_wake.notify_one();
     Ok(SetReplicationResponseProto { result: yes(&reply) })
 }

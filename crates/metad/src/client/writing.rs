@@ -157,6 +157,7 @@ pub(super) async fn add_block(
     let Reply::Block(view) = reply else { return Err(surprise(&reply)) };
     if let (Some(written), Some(before)) = (previous, plan.previous) {
         core.with_cluster(|cluster, _| cluster.on_written(before.home, written.len));
+        core.doubt_if_short(written.block, before.home);
     }
     let locator = Locator::new(core, &host);
     let block = core.with_cluster(|cluster, random| {
@@ -294,6 +295,7 @@ pub(super) async fn complete(
         let home = core.rows(|rows| read::file_of_block(rows, last.block))?.map(|(_, view)| view.home);
         if let Some(home) = home {
             core.with_cluster(|cluster, _| cluster.on_written(home, last.len));
+            core.doubt_if_short(last.block, home);
         }
     }
     Ok(CompleteResponseProto { result })

@@ -163,6 +163,17 @@ impl rpc::Service for Ipc {
                 replica.state = ReplicaState::Finalized as i32;
                 Ok(node::FinishRecoveryResponse {}.encode_to_vec().into())
             }
+            node::COMPARE => {
+                let request: node::CompareRequest = call.request()?;
+                let fit = |wanted: &Replica| match replicas.get(&wanted.block) {
+                    Some(have) if have.generation < wanted.generation => node::Fitness::Absent,
+                    Some(have) if have.len >= wanted.len => node::Fitness::Fit,
+                    Some(_) => node::Fitness::Unfit,
+                    None => node::Fitness::Absent,
+                };
+                let fitness = request.replicas.iter().map(|wanted| fit(wanted).into()).collect();
+                Ok(node::CompareResponse { same: false, fitness }.encode_to_vec().into())
+            }
             _ => Err(call.no_such_method()),
         }
     }
@@ -233,7 +244,7 @@ impl Datanode {
             transfer_count: 0,
             put: Vec::new(),
             deleted: std::mem::take(&mut self.deleted.lock().unwrap()),
-            stale: Vec::new(),
+            ..Default::default()
         };
         self.ask(metad, node::HEARTBEAT, &request).await
     }
@@ -245,8 +256,7 @@ impl Datanode {
             usage: Self::usage(),
             transfer_count: 0,
             put: self.replicas.lock().unwrap().values().copied().collect(),
-            deleted: Vec::new(),
-            stale: Vec::new(),
+            ..Default::default()
         };
         self.ask(metad, node::HEARTBEAT, &request).await
     }

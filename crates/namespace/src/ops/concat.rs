@@ -10,7 +10,7 @@ use crate::permission::{self, Access, Ask};
 use crate::record::File;
 use crate::request::Reply;
 use crate::resolve::{Purpose, Resolved, resolve};
-use crate::tables::{BLOCK, block_key};
+use crate::tables::{BLOCK, RESIZED, block_key, inode_key};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::FsPath;
@@ -39,6 +39,11 @@ impl Concat {
             sources.push(source);
         }
         for source in sources {
+            let replication = |node: &Node| node.inode.file().map(|file| file.replication);
+            let resized = context.rows.get(RESIZED, &inode_key(source.inode.id))?.is_some();
+            if resized || replication(&source) != replication(&target) {
+                context.rows.put(RESIZED, &inode_key(target.inode.id), Vec::new());
+            }
             move_blocks(context, &source, &mut target)?;
             remove_emptied(context, source)?;
             change_children(context, &mut parent, -1)?;

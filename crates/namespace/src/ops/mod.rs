@@ -12,9 +12,12 @@ mod create;
 mod delete;
 mod finish_recovery;
 mod forget_doomed;
+mod forget_resized;
 mod format;
 mod fsync;
+mod index_visitors;
 mod mkdirs;
+mod move_blocks;
 mod put_file;
 mod reap;
 mod rename;
@@ -42,9 +45,13 @@ pub use create::{Create, CreateUnmasked};
 pub use delete::{Delete, DeleteWalked};
 pub use finish_recovery::FinishRecovery;
 pub use forget_doomed::ForgetDoomed;
+pub use forget_resized::ForgetResized;
 pub use format::Format;
 pub use fsync::Fsync;
+pub use index_visitors::IndexVisitors;
+pub(crate) use index_visitors::next_unlisted;
 pub use mkdirs::{Mkdirs, MkdirsUnmasked};
+pub use move_blocks::{BlockMove, MoveBlocks};
 pub use put_file::{PutBlock, PutFile};
 pub use reap::Reap;
 pub(crate) use reap::first_tree as reap_first_tree;
@@ -142,6 +149,9 @@ operations! {
     Concat: "concat", true;
     DeleteWalked: "delete", true;
     AddLeased: "addLeased", false;
+    MoveBlocks: "moveBlocks", false;
+    ForgetResized: "forgetResized", false;
+    IndexVisitors: "indexVisitors", false;
 }
 
 impl Op {
@@ -180,7 +190,10 @@ impl Op {
             | Self::FinishRecovery(_)
             | Self::Reap(_)
             | Self::Reserve(_)
-            | Self::ForgetDoomed(_) => (None, None),
+            | Self::ForgetDoomed(_)
+            | Self::MoveBlocks(_)
+            | Self::ForgetResized(_)
+            | Self::IndexVisitors(_) => (None, None),
         }
     }
 }

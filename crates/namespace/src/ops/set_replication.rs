@@ -6,11 +6,13 @@ use crate::inode::write_node;
 use crate::permission::{self, Access, Ask};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
+use crate::tables::{RESIZED, inode_key};
 use serde::{Deserialize, Serialize};
 use types::FsPath;
 use types::limits::REPLICATION_MAX;
 
-/// Answers `Reply::Bool`: false for a directory and for a missing path. Moving the replicas is the block side's work.
+/// Answers `Reply::Bool`: false for a directory and for a missing path. Moving the replicas is the block side's work:
+/// the file is listed for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetReplication {
     pub path: FsPath,
@@ -24,7 +26,11 @@ impl SetReplication {
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
         permission::check(context.rows, context.caller, &resolved, ask)?;
         let Some(mut node) = resolved.into_last() else { return Ok(Reply::Bool(false)) };
+        let id = node.inode.id;
         let Some(file) = node.inode.file_mut() else { return Ok(Reply::Bool(false)) };
+        if file.replication != self.replication && file.block_count > 0 {
+            context.rows.put(RESIZED, &inode_key(id), Vec::new());
+        }
         file.replication = self.replication;
         write_node(context.rows, &node);
         Ok(Reply::Bool(true))

@@ -54,7 +54,7 @@ impl UpdatePipeline {
         block::resize(&mut node, row.len, self.len, 0)?;
         row.len = self.len;
         row.generation = self.new;
-        row.home = home;
+        block::move_home(context.rows, &mut row, home);
         row.state = BlockState::Written;
         write_row(context.rows, node.inode.id, offset, &row);
         write_node(context.rows, &node);

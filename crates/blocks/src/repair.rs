@@ -1,0 +1,500 @@
+//! What has to be copied, and who does it when: the leader's memory of repair.
+//!
+//! ```text
+//!  suspect ──▶ containers to compare ──next_check──▶ (members are asked) ──on_compared──▶ lacks
+//!     ▲                                                                                    │ orders(node), fewest copies first
+//!     │              all of a container's lacks are settled: look again                    ▼
+//!     └─────────────────────────────────────────── on_copied · on_failed ◀────────── the node copies, verifies, puts
+//! ```
+//!
+//! Promise: a block is ordered to a node at most once at a time; what one node has to do at a time is bounded in blocks and in
+//! bytes, as is what one node is read for; a copy that fails is tried from another source, and then the container is compared again,
+//! later and later. Nothing here is the only place of a fact: if this memory is lost, the containers are compared again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+
+/// Blocks a node is told to copy at a time. With small ones it must not wait for the next order.
+const ORDERED_COUNT_MAX: usize = 400;
+/// Bytes a node is told to copy at a time, but one block at least.
+const ORDERED_LEN_MAX: u64 = 256 << 20;
+/// Bytes that others are told to read from one node at a time, but one block at least.
+const SOURCE_LEN_MAX: u64 = 512 << 20;
+/// Blocks under way in the whole cluster: the leader hears of each.
+const TOTAL_COUNT_MAX: usize = 20_000;
+/// Lacks remembered. With more, containers wait until they are compared.
+const LACK_COUNT_MAX: usize = 50_000;
+/// An order that the node does not name among its work any more is given again.
+const ORDER_LOST_AFTER: Duration = Duration::from_secs(5);
+/// Between looks at a container whose copies failed: doubling from the first to the second.
+const RETRY_FIRST: Duration = Duration::from_secs(2);
+const RETRY_LAST: Duration = Duration::from_secs(300);
+/// Blocks to compare by themselves. If there are more, the audit of all containers finds them.
+const DOUBT_COUNT_MAX: usize = 100_000;
+/// Damaged replicas remembered.
+const BAD_COUNT_MAX: usize = 100_000;
+/// Names of blocks without any source that are kept for people.
+const MISSING_COUNT_MAX: usize = 10_000;
+
+/// A replica that a node should have and has not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    pub block: BlockId,
+    pub generation: Generation,
+    pub len: u64,
+    pub file: FileId,
+    pub home: ContainerId,
+    pub node: NodeId,
+    /// Nodes that said they have it.
+    pub sources: Vec<NodeId>,
+    /// The node has one of this generation that is not fit to be read: it is replaced by the copy.
+    pub unfit: bool,
+}
+
+/// An order to copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy {
+    pub block: BlockId,
+    pub generation: Generation,
+    pub len: u64,
+    pub file: FileId,
+    pub home: ContainerId,
+    /// The one to read first comes first.
+    pub sources: Vec<NodeId>,
+    pub unfit: bool,
+}
+
+/// A block that no node that is here has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    pub block: BlockId,
+    pub file: FileId,
+    pub home: ContainerId,
+}
+
+/// How far repair is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Replicas to copy, as far as is known, and their bytes.
+    pub lack_count: usize,
+    pub lack_len: u64,
+    /// Of these, ordered.
+    pub ordered_count: usize,
+    /// Containers that wait to be compared.
+    pub suspect_count: usize,
+    pub missing_count: usize,
+    pub bad_count: usize,
+    /// Copied since this process leads.
+    pub copied_count: u64,
+    pub copied_len: u64,
+    pub failed_count: u64,
+}
+
+#[derive(Debug)]
+struct Task {
+    lack: Lack,
+    /// Ordered when, and to read from whom.
+    ordered: Option<(Duration, NodeId)>,
+}
+
+#[derive(Debug, Default)]
+struct Retry {
+    pause: Duration,
+}
+
+#[derive(Debug, Default)]
+pub struct Repair {
+    /// Containers to compare, by when.
+    due: BTreeSet<(Duration, ContainerId)>,
+    due_of: BTreeMap<ContainerId, Duration>,
+    tasks: BTreeMap<(NodeId, BlockId), Task>,
+    /// What each node could be told next: those with the fewest sources first.
+    waiting: BTreeMap<NodeId, BTreeSet<(usize, BlockId)>>,
+    ordered_to: BTreeMap<NodeId, (usize, u64)>,
+    ordered_from: BTreeMap<NodeId, u64>,
+    ordered_count: usize,
+    /// Lacks not settled yet, by container.
+    open: BTreeMap<ContainerId, usize>,
+    retries: BTreeMap<ContainerId, Retry>,
+    missing: BTreeMap<ContainerId, BTreeMap<BlockId, FileId>>,
+    missing_count: usize,
+    lack_len: u64,
+    copied_count: u64,
+    copied_len: u64,
+    failed_count: u64,
+    failures_heard: BTreeMap<NodeId, u64>,
+    /// Replicas that were found damaged, and are not replaced yet.
+    bad: BTreeSet<(BlockId, NodeId)>,
+    /// Single blocks to compare once they are complete.
+    doubts: BTreeSet<BlockId>,
+    /// Whose turn it is among these.
+    doubts_from: BlockId,
+    /// Copies under way, by container and block.
+    copies_of: BTreeMap<(ContainerId, BlockId), usize>,
+    /// Blocks on their way to another container.
+    moving: BTreeMap<BlockId, ContainerId>,
+}
+
+impl Repair {
+    /// A container should be compared, at `at` or before.
+    pub fn suspect(&mut self, home: ContainerId, at: Duration) {
+        match self.due_of.get(&home).copied() {
+            Some(due) if due <= at => return,
+            Some(due) => {
+                self.due.remove(&(due, home));
+            }
+            None => {}
+        }
+        self.due.insert((at, home));
+        self.due_of.insert(home, at);
+    }
+
+    /// The next container to compare: one that waits long enough, unless much is to be copied already.
+    pub fn next_check(&mut self, now: Duration) -> Option<ContainerId> {
+        if self.tasks.len() >= LACK_COUNT_MAX {
+            return None;
+        }
+        let (at, home) = *self.due.first().filter(|(at, _)| *at <= now)?;
+        self.due.remove(&(at, home));
+        self.due_of.remove(&home);
+        Some(home)
+    }
+
+    /// When the next comparison is due.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// True if no more lacks should be brought just now.
+    pub fn is_full(&self) -> bool {
+        self.tasks.len() >= LACK_COUNT_MAX
+    }
+
+    /// Some member may lack this block, though nothing else of its container: it is compared by itself, once it is complete.
+    pub fn doubt(&mut self, block: BlockId) {
+        if self.doubts.len() < DOUBT_COUNT_MAX {
+            self.doubts.insert(block);
+        }
+    }
+
+    /// Takes some blocks to compare, in turn; those that cannot be yet are to be doubted again.
+    pub fn take_doubts(&mut self, count_max: usize) -> Vec<BlockId> {
+        let later = self.doubts.range(self.doubts_from..).take(count_max).copied();
+        let mut taken: Vec<BlockId> = later.collect();
+        if taken.len() < count_max {
+            let first = self.doubts.range(..self.doubts_from).take(count_max - taken.len()).copied();
+            taken.extend(first);
+        }
+        for block in &taken {
+            self.doubts.remove(block);
+        }
+        self.doubts_from = taken.last().map_or(BlockId(0), |last| BlockId(last.0.saturating_add(1)));
+        taken
+    }
+
+    /// A replica is known to be damaged: it is no source, and it is to be replaced.
+    pub fn on_bad(&mut self, block: BlockId, node: NodeId) {
+        if self.bad.len() < BAD_COUNT_MAX && self.bad.insert((block, node)) {
+            self.doubt(block);
+        }
+    }
+
+    pub fn is_bad(&self, block: BlockId, node: NodeId) -> bool {
+        self.bad.contains(&(block, node))
+    }
+
+    pub fn bad(&self) -> impl Iterator<Item = (BlockId, NodeId)> + '_ {
+        self.bad.iter().copied()
+    }
+
+    /// A damaged replica is gone, with its block or by its node's word.
+    pub fn forget_bad(&mut self, block: BlockId, node: NodeId) {
+        self.bad.remove(&(block, node));
+    }
+
+    /// No file owns the block any more.
+    pub fn forget_block(&mut self, block: BlockId) {
+        self.bad.retain(|(bad, _)| *bad != block);
+        self.moving.remove(&block);
+    }
+
+    /// A block is copied to where its home will be: replicas there are no surplus.
+    pub fn set_moving(&mut self, block: BlockId, to: ContainerId) {
+        self.moving.insert(block, to);
+    }
+
+    pub fn moving_to(&self, block: BlockId) -> Option<ContainerId> {
+        self.moving.get(&block).copied()
+    }
+
+    pub fn end_moving(&mut self, block: BlockId) {
+        self.moving.remove(&block);
+    }
+
+    /// Begins what a comparison of `home` tells: what was said to be missing is said anew.
+    pub fn begin(&mut self, home: ContainerId) {
+        if let Some(missing) = self.missing.remove(&home) {
+            self.missing_count -= missing.len();
+        }
+    }
+
+    /// A lack that was found. True: it is new.
+    pub fn on_lack(&mut self, lack: Lack) -> bool {
+        let key = (lack.node, lack.block);
+        if lack.sources.is_empty() {
+            if self.missing_count < MISSING_COUNT_MAX {
+                let known = self.missing.entry(lack.home).or_default().insert(lack.block, lack.file);
+                self.missing_count += usize::from(known.is_none());
+                return known.is_none();
+            }
+            return false;
+        }
+        if self.tasks.contains_key(&key) {
+            return false;
+        }
+        self.lack_len += lack.len;
+        *self.open.entry(lack.home).or_default() += 1;
+        *self.copies_of.entry((lack.home, lack.block)).or_default() += 1;
+        self.waiting.entry(lack.node).or_default().insert((lack.sources.len(), lack.block));
+        self.tasks.insert(key, Task { lack, ordered: None });
+        true
+    }
+
+    /// Whether a copy of `block` on `node` was asked for here.
+    pub fn wants(&self, node: NodeId, block: BlockId) -> bool {
+        self.tasks.contains_key(&(node, block))
+    }
+
+    /// Whether the block is being copied to where its home will be.
+    pub fn is_copied(&self, block: BlockId) -> bool {
+        self.moving.get(&block).is_some_and(|to| self.copies_of.get(&(*to, block)).is_some_and(|count| *count > 0))
+    }
+
+    /// What to tell `node` now.
+    pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<Copy> {
+        let mut orders = Vec::new();
+        let mut passed = Vec::new();
+        loop {
+            let (count, len) = self.ordered_to.get(&node).copied().unwrap_or_default();
+            if count >= ORDERED_COUNT_MAX || self.ordered_count >= TOTAL_COUNT_MAX || passed.len() >= ORDERED_COUNT_MAX
+            {
+                break;
+            }
+            let Some(next) = self.waiting.get_mut(&node).and_then(BTreeSet::pop_first) else { break };
+            let Some(task) = self.tasks.get_mut(&(node, next.1)) else { continue };
+            let block_len = task.lack.len;
+            let busy = |source: &NodeId| self.ordered_from.get(source).copied().unwrap_or(0);
+            // Spread, and by number where all are idle, so that a test can say what will be.
+            task.lack.sources.sort_by_key(|source| (busy(source), *source));
+            let source = task.lack.sources[0];
+            let too_much = count > 0 && len + block_len > ORDERED_LEN_MAX;
+            let from_busy = busy(&source) > 0 && busy(&source) + block_len > SOURCE_LEN_MAX;
+            if too_much || from_busy {
+                passed.push(next);
+                if too_much {
+                    break;
+                }
+                continue;
+            }
+            task.ordered = Some((now, source));
+            let Lack { block, generation, len, file, home, ref sources, unfit, .. } = task.lack;
+            orders.push(Copy { block, generation, len, file, home, sources: sources.clone(), unfit });
+            let of_node = self.ordered_to.entry(node).or_default();
+            *of_node = (of_node.0 + 1, of_node.1 + len);
+            *self.ordered_from.entry(source).or_default() += len;
+            self.ordered_count += 1;
+        }
+        if !passed.is_empty() {
+            self.waiting.entry(node).or_default().extend(passed);
+        }
+        orders
+    }
+
+    /// `node` has this replica now.
+    pub fn on_put(&mut self, node: NodeId, block: BlockId, generation: Generation, now: Duration) {
+        self.bad.remove(&(block, node));
+        let fits = self.tasks.get(&(node, block)).is_some_and(|task| task.lack.generation <= generation);
+        if !fits {
+            return;
+        }
+        let Some(task) = self.remove(node, block) else { return };
+        self.copied_count += 1;
+        self.copied_len += task.lack.len;
+        self.settle(task.lack.home, now, true);
+    }
+
+    /// The number of a failure that `node` tells. False: it was told before.
+    pub fn is_news(&mut self, node: NodeId, number: u64) -> bool {
+        let heard = self.failures_heard.entry(node).or_default();
+        let news = number > *heard;
+        *heard = number.max(*heard);
+        news
+    }
+
+    /// `node` started anew.
+    pub fn on_registered(&mut self, node: NodeId) {
+        self.failures_heard.remove(&node);
+    }
+
+    /// `node` could not copy. If it names whom it read, that one is not asked again for this block.
+    pub fn on_failed(&mut self, node: NodeId, block: BlockId, source: Option<NodeId>, now: Duration) {
+        let Some(mut task) = self.remove(node, block) else { return };
+        self.failed_count += 1;
+        let home = task.lack.home;
+        if let Some(source) = source {
+            task.lack.sources.retain(|id| *id != source);
+            if !task.lack.sources.is_empty() {
+                let lack = task.lack;
+                if let Some(open) = self.open.get_mut(&home) {
+                    *open -= 1;
+                }
+                self.on_lack(lack);
+                return;
+            }
+        }
+        self.settle(home, now, false);
+    }
+
+    /// What `node` says it is copying, or has yet to copy: orders that are not among these were lost.
+    pub fn on_working(&mut self, node: NodeId, blocks: &BTreeSet<BlockId>, now: Duration) {
+        let (from, to) = ((node, BlockId(0)), (node, BlockId(u64::MAX)));
+        let is_lost = |(_, block): &(NodeId, BlockId), task: &Task| {
+            task.ordered.is_some_and(|(at, _)| now.saturating_sub(at) > ORDER_LOST_AFTER) && !blocks.contains(block)
+        };
+        let lost = self.tasks.range(from..=to).filter(|(key, task)| is_lost(key, task)).map(|((_, block), _)| *block);
+        for block in lost.collect::<Vec<_>>() {
+            self.unorder(node, block);
+            if let Some(task) = self.tasks.get_mut(&(node, block)) {
+                task.ordered = None;
+                self.waiting.entry(node).or_default().insert((task.lack.sources.len(), block));
+            }
+        }
+    }
+
+    /// Nothing is to be copied to `node` any more: it is gone, or others have its place.
+    pub fn on_lost(&mut self, node: NodeId, now: Duration) {
+        let (from, to) = ((node, BlockId(0)), (node, BlockId(u64::MAX)));
+        let blocks: Vec<BlockId> = self.tasks.range(from..=to).map(|((_, block), _)| *block).collect();
+        for block in blocks {
+            if let Some(task) = self.remove(node, block) {
+                self.settle(task.lack.home, now, true);
+            }
+        }
+    }
+
+    /// Drops lacks that are none any more, as their node does not belong to the container.
+    pub fn retain(&mut self, now: Duration, belongs: impl Fn(&Lack) -> bool) {
+        let gone: Vec<_> = self.tasks.iter().filter(|(_, task)| !belongs(&task.lack)).map(|(key, _)| *key).collect();
+        for (node, block) in gone {
+            if let Some(task) = self.remove(node, block) {
+                self.settle(task.lack.home, now, true);
+            }
+        }
+    }
+
+    /// Nodes with something to copy.
+    pub fn targets(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.waiting.keys().copied()
+    }
+
+    /// A comparison of `home` found nothing to copy.
+    pub fn on_whole(&mut self, home: ContainerId) {
+        self.retries.remove(&home);
+    }
+
+    /// A comparison of `home` could not be made, or found what nobody has: again later.
+    pub fn retry(&mut self, home: ContainerId, now: Duration) {
+        let retry = self.retries.entry(home).or_default();
+        retry.pause = (retry.pause * 2).clamp(RETRY_FIRST, RETRY_LAST);
+        let at = now + retry.pause;
+        self.suspect(home, at);
+    }
+
+    /// Whether something of `home` is still to be copied.
+    pub fn is_open(&self, home: ContainerId) -> bool {
+        self.open.contains_key(&home)
+    }
+
+    pub fn progress(&self) -> Progress {
+        Progress {
+            lack_count: self.tasks.len(),
+            lack_len: self.lack_len,
+            ordered_count: self.ordered_count,
+            suspect_count: self.due.len(),
+            missing_count: self.missing_count,
+            bad_count: self.bad.len(),
+            copied_count: self.copied_count,
+            copied_len: self.copied_len,
+            failed_count: self.failed_count,
+        }
+    }
+
+    /// What is to be copied, in order of node and block.
+    pub fn lacks(&self) -> impl Iterator<Item = &Lack> {
+        self.tasks.values().map(|task| &task.lack)
+    }
+
+    pub fn missing(&self) -> impl Iterator<Item = Missing> + '_ {
+        let all = self.missing.iter();
+        all.flat_map(|(home, blocks)| {
+            blocks.iter().map(|(block, file)| Missing { block: *block, file: *file, home: *home })
+        })
+    }
+
+    /// Counts a task's order back.
+    fn unorder(&mut self, node: NodeId, block: BlockId) {
+        let Some(task) = self.tasks.get(&(node, block)) else { return };
+        let Some((_, source)) = task.ordered else { return };
+        let len = task.lack.len;
+        if let Some((count, sum)) = self.ordered_to.get_mut(&node) {
+            (*count, *sum) = (*count - 1, *sum - len);
+            if *count == 0 {
+                self.ordered_to.remove(&node);
+            }
+        }
+        if let Some(sum) = self.ordered_from.get_mut(&source) {
+            *sum -= len;
+            if *sum == 0 {
+                self.ordered_from.remove(&source);
+            }
+        }
+        self.ordered_count -= 1;
+    }
+
+    fn remove(&mut self, node: NodeId, block: BlockId) -> Option<Task> {
+        self.unorder(node, block);
+        let task = self.tasks.remove(&(node, block))?;
+        if let Some(waiting) = self.waiting.get_mut(&node) {
+            waiting.remove(&(task.lack.sources.len(), block));
+            if waiting.is_empty() {
+                self.waiting.remove(&node);
+            }
+        }
+        self.lack_len -= task.lack.len;
+        let key = (task.lack.home, block);
+        if let Some(count) = self.copies_of.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.copies_of.remove(&key);
+            }
+        }
+        Some(task)
+    }
+
+    /// One lack of `home` less. After the last one the container is compared again.
+    fn settle(&mut self, home: ContainerId, now: Duration, well: bool) {
+        if !well {
+            let retry = self.retries.entry(home).or_default();
+            retry.pause = (retry.pause * 2).clamp(RETRY_FIRST, RETRY_LAST);
+        }
+        let Some(open) = self.open.get_mut(&home) else { return };
+        *open -= 1;
+        if *open > 0 {
+            return;
+        }
+        self.open.remove(&home);
+        let pause = self.retries.get(&home).map_or(Duration::ZERO, |retry| retry.pause);
+        self.suspect(home, now + pause);
+    }
+}

@@ -1,0 +1,85 @@
+//! What the metadata server asks when it compares containers: does this node have what it should have?
+
+use crate::node::Node;
+use container::{ReplicaError, ReplicaState};
+use std::sync::Arc;
+use types::{BlockId, ContainerId, Generation};
+use wire::node::{
+    CompareRequest, CompareResponse, Digest, Fitness, PAGE_COUNT_MAX, Replica, VerifyRequest, VerifyResponse,
+};
+
+/// Replicas looked up at a time.
+const STEP_COUNT: usize = 1000;
+
+/// A page by its digest, or by its list.
+pub(crate) fn compare(node: &Node, request: &CompareRequest) -> Result<CompareResponse, ReplicaError> {
+    let mut answer = CompareResponse::default();
+    if let Some(digest) = request.digest {
+        answer.same = self_digest(node, request, digest.count)? == Some(digest);
+        return Ok(answer);
+    }
+    for wanted in request.replicas.iter().take(PAGE_COUNT_MAX) {
+        answer.fitness.push(fitness(node, wanted)?.into());
+    }
+    Ok(answer)
+}
+
+/// The digest of what is here in the range; `None` as soon as it is more than `count_max`.
+fn self_digest(node: &Node, request: &CompareRequest, count_max: u64) -> Result<Option<Digest>, ReplicaError> {
+    let mut digest = Digest::default();
+    let mut from = BlockId(request.from);
+    loop {
+        let infos = node.volume.replicas(from, STEP_COUNT)?;
+        for info in &infos {
+            let identity = info.identity;
+            if identity.block.0 > request.through {
+                return Ok(Some(digest));
+            }
+            let home_fits = identity.home == ContainerId(request.home) || identity.home == ContainerId(0);
+            if info.state == ReplicaState::Finalized && home_fits {
+                digest.add(identity.block, identity.generation, info.len);
+            }
+        }
+        if digest.count > count_max {
+            return Ok(None);
+        }
+        match infos.last().and_then(|last| last.identity.block.0.checked_add(1)) {
+            Some(next) if infos.len() == STEP_COUNT && next <= request.through => from = BlockId(next),
+            _ => return Ok(Some(digest)),
+        }
+    }
+}
+
+fn fitness(node: &Node, wanted: &Replica) -> Result<Fitness, ReplicaError> {
+    let Some(info) = node.volume.find(wanted.block_id())? else { return Ok(Fitness::Absent) };
+    let have = info.identity.generation;
+    let is_whole = match info.state {
+        ReplicaState::Finalized => info.len >= wanted.len,
+        // Under an append, or in the hands of whoever writes it: not to be touched.
+        ReplicaState::Open => info.has_writer || have > wanted.generation_stamp(),
+        ReplicaState::WaitingForRecovery => false,
+        ReplicaState::Copying => return Ok(Fitness::Absent),
+    };
+    Ok(match () {
+        () if have < wanted.generation_stamp() => Fitness::Absent,
+        () if is_whole => Fitness::Fit,
+        () => Fitness::Unfit,
+    })
+}
+
+/// Reads a replica from end to end.
+pub(crate) fn verify(node: &Arc<Node>, request: &VerifyRequest) -> VerifyResponse {
+    let block = BlockId(request.block);
+    let fitness = match node.volume.find(block) {
+        Ok(Some(info)) if info.identity.generation >= Generation(request.generation) => {
+            match node.copier.verify(node, block) {
+                Ok(()) => Fitness::Fit,
+                Err(ReplicaError::NotFound { .. }) => Fitness::Absent,
+                Err(_) => Fitness::Unfit,
+            }
+        }
+        Ok(_) => Fitness::Absent,
+        Err(_) => Fitness::Unfit,
+    };
+    VerifyResponse { fitness: fitness.into() }
+}

@@ -1,0 +1,264 @@
+//! Copies of replicas that the metadata server ordered: read from another node, verified, written, put, read back.
+//!
+//! ```text
+//! orders ──▶ waiting ──▶ a few threads: fetch ──▶ create_copy ─ write … ─ put ─ verify ──▶ told as put
+//!                           │                                                 └ failed ──▶ failures, told for some seconds
+//!                           └ all together at most so many bytes a second
+//! ```
+//!
+//! Promise: a replica that was told as put was read back and agrees with the checksums its writer gave. What a failed or broken copy
+//! wrote is gone; the replica it was to replace stays until the copy is put. The threads are there while there is something to copy.
+
+use crate::fetch::{Fault, Fetcher};
+use crate::node::{Node, report};
+use crate::pace::Pace;
+use container::{Identity, ReplicaError, ReplicaState};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use types::{BlockId, ContainerId, Generation, InodeId};
+use wire::node::{Copy, CopyFailure, Replica};
+
+/// Orders that wait. The metadata server gives some hundred at a time, and the rest again.
+const WAITING_COUNT_MAX: usize = 4000;
+/// A failure is told so long: several heartbeats, should an answer be lost or the leader change.
+const TOLD_FOR: Duration = Duration::from_secs(5);
+/// Failures, and damaged replicas, that are told at a time.
+const TOLD_COUNT_MAX: usize = 1000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Copier {
+    state: Mutex<State>,
+    pace: Pace,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Copy>,
+    /// Waiting or under way.
+    known: BTreeSet<BlockId>,
+    thread_count: usize,
+    failures: VecDeque<(Duration, CopyFailure)>,
+    failure_count: u64,
+    bad: VecDeque<(Duration, Replica)>,
+}
+
+/// What a heartbeat tells of copies.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) copying: Vec<u64>,
+    pub(crate) failures: Vec<CopyFailure>,
+    pub(crate) bad: Vec<Replica>,
+}
+
+/// A thread, and what it is at. A panic takes both from the count.
+struct AtWork<'a> {
+    copier: &'a Copier,
+    block: Option<BlockId>,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        if let Some(block) = self.block {
+            let mut state = self.copier.lock();
+            state.known.remove(&block);
+            state.thread_count -= 1;
+        }
+    }
+}
+
+impl Copier {
+    /// Takes orders; threads begin with them.
+    pub(crate) fn order(&self, node: &Arc<Node>, orders: Vec<Copy>) {
+        let mut state = self.lock();
+        for order in orders {
+            if state.waiting.len() < WAITING_COUNT_MAX && state.known.insert(BlockId(order.block)) {
+                state.waiting.push_back(order);
+            }
+        }
+        while state.thread_count < node.config.limits.copy_count_max.max(1) && state.thread_count < state.waiting.len()
+        {
+            let of_thread = Arc::clone(node);
+            match io::task::thread("copy", move || of_thread.copier.work(&of_thread)) {
+                Ok(_) => state.thread_count += 1,
+                Err(error) => {
+                    tracing::error!(%error, "no thread for copies");
+                    break;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn report(&self, now: Duration) -> Report {
+        let mut state = self.lock();
+        let old = |at: &Duration| now.saturating_sub(*at) > TOLD_FOR;
+        while state.failures.front().is_some_and(|(at, _)| old(at)) {
+            state.failures.pop_front();
+        }
+        while state.bad.front().is_some_and(|(at, _)| old(at)) {
+            state.bad.pop_front();
+        }
+        Report {
+            copying: state.known.iter().map(|block| block.0).collect(),
+            failures: state.failures.iter().map(|(_, failure)| failure.clone()).collect(),
+            bad: state.bad.iter().map(|(_, replica)| *replica).collect(),
+        }
+    }
+
+    /// A replica of this node was found damaged: the metadata server is to hear of it.
+    pub(crate) fn found_bad(&self, now: Duration, replica: Replica) {
+        let mut state = self.lock();
+        state.bad.retain(|(_, known)| known.block != replica.block);
+        if state.bad.len() >= TOLD_COUNT_MAX {
+            state.bad.pop_front();
+        }
+        state.bad.push_back((now, replica));
+    }
+
+    /// Copies that are under way.
+    pub(crate) fn running_count(&self) -> usize {
+        let state = self.lock();
+        state.known.len() - state.waiting.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What one thread does.
+    fn work(&self, node: &Arc<Node>) {
+        let mut fetcher = Fetcher::new(&node.config.limits);
+        let mut at_work = AtWork { copier: self, block: None };
+        while let Some(order) = self.take(&mut at_work, node.stop.is_set()) {
+            let block = BlockId(order.block);
+            match self.copy(node, &mut fetcher, &order) {
+                Ok(()) => {
+                    self.lock().known.remove(&block);
+                    node.was_put(block);
+                }
+                Err(failures) => {
+                    let now = node.now();
+                    let mut state = self.lock();
+                    state.known.remove(&block);
+                    for mut failure in failures {
+                        state.failure_count += 1;
+                        failure.number = state.failure_count;
+                        tracing::warn!(%block, source = failure.source, why = failure.reason, "a replica was not copied");
+                        if state.failures.len() >= TOLD_COUNT_MAX {
+                            state.failures.pop_front();
+                        }
+                        state.failures.push_back((now, failure));
+                    }
+                    drop(state);
+                    node.changes.came.notify_one();
+                }
+            }
+        }
+    }
+
+    /// The next order for a thread; `None`: it ends. That it does is counted under the same lock, so that orders which come just
+    /// then begin another.
+    fn take(&self, at_work: &mut AtWork<'_>, stopping: bool) -> Option<Copy> {
+        let mut state = self.lock();
+        let order = if stopping { None } else { state.waiting.pop_front() };
+        at_work.block = order.as_ref().map(|order| BlockId(order.block));
+        if order.is_none() {
+            state.thread_count -= 1;
+        }
+        order
+    }
+
+    /// Tries one source after the other.
+    fn copy(&self, node: &Arc<Node>, fetcher: &mut Fetcher, order: &Copy) -> Result<(), Vec<CopyFailure>> {
+        let mut failures = Vec::new();
+        let failure = |source: &str, corrupt, reason: String| CopyFailure {
+            block: order.block,
+            generation: order.generation,
+            source: source.to_owned(),
+            corrupt,
+            reason,
+            number: 0,
+        };
+        if self.is_here(node, order) {
+            return Ok(());
+        }
+        if node.is_writing(BlockId(order.block)) {
+            return Err(vec![failure("", false, "a chain is writing it here".to_owned())]);
+        }
+        for source in &order.sources {
+            match self.copy_from(node, fetcher, order, &source.addr) {
+                Ok(()) => return Ok(()),
+                Err(Fault::Source { reason, corrupt }) => failures.push(failure(&source.node, corrupt, reason)),
+                Err(Fault::Own(reason)) => {
+                    failures.push(failure("", false, reason));
+                    break;
+                }
+            }
+        }
+        if failures.is_empty() {
+            failures.push(failure("", false, "no source was named".to_owned()));
+        }
+        Err(failures)
+    }
+
+    /// A replica that serves is there already: the order was given again, or a chain was faster.
+    fn is_here(&self, node: &Node, order: &Copy) -> bool {
+        let found = node.volume.find(BlockId(order.block)).ok().flatten();
+        found.is_some_and(|info| {
+            info.state == ReplicaState::Finalized
+                && info.identity.generation >= Generation(order.generation)
+                && info.len >= order.len
+                && !order.replaces
+        })
+    }
+
+    fn copy_from(&self, node: &Arc<Node>, fetcher: &mut Fetcher, order: &Copy, addr: &str) -> Result<(), Fault> {
+        let own = |error: ReplicaError| Fault::Own(error.to_string());
+        let block = BlockId(order.block);
+        let mut reply = fetcher.open(addr, node.pool().unwrap_or_default(), order)?;
+        let identity = Identity {
+            block,
+            generation: Generation(order.generation),
+            file: InodeId(order.file),
+            home: ContainerId(order.home),
+            checksum: reply.spec(),
+        };
+        let volume = &node.volume;
+        let created = if order.replaces { volume.create_replacement(identity) } else { volume.create_copy(identity) };
+        let mut writer = created.map_err(own)?;
+        let mut len = 0;
+        while let Some(packet) = reply.next_packet()? {
+            if node.stop.is_set() {
+                return Err(Fault::Own("the node is stopping".to_owned()));
+            }
+            writer.write(len, packet.data, packet.sums).map_err(own)?;
+            len += packet.data.len() as u64;
+            self.pace.wait(node.now(), packet.data.len() as u64, node.config.limits.copy_len_per_s);
+        }
+        if len < order.len {
+            let reason = format!("it ended after {len} of {} bytes", order.len);
+            return Err(Fault::Source { reason, corrupt: false });
+        }
+        writer.put(len).map_err(own)?;
+        if let Err(error) = volume.read(block, identity.generation).and_then(|reader| reader.verify()) {
+            let _gone = volume.delete(block, identity.generation);
+            return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));
+        }
+        tracing::debug!(%block, len, from = addr, "a replica was copied and read back");
+        Ok(())
+    }
+
+    /// Reads a replica from end to end, if it is there; a damaged one is told to the metadata server.
+    pub(crate) fn verify(&self, node: &Node, block: BlockId) -> Result<(), ReplicaError> {
+        let Some(info) = node.volume.find(block)? else { return Err(ReplicaError::NotFound { block }) };
+        match node.volume.verify(block) {
+            Err(error @ ReplicaError::Corrupt { .. }) => {
+                tracing::warn!(%block, %error, "a replica of this node is damaged");
+                self.found_bad(node.now(), report(&info));
+                node.changes.came.notify_one();
+                Err(error)
+            }
+            outcome => outcome.map(drop),
+        }
+    }
+}

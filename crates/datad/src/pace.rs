@@ -1,0 +1,48 @@
+//! At most so many bytes a second, for work that must not be noticed.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Bytes that may be ahead of the rate: a pause for each packet would cost more than it smooths.
+const BURST: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// When what was done so far would have been done at the rate.
+    due: Mutex<Duration>,
+}
+
+impl Pace {
+    /// Counts `len` bytes, and sleeps if they came too early. `len_per_s` of 0 means no limit.
+    pub(crate) fn wait(&self, now: Duration, len: u64, len_per_s: u64) {
+        let early = self.count(now, len, len_per_s);
+        if early > BURST {
+            io::task::sleep(early);
+        }
+    }
+
+    /// How much too early the bytes are.
+    fn count(&self, now: Duration, len: u64, len_per_s: u64) -> Duration {
+        if len_per_s == 0 {
+            return Duration::ZERO;
+        }
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        *due = (*due).max(now) + Duration::from_secs_f64(len as f64 / len_per_s as f64);
+        due.saturating_sub(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_beyond_the_rate_wait() {
+        let pace = Pace::default();
+        let second = Duration::from_secs(1);
+        assert_eq!(pace.count(second, 100, 1000), Duration::from_millis(100));
+        assert_eq!(pace.count(second, 400, 1000), Duration::from_millis(500));
+        assert_eq!(pace.count(5 * second, 100, 1000), Duration::from_millis(100), "a pause is not saved up");
+        assert_eq!(pace.count(5 * second, 1 << 40, 0), Duration::ZERO);
+    }
+}

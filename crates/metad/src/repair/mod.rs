@@ -1,0 +1,167 @@
+//! Blocks come back to as many copies as they should have: the leader compares, orders and counts; `blocks` decides.
+//!
+//! ```text
+//!   node silent, set short, drain ──▶ members ──▶ SetMembers (log) ──▶ containers to compare
+//!   recovery, append, bad replica ──▶ doubts ──┐                              │
+//!   audit of all, slowly ─────────────────────▶├──▶ compare: members are asked, by digest and by list ──▶ lacks
+//!   setReplication ──▶ resize: lacks in another container, then MoveBlocks     │                           │ heartbeat's answer
+//!   replicas where none belong ──▶ surplus: go once others have the block      └ nothing lacks: Whole (log) ▼ node copies
+//! ```
+//!
+//! Promise: work a round is bounded, whatever happened; nothing is concluded from silence before this server has led for as long
+//! as a node may be silent; no replica goes because of what is remembered here, only because others said that they have it.
+//!
+//! Locks: the picture of the cluster before the memory of repair, never the other way.
+
+mod compare;
+mod members;
+mod resize;
+mod surplus;
+
+use crate::core::{ChangeError, Core};
+use blocks::MendRules;
+use namespace::{IndexVisitors, Reply, read};
+use raft::RaftError;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use types::rows::RowsError;
+use types::{BlockId, ContainerId, NodeId};
+
+/// Between rounds if nobody calls for one.
+const ROUND_EACH: Duration = Duration::from_secs(1);
+/// Between rounds at least.
+const ROUND_PAUSE: Duration = Duration::from_millis(100);
+/// For one datanode to answer a question about a page of a container.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// Every container is compared about once in this time, whatever happens.
+const AUDIT_PERIOD: Duration = Duration::from_secs(3600);
+/// Containers added to the queue in one round.
+const AUDIT_COUNT_MAX: u64 = 1000;
+/// The first time sooner: what a leader before knew only in its memory is found by it.
+const FIRST_AUDIT_PERIOD: Duration = Duration::from_secs(600);
+/// Rows looked at by one entry of the log that lists moved blocks of an older store.
+const INDEX_COUNT: u32 = 1000;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RepairError {
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    #[error(transparent)]
+    Raft(#[from] RaftError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// How far the slow look at all containers is.
+#[derive(Debug, Default)]
+struct Audit {
+    after: Option<ContainerId>,
+    /// Looks not made yet, in thousandths.
+    owed_milli: u64,
+    /// All were looked at once.
+    is_second: bool,
+}
+
+/// Looks after the blocks until the task is dropped.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut audit = Audit::default();
+    let mut turn = resize::Turn::default();
+    let mut last = core.monotonic();
+    take_up(&core);
+    loop {
+        let now = core.monotonic();
+        audit_some(&core, &mut audit, now.saturating_sub(last));
+        if let Err(error) = round(&core, &mut turn).await {
+            crate::tasks::fault(&error).await;
+        }
+        last = now;
+        tokio::time::sleep(ROUND_PAUSE).await;
+        let _ = timeout(ROUND_EACH, core.repair_wake.notified()).await;
+    }
+}
+
+/// What the leader before was at: members that had not copied all yet.
+fn take_up(core: &Core) {
+    let now = core.monotonic();
+    core.with_cluster(|cluster, _| {
+        let mut repair = core.repair();
+        for (id, _) in cluster.pipelines().filter(|(_, pipeline)| !pipeline.row.joining.is_empty()) {
+            cluster.containers_of(id).for_each(|home| repair.suspect(home, now));
+        }
+    });
+}
+
+async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairError> {
+    if !core.rows(read::visitors_listed).map_err(|error| RepairError::Refused(error.message))? {
+        // A container's blocks cannot be named yet.
+        while let Reply::Bool(false) = core.change_unasked(IndexVisitors { count: INDEX_COUNT }).await? {}
+    }
+    members::round(core).await?;
+    compare::round(core).await?;
+    resize::round(core, turn).await?;
+    surplus::round(core).await
+}
+
+pub(crate) fn rules(core: &Core) -> MendRules {
+    MendRules {
+        now: core.monotonic(),
+        leading_since: core.leader_since(),
+        lost_after: core.config.lost_after(),
+        usual_replication: core.config.replication,
+    }
+}
+
+/// Nodes and where they are asked, without those that are lost.
+fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> Vec<(NodeId, String)> {
+    let rules = rules(core);
+    core.with_cluster(|cluster, _| {
+        let members = nodes.into_iter().filter_map(|id| cluster.node(id));
+        let here = members.filter(|member| member.seen().is_some() && !rules.is_lost(Some(member)));
+        here.map(|member| (member.node.id, member.node.ipc_addr())).collect()
+    })
+}
+
+/// Some containers more, so that all are looked at in a period.
+fn audit_some(core: &Core, audit: &mut Audit, passed: Duration) {
+    let now = core.monotonic();
+    core.with_cluster(|cluster, _| {
+        let count = cluster.containers().count() as u64;
+        let period = if audit.is_second { AUDIT_PERIOD } else { FIRST_AUDIT_PERIOD };
+        audit.owed_milli += (count * 1000 * passed.as_millis() as u64).div_ceil(period.as_millis() as u64);
+        let wanted = (audit.owed_milli / 1000).min(AUDIT_COUNT_MAX);
+        audit.owed_milli -= wanted * 1000;
+        let mut repair = core.repair();
+        for _ in 0..wanted {
+            let next = cluster.container_after(audit.after);
+            audit.is_second |= next <= audit.after;
+            audit.after = next;
+            if let Some(home) = audit.after {
+                repair.suspect(home, now);
+            }
+        }
+    });
+}
+
+impl Core {
+    /// A member of the block's home may lack it: it is to be compared as soon as it is complete.
+    pub(crate) fn doubt(&self, block: BlockId) {
+        self.repair().doubt(block);
+        self.repair_wake.notify_one();
+    }
+
+    /// A block was completed. If its home changes members, or one is silent, somebody may lack it.
+    pub(crate) fn doubt_if_short(&self, block: BlockId, home: ContainerId) {
+        let now = self.monotonic();
+        let short = self.with_cluster(|cluster, _| {
+            let members = cluster.members(home);
+            let silent = members.iter().any(|member| !member.is_live(now));
+            silent || members.iter().any(|member| !cluster.is_whole(home, member.node.id))
+        });
+        if short {
+            self.doubt(block);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+"""Datanodes are lost, come back and are damaged: what they held is copied, and every replica that is named is read by itself."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+import content
+import paths
+from cli import levada
+from rawdata import Names, Transfer
+from roles import Roles
+from store import SUPERUSER, eventually
+
+pytestmark = [pytest.mark.levada, pytest.mark.timeout(300)]
+
+LOST_AFTER_S = 3
+# From the limit on: a round of the leader, the copies, and a machine of two cores that does other things as well.
+HEALED_S = 45
+
+
+@pytest.fixture
+def roles(tmp_path):
+    started = []
+
+    def start(datanodes=4, **settings):
+        started.append(Roles(tmp_path / f"roles{len(started)}", datanodes, lost_after_ms=LOST_AFTER_S * 1000, **settings))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
+
+
+def put(store, path, data, *options):
+    levada(store.fs, "mkdir", "-p", os.path.dirname(path))
+    levada(store.fs, "put", "--block-size", paths.BLOCK, *options, "-", path, stdin=data, text=False)
+
+
+def replica(located, where) -> bytes:
+    """All bytes of one replica, as one node gives them."""
+    transfer = Transfer(where)
+    try:
+        transfer.read(located)
+        data = b""
+        while True:
+            packet = transfer.packet()
+            if packet.last:
+                return data
+            data += packet.data
+    finally:
+        transfer.close()
+
+
+def replicas(store, path) -> list[list[tuple[tuple[str, int], bytes | None]]]:
+    """Of each block: every node that is named, and what it gives."""
+    found = []
+    for located in Names(store.fs, SUPERUSER).blocks(path):
+        of_block = []
+        for where in located.addresses():
+            try:
+                of_block.append((where, replica(located, where)))
+            except (OSError, KeyError):
+                of_block.append((where, None))
+        found.append(of_block)
+    return found
+
+
+def healed(store, files: dict, count=3, without=()):
+    """True when each block has `count` replicas, on nodes not among `without`, and all of them are right."""
+    for path, data in files.items():
+        blocks = replicas(store, path)
+        if sum(len(of_block[0][1] or b"") if of_block else 0 for of_block in blocks) != len(data):
+            return False
+        at = 0
+        for of_block in blocks:
+            if len(of_block) != count or any(got is None or where in without for where, got in of_block):
+                return False
+            length = len(of_block[0][1])
+            assert all(got == data[at : at + length] for _, got in of_block), path
+            at += length
+    return True
+
+
+def transfer_address(store, name) -> tuple[str, int]:
+    for line in (store.directory / f"{name}.toml").read_text().splitlines():
+        if line.startswith("xfer_addr"):
+            host, port = line.split('"')[1].rsplit(":", 1)
+            return host, int(port)
+    raise AssertionError(name)
+
+
+def some_files(store) -> dict:
+    files = {f"/heal/f{i}": content.make(length, i) for i, length in enumerate((1, 700, 70_000, 1_300_000, 3_000_000) * 3)}
+    for path, data in files.items():
+        put(store, path, data)
+    return files
+
+
+def test_a_lost_node_is_replaced_everywhere(roles):
+    store = roles()
+    files = some_files(store)
+    dead = transfer_address(store, "data2")
+    begun = time.monotonic()
+    store.kill("data2")
+    eventually(lambda: healed(store, files, without=[dead]), LOST_AFTER_S + HEALED_S)
+    print(f"healed {time.monotonic() - begun:.1f} s after the node was killed")
+
+
+def test_a_stream_that_lost_a_node_is_filled_up(roles):
+    store = roles()
+    data = content.make(5 * paths.BLOCK, 1)
+    writer = subprocess.Popen(
+        [str(paths.LEVADA), "put", "--block-size", str(paths.BLOCK), "-", "/stream"],
+        env={**os.environ, "LEVADA_URL": store.fs}, stdin=subprocess.PIPE,
+    )  # fmt: skip
+    half = 2 * paths.BLOCK + 300_000
+    writer.stdin.write(data[:half])
+    writer.stdin.flush()
+    writing = lambda: [name for name in store.names if any((store.directory / name / "open").iterdir())]
+    name = eventually(writing, 10, "nobody writes")[0]
+    dead = transfer_address(store, name)
+    store.kill(name)
+    writer.stdin.write(data[half:])
+    writer.stdin.close()
+    assert writer.wait(60) == 0
+    eventually(lambda: healed(store, {"/stream": data}, without=[dead]), LOST_AFTER_S + HEALED_S)
+
+
+def test_a_node_that_comes_back_is_reconciled(roles):
+    store = roles()
+    files = some_files(store)
+    dead = transfer_address(store, "data1")
+    store.kill("data1")
+    eventually(lambda: healed(store, files, without=[dead]), LOST_AFTER_S + HEALED_S)
+    removed = list(files)[::2]
+    for path in removed:
+        levada(store.fs, "rm", path)
+        del files[path]
+    more = {f"/more/f{i}": content.make(200_000, 50 + i) for i in range(5)}
+    for path, data in more.items():
+        put(store, path, data)
+    store.start("data1")
+    # What others have, or nobody wants, goes from it; what it has and others had not would have been taken back.
+    blocks = store.directory / "data1" / "containers"
+    left = lambda: sum(1 for folder, _, names in os.walk(blocks) for name in names if name.endswith(".data"))
+    eventually(lambda: left() == 0, HEALED_S, "files of replicas are left")
+    assert healed(store, {**files, **more})
+
+
+def test_what_only_a_lost_node_has_is_taken_back(roles):
+    store = roles(datanodes=3)
+    data = content.make(2_500_000, 3)
+    put(store, "/single", data, "--replication", 1)
+    (only,) = {where for of_block in replicas(store, "/single") for where, _ in of_block} or {None}
+    name = next(name for name in store.names if transfer_address(store, name) == only)
+    store.kill(name)
+    time.sleep(LOST_AFTER_S + 3)
+    assert any(got is None for of_block in replicas(store, "/single") for _, got in of_block)
+    store.start(name)
+    eventually(lambda: healed(store, {"/single": data}, count=1), HEALED_S)
+
+
+def test_setrep_up_and_down(roles):
+    store = roles()
+    files = {f"/rep/f{i}": content.make(length, i) for i, length in enumerate((700, 70_000, 3_000_000))}
+    for path, data in files.items():
+        put(store, path, data)
+    for count in (4, 2, 1, 3):
+        for path in files:
+            levada(store.fs, "setrep", count, path)
+        eventually(lambda: healed(store, files, count=count), HEALED_S, f"not {count} everywhere")
+
+
+def test_a_replica_that_vanished_comes_back(roles):
+    """A node starts with an empty disk under its name: all its replicas are gone, and nobody said so."""
+    store = roles(datanodes=3)
+    files = some_files(store)
+    store.kill("data3")
+    kept = (store.directory / "data3" / "VERSION").read_bytes()
+    shutil.rmtree(store.directory / "data3")
+    (store.directory / "data3").mkdir()
+    (store.directory / "data3" / "VERSION").write_bytes(kept)
+    store.start("data3")
+    eventually(lambda: healed(store, files), HEALED_S)
+
+
+def test_a_damaged_replica_is_replaced(roles):
+    store = roles(datanodes=3)
+    data = content.make(3 * paths.BLOCK, 9)
+    put(store, "/bad", data)
+    victim = next((store.directory / "data1" / "containers").rglob("*.data"))
+    with open(victim, "r+b") as file:
+        file.seek(100_000)
+        file.write(b"damage")
+    inode = victim.stat().st_ino
+    # Readers tell of it: whichever of them meets it.
+    reading = lambda: levada(store.fs, "get", "/bad", "-", text=False).stdout == data and victim.stat().st_ino != inode
+    eventually(reading, HEALED_S, "the damaged file is still there")
+    assert healed(store, {"/bad": data})
