@@ -3,11 +3,12 @@
 //! ```text
 //! told by a node, not of the home, or older ──keep──▶ by home ──next──▶ (members are asked)
 //!                                                        │ not enough of them have it: later again, and meanwhile it is a source
-//!                                                        └ they have it ──let_go──▶ orders(node)
+//!                                                        └ they have it ──let_go──▶ orders(node), leaving until it is told gone
 //! ```
 //!
 //! Promise: what is ordered away here was confirmed by others a moment before, so it is never the last good copy, whatever this
-//! process has missed. Nothing is lost if this memory is: nodes tell of all they have in their catalogues.
+//! process has missed: an order that its node does not fetch at once is off. A replica that was ordered away counts as no copy
+//! ([`Surplus::is_leaving`]), also while its node still says that it has it: should it be wanted there after all, it is copied anew. Nothing is lost if this memory is: nodes tell of all they have in their catalogues.
 
 use crate::judge::Told;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,10 @@ const KEPT_COUNT_MAX: usize = 200_000;
 const ORDER_COUNT_MAX: usize = 5000;
 /// Between questions about one container whose members lack something.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// What others said of a block counts for so long: a node hears its orders with its next heartbeat.
+const CONFIRMED_FOR: Duration = Duration::from_secs(10);
+/// A node that was ordered to delete, and tells nothing of it, has not heard, or keeps it by now for a good reason.
+const LEAVING_FOR: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Default)]
 pub struct Surplus {
@@ -28,8 +33,10 @@ pub struct Surplus {
     homes: BTreeMap<BlockId, BTreeSet<ContainerId>>,
     due: BTreeSet<(Duration, ContainerId)>,
     count: usize,
-    /// Confirmed by others; to be told to their nodes.
-    going: BTreeMap<NodeId, BTreeMap<BlockId, Generation>>,
+    /// Confirmed by others, and when; to be told to their nodes.
+    going: BTreeMap<NodeId, BTreeMap<BlockId, (Told, Duration)>>,
+    /// Going, or ordered away and not told gone: up to which generation, and since when.
+    leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
 }
 
 impl Surplus {
@@ -88,19 +95,50 @@ impl Surplus {
     }
 
     /// Others have the block: the replica goes, at this generation and below.
-    pub fn let_go(&mut self, home: ContainerId, node: NodeId, block: BlockId, generation: Generation) {
-        self.forget(home, node, block);
-        self.going.entry(node).or_default().insert(block, generation);
+    pub fn let_go(&mut self, home: ContainerId, node: NodeId, told: Told, now: Duration) {
+        self.forget(home, node, told.block);
+        self.going.entry(node).or_default().insert(told.block, (told, now));
+        self.leaving.insert((told.block, node), (told.generation, now));
     }
 
-    /// What to tell `node`, once.
-    pub fn orders(&mut self, node: NodeId) -> Vec<(BlockId, Generation)> {
+    /// What to tell `node`, once. The caller judges each again, and says of those that stay that they do ([`Self::stays`]).
+    pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<Told> {
         let Some(going) = self.going.get_mut(&node) else { return Vec::new() };
-        let orders = (0..ORDER_COUNT_MAX).map_while(|_| going.pop_first()).collect();
+        let taken: Vec<(Told, Duration)> =
+            (0..ORDER_COUNT_MAX).map_while(|_| going.pop_first()).map(|(_, entry)| entry).collect();
         if going.is_empty() {
             self.going.remove(&node);
         }
-        orders
+        let (sure, old): (Vec<_>, Vec<_>) =
+            taken.into_iter().partition(|(_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
+        // Its node tells of it again in its next catalogue.
+        old.into_iter().for_each(|(told, _)| self.stays(node, told.block));
+        sure.into_iter().map(|(told, _)| told).collect()
+    }
+
+    /// A replica that was let go is not ordered away, is gone, or was put anew.
+    pub fn stays(&mut self, node: NodeId, block: BlockId) {
+        self.leaving.remove(&(block, node));
+        if let Some(going) = self.going.get_mut(&node) {
+            going.remove(&block);
+            if going.is_empty() {
+                self.going.remove(&node);
+            }
+        }
+    }
+
+    /// True if the replica, or an older one that its node has instead, is on its way out.
+    pub fn is_leaving(&self, block: BlockId, node: NodeId, generation: Generation) -> bool {
+        self.leaving.get(&(block, node)).is_some_and(|(at_most, _)| *at_most >= generation)
+    }
+
+    /// Forgets what is too old to be true.
+    pub fn expire(&mut self, now: Duration) {
+        self.leaving.retain(|_, (_, since)| now.saturating_sub(*since) <= LEAVING_FOR);
+        self.going.retain(|_, going| {
+            going.retain(|_, (_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
+            !going.is_empty()
+        });
     }
 
     /// Nodes with a surplus replica of `block`, as young as `generation` and as long as `len`.
@@ -142,10 +180,26 @@ mod tests {
         assert_eq!(surplus.next(now), None, "not at once");
         assert_eq!(surplus.next(now + ASK_AGAIN_AFTER), Some(home));
         assert_eq!(surplus.of(home, 10).len(), 2);
-        surplus.let_go(home, one, block, told.generation);
+        surplus.let_go(home, one, told, now);
         surplus.forget(home, two, block);
-        assert_eq!(surplus.orders(one), [(block, Generation(1001))]);
-        assert_eq!((surplus.orders(one), surplus.is_empty()), (vec![], true));
+        assert!(surplus.is_leaving(block, one, Generation(1001)), "no copy any more");
+        assert!(!surplus.is_leaving(block, one, Generation(1002)), "a younger one is none of those");
+        assert_eq!(surplus.orders(one, now), [told]);
+        assert_eq!((surplus.orders(one, now), surplus.is_empty()), (vec![], true));
         assert_eq!(surplus.sources(block, Generation(1001), 5), []);
+        assert!(surplus.is_leaving(block, one, Generation(1001)), "ordered, and not told gone");
+        surplus.stays(one, block);
+        assert!(!surplus.is_leaving(block, one, Generation(1001)));
+    }
+
+    #[test]
+    fn an_order_that_was_not_fetched_is_off() {
+        let (home, block, node) = (ContainerId(1), BlockId::new(ContainerId(1), 4), NodeId([1; 16]));
+        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None };
+        let mut surplus = Surplus::default();
+        surplus.keep(node, told, home, Duration::ZERO);
+        surplus.let_go(home, node, told, Duration::ZERO);
+        assert_eq!(surplus.orders(node, CONFIRMED_FOR + Duration::from_secs(1)), [], "the others may be gone by now");
+        assert!(!surplus.is_leaving(block, node, Generation(1001)), "it stays, so it is a copy again");
     }
 }

@@ -36,7 +36,8 @@ fn self_digest(node: &Node, request: &CompareRequest, count_max: u64) -> Result<
                 return Ok(Some(digest));
             }
             let home_fits = identity.home == ContainerId(request.home) || identity.home == ContainerId(0);
-            if info.state == ReplicaState::Finalized && home_fits {
+            let leaves = node.deleter.is_ordered(identity.block, identity.generation);
+            if info.state == ReplicaState::Finalized && home_fits && !leaves {
                 digest.add(identity.block, identity.generation, info.len);
             }
         }
@@ -55,13 +56,15 @@ fn fitness(node: &Node, wanted: &Replica) -> Result<Fitness, ReplicaError> {
     let have = info.identity.generation;
     let is_whole = match info.state {
         ReplicaState::Finalized => info.len >= wanted.len,
-        // Under an append, or in the hands of whoever writes it: not to be touched.
-        ReplicaState::Open => info.has_writer || have > wanted.generation_stamp(),
-        ReplicaState::WaitingForRecovery => false,
+        // Under an append, or in the hands of whoever writes it.
+        ReplicaState::Open if info.has_writer || have > wanted.generation_stamp() => return Ok(Fitness::Busy),
+        ReplicaState::Open | ReplicaState::WaitingForRecovery => false,
         ReplicaState::Copying => return Ok(Fitness::Absent),
     };
     Ok(match () {
         () if have < wanted.generation_stamp() => Fitness::Absent,
+        // It is as good as gone.
+        () if node.deleter.is_ordered(info.identity.block, have) => Fitness::Absent,
         () if is_whole => Fitness::Fit,
         () => Fitness::Unfit,
     })

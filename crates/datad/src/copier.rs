@@ -70,6 +70,8 @@ impl Drop for AtWork<'_> {
 impl Copier {
     /// Takes orders; threads begin with them.
     pub(crate) fn order(&self, node: &Arc<Node>, orders: Vec<Copy>) {
+        // The metadata server gives no order to delete together with one to copy the same, so these are from before.
+        orders.iter().for_each(|order| node.deleter.withdraw(BlockId(order.block)));
         let mut state = self.lock();
         for order in orders {
             if state.waiting.len() < WAITING_COUNT_MAX && state.known.insert(BlockId(order.block)) {
@@ -179,6 +181,9 @@ impl Copier {
             reason,
             number: 0,
         };
+        if node.deleter.is_ordered(BlockId(order.block), Generation(order.generation)) {
+            return Err(vec![failure("", false, "the replica that was here is just being deleted".to_owned())]);
+        }
         if self.is_here(node, order) {
             return Ok(());
         }

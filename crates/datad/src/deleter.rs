@@ -15,13 +15,20 @@ const BATCH_COUNT: usize = 100;
 /// Orders not carried out yet. One that is repeated meanwhile is still one.
 #[derive(Debug, Default)]
 pub(crate) struct Deleter {
-    waiting: Mutex<BTreeMap<BlockId, Generation>>,
+    queue: Mutex<Queue>,
     came: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: BTreeMap<BlockId, Generation>,
+    /// Being deleted at this moment.
+    in_hand: BTreeMap<BlockId, Generation>,
 }
 
 impl Deleter {
     pub(crate) fn order(&self, block: BlockId, generation_at_most: Generation) {
-        let mut waiting = self.lock();
+        let waiting = &mut self.lock().waiting;
         if waiting.len() < WAITING_COUNT_MAX || waiting.contains_key(&block) {
             let known = waiting.entry(block).or_insert(generation_at_most);
             *known = generation_at_most.max(*known);
@@ -29,18 +36,35 @@ impl Deleter {
         }
     }
 
+    /// The replica is wanted here after all: an order that waits is off.
+    pub(crate) fn withdraw(&self, block: BlockId) {
+        self.lock().waiting.remove(&block);
+    }
+
+    /// Whether a replica of this generation is to go, or just goes.
+    pub(crate) fn is_ordered(&self, block: BlockId, generation: Generation) -> bool {
+        let queue = self.lock();
+        [&queue.waiting, &queue.in_hand].iter().any(|orders| orders.get(&block).is_some_and(|at| *at >= generation))
+    }
+
     /// Orders that are still to be carried out.
     pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        let queue = self.lock();
+        queue.waiting.len() + queue.in_hand.len()
     }
 
     fn take(&self) -> Vec<(BlockId, Generation)> {
-        let mut waiting = self.lock();
-        (0..BATCH_COUNT).map_while(|_| waiting.pop_first()).collect()
+        let Queue { waiting, in_hand } = &mut *self.lock();
+        in_hand.extend((0..BATCH_COUNT).map_while(|_| waiting.pop_first()));
+        in_hand.iter().map(|(block, generation)| (*block, *generation)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<BlockId, Generation>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn done(&self) {
+        self.lock().in_hand.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -63,6 +87,7 @@ pub(crate) async fn run(node: Arc<Node>) {
             }
         })
         .await;
+        node.deleter.done();
     }
 }
 
@@ -77,6 +102,20 @@ mod tests {
             deleter.order(BlockId(block), Generation(generation));
         }
         assert_eq!(deleter.take(), [(BlockId(1), Generation(1001)), (BlockId(2), Generation(1005))]);
+        deleter.done();
         assert_eq!(deleter.take(), []);
+    }
+
+    #[test]
+    fn what_is_wanted_after_all_is_not_deleted() {
+        let (deleter, block) = (Deleter::default(), BlockId(7));
+        deleter.order(block, Generation(1002));
+        assert!(deleter.is_ordered(block, Generation(1002)) && !deleter.is_ordered(block, Generation(1003)));
+        deleter.withdraw(block);
+        assert!(!deleter.is_ordered(block, Generation(1002)));
+        deleter.order(block, Generation(1002));
+        assert_eq!(deleter.take().len(), 1);
+        deleter.withdraw(block);
+        assert!(deleter.is_ordered(block, Generation(1002)), "too late: it is being deleted");
     }
 }

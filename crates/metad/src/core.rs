@@ -167,7 +167,7 @@ impl Core {
         lock(&self.repair)
     }
 
-    /// Replicas where none belong. To be locked after the picture of the cluster, if both are.
+    /// Replicas where none belong. To be locked after the picture of the cluster and what is to be copied, if others are.
     pub(crate) fn surplus(&self) -> MutexGuard<'_, Surplus> {
         lock(&self.surplus)
     }

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::heard::Heard;
 use crate::refusal;
 use crate::seat::Seat;
-use blocks::{Fate, Judgement, Node, Told, Usage, Wanted};
+use blocks::{Cluster, Fate, Judgement, Node, Told, Usage, Wanted};
 use bytes::Bytes;
 use hdfs::Exception;
 use namespace::read;
@@ -39,14 +39,23 @@ pub(crate) async fn call(core: &Arc<Core>, heard: &Heard, call: Call) -> Result<
         HEARTBEAT => {
             let request: HeartbeatRequest = call.request()?;
             heard.beat(node_id(&request.node)?, usage(&request.usage, request.transfer_count), core.monotonic());
-            heartbeat(core, request).await.map(|orders| encode(&Orders { term: core.term, ..orders }))
+            command(core, heartbeat(core, request).await?).await
         }
-        CATALOGUE => {
-            let orders = catalogue(core, call.request()?).await;
-            orders.map(|orders| encode(&Orders { term: core.term, ..orders }))
-        }
+        CATALOGUE => command(core, catalogue(core, call.request()?).await?).await,
         _ => Err(call.no_such_method()),
     }
+}
+
+/// Orders to delete leave only if this server led still when they were thought of: a leader that slept in the middle of it knows
+/// nothing of what another one has let happen since.
+async fn command(core: &Core, orders: Orders) -> Result<Bytes, Exception> {
+    if !orders.delete.is_empty() {
+        let term = core.raft.confirm().await.map_err(refusal::raft)?;
+        if term != core.term {
+            return Err(refusal::standby(None));
+        }
+    }
+    Ok(encode(&Orders { term: core.term, ..orders }))
 }
 
 /// What a server that stands by answers: it remembers who lives, and gives no orders.
@@ -150,24 +159,55 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
         orders.delete.extend(later.delete);
         orders.owners.extend(later.owners);
     }
-    let mut doomed = core.doomed();
     let confirms = !request.deleted.is_empty();
-    for block in request.deleted {
-        doomed.on_deleted(node, BlockId(block));
-    }
-    let owed = doomed.orders(node, now);
-    drop(doomed);
+    let owed = {
+        let mut doomed = core.doomed();
+        for block in request.deleted {
+            doomed.on_deleted(node, BlockId(block));
+            core.surplus().stays(node, BlockId(block));
+        }
+        doomed.orders(node, now)
+    };
     orders.delete.extend(
         owed.into_iter().map(|(block, generation)| Deletion { block: block.0, generation_at_most: generation.0 }),
     );
     if confirms {
         core.reap.notify_one();
     }
-    let gone = core.surplus().orders(node).into_iter();
-    let gone = gone.map(|(block, generation)| Deletion { block: block.0, generation_at_most: generation.0 });
-    orders.delete.extend(gone);
+    orders.delete.extend(surplus(core, node, now).await?);
     orders.copy = copies(core, node, now);
     Ok(orders)
+}
+
+/// Surplus replicas that others have said to have. Each is judged again: its block may have moved here since.
+async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<Deletion>, Exception> {
+    let going = core.surplus().orders(node, now);
+    if going.is_empty() {
+        return Ok(Vec::new());
+    }
+    let core = Arc::clone(core);
+    io::task::blocking(move || {
+        let found = core.rows(|rows| look_up(rows, &going))?;
+        let mut orders = Vec::new();
+        core.with_cluster(|cluster, _| {
+            for (told, wanted) in going.iter().zip(found) {
+                let fate = cluster.judge(node, told, wanted.as_ref(), true).fate;
+                if fate == Fate::Surplus && !comes_here(&core, cluster, node, told.block) {
+                    orders.push(Deletion { block: told.block.0, generation_at_most: told.generation.0 });
+                } else {
+                    core.surplus().stays(node, told.block);
+                }
+            }
+        });
+        Ok(orders)
+    })
+    .await
+}
+
+/// True if the block is being copied to a container that `node` is a member of.
+fn comes_here(core: &Core, cluster: &Cluster, node: NodeId, block: BlockId) -> bool {
+    let repair = core.repair();
+    repair.wants(node, block) || repair.moving_to(block).is_some_and(|home| cluster.is_member(home, node))
 }
 
 /// What a node copied, could not copy, and found damaged.
@@ -175,6 +215,7 @@ fn tell_repair(core: &Core, node: NodeId, request: &HeartbeatRequest, now: Durat
     let mut complaints = Vec::new();
     let mut repair = core.repair();
     for replica in &request.put {
+        core.surplus().stays(node, replica.block_id());
         repair.on_put(node, replica.block_id(), replica.generation_stamp(), now);
     }
     for failure in &request.copy_failures {
@@ -264,8 +305,7 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
                     order(node, told, wanted.as_ref(), judgement, &mut orders);
                     let mut again = judgement.again;
                     if let (Fate::Surplus, Some(wanted)) = (judgement.fate, &wanted) {
-                        let coming = core.repair().moving_to(told.block);
-                        if coming.is_some_and(|home| cluster.is_member(home, node)) {
+                        if comes_here(&core, cluster, node, told.block) {
                             again = true;
                         } else {
                             core.surplus().keep(node, *told, wanted.home, now);

@@ -369,6 +369,8 @@ pub enum Fitness {
     Absent = 1,
     /// It has one of this generation that is damaged, too short, or was never finished.
     Unfit = 2,
+    /// It is being written: no copy to rely on, and not to be touched. Ask again.
+    Busy = 3,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Message)]

@@ -167,9 +167,11 @@ async fn compare_page(
         let answers = ask(core, members, &request).await;
         let same = |(_, answer): &(NodeId, Option<CompareResponse>)| answer.as_ref().is_some_and(|answer| answer.same);
         let bad = {
-            let repair = core.repair();
-            let is_bad = |(id, _): &(NodeId, String)| page.blocks.iter().any(|view| repair.is_bad(view.block, *id));
-            members.iter().any(is_bad)
+            let (repair, surplus) = (core.repair(), core.surplus());
+            let is_bad = |view: &BlockView, id: NodeId| {
+                repair.is_bad(view.block, id) || surplus.is_leaving(view.block, id, view.generation)
+            };
+            members.iter().any(|(id, _)| page.blocks.iter().any(|view| is_bad(view, *id)))
         };
         if !members.is_empty() && answers.iter().all(same) && !bad {
             return Ok(Outcome::default());
@@ -197,12 +199,15 @@ async fn list(core: &Arc<Core>, blocks: &[BlockView], members: &[(NodeId, String
         }));
         let mut repair = core.repair();
         sources.retain(|id| !repair.is_bad(view.block, *id));
-        if sources.is_empty() {
+        if members.iter().any(|(id, _)| of(id) == Some(Fitness::Busy)) {
+            outcome.unanswered += 1;
+            repair.doubt(view.block);
+        } else if sources.is_empty() {
             // If somebody did not answer, that one may have it.
             outcome.missing += usize::from(outcome.unanswered == 0);
         }
         for (node, _) in members {
-            let Some(fit) = of(node).filter(|fit| *fit != Fitness::Fit) else { continue };
+            let Some(fit) = of(node).filter(|fit| !matches!(fit, Fitness::Fit | Fitness::Busy)) else { continue };
             outcome.lacks += 1;
             repair.on_lack(lack(view, view.home, *node, sources.clone(), fit == Fitness::Unfit));
         }
@@ -232,11 +237,12 @@ pub(super) async fn fitness(
     };
     let request = CompareRequest { replicas: blocks.iter().map(replica).collect(), ..CompareRequest::default() };
     let answers = ask(core, nodes, &request).await;
-    let repair = core.repair();
+    let (repair, surplus) = (core.repair(), core.surplus());
     let answered = answers.into_iter().filter_map(|(id, answer)| {
         let answer = answer.filter(|answer| answer.fitness.len() == blocks.len())?;
         let list = blocks.iter().zip(answer.fitness()).map(|(view, fitness)| match fitness {
             Fitness::Fit if repair.is_bad(view.block, id) => Fitness::Unfit,
+            Fitness::Fit if surplus.is_leaving(view.block, id, view.generation) => Fitness::Absent,
             fitness => fitness,
         });
         Some((id, list.collect()))
@@ -263,6 +269,7 @@ pub(super) async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) -> Re
     let Some((_, Some(answer))) = answers.first() else { return Ok(()) };
     match answer.fitness() {
         Fitness::Fit => tracing::info!(%block, %node, "a replica that was called bad reads well"),
+        Fitness::Busy => {}
         Fitness::Absent => core.doubt(block),
         Fitness::Unfit => {
             core.repair().on_bad(block, node);

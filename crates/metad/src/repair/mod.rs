@@ -11,7 +11,7 @@
 //! Promise: work a round is bounded, whatever happened; nothing is concluded from silence before this server has led for as long
 //! as a node may be silent; no replica goes because of what is remembered here, only because others said that they have it.
 //!
-//! Locks: the picture of the cluster before the memory of repair, never the other way.
+//! Locks: the picture of the cluster before the memory of repair, that before the memory of surplus, never the other way.
 
 mod compare;
 mod members;

@@ -158,7 +158,7 @@ async fn move_to(core: &Arc<Core>, home: ContainerId, to: ContainerId, views: &[
         let mut repair = core.repair();
         repair.set_moving(view.block, to);
         for node in &new {
-            if let Some(fitness) = of(node).filter(|fitness| *fitness != Fitness::Fit) {
+            if let Some(fitness) = of(node).filter(|fitness| !matches!(fitness, Fitness::Fit | Fitness::Busy)) {
                 repair.on_lack(lack(view, to, *node, sources.clone(), fitness == Fitness::Unfit));
             }
         }

@@ -3,8 +3,10 @@
 use super::compare::{fitness, verify};
 use super::{RepairError, askable};
 use crate::core::Core;
+use blocks::Told;
 use namespace::{BlockView, read};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId};
@@ -24,6 +26,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
         let Some((block, node)) = core.take_reported() else { break };
         verify(core, block, node).await?;
     }
+    core.surplus().expire(core.monotonic());
     for _ in 0..ROUND_COUNT {
         let now = core.monotonic();
         let Some(home) = core.surplus().next(now) else { break };
@@ -40,22 +43,36 @@ async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<bool, RepairError> {
     {
         let store = core.machine.store().view();
         for (_, told) in &kept {
-            if !views.contains_key(&told.block) {
-                let found = read::file_of_block(&store, told.block)?.map(|(_, view)| view);
-                views.insert(told.block, found.filter(|view| view.home == home));
+            if let Entry::Vacant(unknown) = views.entry(told.block) {
+                unknown.insert(read::file_of_block(&store, told.block)?.map(|(_, view)| view));
             }
         }
     }
-    // Whatever moved, went, or is being written again is told anew, or judged when it is.
-    let asked: Vec<BlockView> = views.values().flatten().filter(|view| view.complete).copied().collect();
-    let (ids, wanted) = core.with_cluster(|cluster, _| (cluster.member_ids(home).to_vec(), cluster.wanted(home)));
+    // What went, or is being written again, is told anew, or judged when it is.
+    let asked: Vec<BlockView> =
+        views.values().flatten().filter(|view| view.complete && view.home == home).copied().collect();
+    let usual = core.config.replication;
+    let members = || {
+        core.with_cluster(|cluster, _| {
+            let row = cluster.pipeline(cluster.container(home)?.pipeline).map(|pipeline| &pipeline.row)?;
+            Some((row.epoch, row.members.clone(), row.wanted_or(usual)))
+        })
+    };
+    let before = members();
+    let (ids, wanted) = before.clone().map_or((Vec::new(), usual), |(_, ids, wanted)| (ids, wanted));
     let nodes = askable(core, ids.iter().copied());
     let fit = fitness(core, &asked, &nodes).await;
     let place: BTreeMap<BlockId, usize> = asked.iter().enumerate().map(|(place, view)| (view.block, place)).collect();
+    if members() != before {
+        return Ok(false);
+    }
     let mut settled_all = true;
     for (node, told) in kept {
         let Some(at) = place.get(&told.block).copied() else {
             core.surplus().forget(home, node, told.block);
+            if let Some(view) = views.get(&told.block).copied().flatten().filter(|view| view.complete) {
+                moved(core, node, told, &view);
+            }
             continue;
         };
         let view = &asked[at];
@@ -70,11 +87,19 @@ async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<bool, RepairError> {
         let enough = if is_old { 1 } else { usize::from(wanted).max(1) };
         if copies >= enough {
             tracing::info!(block = %told.block, %node, copies, "a replica that is not needed goes");
-            core.surplus().let_go(home, node, told.block, told.generation);
+            core.surplus().let_go(home, node, told, core.monotonic());
         } else {
             settled_all = false;
             core.repair().doubt(told.block);
         }
     }
     Ok(settled_all)
+}
+
+/// The block has got another home meanwhile, which `node` may be of.
+fn moved(core: &Core, node: NodeId, told: Told, view: &BlockView) {
+    let belongs = core.with_cluster(|cluster, _| cluster.is_member(view.home, node));
+    if !belongs || told.generation < view.generation {
+        core.surplus().keep(node, told, view.home, core.monotonic());
+    }
 }
