@@ -38,6 +38,7 @@ pub(super) async fn add_leased(
     core.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
     if let (Some(written), Some(before)) = (previous, plan.previous) {
         core.with_cluster(|cluster, _| cluster.on_written(before.home, written.len));
+        core.doubt_if_short(before.block, before.home);
     }
     Ok(AddLeasedResponse {})
 }
