@@ -625,7 +625,7 @@ pub struct SetQuotaRequestProto {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetQuotaResponseProto {}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QuotaUsageProto {
     #[prost(uint64, required, tag = "1")]
     pub file_and_directory_count: u64,
@@ -635,13 +635,15 @@ pub struct QuotaUsageProto {
     pub space_consumed: u64,
     #[prost(uint64, required, tag = "4")]
     pub space_quota: u64,
+    #[prost(message, optional, tag = "5")]
+    pub type_quota_infos: ::core::option::Option<StorageTypeQuotaInfosProto>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetQuotaUsageRequestProto {
     #[prost(string, required, tag = "1")]
     pub path: ::prost::alloc::string::String,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetQuotaUsageResponseProto {
     #[prost(message, required, tag = "1")]
     pub usage: QuotaUsageProto,

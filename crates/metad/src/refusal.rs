@@ -22,6 +22,10 @@ pub(crate) fn namespace(error: NsError) -> Exception {
         NsError::RecoveryInProgress(_) => class::RECOVERY_IN_PROGRESS,
         NsError::NameTooLong(_) => class::NAME_TOO_LONG,
         NsError::TooManyChildren(_) => class::DIRECTORY_FULL,
+        NsError::NotDirectory(_) => class::PATH_IS_NOT_DIRECTORY,
+        NsError::NameQuota(_) => class::NAMESPACE_QUOTA_EXCEEDED,
+        NsError::SpaceQuota(_) => class::SPACE_QUOTA_EXCEEDED,
+        NsError::TypeQuota(_) => class::TYPE_QUOTA_EXCEEDED,
         NsError::ListingStartGone(_) => class::START_AFTER_NOT_FOUND,
         NsError::Acl(_) | NsError::AclOfFile(_) => class::ACL,
         // What tools that look for one attribute after the other catch.

@@ -32,10 +32,10 @@ async fn a_new_store_answers_every_stranger() {
     let answer: Result<SetSafeModeResponseProto, _> = alice.ask("setSafeMode", &safe(2)).await;
     assert_eq!(refusal(answer).0, "AccessControl");
 
-    let answer: Result<MsyncResponseProto, _> = alice.ask("getQuotaUsage", &MsyncRequestProto {}).await;
+    let answer: Result<MsyncResponseProto, _> = alice.ask("getSlots", &MsyncRequestProto {}).await;
     let (class, message) = refusal(answer);
     assert_eq!(class, "RpcNoSuchMethod");
-    assert_eq!(message, format!("Unknown method getQuotaUsage called on {CLIENT} protocol."));
+    assert_eq!(message, format!("Unknown method getSlots called on {CLIENT} protocol."));
     let other = rpc::Client::new(world.addr().to_string(), "alice".into(), "org.apache.hadoop.ha.HAServiceProtocol");
     let answer: Result<MsyncResponseProto, _> = other.call("getServiceStatus", &MsyncRequestProto {}).await;
     assert_eq!(refusal(answer).0, "RpcNoSuchProtocol");
@@ -98,7 +98,10 @@ async fn a_file_from_create_to_read() {
     let summary: GetContentSummaryResponseProto = root.ask("getContentSummary", &request).await.unwrap();
     let summary = summary.summary;
     assert_eq!((summary.length, summary.file_count, summary.directory_count), (MB + 100, 1, 2));
-    assert_eq!((summary.space_consumed, summary.quota, summary.space_quota), (3 * (MB + 100), u64::MAX, u64::MAX));
+    assert_eq!(
+        (summary.space_consumed, summary.quota, summary.space_quota),
+        (3 * (MB + 100), i64::MAX as u64, u64::MAX)
+    );
     let stats: GetFsStatsResponseProto = root.ask("getFsStats", &GetFsStatusRequestProto {}).await.unwrap();
     assert_eq!((stats.capacity, stats.used, stats.remaining), (3 << 40, 3 << 30, 3 << 39));
 }

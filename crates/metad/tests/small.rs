@@ -41,6 +41,7 @@ fn put_request(leased: &LeaseBlocksResponse, place: usize, path: &str, holder: &
         replication: 3,
         block_len: MB,
         block: Some(PutBlock { block, file, generation: leased.generation, len: 7 }),
+        unmasked: None,
     }
 }
 

@@ -11,18 +11,20 @@
 //!   neither.
 //! - A block whose home is not its birthplace is listed under its home, once all are listed.
 //! - Each kept outcome has its expiry, and the reverse.
+//! - A directory with limits has counted what stands in its tree, and what deleted directories owe it; the marker counts these rows.
 //!
 //! [`check`] reads all rows into memory; it is no call for a busy server.
 
 use crate::acl::AclScope;
 use crate::lease::RECOVERY_HOLDER;
 use crate::limits::MODE_MASK;
+use crate::quota::{Debt, Marker, Payer, Usage};
 use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, Record, decode};
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
 use crate::tables::{
-    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, RESERVED, RESIZED,
-    RETRY, RETRY_EXPIRY, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair, split_xattr,
+    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, QUOTA, RESERVED,
+    RESIZED, RETRY, RETRY_EXPIRY, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair, split_xattr,
 };
 use crate::xattr::XATTR_COUNT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +54,7 @@ pub fn check(rows: &dyn Rows) -> Result<Vec<Violation>, RowsError> {
     check.leases();
     check.attributes();
     check.outcomes();
+    check.quotas();
     Ok(check.violations)
 }
 
@@ -75,6 +78,11 @@ struct Check {
     expiries: BTreeSet<Vec<u8>>,
     fronts: Vec<(Table, Vec<u8>)>,
     xattr_counts: BTreeMap<InodeId, u32>,
+    quota_marker: Option<Marker>,
+    payers: BTreeMap<InodeId, Payer>,
+    debts: BTreeMap<InodeId, Debt>,
+    /// Of every inode, without what is below it.
+    used: BTreeMap<InodeId, Usage>,
 }
 
 impl Check {
@@ -163,6 +171,12 @@ impl Check {
                 let (inode, _) = split_xattr(key).filter(|_| value.first() == Some(&1))?;
                 *self.xattr_counts.entry(inode).or_default() += 1;
             }
+            QUOTA => match key.split_first()? {
+                (0, []) => self.quota_marker = Some(record(value)?),
+                (1, id) => _ = self.payers.insert(split_inode(id)?, record(value)?),
+                (2, id) => _ = self.debts.insert(split_inode(id)?, record(value)?),
+                _ => return None,
+            },
             _ => return None,
         }
         Some(())
@@ -255,6 +269,7 @@ impl Check {
                     visitors.insert((row.home, row.block));
                 }
             }
+            self.used.insert(inode.id, usage_of(inode, &rows));
             match &inode.body {
                 Body::File(file) => check_blocks(inode.id, file, &rows, stands, &mut found),
                 Body::Directory { .. } if rows.is_empty() => {}
@@ -323,11 +338,61 @@ impl Check {
         self.violations.extend(found.into_iter().map(Violation));
     }
 
+    fn quotas(&mut self) {
+        let mut found = Vec::new();
+        let counts = (self.payers.len() as u64, self.debts.len() as u64);
+        let marker = self.quota_marker.unwrap_or_default();
+        if (marker.payer_count, marker.debt_count) != counts || self.quota_marker.is_some() && counts == (0, 0) {
+            found.push(format!("the marker of quotas tells {marker:?}, but there are {counts:?}"));
+        }
+        let mut counted: BTreeMap<InodeId, Usage> = BTreeMap::new();
+        for (id, used) in &self.used {
+            // Up from each inode: whoever has limits, or is deleted and owes, has it on his bill.
+            let mut at = *id;
+            for _ in 0..=self.inodes.len() {
+                let debt = self.debts.get(&at).filter(|_| at != *id);
+                let creditors = debt.iter().flat_map(|debt| &debt.payers);
+                let creditors =
+                    creditors.filter(|(id, serial)| self.payers.get(id).is_some_and(|row| row.serial == *serial));
+                for payer in creditors.map(|(id, _)| *id).chain(self.payers.contains_key(&at).then_some(at)) {
+                    let sum = counted.entry(payer).or_default();
+                    sum.names += used.names;
+                    sum.space += used.space;
+                }
+                match self.inodes.get(&at) {
+                    Some(((parent, _), _)) => at = *parent,
+                    None => break,
+                }
+            }
+        }
+        for (id, payer) in &self.payers {
+            let is_directory = self.inodes.get(id).is_some_and(|(_, inode)| inode.is_directory());
+            if !is_directory || payer.limits.is_none() || payer.serial > marker.serial {
+                found.push(format!("{id} has limits: {payer:?}"));
+            }
+            let counted = counted.get(id).copied().unwrap_or_default();
+            if counted != payer.used {
+                found.push(format!("{id} has counted {:?}, but there is {counted:?}", payer.used));
+            }
+        }
+        let odd = self.debts.keys().filter(|id| self.deleted.get(id).is_none_or(|inode| !inode.is_directory()));
+        found.extend(odd.map(|id| format!("{id} owes, but is no deleted directory")));
+        self.violations.extend(found.into_iter().map(Violation));
+    }
+
     fn outcomes(&mut self) {
         if self.outcomes != self.expiries {
             self.wrong("outcomes of calls and their expiries do not agree");
         }
     }
+}
+
+/// As `quota` counts, from the rows of its blocks.
+fn usage_of(inode: &Inode, rows: &[(u64, BlockRow)]) -> Usage {
+    let Some(file) = inode.file() else { return Usage { names: 1, space: 0 } };
+    let charged = |row: &BlockRow| if row.is_complete() || file.open.is_none() { row.len } else { file.block_len };
+    let len: u128 = rows.iter().map(|(_, row)| u128::from(charged(row))).sum();
+    Usage { names: 1, space: len * u128::from(file.replication) }
 }
 
 fn check_inode(inode: &Inode, found: &mut Vec<String>) {

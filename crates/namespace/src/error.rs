@@ -44,6 +44,18 @@ pub enum NsError {
     /// `org.apache.hadoop.hdfs.protocol.FSLimitException$MaxDirectoryItemsExceededException`
     #[error("{0}")]
     TooManyChildren(String),
+    /// `org.apache.hadoop.fs.PathIsNotDirectoryException`
+    #[error("{0}")]
+    NotDirectory(String),
+    /// `org.apache.hadoop.hdfs.protocol.NSQuotaExceededException`
+    #[error("{0}")]
+    NameQuota(String),
+    /// `org.apache.hadoop.hdfs.protocol.DSQuotaExceededException`
+    #[error("{0}")]
+    SpaceQuota(String),
+    /// `org.apache.hadoop.hdfs.protocol.QuotaByStorageTypeExceededException`
+    #[error("{0}")]
+    TypeQuota(String),
     /// `org.apache.hadoop.fs.DirectoryListingStartAfterNotFoundException`
     #[error("{0}")]
     ListingStartGone(String),

@@ -27,6 +27,7 @@ mod limits;
 mod make;
 pub mod ops;
 mod permission;
+mod quota;
 pub mod read;
 mod record;
 mod recovery;
@@ -47,11 +48,12 @@ pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT
 pub use ops::{
     AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BlockRef, BumpGeneration, Complete,
     Concat, Create, CreateUnmasked, Delete, DeleteWalked, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync,
-    IndexVisitors, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, Reap, RecoveryTarget, RemoveXattr,
-    Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetReplication, SetTimes, SetXattr, TouchAccessTime,
-    UpdatePipeline, apply,
+    IndexVisitors, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, PutFileUnmasked, QuotaChange, Reap,
+    RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetQuota, SetReplication,
+    SetTimes, SetXattr, TouchAccessTime, UpdatePipeline, apply,
 };
 pub use permission::Access;
+pub use quota::{Limits, StorageType, Usage};
 pub use request::{Caller, Recovery, Reply, Request, RetryKey};
 pub use resolve::ROOT;
 pub use view::{BlockView, DoomedBlock, FileBlocks, Kind, Status};

@@ -6,6 +6,7 @@ use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, Place, change_children, hook_node, next_inode, unhook_node};
 use crate::limits::MODE_MASK;
 use crate::ops::Context;
+use crate::quota;
 use crate::record::{Body, Extra, Inode};
 use crate::resolve::Resolved;
 use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
@@ -87,6 +88,7 @@ pub(crate) fn make_child_as(
     }
     let node = Node { place: Place { parent: parent.inode.id, name }, inode };
     hook_node(context.rows, &node);
+    quota::add(context.rows, node.place.parent, &node.inode)?;
     change_children(context, parent, 1)?;
     resolved.nodes.push(node.clone());
     Ok(node)
@@ -99,6 +101,7 @@ pub(crate) fn remove_child(context: &mut Context<'_>, resolved: &mut Resolved) -
         return Err(corrupt("remove an inode", "the root is not a directory").into());
     };
     resolved.missing.push(node.place.name.clone());
+    quota::remove(context.rows, node.place.parent, &node.inode)?;
     unhook_node(context.rows, &node);
     doom::doom_tree(context.rows, node.inode)?;
     if let Some(parent) = resolved.nodes.last_mut() {
@@ -117,6 +120,7 @@ pub(crate) fn move_node(context: &mut Context<'_>, mut from: Resolved, mut to: R
         check_room(&to, &name)?;
     }
     let (Some(from_parent), Some(to_parent)) = (from.nodes.last_mut(), to.nodes.last_mut()) else { return Ok(()) };
+    quota::move_tree(context.rows, from_parent.inode.id, to_parent.inode.id, &node.inode)?;
     unhook_node(context.rows, &node);
     node.place = Place { parent: to_parent.inode.id, name };
     hook_node(context.rows, &node);

@@ -44,6 +44,11 @@
 //!                  ┌───────────────┬──────────┬────────────────┐
 //! 14 XATTR         │ inode     u64 │ space u8 │ name (≤ 255 B) │     a version byte, then the value as it is
 //!                  └───────────────┴──────────┴────────────────┘
+//!                  ┌─────────┐
+//! 15 QUOTA         │ kind u8 │ 0: the marker                       quota::Marker: how many of the others; no row: none
+//!                  ├─────────┼───────────────┐
+//!                  │ kind u8 │ inode     u64 │ 1: a directory      quota::Payer: its limits, and what it has counted
+//!                  └─────────┴───────────────┘ 2: a deleted one    quota::Debt: who is paid as it is freed
 //!                  ┌───────────────┬───────────────┐
 //! 48 VISITOR       │ container u64 │ block     u64 │               empty: a block whose home is not where it was born
 //!                  └───────────────┴───────────────┘               (empty key): block u64, all before it are listed
@@ -52,7 +57,7 @@
 //!                  └───────────────┘                               replication than it has
 //! ```
 //!
-//! Values that are records begin with a version byte, then postcard (see `record`). Tables 15 and 50 to 55 are kept free.
+//! Values that are records begin with a version byte, then postcard (see `record`). Tables 50 to 55 are kept free.
 //! The root is the entry with parent 0 and an empty name.
 
 use crate::xattr::{XattrName, XattrSpace};
@@ -73,10 +78,11 @@ pub const COUNTERS: Table = Table(11);
 pub const FRONT: Table = Table(12);
 pub const RESERVED: Table = Table(13);
 pub const XATTR: Table = Table(14);
+pub const QUOTA: Table = Table(15);
 pub const VISITOR: Table = Table(48);
 pub const RESIZED: Table = Table(49);
 
-pub const ALL: [Table; 16] = [
+pub const ALL: [Table; 17] = [
     ENTRY,
     PLACE,
     BLOCK,
@@ -91,12 +97,30 @@ pub const ALL: [Table; 16] = [
     FRONT,
     RESERVED,
     XATTR,
+    QUOTA,
     VISITOR,
     RESIZED,
 ];
 
 /// Key of the one row of RESERVED.
 pub(crate) const RESERVED_KEY: &[u8] = &[];
+
+/// Key of the row of QUOTA that tells if there are others.
+pub(crate) const QUOTA_MARKER_KEY: &[u8] = &[0];
+
+pub(crate) fn quota_key(directory: InodeId) -> [u8; 9] {
+    kind_and_inode(1, directory)
+}
+
+pub(crate) fn quota_debt_key(directory: InodeId) -> [u8; 9] {
+    kind_and_inode(2, directory)
+}
+
+fn kind_and_inode(kind: u8, inode: InodeId) -> [u8; 9] {
+    let mut key = [kind; 9];
+    key[1..].copy_from_slice(&inode.0.to_be_bytes());
+    key
+}
 
 /// Key of the one row of COUNTERS.
 pub(crate) const COUNTERS_KEY: &[u8] = &[];

@@ -138,7 +138,7 @@ impl Run {
         let takeover = holder.filter(|_| self.chance(4));
         let file = self.model.id(&path).filter(|_| self.chance(2)).map(types::InodeId);
         let last = self.model.last_blocks(&path);
-        match self.random.below(25) {
+        match self.random.below(26) {
             0 => Mkdirs { path: self.any_path(), mode: 0o755, create_parent: self.chance(2) }.into(),
             1..=3 => Create {
                 path: self.any_path(),
@@ -203,6 +203,12 @@ impl Run {
                 FinishRecovery { file, block, generation, len }.into()
             }
             23 if self.chance(2) => self.any_put(takeover),
+            24 => {
+                let lift = self.chance(3);
+                let change = if lift { QuotaChange::Lift } else { QuotaChange::Set(u64::MAX) };
+                SetQuota { path: self.any_path(), names: change, space: QuotaChange::Keep, of_type: None }.into()
+            }
+            25 => SetReplication { path: self.any_path(), replication: 1 + self.random.below(4) as u16 }.into(),
             _ => Reap { inodes_max: 1 + self.random.below(4) as u32 }.into(),
         }
     }
@@ -322,7 +328,8 @@ impl Run {
         }
         let blocks = read::doomed_blocks(&self.rows, None, usize::MAX).unwrap();
         self.apply(OPS_PER_RUN, ForgetDoomed { blocks }.into());
-        let small = [tables::RETRY, tables::RETRY_EXPIRY, tables::FRONT, tables::RESERVED];
+        // Files whose replication changed are forgotten by the leader, after it looked.
+        let small = [tables::RETRY, tables::RETRY_EXPIRY, tables::FRONT, tables::RESERVED, tables::RESIZED];
         let kept = self.rows.iter().filter(|(table, ..)| !small.contains(table));
         assert_eq!(kept.count(), 4, "root, its place, the counters, how far moved blocks are listed");
     }

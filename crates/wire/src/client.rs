@@ -114,6 +114,9 @@ pub struct PutFileRequest {
     /// Absent: the file is empty.
     #[prost(message, optional, tag = "8")]
     pub block: Option<PutBlock>,
+    /// The mode before the client's umask: what counts where the directory has default access lists. Absent: `mode` is meant so.
+    #[prost(uint32, optional, tag = "9")]
+    pub unmasked: Option<u32>,
 }
 
 /// The one block of a small file, put on its nodes already.
@@ -185,10 +188,11 @@ mod tests {
             replication: 3,
             block_len: 1 << 20,
             block: Some(PutBlock { block: 5, file: 6, generation: 1001, len: 7 }),
+            unmasked: Some(0o666),
         };
         let golden = [
             0x0a, 2, b'/', b'a', 0x12, 1, b'h', 0x18, 0xa4, 0x03, 0x20, 1, 0x30, 3, 0x38, 0x80, 0x80, 0x40, 0x42, 9,
-            0x08, 5, 0x10, 6, 0x18, 0xe9, 0x07, 0x20, 7,
+            0x08, 5, 0x10, 6, 0x18, 0xe9, 0x07, 0x20, 7, 0x48, 0xb6, 0x03,
         ];
         assert_eq!(put.encode_to_vec(), golden);
         assert_eq!(PutFileRequest::decode(&golden[..]), Ok(put));

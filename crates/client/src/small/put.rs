@@ -71,6 +71,7 @@ impl Client {
             replication: wish.replication.into(),
             block_len: wish.block_len,
             block,
+            unmasked: wish.create.unmasked().map(u32::from),
         };
         let answer: Result<PutFileResponse> = self.call_in(CLIENT_PROTOCOL, PUT_FILE, &request).await;
         match answer {

@@ -50,12 +50,23 @@ impl Default for Create {
         Self {
             overwrite: false,
             parents: true,
-            mode: 0o644,
+            mode: MODE,
             replication: None,
             block_len: None,
             checksum: None,
             len: None,
         }
+    }
+}
+
+/// What a file grants if nobody says otherwise, and what that is without the usual umask.
+const MODE: u16 = 0o644;
+const MODE_UNMASKED: u16 = 0o666;
+
+impl Create {
+    /// What the default access list of the directory may make of a mode that nobody chose.
+    pub(crate) fn unmasked(&self) -> Option<u16> {
+        (self.mode == MODE).then_some(MODE_UNMASKED)
     }
 }
 
@@ -335,6 +346,7 @@ impl Writer {
         let request = proto::CreateRequestProto {
             src: self.path.clone(),
             masked: permission(create.mode),
+            unmasked: create.unmasked().map(permission),
             client_name: self.client.inner.holder.clone(),
             create_flag: if create.overwrite { FLAG_CREATE | FLAG_OVERWRITE } else { FLAG_CREATE },
             create_parent: create.parents,

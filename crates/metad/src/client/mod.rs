@@ -5,6 +5,7 @@ mod attributes;
 mod changing;
 mod leases;
 mod policies;
+mod quotas;
 mod reading;
 mod reports;
 mod stats;
@@ -69,6 +70,9 @@ methods! {
     "setOwner" => changing::set_owner(SetOwnerRequestProto; src);
     "setTimes" => changing::set_times(SetTimesRequestProto; src);
     "setReplication" => changing::set_replication(SetReplicationRequestProto; src);
+
+    "setQuota" => quotas::set_quota(SetQuotaRequestProto; path);
+    "getQuotaUsage" => quotas::get_quota_usage(GetQuotaUsageRequestProto; path);
 
     "create" => writing::create(CreateRequestProto; src);
     "append" => writing::append(AppendRequestProto; src);

@@ -1,5 +1,6 @@
 //! Methods that look: status, listings, locations, totals, rights.
 
+use super::quotas;
 use crate::caller::Session;
 use crate::core::{Core, find_path, must_find};
 use crate::refusal;
@@ -7,7 +8,7 @@ use crate::words::{self, Locator};
 use hdfs::Exception;
 use hdfs::exception::FILE_NOT_FOUND;
 use hdfs::proto::*;
-use namespace::read::{self, PageLimits, Summary};
+use namespace::read::{self, PageLimits, Summary, Totals};
 use namespace::{Access, FileBlocks, TouchAccessTime};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,6 @@ use types::FsPath;
 
 /// Entries counted before the totals of a tree let others in. HDFS: `dfs.content-summary.limit`, 5000.
 const SUMMARY_STEP_COUNT: usize = 5000;
-/// −1 where a quota would stand: none.
-const NO_QUOTA: u64 = words::MINUS_ONE;
 
 /// A missing path is an empty answer, never an error.
 pub(super) async fn get_file_info(
@@ -142,9 +141,31 @@ pub(super) async fn get_content_summary(
     request: GetContentSummaryRequestProto,
 ) -> Result<GetContentSummaryResponseProto, Exception> {
     let path = must_find("getContentSummary", &request.path)?;
-    let mut summary = core.read(|rows| Summary::start(rows, &session.caller, &path))?;
-    let totals = loop {
-        // Each step takes a new view: a long count keeps nobody from writing.
+    let totals = totals(core, session, &path).await?;
+    let quota = core.read(|rows| read::quota(rows, &session.caller, &path))?;
+    let is_file = totals.directory_count == 0;
+    let summary = ContentSummaryProto {
+        length: totals.len,
+        file_count: totals.file_count,
+        directory_count: totals.directory_count,
+        quota: quotas::names_limit(&path, quota.as_ref()),
+        space_consumed: totals.space,
+        space_quota: quotas::space_limit(quota.as_ref()),
+        type_quota_infos: quotas::type_quotas(quota.as_ref(), totals.space),
+        snapshot_length: Some(0),
+        snapshot_file_count: Some(0),
+        snapshot_directory_count: Some(0),
+        snapshot_space_consumed: Some(0),
+        // Files are kept in whole replicas; of a directory this tells what was set on it, which is nothing.
+        erasure_coding_policy: Some(if is_file { "Replicated".into() } else { String::new() }),
+    };
+    Ok(GetContentSummaryResponseProto { summary })
+}
+
+/// Counts a tree. Each step takes a new view: a long count keeps nobody from writing.
+pub(super) async fn totals(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Totals, Exception> {
+    let mut summary = core.read(|rows| Summary::start(rows, &session.caller, path))?;
+    loop {
         let (core, caller) = (Arc::clone(core), session.caller.clone());
         let step = io::task::blocking(move || {
             let done = core.read(|rows| summary.step(rows, &caller, SUMMARY_STEP_COUNT));
@@ -152,26 +173,10 @@ pub(super) async fn get_content_summary(
         });
         let (rest, done) = step.await;
         match done? {
-            Some(totals) => break totals,
+            Some(totals) => return Ok(totals),
             None => summary = rest,
         }
-    };
-    let summary = ContentSummaryProto {
-        length: totals.len,
-        file_count: totals.file_count,
-        directory_count: totals.directory_count,
-        quota: NO_QUOTA,
-        space_consumed: totals.space,
-        space_quota: NO_QUOTA,
-        type_quota_infos: None,
-        snapshot_length: Some(0),
-        snapshot_file_count: Some(0),
-        snapshot_directory_count: Some(0),
-        snapshot_space_consumed: Some(0),
-        // Files are kept in whole replicas; of a directory this tells what was set on it, which is nothing.
-        erasure_coding_policy: Some(if totals.directory_count == 0 { "Replicated".into() } else { String::new() }),
-    };
-    Ok(GetContentSummaryResponseProto { summary })
+    }
 }
 
 pub(super) async fn get_preferred_block_size(

@@ -6,7 +6,7 @@ use crate::client::{silent_holder, wait_for};
 use crate::core::{Core, make_path};
 use crate::refusal;
 use hdfs::Exception;
-use namespace::{Create, Grant, NsError, PutBlock, PutFile, Reply, read};
+use namespace::{Create, Grant, NsError, PutBlock, PutFile, PutFileUnmasked, Reply, read};
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
 use types::{BlockId, FileId, Generation, InodeId};
@@ -32,7 +32,10 @@ pub(super) async fn put_file(
         block_len_min: core.config.block_len_min,
         path,
     };
-    let Some(block) = request.block else { return put(core, session, PutFile { create, block: None }).await };
+    let unmasked = request.unmasked.map(|mode| (mode & 0o1777) as u16).filter(|mode| *mode != create.mode);
+    let Some(block) = request.block else {
+        return put(core, session, PutFile { create, block: None }, unmasked).await;
+    };
     let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
     let held = core.leased().begin_put(&create.client, grant, core.monotonic());
     let Ok(home) = held else {
@@ -53,7 +56,7 @@ pub(super) async fn put_file(
         len: block.len,
         home,
     };
-    let answer = put(core, session, PutFile { create, block: Some(put_block) }).await?;
+    let answer = put(core, session, PutFile { create, block: Some(put_block) }, unmasked).await?;
     core.with_cluster(|cluster, _| cluster.on_written(home, block.len));
     Ok(answer)
 }
@@ -68,9 +71,17 @@ fn repeated(core: &Core, session: &Session) -> Result<Option<FileId>, Exception>
     })
 }
 
-async fn put(core: &Arc<Core>, session: &Session, put: PutFile) -> Result<PutFileResponse, Exception> {
+async fn put(
+    core: &Arc<Core>,
+    session: &Session,
+    put: PutFile,
+    unmasked: Option<u16>,
+) -> Result<PutFileResponse, Exception> {
     let overwrite = put.create.overwrite;
-    let reply = core.change(session, put).await?;
+    let reply = match unmasked {
+        Some(unmasked) => core.change(session, PutFileUnmasked { put, unmasked }).await?,
+        None => core.change(session, put).await?,
+    };
     if overwrite {
         core.was_doomed();
     }

@@ -5,6 +5,7 @@ use crate::block::{self, doom_row, last_row};
 use crate::error::Failure;
 use crate::inode::write_node;
 use crate::lease::find_written;
+use crate::quota::{self, Excess};
 use crate::request::Reply;
 use serde::{Deserialize, Serialize};
 use types::{BlockId, FileId, FsPath};
@@ -24,9 +25,11 @@ impl AbandonBlock {
         let id = node.inode.id;
         match last_row(context.rows, &node.inode)? {
             Some((offset, row)) if row.block == self.block && !row.is_complete() => {
+                let bill = quota::bill(context.rows, &node)?;
                 doom_row(context.rows, id, offset, &row)?;
                 block::resize(&mut node, row.len, 0, -1)?;
                 write_node(context.rows, &node);
+                bill.settle(context.rows, &node.inode, Excess::Recorded)?;
             }
             _ => {}
         }

@@ -6,6 +6,7 @@ use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::lease;
 use crate::permission::{self, Access, Ask};
+use crate::quota::{self, Excess};
 use crate::read::status_of;
 use crate::record::{BlockState, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
@@ -57,6 +58,7 @@ impl Append {
             return Ok(Reply::Recovery(started));
         }
         let id = node.inode.id;
+        let bill = quota::bill(context.rows, &node)?;
         let block_len = match node.inode.file_mut() {
             Some(file) => {
                 file.open = Some(OpenFile {
@@ -78,6 +80,7 @@ impl Append {
             row.state = BlockState::Reopened;
             write_row(context.rows, id, *offset, row);
         }
+        bill.settle(context.rows, &node.inode, Excess::Refused)?;
         let last = last.map(|placed| block::view(id, &placed));
         Ok(Reply::Append { last, status: status_of(&node.inode, "") })
     }

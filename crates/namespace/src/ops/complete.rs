@@ -6,6 +6,7 @@ use crate::block::{commit, last_row, named, write_row};
 use crate::error::{Failure, NsError};
 use crate::inode::Node;
 use crate::lease::{check_writer, close, find_file};
+use crate::quota::{self, Excess};
 use crate::record::{BlockRow, BlockState};
 use crate::request::Reply;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,7 @@ impl Complete {
             return if self.is_repeat(context.rows, &node)? { Ok(Reply::Bool(true)) } else { Err(refused) };
         }
         let id = node.inode.id;
+        let bill = quota::bill(context.rows, &node)?;
         match (&self.last, last_row(context.rows, &node.inode)?) {
             (Some(claim), Some(last)) if claim.block == last.1.block => {
                 commit(context.rows, &mut node, last, claim)?;
@@ -49,6 +51,8 @@ impl Complete {
             (None, _) => {}
         }
         close(context, &mut node);
+        // The bytes are there: a block longer than it should be is no reason to keep the file open.
+        bill.settle(context.rows, &node.inode, Excess::Recorded)?;
         Ok(Reply::Bool(true))
     }
 

@@ -7,6 +7,7 @@ use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, change_children, unhook_node, write_node};
 use crate::limits::BLOCK_COUNT_MAX;
 use crate::permission::{self, Access, Ask};
+use crate::quota::{self, Excess};
 use crate::record::File;
 use crate::request::Reply;
 use crate::resolve::{Purpose, Resolved, resolve};
@@ -38,7 +39,9 @@ impl Concat {
             }
             sources.push(source);
         }
+        let mut bill = quota::bill(context.rows, &target)?;
         for source in sources {
+            bill.joins(context.rows, &source.inode)?;
             let replication = |node: &Node| node.inode.file().map(|file| file.replication);
             let resized = context.rows.get(RESIZED, &inode_key(source.inode.id))?.is_some();
             if resized || replication(&source) != replication(&target) {
@@ -50,6 +53,7 @@ impl Concat {
         }
         target.inode.modified = context.now;
         write_node(context.rows, &target);
+        bill.settle(context.rows, &target.inode, Excess::Refused)?;
         Ok(Reply::Done)
     }
 

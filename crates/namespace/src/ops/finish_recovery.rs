@@ -4,6 +4,7 @@ use super::Context;
 use crate::block::{self, check_len, doom_row, last_row, write_row};
 use crate::error::{Failure, NsError};
 use crate::lease::close;
+use crate::quota::{self, Excess};
 use crate::record::BlockState;
 use crate::request::Reply;
 use crate::resolve::find_standing;
@@ -39,6 +40,7 @@ impl FinishRecovery {
             ))
             .into());
         };
+        let bill = quota::bill(context.rows, &node)?;
         match self.len {
             None | Some(0) => {
                 doom_row(context.rows, self.file, offset, &row)?;
@@ -56,6 +58,7 @@ impl FinishRecovery {
             }
         }
         close(context, &mut node);
+        bill.settle(context.rows, &node.inode, Excess::Recorded)?;
         Ok(Reply::Done)
     }
 }

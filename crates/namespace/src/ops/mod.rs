@@ -26,6 +26,7 @@ mod reserve;
 mod set_acl;
 mod set_owner;
 mod set_permission;
+mod set_quota;
 mod set_replication;
 mod set_times;
 mod set_xattr;
@@ -52,7 +53,7 @@ pub use index_visitors::IndexVisitors;
 pub(crate) use index_visitors::next_unlisted;
 pub use mkdirs::{Mkdirs, MkdirsUnmasked};
 pub use move_blocks::{BlockMove, MoveBlocks};
-pub use put_file::{PutBlock, PutFile};
+pub use put_file::{PutBlock, PutFile, PutFileUnmasked};
 pub use reap::Reap;
 pub(crate) use reap::first_tree as reap_first_tree;
 pub use rename::Rename;
@@ -61,6 +62,7 @@ pub use reserve::Reserve;
 pub use set_acl::SetAcl;
 pub use set_owner::SetOwner;
 pub use set_permission::SetPermission;
+pub use set_quota::{QuotaChange, SetQuota};
 pub use set_replication::SetReplication;
 pub use set_times::SetTimes;
 pub(crate) use set_xattr::check_space;
@@ -152,6 +154,8 @@ operations! {
     MoveBlocks: "moveBlocks", false;
     ForgetResized: "forgetResized", false;
     IndexVisitors: "indexVisitors", false;
+    SetQuota: "setQuota", false;
+    PutFileUnmasked: "putFile", true;
 }
 
 impl Op {
@@ -181,6 +185,8 @@ impl Op {
             Self::SetXattr(op) => (Some(&op.path), None),
             Self::RemoveXattr(op) => (Some(&op.path), None),
             Self::DeleteWalked(op) => (Some(&op.path), None),
+            Self::SetQuota(op) => (Some(&op.path), None),
+            Self::PutFileUnmasked(op) => (Some(&op.put.create.path), None),
             Self::Concat(op) => (op.sources.first(), Some(&op.target)),
             Self::BeginRecovery(BeginRecovery { target: RecoveryTarget::Path(path), .. }) => (Some(path), None),
             Self::BeginRecovery(_)

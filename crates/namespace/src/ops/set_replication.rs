@@ -4,6 +4,7 @@ use super::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::permission::{self, Access, Ask};
+use crate::quota::{self, Excess};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
 use crate::tables::{RESIZED, inode_key};
@@ -27,12 +28,14 @@ impl SetReplication {
         permission::check(context.rows, context.caller, &resolved, ask)?;
         let Some(mut node) = resolved.into_last() else { return Ok(Reply::Bool(false)) };
         let id = node.inode.id;
+        let bill = quota::bill(context.rows, &node)?;
         let Some(file) = node.inode.file_mut() else { return Ok(Reply::Bool(false)) };
         if file.replication != self.replication && file.block_count > 0 {
             context.rows.put(RESIZED, &inode_key(id), Vec::new());
         }
         file.replication = self.replication;
         write_node(context.rows, &node);
+        bill.settle(context.rows, &node.inode, Excess::Refused)?;
         Ok(Reply::Bool(true))
     }
 }

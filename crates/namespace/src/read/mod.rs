@@ -7,6 +7,7 @@ mod containers;
 mod leases;
 mod list;
 mod plan;
+mod quota;
 mod removal;
 mod status;
 mod summary;
@@ -19,6 +20,7 @@ pub use containers::{FileReplicas, Page, Place, container_page, file_replicas, r
 pub use leases::{Holder, OpenView, ever_reserved, holder_of, is_closed, lease_files, lease_holders, open_files};
 pub use list::{Entry, Listing, PageLimits, list};
 pub use plan::{BlockPlan, Writing, plan_block, writing, written_block};
+pub use quota::{Quota, quota};
 pub use removal::Removal;
 pub use status::{path_of_inode, status};
 pub use summary::{Summary, Totals};

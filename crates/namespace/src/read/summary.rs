@@ -2,12 +2,13 @@
 
 use crate::error::{Answer, Failure, NsError, split};
 use crate::permission::{self, Access, Ask};
-use crate::record::{File, Inode};
+use crate::quota::usage_of;
+use crate::record::Inode;
 use crate::request::Caller;
 use crate::resolve::{Purpose, resolve};
 use crate::walk::Walk;
 use types::FsPath;
-use types::rows::Rows;
+use types::rows::{Rows, RowsError};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -15,7 +16,7 @@ pub struct Totals {
     pub file_count: u64,
     /// The directory itself included.
     pub directory_count: u64,
-    /// Lengths times replication.
+    /// Bytes with all replicas; a block under construction counts as a full one, as in HDFS.
     pub space: u64,
 }
 
@@ -37,7 +38,7 @@ impl Summary {
         let top = resolved.last().ok_or_else(|| NsError::no_file(path))?.inode.clone();
         let mut totals = Totals::default();
         if let Some(file) = top.file() {
-            totals.add_file(file);
+            totals.add_file(rows, &top, file.len)?;
             return Ok(Self { totals, walk: None });
         }
         permission::check(rows, caller, &resolved, Ask { path: Some(Access::READ_EXECUTE), ..Ask::default() })?;
@@ -49,26 +50,33 @@ impl Summary {
     pub fn step(&mut self, rows: &dyn Rows, caller: &Caller, entries_max: usize) -> Answer<Option<Totals>> {
         let Some(walk) = &mut self.walk else { return Ok(Ok(Some(self.totals))) };
         let totals = &mut self.totals;
-        let ended = walk.step(rows, entries_max.max(1), &mut |seen| {
-            count(caller, totals, seen.inode, &|| seen.path()).map_err(Failure::from)
-        });
+        let ended =
+            walk.step(rows, entries_max.max(1), &mut |seen| count(rows, caller, totals, seen.inode, &|| seen.path()));
         split(ended.map(|ended| ended.then_some(*totals)))
     }
 }
 
-fn count(caller: &Caller, totals: &mut Totals, inode: &Inode, path: &dyn Fn() -> String) -> Result<(), NsError> {
+fn count(
+    rows: &dyn Rows,
+    caller: &Caller,
+    totals: &mut Totals,
+    inode: &Inode,
+    path: &dyn Fn() -> String,
+) -> Result<(), Failure> {
     match inode.file() {
-        Some(file) => totals.add_file(file),
+        Some(file) => totals.add_file(rows, inode, file.len)?,
         None if permission::allows(caller, inode, Access::READ_EXECUTE) => totals.directory_count += 1,
-        None => return Err(permission::denied(caller, inode, &path(), Access::READ_EXECUTE)),
+        None => return Err(permission::denied(caller, inode, &path(), Access::READ_EXECUTE).into()),
     }
     Ok(())
 }
 
 impl Totals {
-    fn add_file(&mut self, file: &File) {
+    fn add_file(&mut self, rows: &dyn Rows, inode: &Inode, len: u64) -> Result<(), RowsError> {
         self.file_count += 1;
-        self.len = self.len.saturating_add(file.len);
-        self.space = self.space.saturating_add(file.len.saturating_mul(file.replication.into()));
+        self.len = self.len.saturating_add(len);
+        let space = usage_of(rows, inode)?.space;
+        self.space = self.space.saturating_add(u64::try_from(space).unwrap_or(u64::MAX));
+        Ok(())
     }
 }

@@ -200,6 +200,16 @@ impl Model {
             }
             Op::BeginRecovery(op) => self.begin_recovery(op),
             Op::FinishRecovery(op) => self.finish_recovery(op),
+            // The limits are far away: what this adds is that the counts agree.
+            Op::SetQuota(op) => match self.find(&op.path, "AccessDenied") {
+                Ok(Some(Node::Directory { .. })) => Ok("done".into()),
+                Ok(Some(Node::File(_))) => Err("NotDirectory"),
+                Ok(None) => Err("NotFound"),
+                Err(in_the_way) => Err(in_the_way),
+            },
+            Op::SetReplication(op) => {
+                self.find(&op.path, "AccessDenied").map(|node| matches!(node, Some(Node::File(_))).to_string())
+            }
             Op::Reap(_) => Ok("reaped".into()),
             Op::ForgetDoomed(_) => Ok("done".into()),
             other => panic!("not modelled: {other:?}"),

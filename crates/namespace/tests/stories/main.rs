@@ -7,6 +7,7 @@ mod freeing;
 mod leases;
 mod permissions;
 mod puts;
+mod quotas;
 mod reading;
 mod renames;
 mod retries;

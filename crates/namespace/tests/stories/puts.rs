@@ -85,3 +85,16 @@ fn a_block_on_lease_becomes_the_next_of_an_open_file() {
          root blocks /f => 150 bytes closed last=b true",
     );
 }
+
+/// The defaults of a directory take the place of the client's umask, for a file put whole as for others.
+#[test]
+fn a_file_put_whole_takes_what_the_directory_grants() {
+    check(
+        "root mkdir /d
+         root setfacl /d modify=default:user:bob:rw,default:group::rw,default:mask::rw
+         root:w put /d/a A mode=644 unmasked=666
+         root getfacl /d/a => 664 [user:bob:6 group::6]
+         root:w put /d/b B mode=644
+         root getfacl /d/b => 644 [user:bob:6 group::6]",
+    );
+}

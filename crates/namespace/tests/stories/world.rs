@@ -173,7 +173,18 @@ impl World {
                     block_len_min: 10,
                     takeover: option("takeover").map(String::from),
                 };
-                if verb == "create" { create.into() } else { PutFile { create, block: self.put_block(args) }.into() }
+                let unmasked = option("unmasked").map(|mode| u16::from_str_radix(mode, 8).unwrap());
+                match (verb, unmasked) {
+                    ("create", None) => create.into(),
+                    ("create", Some(unmasked)) => CreateUnmasked { create, unmasked }.into(),
+                    (_, unmasked) => {
+                        let put = PutFile { create, block: self.put_block(args) };
+                        match unmasked {
+                            Some(unmasked) => PutFileUnmasked { put, unmasked }.into(),
+                            None => put.into(),
+                        }
+                    }
+                }
             }
             "reserve" => Reserve { count: args[0].parse().unwrap() }.into(),
             "append" => Append {
@@ -254,6 +265,16 @@ impl World {
                 len: args.get(3).map(|len| len.parse().unwrap()),
             }
             .into(),
+            // setquota /d [names=N|none] [space=N|none] [type=NUMBER]
+            "setquota" => {
+                let change = |name: &str| match option(name) {
+                    None => QuotaChange::Keep,
+                    Some("none") => QuotaChange::Lift,
+                    Some(limit) => QuotaChange::Set(limit.parse().unwrap()),
+                };
+                let of_type = option("type").map(|kind| StorageType::from_number(kind.parse().unwrap()).unwrap());
+                SetQuota { path: target?, names: change("names"), space: change("space"), of_type }.into()
+            }
             "reap" => Reap { inodes_max: args[0].parse().unwrap() }.into(),
             "forget" => ForgetDoomed { blocks: read::doomed_blocks(&self.rows, None, 1000).unwrap() }.into(),
             _ => return None,
@@ -403,6 +424,21 @@ impl World {
                         total.len, total.file_count, total.directory_count, total.space
                     )
                 }
+                Err(error) => refused(&error),
+            },
+            "quota" => match read::quota(rows, who, &target).unwrap() {
+                Ok(Some(quota)) => {
+                    let told = |limit: Option<u64>| limit.map_or("none".into(), |limit| limit.to_string());
+                    let (limits, used) = (&quota.limits, quota.used);
+                    format!(
+                        "{} of {} names, {} of {} space",
+                        used.names,
+                        told(limits.names),
+                        used.space,
+                        told(limits.space)
+                    )
+                }
+                Ok(None) => "no quota".into(),
                 Err(error) => refused(&error),
             },
             "is_closed" => match read::is_closed(rows, who, &target).unwrap() {

@@ -1,0 +1,76 @@
+//! Limits on what may be in a directory's tree.
+
+use super::Context;
+use crate::error::{Failure, NsError};
+use crate::quota::{self, StorageType};
+use crate::request::Reply;
+use crate::resolve::{Purpose, resolve};
+use serde::{Deserialize, Serialize};
+use types::FsPath;
+
+/// Sets and lifts limits; the superuser may. A limit below what is there already keeps more from coming.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetQuota {
+    pub path: FsPath,
+    /// On files and directories.
+    pub names: QuotaChange,
+    /// On bytes with all replicas; of one type of storage, if that is named.
+    pub space: QuotaChange,
+    pub of_type: Option<StorageType>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QuotaChange {
+    Keep,
+    Lift,
+    Set(u64),
+}
+
+impl QuotaChange {
+    fn apply(self, old: Option<u64>) -> Option<u64> {
+        match self {
+            Self::Keep => old,
+            Self::Lift => None,
+            Self::Set(limit) => Some(limit),
+        }
+    }
+}
+
+impl SetQuota {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        if !context.caller.superuser {
+            return Err(NsError::AccessDenied(format!(
+                "Access denied for user {}. Superuser privilege is required for operation {}",
+                context.caller.user,
+                self.command()
+            ))
+            .into());
+        }
+        let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
+        let path = resolved.path.clone();
+        let Some(node) = resolved.into_last() else {
+            return Err(NsError::NotFound(format!("Directory does not exist: {path}")).into());
+        };
+        if !node.inode.is_directory() {
+            return Err(NsError::NotDirectory(format!("`{path}': Is not a directory")).into());
+        }
+        let mut limits = quota::payer(context.rows, node.inode.id)?.map(|payer| payer.limits).unwrap_or_default();
+        limits.names = self.names.apply(limits.names);
+        match self.of_type {
+            None => limits.space = self.space.apply(limits.space),
+            Some(kind) => limits.set_type(kind, self.space.apply(limits.of_type(kind))),
+        }
+        quota::set_limits(context.rows, &node.inode, limits)?;
+        Ok(Reply::Done)
+    }
+
+    /// HDFS's name of what is asked, for its message.
+    fn command(&self) -> &'static str {
+        match (self.names, self.space) {
+            (QuotaChange::Lift, QuotaChange::Keep) => "clearQuota",
+            (QuotaChange::Keep, QuotaChange::Lift) => "clearSpaceQuota",
+            (_, QuotaChange::Keep) => "setQuota",
+            _ => "setSpaceQuota",
+        }
+    }
+}
