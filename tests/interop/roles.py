@@ -30,15 +30,24 @@ class Roles:
         (directory / "meta.toml").write_text(
             f'http_addr = "127.0.0.1:0"\n[meta]\ndir = "{directory}/meta"\nrpc_addr = "127.0.0.1:{port}"\n{rows}'
         )
-        self.names = [f"data{n}" for n in range(1, datanodes + 1)]
-        self.data_dirs = [directory / name for name in self.names]
-        for name in self.names:
-            (directory / f"{name}.toml").write_text(
-                f'[data]\ndir = "{directory}/{name}"\nxfer_addr = "127.0.0.1:{free_port()}"\n'
-                f'ipc_addr = "127.0.0.1:{free_port()}"\nmetad = "127.0.0.1:{port}"\n'
-            )
+        self.metad = f"127.0.0.1:{port}"
+        self.names: list[str] = []
+        self.data_dirs: list[pathlib.Path] = []
+        for _ in range(datanodes):
+            self.describe_datanode()
         for name in ["meta", *self.names]:
             self.start(name)
+
+    def describe_datanode(self, rows: str = "") -> str:
+        """Another one, not started yet."""
+        name = f"data{len(self.names) + 1}"
+        self.names.append(name)
+        self.data_dirs.append(self.directory / name)
+        (self.directory / f"{name}.toml").write_text(
+            f'[data]\ndir = "{self.directory}/{name}"\nxfer_addr = "127.0.0.1:{free_port()}"\n'
+            f'ipc_addr = "127.0.0.1:{free_port()}"\nmetad = "{self.metad}"\n{rows}'
+        )
+        return name
 
     def start(self, name: str) -> dict:
         role = "meta" if name == "meta" else "data"

@@ -13,9 +13,9 @@ import pytest
 import content
 import paths
 from cli import levada
-from rawdata import Names, Transfer
+from replicas import healed, put, replicas, some_files, transfer_address
 from roles import Roles
-from store import SUPERUSER, eventually
+from store import eventually
 
 pytestmark = [pytest.mark.levada, pytest.mark.timeout(300)]
 
@@ -35,71 +35,6 @@ def roles(tmp_path):
     yield start
     for each in started:
         each.stop()
-
-
-def put(store, path, data, *options):
-    levada(store.fs, "mkdir", "-p", os.path.dirname(path))
-    levada(store.fs, "put", "--block-size", paths.BLOCK, *options, "-", path, stdin=data, text=False)
-
-
-def replica(located, where) -> bytes:
-    """All bytes of one replica, as one node gives them."""
-    transfer = Transfer(where)
-    try:
-        transfer.read(located)
-        data = b""
-        while True:
-            packet = transfer.packet()
-            if packet.last:
-                return data
-            data += packet.data
-    finally:
-        transfer.close()
-
-
-def replicas(store, path) -> list[list[tuple[tuple[str, int], bytes | None]]]:
-    """Of each block: every node that is named, and what it gives."""
-    found = []
-    for located in Names(store.fs, SUPERUSER).blocks(path):
-        of_block = []
-        for where in located.addresses():
-            try:
-                of_block.append((where, replica(located, where)))
-            except (OSError, KeyError):
-                of_block.append((where, None))
-        found.append(of_block)
-    return found
-
-
-def healed(store, files: dict, count=3, without=()):
-    """True when each block has `count` replicas, on nodes not among `without`, and all of them are right."""
-    for path, data in files.items():
-        blocks = replicas(store, path)
-        if sum(len(of_block[0][1] or b"") if of_block else 0 for of_block in blocks) != len(data):
-            return False
-        at = 0
-        for of_block in blocks:
-            if len(of_block) != count or any(got is None or where in without for where, got in of_block):
-                return False
-            length = len(of_block[0][1])
-            assert all(got == data[at : at + length] for _, got in of_block), path
-            at += length
-    return True
-
-
-def transfer_address(store, name) -> tuple[str, int]:
-    for line in (store.directory / f"{name}.toml").read_text().splitlines():
-        if line.startswith("xfer_addr"):
-            host, port = line.split('"')[1].rsplit(":", 1)
-            return host, int(port)
-    raise AssertionError(name)
-
-
-def some_files(store) -> dict:
-    files = {f"/heal/f{i}": content.make(length, i) for i, length in enumerate((1, 700, 70_000, 1_300_000, 3_000_000) * 3)}
-    for path, data in files.items():
-        put(store, path, data)
-    return files
 
 
 def test_a_lost_node_is_replaced_everywhere(roles):

@@ -57,6 +57,11 @@ impl Container {
         self.len
     }
 
+    /// Block indexes given out.
+    pub fn leased_count(&self) -> u32 {
+        self.leased
+    }
+
     /// Full containers are sealed. What is being written just then makes them a little longer than that.
     pub(crate) fn is_full(&self) -> bool {
         self.len >= CONTAINER_LEN_MAX || self.in_hand.is_empty() && self.leased >= BlockId::INDEX_COUNT

@@ -99,9 +99,7 @@ impl Cluster {
             }
             return set(swap(&row.members, Some(gone), Some(self.newcomer(id, pipeline, rules, random)?)));
         }
-        let drains = |node: &NodeId| self.nodes.get(node).is_some_and(|member| member.service == Service::Draining);
-        let stay = row.members.iter().filter(|node| !drains(node)).count();
-        if stay < wanted
+        if self.staying(row) < wanted
             && let Some(newcomer) = self.newcomer(id, pipeline, rules, random)
         {
             return set(swap(&row.members, None, Some(newcomer)));
@@ -110,7 +108,8 @@ impl Cluster {
             return None;
         }
         if row.members.len() > wanted {
-            let out = row.members.iter().copied().find(drains).or_else(|| self.fullest(&row.members))?;
+            let out =
+                row.members.iter().copied().find(|node| self.drains(*node)).or_else(|| self.fullest(&row.members))?;
             return set(swap(&row.members, Some(out), None));
         }
         let twin = self.by_members.get(&row.members)?.iter().filter(|other| **other != id);
@@ -138,20 +137,37 @@ impl Cluster {
         rules: &MendRules,
         random: &mut dyn Random,
     ) -> Option<NodeId> {
-        let row = &pipeline.row;
-        let len: u64 =
-            pipeline.containers.iter().filter_map(|home| self.containers.get(home)).map(|home| home.len).sum();
-        let stay: Vec<&str> = row.members.iter().map(|id| self.rack(*id)).collect();
-        let able = self.nodes.values().filter(|member| {
-            let fits = member.usage.free_len >= len.saturating_add(SPARE_LEN);
-            rules.is_here(member) && member.is_taken(rules.now) && fits && !row.members.contains(&member.node.id)
-        });
-        let chosen = able.min_by_key(|member| {
+        let stay: Vec<&str> = pipeline.row.members.iter().map(|id| self.rack(*id)).collect();
+        let chosen = self.newcomers(pipeline, rules).min_by_key(|member| {
             let same = stay.iter().filter(|rack| **rack == member.node.rack).count();
             let joins = self.joins(member.node.id, id);
             (same, joins, member.used_permille() / 100, member.load(), random.next_u64())
         });
         chosen.map(|member| member.node.id)
+    }
+
+    /// Nodes that could join: here, in service, with room for what the containers hold.
+    pub(crate) fn newcomers<'a>(
+        &'a self,
+        pipeline: &'a Pipeline,
+        rules: &'a MendRules,
+    ) -> impl Iterator<Item = &'a Member> {
+        let len: u64 =
+            pipeline.containers.iter().filter_map(|home| self.containers.get(home)).map(|home| home.len).sum();
+        self.nodes.values().filter(move |member| {
+            let fits = member.usage.free_len >= len.saturating_add(SPARE_LEN);
+            let is_member = pipeline.row.members.contains(&member.node.id);
+            rules.is_here(member) && member.is_taken(rules.now) && fits && !is_member
+        })
+    }
+
+    fn drains(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|member| member.service == Service::Draining)
+    }
+
+    /// Members that do not drain.
+    pub(crate) fn staying(&self, row: &PipelineRow) -> usize {
+        row.members.iter().filter(|node| !self.drains(**node)).count()
     }
 
     /// Pipelines, other than `but`, that a node joins just now.
@@ -167,7 +183,7 @@ impl Cluster {
         members.iter().copied().max_by_key(|id| self.nodes.get(id).map_or(0, Member::used_permille))
     }
 
-    /// Pipelines that a node that drains is still in.
+    /// Pipelines that a node is in.
     pub fn pipelines_of(&self, node: NodeId) -> &[PipelineId] {
         self.by_node.get(&node).map_or(&[], Vec::as_slice)
     }

@@ -120,6 +120,7 @@ pub struct Repair {
     missing: BTreeMap<ContainerId, BTreeMap<BlockId, FileId>>,
     missing_count: usize,
     lack_len: u64,
+    lack_len_by: BTreeMap<ContainerId, u64>,
     copied_count: u64,
     copied_len: u64,
     failed_count: u64,
@@ -254,6 +255,7 @@ impl Repair {
             return false;
         }
         self.lack_len += lack.len;
+        *self.lack_len_by.entry(lack.home).or_default() += lack.len;
         *self.open.entry(lack.home).or_default() += 1;
         *self.copies_of.entry((lack.home, lack.block)).or_default() += 1;
         self.waiting.entry(lack.node).or_default().insert((lack.sources.len(), lack.block));
@@ -416,6 +418,11 @@ impl Repair {
         self.open.contains_key(&home)
     }
 
+    /// Bytes of `home` that are known to be copied yet; `None` if it was not compared, or nothing of it lacks.
+    pub fn lack_len_of(&self, home: ContainerId) -> Option<u64> {
+        self.open.contains_key(&home).then(|| self.lack_len_by.get(&home).copied().unwrap_or_default())
+    }
+
     pub fn progress(&self) -> Progress {
         Progress {
             lack_count: self.tasks.len(),
@@ -472,6 +479,12 @@ impl Repair {
             }
         }
         self.lack_len -= task.lack.len;
+        if let Some(len) = self.lack_len_by.get_mut(&task.lack.home) {
+            *len -= task.lack.len;
+            if *len == 0 {
+                self.lack_len_by.remove(&task.lack.home);
+            }
+        }
         let key = (task.lack.home, block);
         if let Some(count) = self.copies_of.get_mut(&key) {
             *count -= 1;

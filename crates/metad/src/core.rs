@@ -6,7 +6,9 @@ use crate::config::Config;
 use crate::machine::{Machine, Picture};
 use crate::recovery::Recoveries;
 use crate::refusal;
-use blocks::{Allocation, Ask, Batch, BlocksError, Cluster, Doomed, PlaceError, Plan, Repair, Surplus, Undecided};
+use blocks::{
+    Allocation, Ask, Batch, BlocksError, Cluster, Doomed, Jobs, PlaceError, Plan, Repair, Surplus, Undecided,
+};
 use hdfs::Exception;
 use io::{Clock, OsRandom};
 use namespace::{Caller, Leased, Leases, Op, Request};
@@ -57,6 +59,7 @@ pub(crate) struct Core {
     undecided: Mutex<Undecided>,
     repair: Mutex<Repair>,
     surplus: Mutex<Surplus>,
+    jobs: Mutex<Jobs>,
     /// There may be something to mend, to compare or to move.
     pub(crate) repair_wake: Notify,
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
@@ -120,6 +123,7 @@ impl Core {
             undecided: Mutex::default(),
             repair: Mutex::default(),
             surplus: Mutex::default(),
+            jobs: Mutex::default(),
             repair_wake: Notify::new(),
             planning: tokio::sync::Mutex::new(()),
             dialled: Mutex::default(),
@@ -170,6 +174,11 @@ impl Core {
     /// Replicas where none belong. To be locked after the picture of the cluster and what is to be copied, if others are.
     pub(crate) fn surplus(&self) -> MutexGuard<'_, Surplus> {
         lock(&self.surplus)
+    }
+
+    /// Work that takes a while. To be locked last of all.
+    pub(crate) fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        lock(&self.jobs)
     }
 
     /// The picture of the block side, with chance beside it.

@@ -1,6 +1,10 @@
 //! `levada admin`: looking after a store. One file for each thing that is administered.
 
+mod datanode;
+mod jobs;
 mod meta;
+mod placement;
+mod table;
 
 use crate::fs;
 use crate::shell::{Common, Session, Stop};
@@ -12,18 +16,37 @@ pub(crate) enum Command {
     /// The metadata servers
     #[command(subcommand)]
     Meta(meta::Command),
+    /// The datanodes
+    #[command(subcommand)]
+    Datanode(datanode::Command),
+    /// List the sets of datanodes that hold blocks
+    Pipelines(placement::Args),
+    /// List the containers, and which pipeline holds each
+    Containers(placement::Args),
+    /// List the blocks that lack copies, are damaged, or have none that is here
+    UnderReplicated(placement::Args),
+    /// What the store is at: repair, draining, balancing, scrubbing
+    Jobs(jobs::Args),
 }
 
 impl Command {
     fn common(&self) -> &Common {
         match self {
             Self::Meta(command) => command.common(),
+            Self::Datanode(command) => command.common(),
+            Self::Pipelines(args) | Self::Containers(args) | Self::UnderReplicated(args) => &args.common,
+            Self::Jobs(args) => args.common(),
         }
     }
 
     async fn perform(self, session: Arc<Session>) -> Result<(), Stop> {
         match self {
             Self::Meta(command) => meta::run(command, &session).await,
+            Self::Datanode(command) => datanode::run(command, &session).await,
+            Self::Pipelines(_) => placement::pipelines(&session).await,
+            Self::Containers(_) => placement::containers(&session).await,
+            Self::UnderReplicated(_) => placement::under_replicated(&session).await,
+            Self::Jobs(args) => jobs::run(args, &session).await,
         }
     }
 }

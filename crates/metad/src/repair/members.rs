@@ -3,11 +3,39 @@
 use super::{RepairError, rules};
 use crate::core::Core;
 use blocks::Command;
+use std::collections::BTreeSet;
+use types::NodeId;
 
 /// Changes a round. What is left comes with the next.
 const CHANGE_COUNT_MAX: usize = 50;
 
-pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
+/// Who was lost when this was looked at last.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    lost: BTreeSet<NodeId>,
+}
+
+/// Containers of nodes that were lost, or are back, are compared: of some nobody else has a copy, and that is to be named, or taken back.
+fn watch(core: &Core, watch: &mut Watch) {
+    let (rules, now) = (rules(core), core.monotonic());
+    core.with_cluster(|cluster, _| {
+        let lost = cluster.nodes().filter(|member| rules.is_lost(Some(member))).map(|member| member.node.id);
+        let lost: BTreeSet<NodeId> = lost.collect();
+        let mut repair = core.repair();
+        for node in lost.symmetric_difference(&watch.lost) {
+            if lost.contains(node) {
+                tracing::warn!(%node, "a datanode is lost: it was silent for too long");
+            }
+            for pipeline in cluster.pipelines_of(*node) {
+                cluster.containers_of(*pipeline).for_each(|home| repair.suspect(home, now));
+            }
+        }
+        watch.lost = lost;
+    });
+}
+
+pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairError> {
+    watch(core, seen);
     for _ in 0..CHANGE_COUNT_MAX {
         let rules = rules(core);
         let Some(command) = core.with_cluster(|cluster, random| cluster.mend(&rules, random)) else { return Ok(()) };

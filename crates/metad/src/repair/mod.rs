@@ -14,6 +14,7 @@
 //! Locks: the picture of the cluster before the memory of repair, that before the memory of surplus, never the other way.
 
 mod compare;
+pub(crate) mod jobs;
 mod members;
 mod resize;
 mod surplus;
@@ -69,12 +70,13 @@ struct Audit {
 pub(crate) async fn run(core: Arc<Core>) {
     let mut audit = Audit::default();
     let mut turn = resize::Turn::default();
+    let mut watch = members::Watch::default();
     let mut last = core.monotonic();
     take_up(&core);
     loop {
         let now = core.monotonic();
         audit_some(&core, &mut audit, now.saturating_sub(last));
-        if let Err(error) = round(&core, &mut turn).await {
+        if let Err(error) = round(&core, &mut turn, &mut watch).await {
             crate::tasks::fault(&error).await;
         }
         last = now;
@@ -94,15 +96,17 @@ fn take_up(core: &Core) {
     });
 }
 
-async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairError> {
+async fn round(core: &Arc<Core>, turn: &mut resize::Turn, watch: &mut members::Watch) -> Result<(), RepairError> {
     if !core.rows(read::visitors_listed).map_err(|error| RepairError::Refused(error.message))? {
         // A container's blocks cannot be named yet.
         while let Reply::Bool(false) = core.change_unasked(IndexVisitors { count: INDEX_COUNT }).await? {}
     }
-    members::round(core).await?;
+    members::round(core, watch).await?;
     compare::round(core).await?;
     resize::round(core, turn).await?;
-    surplus::round(core).await
+    surplus::round(core).await?;
+    jobs::round(core);
+    Ok(())
 }
 
 pub(crate) fn rules(core: &Core) -> MendRules {

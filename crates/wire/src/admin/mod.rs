@@ -3,7 +3,10 @@
 //! One file for each thing that is administered. The same rules as for the messages of our nodes: fields may be added and
 //! are never renumbered. Who calls must be a superuser.
 
+pub mod datanodes;
+pub mod jobs;
 pub mod meta;
+pub mod placement;
 
 /// Client → metad, on metad's RPC port.
 pub const ADMIN_PROTOCOL: &str = "org.levada.AdminProtocol";

@@ -1,0 +1,164 @@
+//! `levada admin datanode`
+
+use super::jobs::wait;
+use super::table::{self, span};
+use crate::shell::{Common, Session, Stop, size};
+use client::admin::datanodes::Datanode;
+use serde::Serialize;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List the datanodes: who is up, what they hold, who is being emptied
+    List(ListArgs),
+    /// Empty a datanode, so that it can be taken away: others copy what it has, and it takes no new blocks
+    Drain(DrainArgs),
+    /// Take a datanode back into service
+    Resume(ResumeArgs),
+}
+
+impl Command {
+    pub(super) fn common(&self) -> &Common {
+        match self {
+            Self::List(args) => &args.common,
+            Self::Drain(args) => &args.common,
+            Self::Resume(args) => &args.common,
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DrainArgs {
+    /// Its id, the beginning of its id, or its address; see `levada admin datanode list`
+    datanode: String,
+    /// Return when it is empty; without it, see `levada admin jobs`
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    /// Its id, the beginning of its id, or its address
+    datanode: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A line of `--json`.
+#[derive(Debug, Serialize)]
+struct Line {
+    id: String,
+    addr: String,
+    host: String,
+    rack: String,
+    state: &'static str,
+    /// Since it was heard; `null` if it never was by the server that leads.
+    silent_ms: Option<u64>,
+    capacity: u64,
+    used: u64,
+    free: u64,
+    transfers: u32,
+    pipelines: u64,
+    containers: u64,
+}
+
+impl From<Datanode> for Line {
+    fn from(node: Datanode) -> Self {
+        let state = match (node.live, node.draining, node.pipeline_count) {
+            (false, ..) => "down",
+            (true, false, _) => "up",
+            (true, true, 0) => "drained",
+            (true, true, _) => "draining",
+        };
+        Self {
+            id: node.id,
+            addr: node.addr,
+            host: node.host,
+            rack: node.rack,
+            state,
+            silent_ms: node.silent_ms,
+            capacity: node.capacity_len,
+            used: node.used_len,
+            free: node.free_len,
+            transfers: node.transfer_count,
+            pipelines: node.pipeline_count,
+            containers: node.container_count,
+        }
+    }
+}
+
+pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop> {
+    match command {
+        Command::List(_) => list(session).await,
+        Command::Drain(args) => drain(args, session).await,
+        Command::Resume(args) => {
+            let target = session.target("/")?;
+            let id = target.client.admin().resume(&args.datanode).await.map_err(|error| target.failure(&error))?;
+            tell(session, &id, 0, &format!("{id} serves again"))
+        }
+    }
+}
+
+async fn list(session: &Session) -> Result<(), Stop> {
+    let target = session.target("/")?;
+    let nodes = target.client.admin().datanodes().await.map_err(|error| target.failure(&error))?;
+    let lines: Vec<Line> = nodes.into_iter().map(Line::from).collect();
+    if session.output.is_json() {
+        return lines.iter().try_for_each(|line| session.output.json(line));
+    }
+    let row = |line: &Line| {
+        let heard = line.silent_ms.map_or("never".to_owned(), |ms| format!("{} ago", span(ms)));
+        let whole = line.used.saturating_add(line.free).max(1);
+        [
+            line.id.clone(),
+            line.addr.clone(),
+            line.rack.clone(),
+            line.state.to_owned(),
+            heard,
+            size::human(line.used),
+            size::human(line.free),
+            format!("{}%", (u128::from(line.used) * 100 / u128::from(whole)) as u64),
+            line.transfers.to_string(),
+            line.pipelines.to_string(),
+            line.containers.to_string(),
+        ]
+    };
+    let head = [
+        "ID",
+        "ADDRESS",
+        "RACK",
+        "STATE",
+        ">HEARD",
+        ">USED",
+        ">FREE",
+        ">USE%",
+        ">TRANSFERS",
+        ">PIPELINES",
+        ">CONTAINERS",
+    ];
+    table::print(session, head, &lines.iter().map(row).collect::<Vec<_>>())
+}
+
+async fn drain(args: DrainArgs, session: &Session) -> Result<(), Stop> {
+    let target = session.target("/")?;
+    let (id, job) = target.client.admin().drain(&args.datanode).await.map_err(|error| target.failure(&error))?;
+    if !args.wait {
+        return tell(session, &id, job, &format!("{id} is being emptied: job {job}, see levada admin jobs"));
+    }
+    wait(session, &target, job).await
+}
+
+fn tell(session: &Session, id: &str, job: u64, text: &str) -> Result<(), Stop> {
+    if session.output.is_json() {
+        session.output.json(&serde_json::json!({ "id": id, "job": (job > 0).then_some(job) }))
+    } else {
+        session.output.line(text)
+    }
+}

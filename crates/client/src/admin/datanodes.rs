@@ -1,0 +1,69 @@
+//! The datanodes, where blocks are, and the work on both. Messages come as the server sends them.
+
+use super::Admin;
+use crate::error::Result;
+use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse, LIST_DATANODES, ListDatanodesRequest};
+use wire::admin::jobs::{LIST_JOBS, ListJobsRequest, STOP_JOB, StopJobRequest, StopJobResponse};
+use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, PageRequest, UNDER_REPLICATED, UnderReplicatedRequest};
+
+pub use wire::admin::datanodes::{Datanode, ListDatanodesResponse};
+pub use wire::admin::jobs::{Job, JobKind, JobState, ListJobsResponse};
+pub use wire::admin::placement::{
+    Container, ContainerState, ListContainersResponse, ListPipelinesResponse, Pipeline, ShortBlock, Trouble,
+    UnderReplicatedResponse,
+};
+
+impl Admin {
+    pub async fn datanodes(&self) -> Result<Vec<Datanode>> {
+        let answer: ListDatanodesResponse = self.call(LIST_DATANODES, &ListDatanodesRequest {}).await?;
+        Ok(answer.datanodes)
+    }
+
+    /// Begins to empty the datanode of this id or address. Answers its id, and the job.
+    pub async fn drain(&self, datanode: &str) -> Result<(String, u64)> {
+        let request = DrainRequest { datanode: datanode.to_owned(), drain: true };
+        let answer: DrainResponse = self.call(DRAIN, &request).await?;
+        Ok((answer.id, answer.job))
+    }
+
+    /// Takes a datanode back into service. Answers its id.
+    pub async fn resume(&self, datanode: &str) -> Result<String> {
+        let request = DrainRequest { datanode: datanode.to_owned(), drain: false };
+        let answer: DrainResponse = self.call(DRAIN, &request).await?;
+        Ok(answer.id)
+    }
+
+    pub async fn pipelines(&self) -> Result<Vec<Pipeline>> {
+        let mut all = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |last: &Pipeline| last.id);
+            let page: ListPipelinesResponse = self.call(LIST_PIPELINES, &PageRequest { after }).await?;
+            let more = page.more && !page.pipelines.is_empty();
+            all.extend(page.pipelines);
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// A page of the containers: those with numbers above `after`, and whether there are more.
+    pub async fn containers(&self, after: u64) -> Result<(Vec<Container>, bool)> {
+        let page: ListContainersResponse = self.call(LIST_CONTAINERS, &PageRequest { after }).await?;
+        let more = page.more && !page.containers.is_empty();
+        Ok((page.containers, more))
+    }
+
+    pub async fn under_replicated(&self) -> Result<UnderReplicatedResponse> {
+        self.call(UNDER_REPLICATED, &UnderReplicatedRequest {}).await
+    }
+
+    pub async fn jobs(&self) -> Result<Vec<Job>> {
+        let answer: ListJobsResponse = self.call(LIST_JOBS, &ListJobsRequest {}).await?;
+        Ok(answer.jobs)
+    }
+
+    pub async fn stop_job(&self, id: u64) -> Result<()> {
+        let _: StopJobResponse = self.call(STOP_JOB, &StopJobRequest { id }).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! The datanodes, and which of them are to be emptied.
+
+use crate::core::Core;
+use crate::refusal;
+use crate::repair::jobs::begin_drain;
+use blocks::{Command, Service};
+use hdfs::Exception;
+use types::NodeId;
+use wire::admin::datanodes::{Datanode, DrainRequest, DrainResponse, ListDatanodesRequest, ListDatanodesResponse};
+
+/// Letters of an id that tell a node.
+const PREFIX_LEN_MIN: usize = 4;
+/// A name longer than that is none.
+const NAME_LEN_MAX: usize = 300;
+
+pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodesResponse {
+    let now = core.monotonic();
+    core.with_cluster(|cluster, _| {
+        let datanodes = cluster.nodes().map(|member| {
+            let pipelines = cluster.pipelines_of(member.node.id);
+            let containers = pipelines.iter().map(|id| cluster.containers_of(*id).count() as u64).sum();
+            Datanode {
+                id: member.node.id.to_string(),
+                addr: member.node.xfer_addr(),
+                host: member.node.host.clone(),
+                rack: member.node.rack.clone(),
+                live: member.is_live(now),
+                silent_ms: member.seen().map(|seen| now.saturating_sub(seen).as_millis() as u64),
+                draining: member.service == Service::Draining,
+                capacity_len: member.usage.capacity_len,
+                used_len: member.usage.used_len,
+                free_len: member.usage.free_len,
+                transfer_count: member.usage.transfer_count,
+                pipeline_count: pipelines.len() as u64,
+                container_count: containers,
+            }
+        });
+        ListDatanodesResponse { datanodes: datanodes.collect() }
+    })
+}
+
+pub(super) async fn drain(core: &Core, request: DrainRequest) -> Result<DrainResponse, Exception> {
+    let node = find(core, &request.datanode)?;
+    let service = if request.drain { Service::Draining } else { Service::Serving };
+    tracing::info!(%node, ?service, "the service of a datanode is changed");
+    let answer = core.change_blocks(Command::SetService { node, service }).await.map_err(refusal::raft)?;
+    answer.map_err(|refused| refusal::illegal(refused.to_string()))?;
+    let job = if request.drain { begin_drain(core, node) } else { 0 };
+    core.repair_wake.notify_one();
+    core.prepare.notify_one();
+    Ok(DrainResponse { id: node.to_string(), job })
+}
+
+/// The node that is meant: its id or the beginning of it, its address, or its host's name where only one is there.
+pub(super) fn find(core: &Core, name: &str) -> Result<NodeId, Exception> {
+    if name.len() > NAME_LEN_MAX {
+        return Err(refusal::illegal("that is no name of a datanode; see `levada admin datanode list`"));
+    }
+    let found: Vec<NodeId> = core.with_cluster(|cluster, _| {
+        let is_meant = |member: &&blocks::Member| {
+            let node = &member.node;
+            let id = node.id.to_string();
+            node.xfer_addr() == name
+                || format!("{}:{}", node.host, node.xfer_port) == name
+                || node.host == name
+                || name.len() >= PREFIX_LEN_MIN && id.starts_with(name)
+        };
+        cluster.nodes().filter(is_meant).map(|member| member.node.id).collect()
+    });
+    match found[..] {
+        [node] => Ok(node),
+        [] => Err(refusal::illegal(format!("no datanode is called {name}; see `levada admin datanode list`"))),
+        _ => Err(refusal::illegal(format!("{} datanodes are called {name}; give an id", found.len()))),
+    }
+}

@@ -1,0 +1,68 @@
+//! Jobs: how far they are, and how they are stopped.
+
+use crate::core::Core;
+use crate::refusal;
+use blocks::{Command, JobKind, JobState, Service};
+use hdfs::Exception;
+use types::NodeId;
+use wire::admin::jobs::{self as told, ListJobsRequest, ListJobsResponse, StopJobRequest, StopJobResponse};
+
+pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
+    let now = core.monotonic();
+    let jobs = core.jobs();
+    let line = |job: &blocks::Job| {
+        let (state, note) = match &job.state {
+            JobState::Running => (told::JobState::Running, ""),
+            JobState::Waiting(why) => (told::JobState::Waiting, why.as_str()),
+            JobState::Done(note) => (told::JobState::Done, note.as_str()),
+            JobState::Stopped(why) => (told::JobState::Stopped, why.as_str()),
+        };
+        told::Job {
+            id: job.id,
+            kind: match job.kind {
+                JobKind::Repair => told::JobKind::Repair,
+                JobKind::Drain => told::JobKind::Drain,
+                JobKind::Balance => told::JobKind::Balance,
+                JobKind::Scrub => told::JobKind::Scrub,
+            }
+            .into(),
+            subject: job.subject.clone(),
+            state: state.into(),
+            ran_ms: job.ran(now).as_millis() as u64,
+            done_len: job.work.done_len,
+            total_len: job.work.total_len,
+            done_count: job.work.done_count,
+            total_count: job.work.total_count,
+            len_per_s: job.len_per_s(now),
+            left_ms: job.left(now).map(|left| left.as_millis() as u64),
+            found_count: job.work.found_count,
+            mended_count: job.work.mended_count,
+            note: note.to_owned(),
+        }
+    };
+    ListJobsResponse { jobs: jobs.iter().map(line).collect() }
+}
+
+pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJobResponse, Exception> {
+    let found = core.jobs().get(request.id).map(|job| (job.kind, job.subject.clone(), job.state.has_ended()));
+    let Some((kind, subject, ended)) = found else {
+        return Err(refusal::illegal(format!("there is no job {}; see `levada admin jobs`", request.id)));
+    };
+    if ended {
+        return Ok(StopJobResponse {});
+    }
+    match (kind, NodeId::parse(&subject)) {
+        (JobKind::Drain, Some(node)) => {
+            let command = Command::SetService { node, service: Service::Serving };
+            let answer = core.change_blocks(command).await.map_err(refusal::raft)?;
+            answer.map_err(|refused| refusal::illegal(refused.to_string()))?;
+        }
+        (JobKind::Repair, _) => {
+            return Err(refusal::illegal("repair is not stopped: it brings back copies that are missing"));
+        }
+        _ => {}
+    }
+    core.jobs().set_state(request.id, JobState::Stopped("by an administrator".to_owned()), core.monotonic());
+    core.repair_wake.notify_one();
+    Ok(StopJobResponse {})
+}

@@ -1,0 +1,125 @@
+//! Pipelines, containers, and blocks that have fewer copies than they should.
+
+use crate::core::Core;
+use blocks::{Cluster, ContainerState};
+use hdfs::Exception;
+use namespace::read;
+use std::sync::Arc;
+use types::{BlockId, ContainerId, NodeId, PipelineId};
+use wire::admin::placement::{self as told, PAGE_COUNT_MAX, PageRequest, Trouble};
+
+pub(super) fn pipelines(core: &Core, request: PageRequest) -> told::ListPipelinesResponse {
+    let now = core.monotonic();
+    core.with_cluster(|cluster, _| {
+        let behind = cluster.pipelines().skip_while(|(id, _)| *id <= PipelineId(request.after));
+        let mut pipelines: Vec<_> = behind
+            .take(PAGE_COUNT_MAX + 1)
+            .map(|(id, pipeline)| {
+                let row = &pipeline.row;
+                let joining = row.joining.iter().map(|(node, _)| name(cluster, *node)).collect();
+                let live = |node: &&NodeId| cluster.node(**node).is_some_and(|member| member.is_live(now));
+                let homes: Vec<ContainerId> = cluster.containers_of(id).collect();
+                told::Pipeline {
+                    id: id.0,
+                    epoch: row.epoch.0,
+                    wanted: row.wanted.into(),
+                    planned: row.planned,
+                    members: row.members.iter().map(|node| name(cluster, *node)).collect(),
+                    joining,
+                    container_count: homes.len() as u64,
+                    len: homes.iter().filter_map(|home| cluster.container(*home)).map(|home| home.len_about()).sum(),
+                    live_count: row.members.iter().filter(live).count() as u32,
+                }
+            })
+            .collect();
+        let more = pipelines.len() > PAGE_COUNT_MAX;
+        pipelines.truncate(PAGE_COUNT_MAX);
+        told::ListPipelinesResponse { pipelines, more }
+    })
+}
+
+pub(super) fn containers(core: &Core, request: PageRequest) -> told::ListContainersResponse {
+    core.with_cluster(|cluster, _| {
+        let behind = cluster.containers().skip_while(|(id, _)| *id <= ContainerId(request.after));
+        let mut containers: Vec<_> = behind
+            .take(PAGE_COUNT_MAX + 1)
+            .map(|(id, container)| told::Container {
+                id: id.0,
+                pipeline: container.pipeline.0,
+                state: match container.state {
+                    ContainerState::Open => told::ContainerState::Open,
+                    ContainerState::Sealing => told::ContainerState::Sealing,
+                    ContainerState::Sealed => told::ContainerState::Sealed,
+                }
+                .into(),
+                leased: container.leased_count(),
+                len: container.len_about(),
+                members: cluster.member_ids(id).iter().map(|node| name(cluster, *node)).collect(),
+                whole: cluster.member_ids(id).iter().all(|node| cluster.is_whole(id, *node)),
+            })
+            .collect();
+        let more = containers.len() > PAGE_COUNT_MAX;
+        containers.truncate(PAGE_COUNT_MAX);
+        told::ListContainersResponse { containers, more }
+    })
+}
+
+fn name(cluster: &Cluster, node: NodeId) -> String {
+    cluster.node(node).map_or_else(|| node.to_string(), |member| member.node.xfer_addr())
+}
+
+/// The worst first: what nobody has, what is damaged, what is short.
+pub(super) async fn under_replicated(
+    core: &Arc<Core>,
+    _request: told::UnderReplicatedRequest,
+) -> Result<told::UnderReplicatedResponse, Exception> {
+    struct Found {
+        block: BlockId,
+        home: ContainerId,
+        trouble: Trouble,
+        node: Option<NodeId>,
+        sources: usize,
+        len: u64,
+    }
+    let (progress, found) = {
+        let repair = core.repair();
+        let of = |block, home, trouble, node| Found { block, home, trouble, node, sources: 0, len: 0 };
+        let missing = repair.missing().map(|lost| of(lost.block, lost.home, Trouble::Missing, None));
+        let damaged = repair.bad().map(|(block, node)| of(block, ContainerId(0), Trouble::Damaged, Some(node)));
+        let short = repair.lacks().map(|lack| Found {
+            sources: lack.sources.len(),
+            len: lack.len,
+            ..of(lack.block, lack.home, Trouble::Short, Some(lack.node))
+        });
+        let found: Vec<Found> = missing.chain(damaged).chain(short).take(PAGE_COUNT_MAX).collect();
+        (repair.progress(), found)
+    };
+    let core = Arc::clone(core);
+    io::task::blocking(move || {
+        let mut blocks = Vec::with_capacity(found.len());
+        for Found { block, home, trouble, node, sources, len } in found {
+            let (path, view) = core.rows(|rows| match read::file_of_block(rows, block)? {
+                Some((file, view)) => Ok((read::path_of_inode(rows, file)?, Some(view))),
+                None => Ok((None, None)),
+            })?;
+            let datanode = core.with_cluster(|cluster, _| node.map(|node| name(cluster, node)));
+            blocks.push(told::ShortBlock {
+                block: block.0,
+                container: view.map_or(home, |view| view.home).0,
+                path: path.unwrap_or_default(),
+                trouble: trouble.into(),
+                datanode: datanode.unwrap_or_default(),
+                source_count: sources as u32,
+                len: view.map_or(len, |view| view.len),
+            });
+        }
+        Ok(told::UnderReplicatedResponse {
+            blocks,
+            short_count: progress.lack_count as u64,
+            missing_count: progress.missing_count as u64,
+            damaged_count: progress.bad_count as u64,
+            suspect_count: progress.suspect_count as u64,
+        })
+    })
+    .await
+}

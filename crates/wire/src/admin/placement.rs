@@ -1,0 +1,141 @@
+//! Where blocks are: pipelines, containers, and what has fewer copies than it should have.
+
+use prost::Message;
+
+pub const LIST_PIPELINES: &str = "listPipelines";
+pub const LIST_CONTAINERS: &str = "listContainers";
+pub const UNDER_REPLICATED: &str = "underReplicated";
+
+/// Lines of one answer.
+pub const PAGE_COUNT_MAX: usize = 1000;
+
+/// A page: what comes behind `after`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct PageRequest {
+    #[prost(uint64, tag = "1")]
+    pub after: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Pipeline {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+    /// Members it should have; 0 if that was never recorded.
+    #[prost(uint32, tag = "3")]
+    pub wanted: u32,
+    /// Made ahead of time, for new blocks.
+    #[prost(bool, tag = "4")]
+    pub planned: bool,
+    /// Addresses; ids where a node was never heard.
+    #[prost(string, repeated, tag = "5")]
+    pub members: Vec<String>,
+    /// Of these, who still copies.
+    #[prost(string, repeated, tag = "6")]
+    pub joining: Vec<String>,
+    #[prost(uint64, tag = "7")]
+    pub container_count: u64,
+    /// Bytes of its blocks, about.
+    #[prost(uint64, tag = "8")]
+    pub len: u64,
+    /// Members that are here.
+    #[prost(uint32, tag = "9")]
+    pub live_count: u32,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct ListPipelinesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub pipelines: Vec<Pipeline>,
+    #[prost(bool, tag = "2")]
+    pub more: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum ContainerState {
+    Open = 0,
+    Sealing = 1,
+    Sealed = 2,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Container {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(uint64, tag = "2")]
+    pub pipeline: u64,
+    #[prost(enumeration = "ContainerState", tag = "3")]
+    pub state: i32,
+    /// Block indexes given out.
+    #[prost(uint32, tag = "4")]
+    pub leased: u32,
+    /// Bytes of its blocks, about.
+    #[prost(uint64, tag = "5")]
+    pub len: u64,
+    #[prost(string, repeated, tag = "6")]
+    pub members: Vec<String>,
+    /// All members are known to have all blocks.
+    #[prost(bool, tag = "7")]
+    pub whole: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct ListContainersResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub containers: Vec<Container>,
+    #[prost(bool, tag = "2")]
+    pub more: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct UnderReplicatedRequest {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum Trouble {
+    /// A copy is missing, and comes.
+    Short = 0,
+    /// No node that is here has it.
+    Missing = 1,
+    /// One replica is damaged, and is being replaced.
+    Damaged = 2,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct ShortBlock {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub container: u64,
+    #[prost(string, tag = "3")]
+    pub path: String,
+    #[prost(enumeration = "Trouble", tag = "4")]
+    pub trouble: i32,
+    /// The datanode that lacks it, or whose replica is damaged; empty if it is missing everywhere.
+    #[prost(string, tag = "5")]
+    pub datanode: String,
+    /// Nodes that said they have it.
+    #[prost(uint32, tag = "6")]
+    pub source_count: u32,
+    #[prost(uint64, tag = "7")]
+    pub len: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct UnderReplicatedResponse {
+    /// The first of them.
+    #[prost(message, repeated, tag = "1")]
+    pub blocks: Vec<ShortBlock>,
+    /// All of them, as far as they were found.
+    #[prost(uint64, tag = "2")]
+    pub short_count: u64,
+    #[prost(uint64, tag = "3")]
+    pub missing_count: u64,
+    #[prost(uint64, tag = "4")]
+    pub damaged_count: u64,
+    /// Containers that are still to be compared.
+    #[prost(uint64, tag = "5")]
+    pub suspect_count: u64,
+}
