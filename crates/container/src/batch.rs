@@ -16,6 +16,7 @@ use crate::replica::{Identity, ReplicaState};
 use crate::volume::{Durability, Inner, Volume};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use types::rows::RowsError;
 use types::{BlockId, ContainerId};
 
@@ -132,8 +133,7 @@ impl Inner {
     }
 
     /// One record, for who holds the block's stripe or its disk.
-    pub(crate) fn put_record(&self, put: &SmallPut<'_>) -> Result<()> {
-        let synced = self.options.durability == Durability::Synced;
+    pub(crate) fn put_record(&self, put: &SmallPut<'_>, synced: bool) -> Result<()> {
         self.put_records(put.identity.shelf(), &[put], synced)
     }
 
@@ -156,7 +156,7 @@ impl Inner {
                 None => self.drop_removed_pack(&pack),
             }
         };
-        if synced && let Err(error) = pack.sync().and_then(|()| self.sync_names(shelf)) {
+        if synced && let Err(error) = pack.sync().and_then(|()| self.sync_names(&pack)) {
             // Nobody was promised these records; they should not turn up again.
             for start in starts {
                 let _known = pack.landed(first + start);
@@ -172,12 +172,14 @@ impl Inner {
     }
 
     /// A volume that promises less has not made the names above a pack durable.
-    fn sync_names(&self, shelf: ContainerId) -> std::io::Result<()> {
-        if self.options.durability == Durability::Synced {
+    fn sync_names(&self, pack: &Pack) -> std::io::Result<()> {
+        if self.options.durability == Durability::Synced || pack.named.load(Ordering::Acquire) {
             return Ok(());
         }
-        io::file::sync_dir(&self.layout.container(shelf))?;
-        io::file::sync_dir(&self.layout.containers())
+        io::file::sync_dir(&self.layout.container(pack.container))?;
+        io::file::sync_dir(&self.layout.containers())?;
+        pack.named.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Writes the rows of new records, and removes what the rows before them named.

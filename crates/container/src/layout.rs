@@ -6,6 +6,7 @@
 //! index/                           the key-value store of replica and container records
 //! ahead/<container>                empty; the container may hold replicas that the index on disk does not know yet
 //! open/<block>.data, .sums         replicas that are not finalized
+//! open/slot-<number>               the same, as long as they are short: one each, used again and again
 //! containers/<container>/<block>.data, .sums     finalized replicas, each a file and its checksums
 //! containers/<container>/pack                    small finalized replicas, one record each
 //! ```

@@ -36,6 +36,7 @@ mod reopen;
 mod replica;
 mod restore;
 mod shelf;
+mod slot;
 mod version;
 mod volume;
 mod writer;

@@ -4,7 +4,7 @@ use crate::error::{ReplicaError, Result};
 use crate::header::SumsHeader;
 use crate::index::{self, Place, Row};
 use crate::open::{Phase, sums_place};
-use crate::reader::Reader;
+use crate::reader::{Hold, Reader};
 use crate::record::RecordHeader;
 use crate::replica::{ReplicaInfo, ReplicaState};
 use crate::volume::Inner;
@@ -41,18 +41,21 @@ impl Inner {
         if let Some(open) = self.find_open(block) {
             let state = open.state();
             return match state.phase {
-                Phase::Open => Ok(Some(Reader {
-                    identity: state.identity,
-                    state: ReplicaState::Open,
-                    len: state.len,
-                    visible_len: state.visible.min(state.len),
-                    data: Arc::clone(&open.data),
-                    data_offset: 0,
-                    sums: Arc::clone(&open.sums),
-                    sums_offset: SumsHeader::LEN as u64,
-                    tail: state.tail,
-                    container: state.identity.shelf(),
-                    _hold: None,
+                Phase::Open => Ok(Some({
+                    let files = open.files();
+                    Reader {
+                        identity: state.identity,
+                        state: ReplicaState::Open,
+                        len: state.len,
+                        visible_len: state.visible.min(state.len),
+                        data_offset: files.data_offset(),
+                        data: files.data,
+                        sums: files.sums,
+                        sums_offset: SumsHeader::LEN as u64,
+                        tail: state.tail,
+                        container: state.identity.shelf(),
+                        _hold: files.slot.map(Hold::Slot),
+                    }
                 })),
                 Phase::Gone => Ok(None),
                 Phase::Waiting { .. } | Phase::Copying => {
@@ -120,7 +123,7 @@ impl Inner {
                 Ok(header.filter(same).map(|header| {
                     let (data, sums) = (offset + header.data_offset(), offset + header.sums_offset());
                     let reader = reader(Arc::clone(&pack.file), data, Arc::clone(&pack.file), sums, shelf);
-                    Reader { _hold: Some(Arc::new(hold)), ..reader }
+                    Reader { _hold: Some(Hold::Record(Arc::new(hold))), ..reader }
                 }))
             }
         }

@@ -13,6 +13,7 @@
 use crate::error::{ReplicaError, Result};
 use crate::header::{Kept, Stage, SumsHeader};
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
+use crate::slot::{self, Slot};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,12 +30,42 @@ const VERIFY_LEN: usize = 1 << 20;
 pub(crate) struct OpenReplica {
     pub block: BlockId,
     pub spec: ChecksumSpec,
-    pub data: Arc<File>,
-    pub sums: Arc<File>,
+    files: Mutex<Files>,
     /// Held by whoever changes the files.
     disk: Mutex<Disk>,
     /// Held for a moment only, never while the disk is waited for.
     state: Mutex<State>,
+}
+
+/// Where the bytes lie: in two files, or in a slot as long as there are few.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    pub data: Arc<File>,
+    pub sums: Arc<File>,
+    pub slot: Option<Arc<Slot>>,
+}
+
+impl Files {
+    pub(crate) fn pair(data: File, sums: File) -> Self {
+        Self { data: Arc::new(data), sums: Arc::new(sums), slot: None }
+    }
+
+    pub(crate) fn in_slot(slot: Slot) -> Self {
+        Self { data: Arc::clone(&slot.file), sums: Arc::clone(&slot.file), slot: Some(Arc::new(slot)) }
+    }
+
+    /// Where the replica's first byte is.
+    pub(crate) fn data_offset(&self) -> u64 {
+        if self.slot.is_some() { slot::DATA_OFFSET } else { 0 }
+    }
+
+    pub(crate) fn write_data(&self, data: &[u8], offset: u64) -> std::io::Result<()> {
+        self.data.write_all_at(data, self.data_offset() + offset)
+    }
+
+    pub(crate) fn read_data(&self, data: &mut [u8], offset: u64) -> std::io::Result<()> {
+        self.data.read_exact_at(data, self.data_offset() + offset)
+    }
 }
 
 /// What belongs to the one who changes the files.
@@ -83,14 +114,13 @@ pub(crate) struct End {
 }
 
 impl OpenReplica {
-    pub(crate) fn new(identity: Identity, phase: Phase, data: File, sums: File, end: End) -> Self {
+    pub(crate) fn new(identity: Identity, phase: Phase, files: Files, end: End) -> Self {
         let End { len, tail, kept } = end;
         let visible = if phase == Phase::Open { len } else { 0 };
         Self {
             block: identity.block,
             spec: identity.checksum,
-            data: Arc::new(data),
-            sums: Arc::new(sums),
+            files: Mutex::new(files),
             disk: Mutex::default(),
             state: Mutex::new(State {
                 identity,
@@ -117,6 +147,20 @@ impl OpenReplica {
 
     pub(crate) fn lock_disk(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be asked for after the state: the files may have more than an older state says, never less.
+    pub(crate) fn files(&self) -> Files {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_files(&self, files: Files) {
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+    }
+
+    /// With `len` bytes the replica would not fit where it is.
+    pub(crate) fn outgrows(&self, len: u64) -> bool {
+        self.files().slot.is_some_and(|slot| !slot.takes(len))
     }
 
     pub(crate) fn info(&self) -> ReplicaInfo {
@@ -211,7 +255,7 @@ impl OpenReplica {
     /// by chunk; if it is empty they are computed here.
     pub(crate) fn write(&self, ticket: u64, offset: u64, data: &[u8], sums: &[u8], writeback: bool) -> Result<()> {
         let mut disk = self.lock_disk();
-        let State { len, tail, .. } = self.check_ticket(ticket)?;
+        let State { len, tail, identity, .. } = self.check_ticket(ticket)?;
         if offset > len {
             return Err(ReplicaError::Gap { block: self.block, offset, received: len });
         }
@@ -221,10 +265,11 @@ impl OpenReplica {
             return Ok(()); // sent again after a recovery; it is all here
         }
         let fresh = &data[(len - offset) as usize..];
+        let files = self.files();
         if self.spec.kind == ChecksumKind::Null {
-            self.data.write_all_at(fresh, len).map_err(self.io("write data"))?;
+            files.write_data(fresh, len).map_err(self.io("write data"))?;
             self.advance(end, None);
-            return self.writeback(&mut disk, end, writeback);
+            return self.writeback(&mut disk, &files, end, writeback);
         }
 
         let chunk_len = u64::from(self.spec.chunk_len);
@@ -242,7 +287,7 @@ impl OpenReplica {
                 )));
             }
             // The packet holds all of our partial chunk: its bytes and its checksum replace ours.
-            self.data.write_all_at(&data[(boundary - offset) as usize..], boundary).map_err(self.io("write data"))?;
+            files.write_data(&data[(boundary - offset) as usize..], boundary).map_err(self.io("write data"))?;
             &sums[((boundary - offset) / chunk_len) as usize * ChecksumSpec::SUM_LEN..]
         } else {
             if !aligned && !sums.is_empty() && (sums.len() != ChecksumSpec::SUM_LEN || end > boundary + chunk_len) {
@@ -251,16 +296,21 @@ impl OpenReplica {
             // Our partial chunk and the new bytes together get new checksums.
             let mut whole = self.own_partial_chunk(boundary, len, tail)?;
             whole.extend_from_slice(fresh);
-            self.data.write_all_at(fresh, len).map_err(self.io("write data"))?;
+            files.write_data(fresh, len).map_err(self.io("write data"))?;
             self.spec.compute(&whole, &mut scratch);
             &scratch
         };
         let place = sums_place(boundary / chunk_len);
-        self.sums.write_all_at(new_sums, place).map_err(self.io("write checksums"))?;
+        files.sums.write_all_at(new_sums, place).map_err(self.io("write checksums"))?;
         let tail = if end.is_multiple_of(chunk_len) { None } else { last_sum(new_sums) };
+        if files.slot.is_some() {
+            // Last, so that it never speaks of bytes that are not there.
+            let header = SumsHeader { stage: Stage::Open, identity, kept: Kept { len: end, tail: tail.unwrap_or(0) } };
+            files.sums.write_all_at(&header.encode(), 0).map_err(self.io("write the header"))?;
+        }
         self.advance(end, tail);
         disk.scratch = scratch;
-        self.writeback(&mut disk, end, writeback)
+        self.writeback(&mut disk, &files, end, writeback)
     }
 
     fn advance(&self, len: u64, tail: Option<u32>) {
@@ -269,10 +319,10 @@ impl OpenReplica {
         state.tail = tail;
     }
 
-    fn writeback(&self, disk: &mut Disk, end: u64, wanted: bool) -> Result<()> {
+    fn writeback(&self, disk: &mut Disk, files: &Files, end: u64, wanted: bool) -> Result<()> {
         if wanted && end - disk.written_back >= WRITEBACK_LEN {
             let from = disk.written_back;
-            io::file::start_writeback(&self.data, from, end - from).map_err(self.io("start write-back"))?;
+            io::file::start_writeback(&files.data, from, end - from).map_err(self.io("start write-back"))?;
             disk.written_back = end;
         }
         Ok(())
@@ -281,7 +331,7 @@ impl OpenReplica {
     /// Reads the bytes of our partial last chunk, held against their checksum: damage must not be covered by a new one.
     fn own_partial_chunk(&self, boundary: u64, len: u64, tail: Option<u32>) -> Result<Vec<u8>> {
         let mut bytes = vec![0; (len - boundary) as usize];
-        self.data.read_exact_at(&mut bytes, boundary).map_err(self.io("read the last chunk"))?;
+        self.files().read_data(&mut bytes, boundary).map_err(self.io("read the last chunk"))?;
         if !bytes.is_empty() && Some(self.spec.kind.of(&bytes)) != tail {
             return Err(ReplicaError::Corrupt { block: self.block, offset: boundary });
         }
@@ -290,13 +340,16 @@ impl OpenReplica {
 
     /// Makes all bytes so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        io::file::sync_data(&self.data).map_err(self.io("sync data"))?;
-        io::file::sync_data(&self.sums).map_err(self.io("sync checksums"))
+        let files = self.files();
+        io::file::sync_data(&files.data).map_err(self.io("sync data"))?;
+        io::file::sync_data(&files.sums).map_err(self.io("sync checksums"))
     }
 
     /// Shortens the replica. The caller has fenced all writers and holds the disk.
     pub(crate) fn cut(&self, disk: &mut Disk, new_len: u64) -> Result<()> {
         let State { len, tail, .. } = self.state();
+        let files = self.files();
+        assert!(files.slot.is_none(), "a replica in a slot is spread before it is cut");
         assert!(new_len <= len, "a cut to {new_len} of {len} bytes");
         if new_len == len {
             return Ok(());
@@ -306,7 +359,7 @@ impl OpenReplica {
         let mut new_tail = None;
         if self.spec.kind != ChecksumKind::Null && new_len > boundary {
             let mut chunk = vec![0; chunk_len.min(len - boundary) as usize];
-            self.data.read_exact_at(&mut chunk, boundary).map_err(self.io("read the last chunk"))?;
+            files.data.read_exact_at(&mut chunk, boundary).map_err(self.io("read the last chunk"))?;
             let sum = match tail {
                 Some(tail) if boundary + chunk_len > len => tail,
                 _ => self.stored_sum(boundary / chunk_len)?,
@@ -328,15 +381,15 @@ impl OpenReplica {
         // The checksum first: after a crash in between, `settle` finds the prefix that it covers.
         if let Some(sum) = new_tail {
             let place = sums_place(boundary / chunk_len);
-            self.sums.write_all_at(&sum.to_be_bytes(), place).map_err(self.io("write checksums"))?;
+            files.sums.write_all_at(&sum.to_be_bytes(), place).map_err(self.io("write checksums"))?;
         }
-        self.data.set_len(new_len).map_err(self.io("cut data"))?;
-        self.sums.set_len(sums_place(0) + self.spec.sums_len(new_len)).map_err(self.io("cut checksums"))
+        files.data.set_len(new_len).map_err(self.io("cut data"))?;
+        files.sums.set_len(sums_place(0) + self.spec.sums_len(new_len)).map_err(self.io("cut checksums"))
     }
 
     fn stored_sum(&self, chunk: u64) -> Result<u32> {
         let mut sum = [0; 4];
-        self.sums.read_exact_at(&mut sum, sums_place(chunk)).map_err(self.io("read checksums"))?;
+        self.files().sums.read_exact_at(&mut sum, sums_place(chunk)).map_err(self.io("read checksums"))?;
         Ok(u32::from_be_bytes(sum))
     }
 
@@ -347,15 +400,16 @@ impl OpenReplica {
         if self.state().phase != (Phase::Waiting { settled: false }) {
             return Ok(());
         }
-        let (len, tail) = self.sound_len()?;
+        let files = self.files();
+        let (len, tail) = self.sound_len(&files)?;
         self.advance(len, tail);
         if let Some(sum) = tail {
             // It may be that of the kept bytes, where the file has one of more bytes.
             let place = sums_place(len / u64::from(self.spec.chunk_len));
-            self.sums.write_all_at(&sum.to_be_bytes(), place).map_err(self.io("write checksums"))?;
+            files.sums.write_all_at(&sum.to_be_bytes(), place).map_err(self.io("write checksums"))?;
         }
-        self.data.set_len(len).map_err(self.io("cut data"))?;
-        self.sums.set_len(sums_place(0) + self.spec.sums_len(len)).map_err(self.io("cut checksums"))?;
+        files.data.set_len(len).map_err(self.io("cut data"))?;
+        files.sums.set_len(sums_place(0) + self.spec.sums_len(len)).map_err(self.io("cut checksums"))?;
         disk.written_back = 0;
         let mut state = self.lock_state();
         state.phase = Phase::Waiting { settled: true };
@@ -363,12 +417,12 @@ impl OpenReplica {
         Ok(())
     }
 
-    fn sound_len(&self) -> Result<(u64, Option<u32>)> {
-        let data_len = self.data.metadata().map_err(self.io("look at data"))?.len();
+    fn sound_len(&self, files: &Files) -> Result<(u64, Option<u32>)> {
+        let data_len = files.data.metadata().map_err(self.io("look at data"))?.len();
         if self.spec.kind == ChecksumKind::Null {
             return Ok((data_len, None));
         }
-        let sums_len = self.sums.metadata().map_err(self.io("look at checksums"))?.len();
+        let sums_len = files.sums.metadata().map_err(self.io("look at checksums"))?.len();
         let kept = self.state().kept;
         let chunk_len = self.spec.chunk_len as usize;
         let sum_count = sums_len.saturating_sub(sums_place(0)) / 4;
@@ -379,10 +433,10 @@ impl OpenReplica {
         let mut at = 0;
         while at < covered {
             let piece = &mut data[..(step as u64).min(covered - at) as usize];
-            self.data.read_exact_at(piece, at).map_err(self.io("read data"))?;
+            files.data.read_exact_at(piece, at).map_err(self.io("read data"))?;
             sums.resize(self.spec.sums_len(piece.len() as u64) as usize, 0);
             let place = sums_place(at / chunk_len as u64);
-            self.sums.read_exact_at(&mut sums, place).map_err(self.io("read checksums"))?;
+            files.sums.read_exact_at(&mut sums, place).map_err(self.io("read checksums"))?;
             if let Err(bad) = self.spec.verify(piece, &sums) {
                 let chunk = &piece[bad..piece.len().min(bad + chunk_len)];
                 let sum = last_sum(&sums[..(bad / chunk_len + 1) * 4]).unwrap_or_default();
@@ -405,8 +459,10 @@ impl OpenReplica {
 
     /// Writes the header anew, with another generation or owner, and with what is kept.
     pub(crate) fn set_identity(&self, identity: Identity, stage: Stage) -> Result<()> {
-        let header = SumsHeader { stage, identity, kept: self.state().kept };
-        self.sums.write_all_at(&header.encode(), 0).map_err(self.io("write the header"))?;
+        let (state, files) = (self.state(), self.files());
+        let all = Kept { len: state.len, tail: state.tail.unwrap_or(0) };
+        let header = SumsHeader { stage, identity, kept: if files.slot.is_some() { all } else { state.kept } };
+        files.sums.write_all_at(&header.encode(), 0).map_err(self.io("write the header"))?;
         self.lock_state().identity = identity;
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use types::{ChecksumKind, ContainerId};
 
@@ -25,6 +25,8 @@ pub(crate) struct Pack {
     tail: Mutex<Tail>,
     held: Mutex<HashMap<u64, Held>>,
     group: GroupSync,
+    /// Its name is on disk, and those of the directories above.
+    pub named: AtomicBool,
     /// Of records buried since somebody last looked for space to give back.
     dead_len: AtomicU64,
     /// How far [`crate::compact`] has come in this pack.
@@ -94,6 +96,7 @@ impl Pack {
             tail: Mutex::new(tail),
             held: Mutex::default(),
             group: GroupSync::default(),
+            named: AtomicBool::new(false),
             dead_len: AtomicU64::new(0),
             sweep: Mutex::default(),
         })

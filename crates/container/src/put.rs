@@ -17,7 +17,7 @@ use crate::replica::Identity;
 use crate::volume::{Durability, Inner, lock, remove};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use types::{BlockId, ContainerId};
+use types::BlockId;
 
 /// Which replicas of the same block a new one may take the place of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,29 +29,41 @@ pub(crate) enum Room {
 }
 
 impl Inner {
-    /// Finalizes an open replica of exactly `len` bytes.
-    pub(crate) fn put(&self, replica: &Arc<OpenReplica>, ticket: u64, len: u64) -> Result<()> {
+    /// Finalizes an open replica of exactly `len` bytes. `synced`: on disk even if the volume promises less.
+    pub(crate) fn put(&self, replica: &Arc<OpenReplica>, ticket: u64, len: u64, synced: bool) -> Result<()> {
         self.check_health()?;
         let mut disk = replica.lock_disk();
         let state = replica.check_ticket(ticket)?;
-        self.put_locked(replica, &mut disk, &state, len)
+        self.put_locked_as(replica, &mut disk, &state, len, synced)
     }
 
     /// As [`Self::put`], for who holds the disk and may write.
-    pub(crate) fn put_locked(&self, replica: &OpenReplica, _disk: &mut Disk, state: &State, len: u64) -> Result<()> {
+    pub(crate) fn put_locked(&self, replica: &OpenReplica, disk: &mut Disk, state: &State, len: u64) -> Result<()> {
+        self.put_locked_as(replica, disk, state, len, false)
+    }
+
+    fn put_locked_as(
+        &self,
+        replica: &OpenReplica,
+        disk: &mut Disk,
+        state: &State,
+        len: u64,
+        synced: bool,
+    ) -> Result<()> {
+        let synced = synced || self.options.durability == Durability::Synced;
         if state.len != len {
             let need = format!("exactly {len} to be put");
             return Err(ReplicaError::Length { block: replica.block, have: state.len, need });
         }
         let outcome = if len <= self.options.pack_len_max {
-            self.put_packed(replica, state)
+            self.put_packed(replica, state, synced)
         } else {
-            self.put_files(replica, state)
+            self.spread(replica, disk).and_then(|()| self.put_files(replica, state))
         };
         self.note(outcome)?;
         if len <= self.options.pack_len_max {
             // What stays behind by a crash, or by an error here, the next start removes.
-            if let Err(error) = self.remove_open_files(replica.block, state.identity.shelf()) {
+            if let Err(error) = self.remove_open_files(replica) {
                 tracing::warn!(block = %replica.block, %error, "files of a packed replica stay until the next start");
             }
         }
@@ -87,13 +99,14 @@ impl Inner {
         self.record(block, Row::new(state.identity, state.len, Place::Files { shelf }))
     }
 
-    fn put_packed(&self, replica: &OpenReplica, state: &State) -> Result<()> {
+    fn put_packed(&self, replica: &OpenReplica, state: &State, synced: bool) -> Result<()> {
         let spec = state.identity.checksum;
+        let files = replica.files();
         let mut data = vec![0; state.len as usize];
-        replica.data.read_exact_at(&mut data, 0).map_err(replica.io("read data"))?;
+        files.read_data(&mut data, 0).map_err(replica.io("read data"))?;
         let mut sums = vec![0; spec.sums_len(state.len) as usize];
-        replica.sums.read_exact_at(&mut sums, sums_place(0)).map_err(replica.io("read checksums"))?;
-        self.put_record(&SmallPut { identity: state.identity, data: &data, sums: &sums })
+        files.sums.read_exact_at(&mut sums, sums_place(0)).map_err(replica.io("read checksums"))?;
+        self.put_record(&SmallPut { identity: state.identity, data: &data, sums: &sums }, synced)
     }
 
     /// Writes a replica's row, and removes what the row before it named.
@@ -135,7 +148,7 @@ impl Inner {
 
     /// Removes an open replica that nobody writes. The caller holds the stripe.
     pub(crate) fn discard(&self, replica: &OpenReplica) -> Result<()> {
-        self.note(self.remove_open_files(replica.block, replica.container()))?;
+        self.note(self.remove_open_files(replica))?;
         lock(&self.open).remove(&replica.block);
         replica.set_gone();
         Ok(())
@@ -150,13 +163,13 @@ impl Inner {
         }
     }
 
-    fn remove_open_files(&self, block: BlockId, container: ContainerId) -> Result<()> {
-        let pair = self.layout.open_pair(block);
-        remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(|source| ReplicaError::Io {
-            op: "remove an open replica",
-            container,
-            source,
-        })
+    fn remove_open_files(&self, replica: &OpenReplica) -> Result<()> {
+        let io = replica.io("remove an open replica");
+        if let Some(slot) = replica.files().slot {
+            return slot.clear().map_err(io);
+        }
+        let pair = self.layout.open_pair(replica.block);
+        remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(io)
     }
 
     /// The copy of an open replica has arrived: it is one more open replica now.

@@ -3,6 +3,7 @@
 use crate::error::{ReplicaError, Result};
 use crate::pack::RecordHold;
 use crate::replica::{Identity, ReplicaState};
+use crate::slot::Slot;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -25,8 +26,15 @@ pub struct Reader {
     /// The checksum of the partial last chunk, where the one in the file may already cover more.
     pub(crate) tail: Option<u32>,
     pub(crate) container: ContainerId,
-    /// Of a packed replica: what keeps its bytes.
-    pub(crate) _hold: Option<Arc<RecordHold>>,
+    /// Of a replica that shares a file with others: what keeps its bytes.
+    pub(crate) _hold: Option<Hold>,
+}
+
+#[derive(Clone, Debug)]
+#[expect(dead_code, reason = "held, not read")]
+pub(crate) enum Hold {
+    Record(Arc<RecordHold>),
+    Slot(Arc<Slot>),
 }
 
 impl Reader {

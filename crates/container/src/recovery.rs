@@ -26,7 +26,7 @@ impl Volume {
             replica.fence(recovery);
             let mut disk = replica.lock_disk();
             if !replica.is_gone() {
-                inner.note(replica.settle(&mut disk))?;
+                inner.note(inner.spread(&replica, &mut disk).and_then(|()| replica.settle(&mut disk)))?;
                 lock(&inner.recovering).insert(block, recovery);
                 return Ok(replica.info());
             }
@@ -72,7 +72,7 @@ impl Volume {
             }
         };
         let mut disk = replica.lock_disk();
-        inner.note(replica.settle(&mut disk))?;
+        inner.note(inner.spread(&replica, &mut disk).and_then(|()| replica.settle(&mut disk)))?;
         let state = replica.state();
         inner.check_len(block, state.len, len)?;
         inner.note(replica.cut(&mut disk, len))?;

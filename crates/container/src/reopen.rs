@@ -4,7 +4,7 @@ use crate::error::{ReplicaError, Result};
 use crate::header::{Kept, Stage};
 use crate::index::{self, Place, Row};
 use crate::lookup::stored_tail;
-use crate::open::{End, OpenReplica, Phase};
+use crate::open::{End, Files, OpenReplica, Phase};
 use crate::put::read_header;
 use crate::replica::{Identity, ReplicaState};
 use crate::volume::{Durability, Inner, Volume, lock, remove};
@@ -92,6 +92,7 @@ impl Inner {
             let mut disk = replica.lock_disk();
             // The old writer may have put it while we waited for it.
             if !replica.is_gone() {
+                self.note(self.spread(&replica, &mut disk))?;
                 replica.settle(&mut disk)?;
                 let state = replica.state();
                 let kept = ask.kept_len(block, state.len, state.visible)?;
@@ -149,7 +150,8 @@ impl Inner {
             let _stays_for_restore = std::fs::rename(&to.sums, &from.sums);
             return Err(io("take data off the shelf")(error));
         }
-        let replica = OpenReplica::new(identity, Phase::Open, data, sums, End { len: row.len, tail, kept });
+        let replica =
+            OpenReplica::new(identity, Phase::Open, Files::pair(data, sums), End { len: row.len, tail, kept });
         replica.set_identity(identity, Stage::Open)?;
         Ok(Arc::new(replica))
     }

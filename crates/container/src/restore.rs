@@ -5,6 +5,7 @@
 //! | `open/b.sums` alone, data on the shelf | crash between the two renames of a put or a reopening | finalized |
 //! | `open/b.sums` alone | crash while it was created or removed | removed |
 //! | `open/b.data` alone, or a broken header in `open/` | the same | removed |
+//! | `open/slot-n` with a header | its writer is gone, or a put or a spreading was cut short | a pair, unless there is one that is whole |
 //! | `open/` pair, "copying" | a copy or an unpacking broke off | removed |
 //! | `open/` pair, "finalized", every byte sound | crash in a put before the renames | finalized |
 //! | `open/` pair, and as good a finalized replica | crash behind a packed put | removed |
@@ -17,7 +18,7 @@ use crate::error::{ReplicaError, Result};
 use crate::header::{Stage, SumsHeader};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::layout::{Named, Pair, named};
-use crate::open::{End, OpenReplica, Phase, sums_place};
+use crate::open::{End, Files, OpenReplica, Phase, sums_place};
 use crate::pack::Pack;
 use crate::put::read_header;
 use crate::record::RecordHeader;
@@ -42,6 +43,7 @@ impl Inner {
         if !complete {
             behind = self.all_containers()?;
         }
+        self.take_in_slots()?;
         let found = list(&self.layout.open()).map_err(io("list open replicas", ContainerId(0)))?;
         behind.extend(self.end_half_moves(&found)?);
         for shelf in behind {
@@ -264,8 +266,7 @@ impl Inner {
         let replica = Arc::new(OpenReplica::new(
             header.identity,
             waiting,
-            data,
-            sums,
+            Files::pair(data, sums),
             End { len, tail: None, kept: header.kept },
         ));
         lock(&self.open).insert(block, Arc::clone(&replica));

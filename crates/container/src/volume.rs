@@ -10,12 +10,13 @@ use crate::group::GroupSync;
 use crate::header::{Kept, Stage, SumsHeader};
 use crate::index::Index;
 use crate::layout::Layout;
-use crate::open::{End, OpenReplica, Phase};
+use crate::open::{End, Files, OpenReplica, Phase};
 use crate::pack::Pack;
 use crate::put::Room;
 use crate::reader::Reader;
 use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
+use crate::slot::Slots;
 use crate::version::VolumeIdentity;
 use crate::writer::Writer;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -42,6 +43,9 @@ pub struct Options {
     pub durability: Durability,
     /// Replicas up to this length share their container's pack.
     pub pack_len_max: u64,
+    /// Open replicas that share their place with later ones as long as they are that short; each takes a descriptor. Further ones get
+    /// files at once. Writers of small files at a time: a guess.
+    pub slot_count_max: usize,
     /// Whose volume this is; drawn at random if the directory is new and nobody says.
     pub node: Option<NodeId>,
     /// Bytes of the disk that new replicas do not take and [`Volume::usage`] does not offer, for all else that must go on
@@ -57,6 +61,7 @@ impl Default for Options {
         Self {
             durability: Durability::Synced,
             pack_len_max: 64 << 10,
+            slot_count_max: 256,
             node: None,
             reserved_len: None,
             flush_interval: Duration::from_secs(2),
@@ -87,6 +92,7 @@ pub(crate) struct Inner {
     pub options: Options,
     pub index: Index,
     pub ahead: Ahead,
+    pub slots: Arc<Slots>,
     pub open: Mutex<BTreeMap<BlockId, Arc<OpenReplica>>>,
     pub packs: Mutex<HashMap<ContainerId, Arc<Pack>>>,
     /// Containers whose directories are there for sure, with the directory syncs that several puts share.
@@ -151,7 +157,9 @@ impl Volume {
         let synced = options.durability == Durability::Synced;
         let (ahead, behind) = Ahead::open(layout.ahead(), synced).map_err(io("read", &layout.ahead()))?;
         let options = Options { pack_len_max: options.pack_len_max.min(PACK_LEN_MAX), ..options };
+        let slots = Arc::new(Slots::new(layout.open(), &options));
         let inner = Arc::new(Inner {
+            slots,
             layout,
             options,
             index,
@@ -377,14 +385,33 @@ impl Inner {
         self.check_room(identity.shelf())?;
         let _stripe = self.stripe(block);
         self.make_room(identity, room)?;
-        let stage = if phase == Phase::Copying { Stage::Copying } else { Stage::Open };
-        let replica = self.note(self.create_files(identity, stage, phase))?;
+        let replica = match phase {
+            Phase::Copying => self.create_files(identity, Stage::Copying, phase),
+            _ => self.create_short(identity, phase),
+        };
+        let replica = self.note(replica)?;
         lock(&self.open).insert(block, Arc::clone(&replica));
         Ok(Writer::new(self, replica))
     }
 
-    /// The two files of a replica that is not finalized. The checksum file comes first: data without it is garbage.
+    /// A replica that begins in a slot, if there is one.
+    fn create_short(&self, identity: Identity, phase: Phase) -> Result<Arc<OpenReplica>> {
+        let io = |op| move |source| ReplicaError::Io { op, container: identity.shelf(), source };
+        let Some(slot) = self.slots.take(identity).map_err(io("create a slot"))? else {
+            return self.create_files(identity, Stage::Open, phase);
+        };
+        let replica = OpenReplica::new(identity, phase, Files::in_slot(slot), End::default());
+        replica.set_identity(identity, Stage::Open)?;
+        Ok(Arc::new(replica))
+    }
+
     pub(crate) fn create_files(&self, identity: Identity, stage: Stage, phase: Phase) -> Result<Arc<OpenReplica>> {
+        let files = self.create_pair(identity, stage)?;
+        Ok(Arc::new(OpenReplica::new(identity, phase, files, End::default())))
+    }
+
+    /// The two files of a replica that is not finalized. The checksum file comes first: data without it is garbage.
+    pub(crate) fn create_pair(&self, identity: Identity, stage: Stage) -> Result<Files> {
         let io = |op| move |source| ReplicaError::Io { op, container: identity.shelf(), source };
         let pair = self.layout.open_pair(identity.block);
         let mut options = OpenOptions::new();
@@ -393,7 +420,7 @@ impl Inner {
         sums.write_all_at(&SumsHeader { stage, identity, kept: Kept::default() }.encode(), 0)
             .map_err(io("write the header"))?;
         let data = options.open(&pair.data).map_err(io("create data"))?;
-        Ok(Arc::new(OpenReplica::new(identity, phase, data, sums, End::default())))
+        Ok(Files::pair(data, sums))
     }
 
     pub(crate) fn flush_index(&self) -> Result<()> {

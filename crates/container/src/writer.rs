@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::header::Stage;
-use crate::open::{OpenReplica, Phase};
+use crate::open::{Disk, OpenReplica, Phase};
 use crate::replica::Identity;
 use crate::volume::{Durability, Inner};
 use std::sync::Arc;
@@ -78,6 +78,9 @@ impl Writer {
             self.volume.check_room(self.replica.container())?;
             self.room_until = offset.saturating_add(ROOM_LEN);
         }
+        if self.replica.outgrows(offset.saturating_add(data.len() as u64)) {
+            self.spread(&mut self.replica.lock_disk())?;
+        }
         let writeback = self.volume.options.durability == Durability::Synced;
         self.volume.note(self.replica.write(self.ticket, offset, data, sums, writeback))
     }
@@ -87,9 +90,16 @@ impl Writer {
         self.replica.show(self.ticket, len);
     }
 
+    /// Moves the replica out of a slot.
+    fn spread(&self, disk: &mut Disk) -> Result<()> {
+        self.replica.check_ticket(self.ticket)?;
+        self.volume.note(self.volume.spread(&self.replica, disk))
+    }
+
     /// All bytes so far survive a loss of power when this returns.
     pub fn sync(&mut self) -> Result<()> {
         let mut disk = self.replica.lock_disk();
+        self.spread(&mut disk)?;
         let state = self.replica.check_ticket(self.ticket)?;
         self.replica.keep();
         let stage = if state.phase == Phase::Copying { Stage::Copying } else { Stage::Open };
@@ -105,9 +115,22 @@ impl Writer {
 
     /// Finalizes the replica with all its bytes, which must be `len`: durable as the volume was told, recorded, found by
     /// everyone. If it fails the replica stays open.
-    pub fn put(mut self, len: u64) -> Result<()> {
+    pub fn put(self, len: u64) -> Result<()> {
+        self.finish(len, false)
+    }
+
+    /// As [`Self::put`], with the bytes on disk even if the volume promises less.
+    pub fn put_synced(mut self, len: u64) -> Result<()> {
+        // One that goes into a pack is synced there, with others that come at the moment.
+        if len > self.volume.options.pack_len_max {
+            self.sync()?;
+        }
+        self.finish(len, true)
+    }
+
+    fn finish(mut self, len: u64, synced: bool) -> Result<()> {
         self.done = true;
-        let outcome = self.volume.put(&self.replica, self.ticket, len);
+        let outcome = self.volume.put(&self.replica, self.ticket, len, synced);
         if outcome.is_err() {
             self.done = false;
         }

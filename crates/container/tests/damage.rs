@@ -131,7 +131,7 @@ fn a_full_disk_is_no_broken_disk() {
 fn recovered_len(data: &[u8], harm: impl FnOnce(&Path, &Path)) -> usize {
     let dir = tempfile::tempdir().unwrap();
     {
-        let volume = open(dir.path());
+        let volume = open_without_slots(dir.path());
         let mut writer = volume.create(identity(1, 1001)).unwrap();
         writer.write(0, data, &[]).unwrap();
     }
@@ -139,6 +139,43 @@ fn recovered_len(data: &[u8], harm: impl FnOnce(&Path, &Path)) -> usize {
     harm(&name("data"), &name("sums"));
     let volume = open(dir.path());
     recover(&volume, data)
+}
+
+/// The same, of one that is still in its slot.
+fn recovered_from_slot(data: &[u8], harm: impl FnOnce(&Path)) -> usize {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let volume = open(dir.path());
+        // Somebody else was there before, and what he wrote is still there.
+        let mut before = volume.create(identity(2, 1001)).unwrap();
+        before.write(0, &pattern(9, PACK_LEN_MAX as usize), &[]).unwrap();
+        before.put(PACK_LEN_MAX).unwrap();
+        let mut writer = volume.create(identity(1, 1001)).unwrap();
+        writer.write(0, data, &[]).unwrap();
+    }
+    assert_eq!(files(&dir.path().join("open")).len(), 1);
+    harm(&dir.path().join("open/slot-0"));
+    let volume = open(dir.path());
+    check(&read(&volume, block(2)), &pattern(9, PACK_LEN_MAX as usize));
+    recover(&volume, data)
+}
+
+/// The process ends between any two of the three writes of a packet.
+#[test]
+fn a_slot_is_as_its_header_says() {
+    let data = pattern(1, 2000);
+    let file = |path: &Path| OpenOptions::new().read(true).write(true).open(path).unwrap();
+    assert_eq!(recovered_from_slot(&[], |_| {}), 0);
+    assert_eq!(recovered_from_slot(&data[..1300], |_| {}), 1300);
+    let data_came = |path: &Path| file(path).write_all_at(&data[1300..1500], 4096 + 1300).unwrap();
+    assert_eq!(recovered_from_slot(&data[..1300], data_came), 1300);
+    let sums_came = |path: &Path| {
+        data_came(path);
+        file(path).write_all_at(&sums(identity(1, 1001).checksum, &data[1024..1500]), 64 + 2 * 4).unwrap();
+    };
+    assert_eq!(recovered_from_slot(&data[..1300], sums_came), 1300);
+    assert_eq!(recovered_from_slot(&data[..1300], |path| flip(path, 64 + 4)), 512);
+    assert_eq!(recovered_from_slot(&data[..1300], |path| flip(path, 40)), 0, "without a header nothing is there");
 }
 
 fn recover(volume: &Volume, data: &[u8]) -> usize {
@@ -220,6 +257,27 @@ proptest! {
                 if have > 0 {
                     flip(path, at.index(have as usize) as u64);
                 }
+            }
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_recovery_finds_in_a_slot_is_a_true_beginning(
+        len in 0usize..=PACK_LEN_MAX as usize,
+        cut in 0u64..9000,
+        flips in proptest::collection::vec(any::<prop::sample::Index>(), 0..4),
+    ) {
+        recovered_from_slot(&pattern(3, len), |path| {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            let have = file.metadata().unwrap().len();
+            file.set_len(have.saturating_sub(cut.saturating_sub(1000))).unwrap();
+            file.set_len(have).unwrap();
+            for at in &flips {
+                flip(path, at.index(have as usize) as u64);
             }
         });
     }

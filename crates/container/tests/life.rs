@@ -108,6 +108,9 @@ fn a_deleted_open_replica_fences_its_writer() {
     let error = writer.write(1, b"y", &[]).unwrap_err();
     assert_eq!(error.advice(), Advice::StopWriting);
     assert!(writer.put(1).is_err());
+    drop(volume);
+    let volume = open(dir.path());
+    assert!(volume.find(block(1)).unwrap().is_none(), "nothing is left in its slot");
     assert_eq!(files(&dir.path().join("open")), [""; 0]);
 }
 

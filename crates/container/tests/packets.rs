@@ -101,18 +101,21 @@ fn packets_that_no_writer_sends_are_refused_and_change_nothing() {
 /// A bit flips on disk under our partial chunk: a new checksum must not cover the damage up.
 #[test]
 fn damage_in_our_partial_chunk_stops_the_writer() {
-    let dir = tempfile::tempdir().unwrap();
-    let volume = open(dir.path());
-    let data = pattern(1, 1000);
-    let mut writer = started(&volume, &data[..700]);
-    let path = dir.path().join("open").join(format!("{}.data", block(1).0));
-    let mut bytes = std::fs::read(&path).unwrap();
-    bytes[600] ^= 1;
-    std::fs::write(&path, bytes).unwrap();
-    let error = send(&mut writer, &data, 700..800).unwrap_err();
-    assert_eq!(error.advice(), Advice::ReportBad, "{error}");
-    assert_eq!(volume.verify(block(1)).unwrap_err().advice(), Advice::ReportBad);
-    // The packet that brings the whole chunk again heals it.
-    send(&mut writer, &data, 512..1000).unwrap();
-    check(&read(&volume, block(1)), &data);
+    for in_slot in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = if in_slot { open(dir.path()) } else { open_without_slots(dir.path()) };
+        let data = pattern(1, 1000);
+        let mut writer = started(&volume, &data[..700]);
+        let (name, offset) = if in_slot { ("slot-0".into(), 4096) } else { (format!("{}.data", block(1).0), 0) };
+        let path = dir.path().join("open").join(name);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[offset + 600] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let error = send(&mut writer, &data, 700..800).unwrap_err();
+        assert_eq!(error.advice(), Advice::ReportBad, "{error}");
+        assert_eq!(volume.verify(block(1)).unwrap_err().advice(), Advice::ReportBad);
+        // The packet that brings the whole chunk again heals it.
+        send(&mut writer, &data, 512..1000).unwrap();
+        check(&read(&volume, block(1)), &data);
+    }
 }

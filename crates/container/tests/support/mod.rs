@@ -16,6 +16,11 @@ pub(crate) fn open(dir: &Path) -> Volume {
     Volume::open(dir, options()).unwrap()
 }
 
+/// A volume whose open replicas have files of their own from the start.
+pub(crate) fn open_without_slots(dir: &Path) -> Volume {
+    Volume::open(dir, Options { slot_count_max: 0, ..options() }).unwrap()
+}
+
 pub(crate) fn block(index: u32) -> BlockId {
     BlockId::new(ContainerId(7), index)
 }

@@ -187,19 +187,19 @@ impl Stream {
         if write {
             done = writer.write(frame.header.offset as u64, data, sums);
         }
-        if done.is_ok() && sync {
-            done = writer.sync();
-        }
-        if let (Ok(()), Some(len), true) = (&done, put, self.mode != Mode::CopyOpen) {
-            done = self.put(len);
+        match put.filter(|_| self.mode != Mode::CopyOpen) {
+            _ if done.is_err() => {}
+            Some(len) => done = self.put(len, sync),
+            None if sync => done = writer.sync(),
+            None => {}
         }
         done.map_err(|error| self.failure(error))
     }
 
     /// Makes the replica whole, and tells metad.
-    fn put(&mut self, len: u64) -> Result<(), ReplicaError> {
+    fn put(&mut self, len: u64, synced: bool) -> Result<(), ReplicaError> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
-        writer.put(len)?;
+        if synced { writer.put_synced(len) } else { writer.put(len) }?;
         self.node.was_put(self.block);
         Ok(())
     }
