@@ -198,10 +198,16 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, wai
         .iter()
         .filter_map(|(node, answer)| answer.as_ref()?.replica.map(|replica| survivor(*node, &replica)))
         .collect();
-    let Agreed { len, nodes } = match next_step(&survivors, silent, waited, last.generation, last.len) {
+    // A block that is being cut was whole: what must be there is what shall be left.
+    let Ok(cut) = core.rows(|rows| read::cut_len(rows, last.block)) else {
+        return Attempt::Again("the store cannot be read");
+    };
+    let Agreed { len, nodes } = match next_step(&survivors, silent, waited, last.generation, cut.unwrap_or(last.len)) {
         Step::Wait(reason) => return Attempt::Again(reason),
+        // Whoever has a whole block may yet come back.
+        Step::Nothing if cut.is_some() => return Attempt::Again("no node has the block that is to be cut"),
         Step::Nothing => return Attempt::Ended(None),
-        Step::Finish(agreed) => agreed,
+        Step::Finish(agreed) => Agreed { len: agreed.len.min(cut.unwrap_or(u64::MAX)), ..agreed },
     };
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
     let members: Vec<(NodeId, String)> = members.into_iter().filter(|(id, _)| nodes.contains(id)).collect();

@@ -430,6 +430,11 @@ fn check_blocks(id: FileId, file: &File, rows: &[(u64, BlockRow)], stands: bool,
         if !row.is_complete() && stands && !(last && file.open.is_some()) {
             found.push(format!("{} of {id} is under construction, but not the last of an open file", row.block));
         }
+        if row.cut_len().is_some_and(|len| len == 0 || len >= row.len)
+            || row.cut_len().is_some() && stands && file.open.as_ref().is_none_or(|open| open.recovery.is_none())
+        {
+            found.push(format!("{} of {id} has {} bytes, and is {:?}", row.block, row.len, row.state));
+        }
         if row.generation > row.issued || row.generation == Generation(0) {
             found.push(format!("{} of {id} is at {}, of {} issued", row.block, row.generation, row.issued));
         }

@@ -50,7 +50,7 @@ pub use ops::{
     Concat, Create, CreateUnmasked, Delete, DeleteWalked, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync,
     IndexVisitors, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, PutFileUnmasked, QuotaChange, Reap,
     RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetQuota, SetReplication,
-    SetTimes, SetXattr, TouchAccessTime, UpdatePipeline, apply,
+    SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline, apply,
 };
 pub use permission::Access;
 pub use quota::{Limits, StorageType, Usage};

@@ -140,6 +140,8 @@ pub(crate) enum BlockState {
     Written,
     /// Under construction again for an append, and nothing known to be written since: it may be closed as it is.
     Reopened,
+    /// Whole, and about to be cut to `len` bytes by the recovery that the file is under; until that is done it has its old length.
+    Cutting { len: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,6 +187,14 @@ impl Inode {
 impl BlockRow {
     pub(crate) fn is_complete(&self) -> bool {
         self.state == BlockState::Complete
+    }
+
+    /// What it is being cut to.
+    pub(crate) fn cut_len(&self) -> Option<u64> {
+        match self.state {
+            BlockState::Cutting { len } => Some(len),
+            _ => None,
+        }
     }
 }
 

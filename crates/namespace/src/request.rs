@@ -68,6 +68,12 @@ pub enum Reply {
         first: FileId,
         generation: Generation,
     },
+    /// Answer to `Truncate` inside a block: the replicas of `last` must be cut under `generation`, as in a recovery.
+    Cutting {
+        file: FileId,
+        last: BlockView,
+        generation: Generation,
+    },
 }
 
 /// How far the recovery of an open file has come.

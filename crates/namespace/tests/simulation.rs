@@ -44,8 +44,18 @@ fn clients_see_what_the_model_says() {
         }
     }
     // A simulation that never gets anywhere proves nothing.
-    for name in ["create", "append", "addBlock", "updatePipeline", "complete", "rename", "rename2", "delete", "putFile"]
-    {
+    for name in [
+        "create",
+        "append",
+        "addBlock",
+        "updatePipeline",
+        "complete",
+        "rename",
+        "rename2",
+        "delete",
+        "putFile",
+        "truncate",
+    ] {
         let good = tally.iter().filter(|((op, outcome), _)| *op == name && !outcome.starts_with("refused"));
         assert!(
             good.map(|(_, count)| count).sum::<usize>() > 20 || one.is_some(),
@@ -102,7 +112,9 @@ impl Run {
         if let (Reply::Reserved { first, generation }, Op::Reserve(op)) = (&reply, &request.op) {
             self.reserved = (first.0..first.0 + u64::from(op.count), *generation);
         }
-        if let Reply::Recovery(Recovery::Started { file, last, generation, .. }) = &reply {
+        if let Reply::Recovery(Recovery::Started { file, last, generation, .. })
+        | Reply::Cutting { file, last, generation } = &reply
+        {
             self.issued.push((*file, last.block, *generation));
         } else if request.op.is_at_most_once() && self.random.below(4) == 0 {
             let mut again = self.rows.clone();
@@ -138,7 +150,7 @@ impl Run {
         let takeover = holder.filter(|_| self.chance(4));
         let file = self.model.id(&path).filter(|_| self.chance(2)).map(types::InodeId);
         let last = self.model.last_blocks(&path);
-        match self.random.below(26) {
+        match self.random.below(29) {
             0 => Mkdirs { path: self.any_path(), mode: 0o755, create_parent: self.chance(2) }.into(),
             1..=3 => Create {
                 path: self.any_path(),
@@ -207,6 +219,11 @@ impl Run {
                 let lift = self.chance(3);
                 let change = if lift { QuotaChange::Lift } else { QuotaChange::Set(u64::MAX) };
                 SetQuota { path: self.any_path(), names: change, space: QuotaChange::Keep, of_type: None }.into()
+            }
+            26..=28 => {
+                let client = CLIENTS[self.random.below(3)].into();
+                let len = self.random.below(120) as u64;
+                Truncate { path: self.any_path(), len, client, client_host: "h".into(), takeover }.into()
             }
             25 => SetReplication { path: self.any_path(), replication: 1 + self.random.below(4) as u16 }.into(),
             _ => Reap { inodes_max: 1 + self.random.below(4) as u32 }.into(),

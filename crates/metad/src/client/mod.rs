@@ -71,6 +71,7 @@ methods! {
     "setTimes" => changing::set_times(SetTimesRequestProto; src);
     "setReplication" => changing::set_replication(SetReplicationRequestProto; src);
 
+    "truncate" => writing::truncate(TruncateRequestProto; src);
     "setQuota" => quotas::set_quota(SetQuotaRequestProto; path);
     "getQuotaUsage" => quotas::get_quota_usage(GetQuotaUsageRequestProto; path);
 

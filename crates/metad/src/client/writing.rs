@@ -11,7 +11,7 @@ use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, RECOVERY_IN_PROGRESS};
 use hdfs::proto::*;
 use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BlockView, BumpGeneration, Complete, Create, CreateUnmasked, Fsync,
-    Recovery, Reply, UpdatePipeline, read,
+    Recovery, Reply, Truncate, UpdatePipeline, read,
 };
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
@@ -104,6 +104,37 @@ pub(super) async fn append(
         })
     });
     Ok(AppendResponseProto { block, stat: Some(words::status(status, None)) })
+}
+
+/// False: the last block is still being cut, and the file open until it is.
+pub(super) async fn truncate(
+    core: &Arc<Core>,
+    session: &Session,
+    request: TruncateRequestProto,
+) -> Result<TruncateResponseProto, Exception> {
+    let path = must_find("truncate", &request.src)?;
+    let len = i64::try_from(request.new_length).map_err(|_| {
+        let message = format!("Cannot truncate to a negative file size: {}.", request.new_length as i64);
+        Exception::new(HADOOP_ILLEGAL_ARGUMENT, message)
+    })?;
+    let truncate = Truncate {
+        takeover: silent_holder(core, &path)?,
+        client: request.client_name,
+        client_host: session.host(),
+        len: len.unsigned_abs(),
+        path,
+    };
+    let reply = core.change(session, truncate).await?;
+    core.was_doomed();
+    match reply {
+        Reply::Bool(result) => Ok(TruncateResponseProto { result }),
+        Reply::Cutting { file, last, generation } => {
+            recovery::start(core, file, last, generation);
+            Ok(TruncateResponseProto { result: false })
+        }
+        Reply::Recovery(recovery) => Err(wait_for(core, recovery)),
+        reply => Err(surprise(&reply)),
+    }
 }
 
 /// The holder of the file at `path`, if it was silent for so long that others may take the file.

@@ -31,6 +31,7 @@ mod set_replication;
 mod set_times;
 mod set_xattr;
 mod touch_access_time;
+mod truncate;
 mod update_pipeline;
 
 pub use abandon_block::AbandonBlock;
@@ -68,6 +69,7 @@ pub use set_times::SetTimes;
 pub(crate) use set_xattr::check_space;
 pub use set_xattr::{RemoveXattr, SetXattr};
 pub use touch_access_time::TouchAccessTime;
+pub use truncate::Truncate;
 pub use update_pipeline::UpdatePipeline;
 pub(crate) use update_pipeline::find_under_construction;
 
@@ -156,6 +158,7 @@ operations! {
     IndexVisitors: "indexVisitors", false;
     SetQuota: "setQuota", false;
     PutFileUnmasked: "putFile", true;
+    Truncate: "truncate", false;
 }
 
 impl Op {
@@ -186,6 +189,7 @@ impl Op {
             Self::RemoveXattr(op) => (Some(&op.path), None),
             Self::DeleteWalked(op) => (Some(&op.path), None),
             Self::SetQuota(op) => (Some(&op.path), None),
+            Self::Truncate(op) => (Some(&op.path), None),
             Self::PutFileUnmasked(op) => (Some(&op.put.create.path), None),
             Self::Concat(op) => (op.sources.first(), Some(&op.target)),
             Self::BeginRecovery(BeginRecovery { target: RecoveryTarget::Path(path), .. }) => (Some(path), None),

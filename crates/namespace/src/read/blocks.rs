@@ -63,6 +63,11 @@ pub fn file_of_block(rows: &dyn Rows, block: BlockId) -> Result<Option<(FileId, 
     Ok(block::find(rows, block)?.map(|(file, placed)| (file, block::view(file, &placed))))
 }
 
+/// The length that a block is being cut to, if it is.
+pub fn cut_len(rows: &dyn Rows, block: BlockId) -> Result<Option<u64>, RowsError> {
+    Ok(block::find(rows, block)?.and_then(|(_, (_, row))| row.cut_len()))
+}
+
 /// Blocks whose replicas are to be deleted, in order, behind `after`.
 pub fn doomed_blocks(rows: &dyn Rows, after: Option<DoomedBlock>, limit: usize) -> Result<Vec<DoomedBlock>, RowsError> {
     let from = after.map(|doomed| doomed_block_key(doomed.block, doomed.home));

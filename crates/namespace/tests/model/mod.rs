@@ -27,6 +27,7 @@ impl Outcome {
             Ok(Reply::Recovery(Recovery::Closed { .. })) => "closed".into(),
             Ok(Reply::Recovery(Recovery::NotHeld { .. })) => "not held".into(),
             Ok(Reply::Reaped { .. }) => "reaped".into(),
+            Ok(Reply::Cutting { last, generation, .. }) => format!("cutting {:?} g{}", last.block, generation.0),
             Ok(Reply::Reserved { first, generation }) => format!("reserved {} g{}", first.0, generation.0),
             Err(error) => {
                 let variant = format!("{error:?}");
@@ -70,6 +71,8 @@ struct Block {
     /// Opened again by an append, and untouched.
     as_before: bool,
     instead_of: Option<BlockId>,
+    /// It is being cut to this length.
+    cut: Option<u64>,
 }
 
 pub(crate) struct Model {
@@ -141,6 +144,7 @@ impl Model {
                 Ok(format!("reserved {first} g{generation}"))
             }
             Op::Append(op) => self.append(op),
+            Op::Truncate(op) => self.truncate(op),
             Op::AddBlock(op) => self.add_block(op, None),
             Op::AddLeased(op) => {
                 if op.generation.0 == 0 || op.generation.0 >= self.next_generation {
@@ -273,6 +277,7 @@ impl Model {
             complete: true,
             as_before: false,
             instead_of: None,
+            cut: None,
         });
         // Directories above took ids of their own, the file took none.
         self.next_inode = next_inode.max(self.next_inode - 1);
@@ -299,6 +304,46 @@ impl Model {
             shown = Some((last.id, len - last.len, last.len, last.complete));
         }
         Ok(format!("append {shown:?} len {len}"))
+    }
+
+    fn truncate(&mut self, op: &Truncate) -> Answer {
+        match self.find(&op.path, "AccessDenied")? {
+            Some(Node::File(_)) => {}
+            _ => return Err("NotFound"),
+        }
+        let file = self.file_at(&op.path).unwrap();
+        let len = file.len();
+        if let Some((cut, last)) = file.blocks.last().and_then(|last| Some((last.cut?, last.len))) {
+            return if len - last + cut == op.len { Ok("false".into()) } else { Err("AlreadyBeingCreated") };
+        }
+        if let Some(started) = self.meet(&op.path, &op.client, op.takeover.as_ref())? {
+            return Ok(started);
+        }
+        let (now, generation) = (self.now, self.next_generation);
+        let file = self.file_at(&op.path).unwrap();
+        if len < op.len {
+            return Err("IllegalArgument");
+        }
+        if len == op.len {
+            return Ok("true".into());
+        }
+        file.modified = now;
+        while let Some(last) = file.blocks.last()
+            && file.len() - last.len >= op.len
+        {
+            file.blocks.pop();
+        }
+        let excess = file.len() - op.len;
+        if excess == 0 {
+            return Ok("true".into());
+        }
+        let last = file.blocks.last_mut().unwrap();
+        (last.cut, last.complete, last.issued) = (Some(last.len - excess), false, generation);
+        let id = last.id;
+        file.open = Some(RECOVERY_HOLDER.into());
+        file.recovery = Some(generation);
+        self.next_generation += 1;
+        Ok(format!("cutting {id:?} g{generation}"))
     }
 
     /// A file that may be open: closed, or an answer, or an error.
@@ -359,6 +404,7 @@ impl Model {
                     }
                     Some(len) => {
                         (last.len, last.generation, last.issued, last.complete) = (len, recovery, recovery, true);
+                        last.cut = None;
                     }
                 }
                 file.close(now);
@@ -413,6 +459,7 @@ impl Model {
             complete: false,
             as_before: false,
             instead_of,
+            cut: None,
         });
         self.next_generation += u64::from(leased.is_none());
         Ok(format!("block {id:?} {offset} g{generation}"))

@@ -12,4 +12,5 @@ mod reading;
 mod renames;
 mod retries;
 mod tree;
+mod truncates;
 mod world;

@@ -195,6 +195,14 @@ impl World {
                 takeover: option("takeover").map(String::from),
             }
             .into(),
+            "truncate" => Truncate {
+                path: target?,
+                len: args[1].parse().unwrap(),
+                client,
+                client_host: "10.0.0.1".into(),
+                takeover: option("takeover").map(String::from),
+            }
+            .into(),
             // add /f NAME [PREVIOUS=LEN]
             "add" => {
                 let block = BlockId::new(ContainerId(1), self.next_block as u32);
@@ -327,6 +335,9 @@ impl World {
             }
             Reply::Recovery(Recovery::Closed { .. }) => "closed".into(),
             Reply::Recovery(Recovery::NotHeld { .. }) => "not held".into(),
+            Reply::Cutting { last, generation, .. } => {
+                format!("cutting {} at {generation}", self.shown_block(Some(&last)))
+            }
             Reply::Reaped { more, doomed } => format!("more={more} {}", self.shown_doomed(&doomed)),
         }
     }
