@@ -33,6 +33,7 @@ mod meter;
 mod node;
 mod pace;
 mod read;
+mod servers;
 mod session;
 mod small;
 mod stop;
@@ -93,15 +94,17 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let (known, registered) = watch::channel(false);
     let metads = node.config.metads();
     let leader = Arc::new(metad::Leader::new(metads.len(), known));
-    let sessions = metads.into_iter().enumerate().map(|(number, addr)| {
-        let options = metad::call_options(leader.server_count());
+    let (for_sessions, led) = (Arc::clone(&node), Arc::clone(&leader));
+    let session = move |number, addr| {
+        let options = metad::call_options(led.server_count());
         let metad = rpc::Client::with_options(addr, io::user::current(), wire::node::NODE_PROTOCOL, options);
-        let (node, leader) = (Arc::clone(&node), Arc::clone(&leader));
+        let (node, leader) = (Arc::clone(&for_sessions), Arc::clone(&led));
         let session = metad::Session { node, metad, xfer_addr, ipc_addr, leader, number };
         io::task::spawn_owned("metad session", session.run())
-    });
-    let mut tasks: Vec<io::task::Owned<()>> = sessions.collect();
-    tasks.extend([
+    };
+    let known = leader.known();
+    let tasks = Vec::from([
+        io::task::spawn_owned("metad sessions", servers::run(metads, leader, known, session)),
         io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
         io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node))),
         io::task::spawn_owned("beacon", beacon::run(Arc::clone(&node))),

@@ -15,10 +15,11 @@
 use crate::changes::Batch;
 use crate::copier::Report;
 use crate::node::{Node, report};
+use crate::servers::Known;
 use container::ReplicaState;
 use rpc::CallError;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -56,14 +57,16 @@ pub(crate) struct Session {
 
 /// Which of the servers leads, as far as the sessions with them know.
 pub(crate) struct Leader {
-    /// How many servers there are.
-    server_count: usize,
+    /// How many servers there are, as far as is known.
+    server_count: AtomicUsize,
     /// The session with the one that leads and knows this node.
     number: Mutex<Option<usize>>,
     /// The highest that any server named.
     term: AtomicU64,
     /// True while there is such a session.
     registered: watch::Sender<bool>,
+    /// What they said of each other.
+    known: watch::Sender<Known>,
 }
 
 /// Where another server may lead, one that does not answer is not waited for as long.
@@ -76,11 +79,34 @@ pub(crate) fn call_options(server_count: usize) -> rpc::ClientOptions {
 
 impl Leader {
     pub(crate) fn new(server_count: usize, registered: watch::Sender<bool>) -> Self {
-        Self { server_count, number: Mutex::default(), term: AtomicU64::new(0), registered }
+        let (server_count, term) = (AtomicUsize::new(server_count), AtomicU64::new(0));
+        Self { server_count, number: Mutex::default(), term, registered, known: watch::Sender::default() }
     }
 
     pub(crate) fn server_count(&self) -> usize {
-        self.server_count
+        self.server_count.load(Ordering::Relaxed)
+    }
+
+    /// What the servers said of themselves and each other, as it changes.
+    pub(crate) fn known(&self) -> watch::Receiver<Known> {
+        self.known.subscribe()
+    }
+
+    fn told(&self, number: usize, orders: &Orders) {
+        let is_news = self.known.send_if_modified(|known| known.take(number, orders));
+        if is_news {
+            let count = self.known.borrow().member_count();
+            self.server_count.fetch_max(count, Ordering::Relaxed);
+        }
+    }
+
+    /// A session ended for good.
+    pub(crate) fn ended(&self, number: usize, forget: impl FnOnce(&mut Known)) {
+        self.note(number, false);
+        self.known.send_if_modified(|known| {
+            forget(known);
+            false
+        });
     }
 
     /// Notes whether the server of session `number` leads. True if it was so before.
@@ -99,7 +125,7 @@ impl Leader {
     /// False for a server that does not know that another one was elected after it. One that is alone is always believed: its
     /// log may have been put back from a copy.
     fn is_believed(&self, term: u64) -> bool {
-        self.server_count == 1 || self.term.fetch_max(term, Ordering::Relaxed) <= term
+        self.server_count() == 1 || self.term.fetch_max(term, Ordering::Relaxed) <= term
     }
 }
 
@@ -145,7 +171,7 @@ impl Session {
                 broken => tracing::warn!(%broken, "the session with the metadata server broke"),
             }
             tokio::time::sleep(retry).await;
-            retry = (retry * 2).min(if self.leader.server_count > 1 { RETRY_LAST_OF_SEVERAL } else { RETRY_LAST });
+            retry = (retry * 2).min(if self.leader.server_count() > 1 { RETRY_LAST_OF_SEVERAL } else { RETRY_LAST });
         }
     }
 
@@ -292,6 +318,7 @@ impl Session {
 
     async fn orders(&self, method: &str, request: &impl prost::Message) -> Result<Orders, Broken> {
         let orders: Orders = self.metad.call(method, request).await?;
+        self.leader.told(self.number, &orders);
         if orders.known { Ok(orders) } else { Err(Broken::Unknown) }
     }
 

@@ -28,8 +28,9 @@ const CATALOGUE_WAIT: Duration = Duration::from_secs(2);
 /// Replicas looked up under one view.
 const VIEW_COUNT: usize = 500;
 
-pub(crate) async fn call(core: &Arc<Core>, heard: &Heard, call: Call) -> Result<Bytes, Exception> {
+pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: Call) -> Result<Bytes, Exception> {
     call.check_version(PROTOCOL_VERSION)?;
+    let heard = &seat.heard;
     match call.method.as_str() {
         REGISTER => {
             let request: RegisterRequest = call.request()?;
@@ -39,7 +40,9 @@ pub(crate) async fn call(core: &Arc<Core>, heard: &Heard, call: Call) -> Result<
         HEARTBEAT => {
             let request: HeartbeatRequest = call.request()?;
             heard.beat(node_id(&request.node)?, usage(&request.usage, request.transfer_count), core.monotonic());
-            command(core, heartbeat(core, request).await?).await
+            let (id, members) = seat.members();
+            let orders = heartbeat(core, request).await?;
+            command(core, Orders { id, members, ..orders }).await
         }
         CATALOGUE => command(core, catalogue(core, call.request()?).await?).await,
         _ => Err(call.no_such_method()),
@@ -74,7 +77,8 @@ pub(crate) fn stand_by(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
             let request: HeartbeatRequest = call.request()?;
             let usage = usage(&request.usage, request.transfer_count);
             let known = seat.heard.beat(node_id(&request.node)?, usage, now);
-            Ok(encode(&Orders { known, standby: true, ..Orders::default() }))
+            let (id, members) = seat.members();
+            Ok(encode(&Orders { known, standby: true, id, members, ..Orders::default() }))
         }
         CATALOGUE => Ok(encode(&Orders { known: true, standby: true, ..Orders::default() })),
         _ => Err(call.no_such_method()),

@@ -122,6 +122,19 @@ impl Seat {
         }
     }
 
+    /// This member's id, and where all are; zero and nobody for a server that is alone. So datanodes learn of who joined.
+    pub(crate) fn members(&self) -> (u64, Vec<wire::node::Member>) {
+        if self.peers.is_none() {
+            return (0, Vec::new());
+        }
+        let members = self.raft.group().members.into_iter();
+        let members = members.map(|member| {
+            let addr = self.addr_of(member.id, &member.addr);
+            wire::node::Member { id: member.id, addr }
+        });
+        (self.config.id, members.collect())
+    }
+
     /// Follows the elections for ever.
     pub(crate) async fn keep(self: Arc<Self>) {
         let mut standing = self.raft.standing();

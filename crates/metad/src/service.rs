@@ -35,7 +35,7 @@ impl rpc::Service for Service {
             }
             wire::client::CLIENT_PROTOCOL => own::call(&seat.leading().await?, call).await,
             wire::node::NODE_PROTOCOL => match seat.leading().await {
-                Ok(core) => nodes::call(&core, &seat.heard, call).await,
+                Ok(core) => nodes::call(&core, seat, call).await,
                 Err(error) if error.class == STANDBY => nodes::stand_by(seat, &call),
                 Err(error) => Err(error),
             },

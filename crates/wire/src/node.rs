@@ -255,6 +255,22 @@ pub struct Orders {
     /// In which the leader leads. A leader of an earlier one has no say any more. One that leads anew wants the catalogue.
     #[prost(uint64, tag = "11")]
     pub term: u64,
+    /// In the answer to a heartbeat: which member of the group answers; zero for a server that is alone.
+    #[prost(uint64, tag = "12")]
+    pub id: u64,
+    /// And all members, as far as it knows.
+    #[prost(message, repeated, tag = "13")]
+    pub members: Vec<Member>,
+}
+
+/// A metadata server of the group.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Member {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// Its RPC port, as host:port.
+    #[prost(string, tag = "2")]
+    pub addr: String,
 }
 
 pub type HeartbeatResponse = Orders;

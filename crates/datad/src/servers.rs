@@ -1,0 +1,131 @@
+//! The metadata servers that this node has a session with: those that its configuration names, and those that joined the group
+//! since.
+//!
+//! Promise: every member of the group hears this node, whether its configuration knows the member or not, so that any of them
+//! can lead from its first moment on. Who left is called no more, unless the configuration names it.
+
+use crate::metad::Leader;
+use io::task::Owned;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use wire::node::Orders;
+
+/// At the start each server says who it is; until then it looks as if those that the others name were more.
+const SETTLE: Duration = Duration::from_secs(2);
+/// More than a group has.
+const MEMBER_COUNT_MAX: usize = 32;
+
+/// What the servers said of themselves and each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Which member is at the other end of a session.
+    ids: BTreeMap<usize, u64>,
+    /// Where each member is.
+    members: BTreeMap<u64, String>,
+}
+
+impl Known {
+    /// Takes in what the server of session `number` answered. True if there is news.
+    pub(crate) fn take(&mut self, number: usize, orders: &Orders) -> bool {
+        if orders.id == 0 || orders.members.is_empty() || orders.members.len() > MEMBER_COUNT_MAX {
+            return false; // alone, or of an earlier version
+        }
+        let told = orders.members.iter().map(|member| (member.id, member.addr.clone())).collect();
+        let before = self.clone();
+        self.ids.insert(number, orders.id);
+        if orders.standby {
+            // One that was removed, or lags, names some that are gone, and lacks others.
+            let missing: Vec<_> = BTreeMap::into_iter(told).filter(|(id, _)| !self.members.contains_key(id)).collect();
+            self.members.extend(missing);
+        } else {
+            self.members = told;
+        }
+        self.members.len() <= 2 * MEMBER_COUNT_MAX && *self != before
+    }
+
+    /// Members that none of the configured sessions reaches.
+    fn others(&self, configured: &[String]) -> BTreeMap<u64, String> {
+        let reached: BTreeSet<u64> = self.ids.range(..configured.len()).map(|(_, id)| *id).collect();
+        let others = self.members.iter().filter(|(id, addr)| !reached.contains(id) && !configured.contains(addr));
+        others.map(|(id, addr)| (*id, addr.clone())).collect()
+    }
+
+    pub(crate) fn member_count(&self) -> usize {
+        self.members.len()
+    }
+
+    fn forget(&mut self, number: usize) {
+        self.ids.remove(&number);
+    }
+}
+
+/// Keeps a session with each for ever. `start` begins one, of a number and with an address.
+pub(crate) async fn run(
+    configured: Vec<String>,
+    leader: Arc<Leader>,
+    mut known: watch::Receiver<Known>,
+    start: impl Fn(usize, String) -> Owned<()>,
+) {
+    let _sessions: Vec<_> = configured.iter().cloned().enumerate().map(|(number, addr)| start(number, addr)).collect();
+    let mut next = configured.len();
+    let mut joined: BTreeMap<u64, (String, usize, Owned<()>)> = BTreeMap::new();
+    loop {
+        let wanted = known.borrow_and_update().others(&configured);
+        let gone = joined.extract_if(.., |id, (addr, ..)| wanted.get(id) != Some(addr));
+        for (id, (addr, number, session)) in gone {
+            tracing::info!(id, addr, "the session with a metadata server ends: it left, or is reached otherwise");
+            drop(session);
+            leader.ended(number, |known| known.forget(number));
+        }
+        for (id, addr) in wanted {
+            joined.entry(id).or_insert_with(|| {
+                tracing::info!(id, addr, "a session with a metadata server that the configuration does not name");
+                next += 1;
+                (addr.clone(), next - 1, start(next - 1, addr))
+            });
+        }
+        if known.changed().await.is_err() {
+            return;
+        }
+        tokio::time::sleep(SETTLE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::node::Member;
+
+    fn orders(id: u64, standby: bool, members: &[(u64, &str)]) -> Orders {
+        let members = members.iter().map(|(id, addr)| Member { id: *id, addr: (*addr).to_owned() }).collect();
+        Orders { known: true, standby, id, members, ..Orders::default() }
+    }
+
+    /// Three are configured, by other names than the group has; a fourth joins, and the first leaves.
+    #[test]
+    fn a_member_that_joined_is_called_and_one_that_left_is_not() {
+        let configured: Vec<String> = ["a:1", "b:1", "c:1"].map(str::to_owned).to_vec();
+        let three = [(1, "h1:1"), (2, "h2:1"), (3, "h3:1")];
+        let four = [(1, "h1:1"), (2, "h2:1"), (3, "h3:1"), (4, "h4:1")];
+        let mut known = Known::default();
+        assert!(known.take(0, &orders(1, false, &three)));
+        assert!(known.take(1, &orders(2, true, &three)) && known.take(2, &orders(3, true, &three)));
+        assert!(!known.take(2, &orders(3, true, &three)), "no news");
+        assert_eq!(known.others(&configured), BTreeMap::new());
+        // One that stands by knows it first; the leader alone says who is gone.
+        assert!(known.take(1, &orders(2, true, &four)));
+        assert_eq!(known.others(&configured), BTreeMap::from([(4, "h4:1".to_owned())]));
+        assert!(known.take(3, &orders(4, false, &four[1..])));
+        assert_eq!((known.others(&configured).len(), known.member_count()), (1, 3));
+        assert!(known.take(1, &orders(2, false, &three)));
+        assert_eq!(known.others(&configured), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_server_that_is_alone_names_nobody() {
+        let mut known = Known::default();
+        assert!(!known.take(0, &Orders { known: true, ..Orders::default() }));
+    }
+}
