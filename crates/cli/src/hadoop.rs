@@ -41,6 +41,11 @@ fn hdfs_site(metas: &[SocketAddr]) -> Properties {
             format!("dfs.client.failover.proxy.provider.{NAME}"),
             "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider".into(),
         ),
+        // An election takes some two seconds. By default Java waits longer and longer between its tries, up to 15 s, and
+        // gives up after 15 of them.
+        ("dfs.client.failover.sleep.base.millis".into(), "200".into()),
+        ("dfs.client.failover.sleep.max.millis".into(), "1000".into()),
+        ("dfs.client.failover.max.attempts".into(), "60".into()),
     ];
     let addrs = servers.iter().zip(metas);
     properties.extend(addrs.map(|(name, addr)| (format!("dfs.namenode.rpc-address.{NAME}.{name}"), addr.to_string())));

@@ -54,6 +54,9 @@ pub struct Config {
     /// Access times are not kept more exactly than this; 0: not at all. HDFS: `dfs.namenode.accesstime.precision`, 1 h.
     #[serde(default = "default_access_time_ms")]
     pub access_time_ms: u64,
+    /// Bytes of changes that are kept in the log, in memory and on disk, for servers of the group that were away for a while.
+    #[serde(default = "default_log_kept_len")]
+    pub log_kept_len: u64,
     /// Bytes for changes that wait to be synced, and for requests and answers under way.
     #[serde(default = "default_memory")]
     pub memory: u64,
@@ -88,6 +91,7 @@ impl Config {
             lease_hard_ms: default_lease_hard_ms(),
             lost_after_ms: default_lost_after_ms(),
             access_time_ms: default_access_time_ms(),
+            log_kept_len: default_log_kept_len(),
             memory: default_memory(),
         }
     }
@@ -196,6 +200,10 @@ fn default_lost_after_ms() -> u64 {
 
 fn default_access_time_ms() -> u64 {
     60 * 60_000
+}
+
+fn default_log_kept_len() -> u64 {
+    raft::GroupOptions::RETAIN_LEN_DEFAULT as u64
 }
 
 fn default_memory() -> u64 {

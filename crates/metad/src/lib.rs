@@ -145,7 +145,7 @@ fn group(config: &Config, peers: Option<&Arc<Peers>>) -> Option<GroupOptions> {
     let founder = |member: &MemberAddr| Peer { id: member.id, addr: member.addr.clone() };
     // One that joins founds nothing, whoever is listed.
     let founders = if config.join { Vec::new() } else { config.members.iter().map(founder).collect() };
-    let (timing, retain_len) = (Timing::default(), GroupOptions::RETAIN_LEN_DEFAULT);
+    let (timing, retain_len) = (Timing::default(), config.log_kept_len as usize);
     Some(GroupOptions { transport, founders, timing, retain_len })
 }
 

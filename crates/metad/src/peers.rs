@@ -34,6 +34,11 @@ impl Peers {
         self.known.get(&id).map_or(written, String::as_str)
     }
 
+    /// What this server's configuration says.
+    pub(crate) fn listed(&self) -> Vec<Peer> {
+        self.known.iter().map(|(id, addr)| Peer { id: *id, addr: addr.clone() }).collect()
+    }
+
     fn client(&self, to: &Peer, lane: Lane) -> rpc::Client {
         let addr = self.addr(to.id, &to.addr);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);

@@ -179,9 +179,16 @@ impl Seat {
             })?)
         });
         let core = Arc::new(core.await?);
-        let tasks = tasks::start(&core);
-        if self.peers.is_some() {
+        let mut tasks = tasks::start(&core);
+        if let Some(peers) = &self.peers {
             tracing::info!(member = self.config.id, term, "this metadata server leads");
+            // For those that joined, which have no list of their own.
+            let (raft, listed) = (self.raft.clone(), peers.listed());
+            tasks.push(io::task::spawn_owned("addresses", async move {
+                if let Err(error) = raft.readdress(&listed).await {
+                    tracing::info!(%error, "the addresses of members were not corrected");
+                }
+            }));
         }
         *self.lock() = Some(Taken { term, core, tasks });
         Ok(())

@@ -167,8 +167,10 @@ async fn members_join_and_leave_while_the_group_works() {
     assert!(leader.remove_member(9).await.is_err());
     drop(leader);
     let (first, leader) = group.leader().await;
-    leader.remove_member(first).await.unwrap();
+    // It hands over, and the next one removes it.
+    assert!(matches!(leader.remove_member(first).await, Err(RaftError::NotLeader { .. })));
     drop(leader);
+    group.remove(first).await;
     let others: Vec<u64> = (1..=3).filter(|id| *id != first).collect();
     let (_, leader) = group.leader_of(&others).await;
     assert_eq!(leader.group().members.len(), 2);
@@ -176,6 +178,23 @@ async fn members_join_and_leave_while_the_group_works() {
     group.stop(first).await;
     group.propose(4).await;
     group.settle(&[1, 2, 3, 4]).await;
+}
+
+/// One leader after the other leaves, without a pause, until one member is left.
+#[tokio::test]
+async fn every_leader_may_leave() {
+    let mut group = Group::of(5).await;
+    let mut want = vec![0];
+    group.propose(0).await;
+    for number in 1..=4 {
+        let (id, _) = group.leader().await;
+        group.remove(id).await;
+        group.propose(number).await;
+        want.push(number);
+        group.crash(id);
+    }
+    group.settle(&want).await;
+    assert_eq!(group.leader().await.1.group().members.len(), 1);
 }
 
 /// A member comes back with an empty disk: its vote was counted, so it must not be one again under the same name.

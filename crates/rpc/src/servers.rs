@@ -23,7 +23,7 @@ const SEARCH_MAX: Duration = Duration::from_secs(60);
 /// Between two rounds over all servers.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// After so long without an answer the others are asked whether one of them leads by now.
-const SUSPECT_AFTER: Duration = Duration::from_secs(1);
+const SUSPECT_AFTER: Duration = Duration::from_millis(500);
 const SUSPECT_EACH: Duration = Duration::from_millis(300);
 const SUSPECT_WAIT: Duration = Duration::from_millis(500);
 const CONNECT_WAIT: Duration = Duration::from_secs(2);

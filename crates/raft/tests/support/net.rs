@@ -178,6 +178,17 @@ impl Group {
         }
     }
 
+    /// Removes a member, whoever leads.
+    pub async fn remove(&self, id: u64) {
+        loop {
+            match self.leader().await.1.remove_member(id).await {
+                Ok(()) => return,
+                Err(RaftError::NotLeader { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
     /// Waits until every running member has these numbers.
     pub async fn settle(&self, want: &[u64]) {
         for _ in 0..POLL_COUNT {
