@@ -52,8 +52,9 @@ pub fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option
     let youngest = of_state.clone().map(|survivor| survivor.generation).max()?;
     let of_youngest = of_state.filter(|survivor| survivor.generation == youngest).map(|survivor| survivor.len);
     let mut agreed = match best_state {
-        // Each may lack acknowledged bytes, and none can have bytes that were not sent: only the longest is long enough for sure.
-        ReplicaState::WaitingForRecovery => of_youngest.max()?,
+        // Each may lack acknowledged bytes, and none can have bytes that were not sent: only the longest is long enough for sure,
+        // of whichever chain; the younger one may never have come about.
+        ReplicaState::WaitingForRecovery => usable.iter().map(|survivor| survivor.len).max()?,
         ReplicaState::Open | ReplicaState::Finalized => of_youngest.min()?,
     };
     if agreed < len {
@@ -143,6 +144,13 @@ mod tests {
     fn a_restarted_node_counts_only_if_nobody_else_is_there() {
         check(0, &[(WaitingForRecovery, 10, 300), (Open, 10, 500)], 500, &[2]);
         check(0, &[(WaitingForRecovery, 10, 300), (WaitingForRecovery, 10, 500)], 500, &[2]);
+    }
+
+    /// Node 1 was to go on alone, its chain did not come about, and then it lost power in mid-write.
+    #[test]
+    fn a_younger_generation_does_not_outweigh_bytes_when_all_fell() {
+        check(0, &[(WaitingForRecovery, 11, 64), (WaitingForRecovery, 10, 75)], 75, &[2]);
+        check(0, &[(WaitingForRecovery, 11, 80), (WaitingForRecovery, 10, 75)], 80, &[1]);
     }
 
     /// Node 1 left the chain before the rest was written.

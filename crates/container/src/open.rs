@@ -340,9 +340,16 @@ impl OpenReplica {
 
     /// Makes all bytes so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        let files = self.files();
-        io::file::sync_data(&files.data).map_err(self.io("sync data"))?;
-        io::file::sync_data(&files.sums).map_err(self.io("sync checksums"))
+        self.sync_data()?;
+        self.sync_sums()
+    }
+
+    pub(crate) fn sync_data(&self) -> Result<()> {
+        io::file::sync_data(&self.files().data).map_err(self.io("sync data"))
+    }
+
+    pub(crate) fn sync_sums(&self) -> Result<()> {
+        io::file::sync_data(&self.files().sums).map_err(self.io("sync checksums"))
     }
 
     /// Shortens the replica. The caller has fenced all writers and holds the disk.
@@ -375,7 +382,8 @@ impl OpenReplica {
             let mut state = self.lock_state();
             state.visible = state.visible.min(new_len);
             if state.kept.len > new_len {
-                state.kept = Kept::default();
+                // What is left of it was promised as well.
+                state.kept = Kept { len: new_len, tail: new_tail.unwrap_or(0) };
             }
         }
         // The checksum first: after a crash in between, `settle` finds the prefix that it covers.
@@ -396,6 +404,9 @@ impl OpenReplica {
     /// Finds out how many bytes of a replica that was found at start are sound, and cuts it there: whole chunks that verify,
     /// and of the first that does not, the longest piece its checksum covers (a crash can leave the checksum of a partial
     /// chunk behind more bytes of it) or that is kept (a crash can leave bytes behind the checksum of more).
+    ///
+    /// What is sound is written again. The process before may have ended because a sync failed: then the kernel can show bytes
+    /// that never came to the disk, call the next sync a success, and lose them later, unless they were written anew.
     pub(crate) fn settle(&self, disk: &mut Disk) -> Result<()> {
         if self.state().phase != (Phase::Waiting { settled: false }) {
             return Ok(());
@@ -443,15 +454,23 @@ impl OpenReplica {
                 let covered = covered_prefix(self.spec.kind, chunk, sum);
                 let kept_len = kept_prefix(self.spec.kind, chunk, at + bad as u64, kept);
                 let (sound, sum) = if kept_len > covered { (kept_len, kept.tail) } else { (covered, sum) };
+                self.write_again(files, &piece[..bad + sound], at, &sums[..bad / chunk_len * 4], place)?;
                 return Ok((at + (bad + sound) as u64, (sound > 0).then_some(sum)));
             }
+            self.write_again(files, piece, at, &sums, place)?;
             at += piece.len() as u64;
         }
         let tail = (covered % chunk_len as u64 > 0).then(|| last_sum(&sums)).flatten();
         Ok((covered, tail))
     }
 
-    /// All bytes so far are to be kept; the next header says so.
+    fn write_again(&self, files: &Files, data: &[u8], at: u64, sums: &[u8], place: u64) -> Result<()> {
+        files.data.write_all_at(data, at).map_err(self.io("write data again"))?;
+        files.sums.write_all_at(sums, place).map_err(self.io("write checksums again"))
+    }
+
+    /// All bytes so far are to be kept; the next header says so. It takes the place of one that vouched for less: what is to
+    /// survive a loss of power must be on disk before that header is written.
     pub(crate) fn keep(&self) {
         let mut state = self.lock_state();
         state.kept = Kept { len: state.len, tail: state.tail.unwrap_or(0) };

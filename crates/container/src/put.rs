@@ -1,7 +1,7 @@
 //! Putting a replica: whole, durable and recorded from then on.
 //!
 //! ```text
-//! files   header "finalized" → fdatasync data, sums → mark container → rename data, sums → fsync directory → index
+//! files   fdatasync data → header "finalized" → fdatasync sums → mark container → rename data, sums → fsync directory → index
 //! packed  bytes of open/<block> → mark container → append to the pack → fdatasync (shared) → index → remove open/<block>
 //! ```
 //!
@@ -50,15 +50,16 @@ impl Inner {
         len: u64,
         synced: bool,
     ) -> Result<()> {
-        let synced = synced || self.options.durability == Durability::Synced;
         if state.len != len {
             let need = format!("exactly {len} to be put");
             return Err(ReplicaError::Length { block: replica.block, have: state.len, need });
         }
+        // What a writer once had synced must not be at stake again because it ends: its bytes move, or get another header.
+        let synced = synced || self.options.durability == Durability::Synced || state.kept.len > 0;
         let outcome = if len <= self.options.pack_len_max {
             self.put_packed(replica, state, synced)
         } else {
-            self.spread(replica, disk).and_then(|()| self.put_files(replica, state))
+            self.spread(replica, disk).and_then(|()| self.put_files(replica, state, synced))
         };
         self.note(outcome)?;
         if len <= self.options.pack_len_max {
@@ -74,16 +75,19 @@ impl Inner {
         Ok(())
     }
 
-    fn put_files(&self, replica: &OpenReplica, state: &State) -> Result<()> {
+    fn put_files(&self, replica: &OpenReplica, state: &State, synced: bool) -> Result<()> {
         let (block, shelf) = (replica.block, state.identity.shelf());
+        if synced {
+            replica.sync_data()?;
+        }
         replica.keep();
         replica.set_identity(state.identity, Stage::Finalized)?;
-        let synced = self.options.durability == Durability::Synced;
         if synced {
-            replica.sync()?;
+            replica.sync_sums()?;
         }
         let syncs = self.shelf(shelf)?;
-        let _pending = self.ahead.mark(shelf).map_err(replica.io("mark the container"))?;
+        let mark = if synced { self.ahead.mark_durably(shelf) } else { self.ahead.mark(shelf) };
+        let _pending = mark.map_err(replica.io("mark the container"))?;
         let (from, to) = (self.layout.open_pair(block), self.layout.shelved_pair(shelf, block));
         // The data first: checksums that say "finalized" in open/ are then the sign of a put to be ended.
         std::fs::rename(&from.data, &to.data).map_err(replica.io("shelve data"))?;
@@ -95,6 +99,11 @@ impl Inner {
         if synced {
             let dir = self.layout.container(shelf);
             syncs.sync(|| io::file::sync_dir(&dir)).map_err(replica.io("sync the container's directory"))?;
+            if self.options.durability != Durability::Synced {
+                // The directory's own name: here nobody has made it durable before.
+                io::file::sync_dir(&self.layout.containers())
+                    .map_err(replica.io("sync the directory of containers"))?;
+            }
         }
         self.record(block, Row::new(state.identity, state.len, Place::Files { shelf }))
     }

@@ -45,13 +45,20 @@ impl Volume {
     pub fn reopen(&self, block: BlockId, ask: ReopenAsk) -> Result<Writer> {
         let inner = self.inner();
         inner.check_health()?;
-        let _stripe = inner.stripe(block);
+        let stripe = inner.stripe(block);
         if let Some(by) = lock(&inner.recovering).get(&block).filter(|by| **by >= ask.new) {
             return Err(ReplicaError::Fenced { block, by: *by });
         }
         let replica = inner.reopen(block, ask)?;
         lock(&inner.recovering).remove(&block);
-        Ok(Writer::new(inner, replica))
+        let mut writer = Writer::new(inner, replica);
+        drop(stripe);
+        if ask.kind != ReopenKind::CloseRecovery && writer.keeps_synced_bytes() {
+            // From now on the namespace believes nobody who has an older generation: bytes that outlive a loss of power are
+            // of no use under a header that does not.
+            writer.sync()?;
+        }
+        Ok(writer)
     }
 }
 
@@ -164,7 +171,8 @@ impl Inner {
         reader.read_at(0, &mut data)?;
         let mut sums = Vec::new();
         reader.sums(0, reader.len(), &mut sums)?;
-        identity.checksum.verify(&data, &sums).map_err(|bad| ReplicaError::Corrupt { block, offset: bad as u64 })?;
+        // Damage goes along with the checksums that show it, as that of files does: refused here, it would leave a recovery
+        // without an end.
         // "Copying" until it is whole: a start that finds it half done removes it, and the record holds.
         let copy = self.create_files(identity, Stage::Copying, Phase::Copying)?;
         let outcome = self.fill(&copy, identity, &data, &sums);
@@ -185,6 +193,8 @@ impl Inner {
         if self.options.durability == Durability::Synced {
             copy.sync()?;
         }
+        // Whether somebody had the bytes synced the record does not say; if so, they are on disk only there, and go with it.
+        copy.keep();
         copy.set_identity(identity, Stage::Open)
     }
 }

@@ -58,6 +58,11 @@ impl Writer {
         self.replica.state().visible
     }
 
+    /// A writer had some of the bytes synced, or the replica was put once.
+    pub(crate) fn keeps_synced_bytes(&self) -> bool {
+        self.replica.state().kept.len > 0
+    }
+
     pub fn progress(&self) -> Progress {
         Progress(Arc::clone(&self.replica), self.ticket)
     }
@@ -101,9 +106,10 @@ impl Writer {
         let mut disk = self.replica.lock_disk();
         self.spread(&mut disk)?;
         let state = self.replica.check_ticket(self.ticket)?;
-        self.replica.keep();
         let stage = if state.phase == Phase::Copying { Stage::Copying } else { Stage::Open };
-        let synced = self.replica.set_identity(state.identity, stage).and_then(|()| self.replica.sync());
+        self.volume.note(self.replica.sync_data())?;
+        self.replica.keep();
+        let synced = self.replica.set_identity(state.identity, stage).and_then(|()| self.replica.sync_sums());
         self.volume.note(synced)?;
         if !disk.named {
             let open = self.volume.layout.open();
@@ -120,11 +126,7 @@ impl Writer {
     }
 
     /// As [`Self::put`], with the bytes on disk even if the volume promises less.
-    pub fn put_synced(mut self, len: u64) -> Result<()> {
-        // One that goes into a pack is synced there, with others that come at the moment.
-        if len > self.volume.options.pack_len_max {
-            self.sync()?;
-        }
+    pub fn put_synced(self, len: u64) -> Result<()> {
         self.finish(len, true)
     }
 
