@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the tests need into .test/, then runs them: format, clippy, Rust tests, real clients.
+# Installs what the tests need into .test/, then runs them: format, clippy, Rust tests, simulated clusters, real clients.
 #
 #   tests/run.sh                       everything
 #   tests/run.sh rust                  format, clippy, cargo test
+#   tests/run.sh sim [SEEDS]           whole clusters under faults, 2000 seeds or FROM..TO
 #   tests/run.sh prepare               only install what the real clients need
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
@@ -89,6 +90,11 @@ rust() {
   cargo test -q --workspace
 }
 
+sim() {
+  say "simulated clusters"
+  cargo run -q --release -p levada-sim -- --seeds "${1:-0..2000}"
+}
+
 interop() {
   say "clients"
   prepare
@@ -104,10 +110,12 @@ interop() {
 case $part in
   all)
     rust
+    sim
     interop
     ;;
   rust) rust ;;
+  sim) sim "${2:-}" ;;
   prepare) prepare ;;
   interop) shift && interop "$@" ;;
-  *) sed -n '2,13p' "$0" && exit 2 ;;
+  *) sed -n '2,14p' "$0" && exit 2 ;;
 esac

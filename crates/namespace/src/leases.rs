@@ -3,7 +3,7 @@
 use crate::lease::RECOVERY_HOLDER;
 use crate::limits::HOLDER_LEN_MAX;
 use crate::read;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
 
@@ -13,13 +13,13 @@ const PAGE_COUNT: usize = 1000;
 /// Writers with open files, by the names clients give themselves.
 #[derive(Debug, Default)]
 pub struct Leases {
-    renewed: HashMap<String, Duration>,
+    renewed: BTreeMap<String, Duration>,
 }
 
 impl Leases {
     /// After a start every writer counts as just heard: it could not renew while nobody listened.
     pub fn load(rows: &dyn Rows, now: Duration) -> Result<Self, RowsError> {
-        let mut renewed = HashMap::new();
+        let mut renewed = BTreeMap::new();
         let mut after = String::new();
         loop {
             let page = read::lease_holders(rows, &after, PAGE_COUNT)?;

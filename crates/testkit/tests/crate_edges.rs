@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("levada", &["types", "io", "metad", "datad", "client", "http"]),
     // aside: development only
     ("testkit", &["types"]),
+    ("levada-sim", &["types", "namespace", "blocks", "chain"]),
     ("xtask", &[]),
 ];
 

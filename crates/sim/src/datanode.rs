@@ -1,0 +1,329 @@
+//! A datanode: sessions with the metadata servers, reads, recoveries, deletions. Streams are in [`crate::stream`].
+
+use crate::executor::{Notify, Sim};
+use crate::metad::{Metad, Refused, told};
+use crate::platter::Identity;
+use crate::volume::{Info, ReplicaState, Volume, VolumeError};
+use crate::world::{Mutation, World};
+use blocks::{Told, Usage};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+
+// As in `datad`, but for the catalogue, which comes every ten minutes there.
+const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
+const BATCH_WAIT: Duration = Duration::from_millis(50);
+const CATALOGUE_EACH: Duration = Duration::from_secs(120);
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_LAST: Duration = Duration::from_secs(5);
+const CALL_MAX: Duration = Duration::from_secs(60);
+const LEFT_OPEN: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Heartbeat {
+    pub(crate) node: NodeId,
+    pub(crate) usage: Usage,
+    pub(crate) put: Vec<Told>,
+    pub(crate) deleted: Vec<BlockId>,
+    pub(crate) stale: Vec<Told>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Orders {
+    pub(crate) delete: Vec<(BlockId, Generation)>,
+    pub(crate) owners: Vec<(BlockId, FileId, ContainerId)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Put(Told),
+    Deleted,
+}
+
+/// What one metadata server has not heard yet.
+#[derive(Default)]
+struct Changes {
+    by_block: RefCell<BTreeMap<BlockId, Change>>,
+    left: RefCell<BTreeMap<BlockId, Duration>>,
+    came: Notify,
+}
+
+impl Changes {
+    fn add(&self, block: BlockId, change: Change) {
+        self.left.borrow_mut().remove(&block);
+        self.by_block.borrow_mut().insert(block, change);
+    }
+}
+
+pub(crate) struct Datanode {
+    pub(crate) world: Rc<World>,
+    pub(crate) sim: Sim,
+    pub(crate) number: usize,
+    pub(crate) id: NodeId,
+    pub(crate) volume: Volume,
+    writing: RefCell<BTreeMap<BlockId, usize>>,
+    changes: Vec<Changes>,
+    to_delete: RefCell<BTreeMap<BlockId, Generation>>,
+    delete_came: Notify,
+    transfers: Cell<u32>,
+}
+
+/// A stream is at the block for as long as this is there.
+pub(crate) struct Writing {
+    node: Rc<Datanode>,
+    block: BlockId,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.node.transfers.set(self.node.transfers.get() - 1);
+        let mut writing = self.node.writing.borrow_mut();
+        if let Some(count) = writing.get_mut(&self.block) {
+            *count -= 1;
+            if *count == 0 {
+                writing.remove(&self.block);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadFault {
+    Refused(VolumeError),
+    TooShort,
+}
+
+impl Datanode {
+    pub(crate) fn new(world: Rc<World>, number: usize, volume: Volume) -> Rc<Self> {
+        let sim = world.sim.clone();
+        let changes = (0..world.plan.metad_count).map(|_| Changes::default()).collect();
+        Rc::new(Self {
+            world,
+            sim,
+            number,
+            id: World::node_id(number),
+            volume,
+            writing: RefCell::default(),
+            changes,
+            to_delete: RefCell::default(),
+            delete_came: Notify::default(),
+            transfers: Cell::default(),
+        })
+    }
+
+    pub(crate) fn start(self: &Rc<Self>) {
+        let host = World::node_host(self.number);
+        for member in 0..self.changes.len() {
+            let node = Rc::clone(self);
+            self.sim.spawn(host, async move { node.session(member).await });
+        }
+        let node = Rc::clone(self);
+        self.sim.spawn(host, async move { node.delete_always().await });
+    }
+
+    pub(crate) fn writing(self: &Rc<Self>, block: BlockId) -> Writing {
+        *self.writing.borrow_mut().entry(block).or_insert(0) += 1;
+        self.transfers.set(self.transfers.get() + 1);
+        Writing { node: Rc::clone(self), block }
+    }
+
+    pub(crate) fn was_put(&self, block: BlockId) {
+        if let Some(info) = self.volume.find(block) {
+            for changes in &self.changes {
+                changes.add(block, Change::Put(told(&info)));
+                changes.came.notify();
+            }
+        }
+    }
+
+    pub(crate) fn was_left(&self, block: BlockId) {
+        for changes in &self.changes {
+            changes.left.borrow_mut().insert(block, self.sim.now());
+        }
+    }
+
+    fn left_open(&self, block: BlockId) -> Option<Told> {
+        let info = self.volume.find(block)?;
+        let left = info.state == ReplicaState::Open && !info.has_writer && !self.writing.borrow().contains_key(&block);
+        left.then(|| told(&info))
+    }
+
+    fn usage(&self) -> Usage {
+        let free_len = if self.volume.has_failed() || self.volume.is_full() { 0 } else { 1 << 40 };
+        Usage { capacity_len: 1 << 41, used_len: 1 << 30, free_len, transfer_count: self.transfers.get() }
+    }
+
+    // ── sessions ──
+
+    async fn ask<T: 'static>(
+        &self,
+        member: usize,
+        call: impl FnOnce(Rc<Metad>) -> crate::executor::Boxed<Result<T, Refused>> + 'static,
+    ) -> Option<T> {
+        let host = World::node_host(self.number);
+        self.world.call_metad(host, member, CALL_MAX, call).await.ok()?.ok()
+    }
+
+    async fn session(self: Rc<Self>, member: usize) {
+        let mut retry = RETRY_FIRST;
+        loop {
+            let _broken = self.serve(member, &mut retry).await;
+            self.sim.sleep(retry).await;
+            retry = (retry * 2).min(RETRY_LAST);
+        }
+    }
+
+    /// From registration to the first failure.
+    async fn serve(&self, member: usize, retry: &mut Duration) -> Option<()> {
+        let (number, usage) = (self.number, self.usage());
+        self.ask(member, move |metad| Box::pin(metad.register(number, usage))).await?;
+        self.catalogue(member).await?;
+        *retry = RETRY_FIRST;
+        let mut told_at = self.sim.now();
+        let changes = &self.changes[member];
+        loop {
+            self.heartbeat(member).await?;
+            if self.sim.now() >= told_at + CATALOGUE_EACH {
+                self.catalogue(member).await?;
+                told_at = self.sim.now();
+            }
+            if self.sim.timeout(HEARTBEAT_EACH, changes.came.notified()).await.is_some() {
+                self.sim.sleep(BATCH_WAIT).await;
+            }
+        }
+    }
+
+    async fn heartbeat(&self, member: usize) -> Option<()> {
+        let changes = &self.changes[member];
+        let taken = std::mem::take(&mut *changes.by_block.borrow_mut());
+        let until = self.sim.now().saturating_sub(LEFT_OPEN);
+        let due: Vec<BlockId> =
+            changes.left.borrow().iter().filter(|(_, since)| **since <= until).map(|(block, _)| *block).collect();
+        for block in &due {
+            changes.left.borrow_mut().remove(block);
+        }
+        let mut told = Heartbeat {
+            node: self.id,
+            usage: self.usage(),
+            put: Vec::new(),
+            deleted: Vec::new(),
+            stale: due.iter().filter_map(|block| self.left_open(*block)).collect(),
+        };
+        for (block, change) in &taken {
+            match change {
+                Change::Put(replica) => told.put.push(*replica),
+                Change::Deleted => told.deleted.push(*block),
+            }
+        }
+        match self.ask(member, move |metad| Box::pin(metad.heartbeat(told))).await {
+            Some(Some(orders)) => {
+                self.obey(orders).await;
+                Some(())
+            }
+            _ => {
+                for (block, change) in taken {
+                    changes.by_block.borrow_mut().entry(block).or_insert(change);
+                }
+                for block in due {
+                    changes.left.borrow_mut().entry(block).or_insert(Duration::ZERO);
+                }
+                None
+            }
+        }
+    }
+
+    async fn catalogue(&self, member: usize) -> Option<()> {
+        let all = self.volume.replicas().into_iter().filter(|info| {
+            let writing = info.has_writer || self.writing.borrow().contains_key(&info.identity.block);
+            info.state == ReplicaState::Finalized || !writing
+        });
+        let (id, replicas): (NodeId, Vec<Told>) = (self.id, all.map(|info| told(&info)).collect());
+        let orders = self.ask(member, move |metad| Box::pin(metad.catalogue(id, replicas))).await??;
+        self.obey(orders).await;
+        Some(())
+    }
+
+    async fn obey(&self, orders: Orders) {
+        for (block, generation) in orders.delete {
+            let mut waiting = self.to_delete.borrow_mut();
+            let known = waiting.entry(block).or_insert(generation);
+            *known = generation.max(*known);
+            self.delete_came.notify();
+        }
+        for (block, file, home) in orders.owners {
+            self.volume.set_owner(block, file, home).await;
+        }
+    }
+
+    async fn delete_always(self: Rc<Self>) {
+        loop {
+            let next = self.to_delete.borrow_mut().pop_first();
+            let Some((block, generation)) = next else {
+                self.delete_came.notified().await;
+                continue;
+            };
+            if self.world.mutation == Some(Mutation::ForgetDeletions) {
+                continue;
+            }
+            if self.volume.delete(block, generation).await == Ok(true) {
+                self.sim.say(|| format!("node {} deleted {block:?} up to {generation}", self.number));
+                for changes in &self.changes {
+                    changes.add(block, Change::Deleted);
+                }
+            }
+        }
+    }
+
+    // ── calls ──
+
+    pub(crate) async fn begin_recovery(
+        self: Rc<Self>,
+        block: BlockId,
+        generation: Generation,
+    ) -> Result<Option<Info>, ()> {
+        match self.volume.begin_recovery(block, generation).await {
+            Ok(info) => Ok(Some(info)),
+            Err(VolumeError::NotFound) => Ok(None),
+            Err(_) => Err(()),
+        }
+    }
+
+    pub(crate) async fn finish_recovery(
+        self: Rc<Self>,
+        block: BlockId,
+        generation: Generation,
+        len: usize,
+    ) -> Result<(), ()> {
+        self.volume.finish_recovery(block, generation, len).await.map_err(|_| ())?;
+        self.was_put(block);
+        Ok(())
+    }
+
+    pub(crate) async fn visible_len(self: Rc<Self>, block: BlockId, wanted: Generation) -> Result<usize, ReadFault> {
+        let info = self.volume.find(block).ok_or(ReadFault::Refused(VolumeError::NotFound))?;
+        match info {
+            Info { identity: Identity { generation, .. }, .. } if generation < wanted => {
+                Err(ReadFault::Refused(VolumeError::Stale))
+            }
+            Info { state: ReplicaState::WaitingForRecovery, .. } => Err(ReadFault::Refused(VolumeError::State)),
+            info => Ok(info.visible),
+        }
+    }
+
+    /// The first `end` bytes, and whether they match their checksums.
+    pub(crate) async fn read(
+        self: Rc<Self>,
+        block: BlockId,
+        generation: Generation,
+        end: usize,
+    ) -> Result<(Vec<u8>, bool), ReadFault> {
+        let (info, image) = self.volume.read(block, generation).await.map_err(ReadFault::Refused)?;
+        if info.len < end {
+            return Err(ReadFault::TooShort);
+        }
+        let sound = image.verifies(end);
+        Ok((image.data[..end.min(image.data.len())].to_vec(), sound))
+    }
+}

@@ -1,0 +1,92 @@
+//! A disk: it takes time, one request after the other, and it can be slow, full, or broken.
+
+use crate::executor::Sim;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiskError {
+    /// The sync failed. What was not synced before may be gone, whatever a later sync says.
+    Sync,
+    Full,
+}
+
+#[derive(Clone)]
+pub(crate) struct Disk(Rc<State>);
+
+struct State {
+    sim: Sim,
+    free_at: Cell<Duration>,
+    /// How many times slower than it should be.
+    slowness: Cell<u32>,
+    full: Cell<bool>,
+    /// The next sync fails.
+    sync_fails: Cell<bool>,
+}
+
+impl Disk {
+    pub(crate) fn new(sim: Sim) -> Self {
+        Self(Rc::new(State {
+            sim,
+            free_at: Cell::default(),
+            slowness: Cell::new(1),
+            full: Cell::default(),
+            sync_fails: Cell::default(),
+        }))
+    }
+
+    pub(crate) fn set_slowness(&self, times: u32) {
+        self.0.slowness.set(times);
+    }
+
+    pub(crate) fn set_full(&self, full: bool) {
+        self.0.full.set(full);
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.full.get()
+    }
+
+    pub(crate) fn fail_next_sync(&self) {
+        self.0.sync_fails.set(true);
+    }
+
+    /// The machine starts anew: nothing is queued.
+    pub(crate) fn restart(&self) {
+        self.0.free_at.set(Duration::ZERO);
+        self.0.sync_fails.set(false);
+    }
+
+    /// Into the page cache: hardly any time, unless the disk is so slow that the cache is full of it.
+    pub(crate) async fn write(&self) -> Result<(), DiskError> {
+        if self.is_full() {
+            return Err(DiskError::Full);
+        }
+        if self.0.slowness.get() > 1 {
+            self.wait(Duration::from_micros(50)).await;
+        } else {
+            self.0.sim.sleep(Duration::from_micros(5)).await;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn read(&self) {
+        self.wait(Duration::from_micros(100)).await;
+    }
+
+    /// Returns when what was written before is durable.
+    pub(crate) async fn sync(&self) -> Result<(), DiskError> {
+        let time = self.0.sim.between(Duration::from_micros(500), Duration::from_millis(4));
+        self.wait(time).await;
+        if self.0.sync_fails.replace(false) { Err(DiskError::Sync) } else { Ok(()) }
+    }
+
+    async fn wait(&self, time: Duration) {
+        let sim = &self.0.sim;
+        let begin = sim.now().max(self.0.free_at.get());
+        let end = begin + time * self.0.slowness.get();
+        self.0.free_at.set(end);
+        sim.sleep_until(end).await;
+    }
+}

@@ -1,0 +1,88 @@
+//! Runs many seeds, or tells the story of one.
+
+use clap::Parser;
+use sim::{Mutation, Options, Outcome, run_caught};
+use std::ops::Range;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Seeds of one line of output.
+const LINE_COUNT: u64 = 100;
+
+/// Whole clusters under faults, from seeds.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Seeds to run: FROM..TO.
+    #[arg(long, value_parser = range, default_value = "0..100")]
+    seeds: Range<u64>,
+    /// Run this one alone.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Tell the story.
+    #[arg(long)]
+    trace: bool,
+    /// A deliberate fault of the program, to see whether it is found.
+    #[arg(long)]
+    mutation: Option<Mutation>,
+    /// Runs at a time, each in a thread of its own.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let (from, to) = text.split_once("..").ok_or("write FROM..TO")?;
+    let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
+    Ok(number(from)?..number(to)?)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let options = Options { mutation: arguments.mutation, trace: arguments.trace };
+    let seeds = arguments.seed.map_or(arguments.seeds, |seed| seed..seed + 1);
+    let (mut failed, mut all_hours) = (0, 0.0);
+    let mut from = seeds.start;
+    while from < seeds.end {
+        let to = (from + LINE_COUNT).min(seeds.end);
+        let outcomes = run_all(from..to, options, arguments.jobs.max(1));
+        let failures = outcomes.iter().filter(|outcome| !outcome.failures.is_empty());
+        let mut count = 0;
+        for outcome in failures {
+            count += 1;
+            println!("seed {}: {}", outcome.seed, outcome.failures.join("\n    "));
+        }
+        failed += count;
+        let hours = outcomes.iter().map(|outcome| outcome.simulated.as_secs_f64()).sum::<f64>() / 3600.0;
+        let faults: u64 = outcomes.iter().map(|outcome| outcome.fault_count).sum();
+        let done: u64 = outcomes.iter().map(|outcome| outcome.done_count).sum();
+        all_hours += hours;
+        println!(
+            "seeds {from}..{to}: {hours:.1} simulated hours, {done} operations, {faults} faults, {count} failures"
+        );
+        from = to;
+    }
+    println!("{failed} failures in {all_hours:.1} simulated hours");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run_all(seeds: Range<u64>, options: Options, jobs: usize) -> Vec<Outcome> {
+    let next = AtomicU64::new(seeds.start);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let outcome = run_caught(seed, options);
+                    done.lock().expect("nobody panics with it").push(outcome);
+                }
+            });
+        }
+    });
+    let mut outcomes = done.into_inner().expect("all have ended");
+    outcomes.sort_by_key(|outcome| outcome.seed);
+    outcomes
+}

@@ -1,0 +1,88 @@
+//! What was promised to whom: the bytes that must be there, and as long as which nodes have kept what they had.
+
+use crate::world::World;
+use std::collections::BTreeMap;
+use types::{BlockId, FileId, NodeId};
+
+/// Bytes `start..end` of a file were acknowledged, and `holders` had them then.
+#[derive(Clone, Debug)]
+pub(crate) struct Promise {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) block: BlockId,
+    /// With the number of times that each had lost power.
+    pub(crate) holders: Vec<(NodeId, u64)>,
+    /// On disk, so a loss of power is no excuse.
+    pub(crate) durable: bool,
+}
+
+impl Promise {
+    /// Whether one holder is left that lost nothing by a fault.
+    pub(crate) fn holds(&self, world: &World) -> bool {
+        self.holders.iter().any(|(node, falls)| {
+            let number = World::node_number(*node);
+            (self.durable || world.falls(number) == *falls) && !world.is_spoiled(number, self.block)
+        })
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct File {
+    pub(crate) tag: u64,
+    pub(crate) sent: usize,
+    pub(crate) closed: Option<usize>,
+    /// Its deletion was asked for.
+    pub(crate) doomed: bool,
+    pub(crate) promises: Vec<Promise>,
+}
+
+#[derive(Default)]
+pub(crate) struct Oracle {
+    pub(crate) files: BTreeMap<FileId, File>,
+}
+
+impl Oracle {
+    pub(crate) fn created(&mut self, id: FileId, tag: u64) {
+        self.files.entry(id).or_default().tag = tag;
+    }
+
+    pub(crate) fn tag(&self, id: FileId) -> Option<u64> {
+        self.files.get(&id).map(|file| file.tag)
+    }
+
+    pub(crate) fn sent(&mut self, id: FileId, len: usize) {
+        let file = self.files.entry(id).or_default();
+        file.sent = file.sent.max(len);
+        file.closed = None;
+    }
+
+    pub(crate) fn closed(&mut self, id: FileId, len: usize) {
+        self.files.entry(id).or_default().closed = Some(len);
+    }
+
+    pub(crate) fn doom(&mut self, id: FileId) {
+        self.files.entry(id).or_default().doomed = true;
+    }
+
+    pub(crate) fn promise(&mut self, id: FileId, promise: Promise) {
+        let promises = &mut self.files.entry(id).or_default().promises;
+        for earlier in promises.iter_mut().filter(|earlier| earlier.block == promise.block) {
+            // Who left the chain meanwhile may lose what it has.
+            earlier.holders.clone_from(&promise.holders);
+        }
+        promises.push(promise);
+    }
+
+    /// The chain of a block goes on with these nodes alone; the others may lose what they have.
+    pub(crate) fn go_on_with(&mut self, id: FileId, block: BlockId, nodes: &[NodeId]) {
+        let promises = self.files.get_mut(&id).map_or(&mut [][..], |file| &mut file.promises);
+        for promise in promises.iter_mut().filter(|promise| promise.block == block) {
+            promise.holders.retain(|(node, _)| nodes.contains(node));
+        }
+    }
+
+    pub(crate) fn promised(&self, id: FileId, world: &World) -> Vec<Promise> {
+        let promises = self.files.get(&id).map_or(&[][..], |file| &file.promises);
+        promises.iter().filter(|promise| promise.holds(world)).cloned().collect()
+    }
+}

@@ -1,0 +1,60 @@
+//! Rows in memory that can be taken back: a refused request leaves nothing behind.
+
+use std::ops::Bound;
+use types::rows::{MemoryRows, Row, Rows, RowsError, RowsMut, Table, Visit};
+
+#[derive(Default)]
+pub(crate) struct Journaled {
+    rows: MemoryRows,
+    undo: Vec<(Table, Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Journaled {
+    pub(crate) fn commit(&mut self) {
+        self.undo.clear();
+    }
+
+    pub(crate) fn roll_back(&mut self) {
+        while let Some((table, key, before)) = self.undo.pop() {
+            match before {
+                Some(value) => self.rows.put(table, &key, value),
+                None => self.rows.delete(table, &key),
+            }
+        }
+    }
+
+    pub(crate) fn rows(&self) -> &MemoryRows {
+        &self.rows
+    }
+
+    fn remember(&mut self, table: Table, key: &[u8]) {
+        let before = self.rows.get(table, key).expect("memory can be read");
+        self.undo.push((table, key.to_vec(), before));
+    }
+}
+
+impl Rows for Journaled {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, RowsError> {
+        self.rows.get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: Bound<&[u8]>, visit: &mut Visit<'_>) -> Result<(), RowsError> {
+        self.rows.scan(table, from, visit)
+    }
+
+    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<Row>, RowsError> {
+        self.rows.last_at_most(table, key)
+    }
+}
+
+impl RowsMut for Journaled {
+    fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>) {
+        self.remember(table, key);
+        self.rows.put(table, key, value);
+    }
+
+    fn delete(&mut self, table: Table, key: &[u8]) {
+        self.remember(table, key);
+        self.rows.delete(table, key);
+    }
+}

@@ -1,0 +1,134 @@
+//! One run, from its seed to its end.
+
+use crate::check;
+use crate::executor::{HostId, Listener, Sim};
+use crate::scenario::{Plan, make_faults};
+use crate::work::{self, Work};
+use crate::world::{Mutation, World};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long clients may need to end what they are at, when the faults are over.
+const WIND_DOWN: Duration = Duration::from_secs(200);
+/// How long the rest may take to come to rest: leases run out, catalogues are told.
+const SETTLE: Duration = Duration::from_secs(600);
+const LOOK_EACH: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    pub mutation: Option<Mutation>,
+    /// Print the story.
+    pub trace: bool,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub seed: u64,
+    pub failures: Vec<String>,
+    pub simulated: Duration,
+    pub fault_count: u64,
+    /// Operations that clients began.
+    pub done_count: u64,
+    /// Steps taken, and a number that is the same only if they were the same steps at the same times.
+    pub fingerprint: (u64, u64),
+}
+
+/// As [`run`]; a wrong thought of the program (a panic) is one more failure.
+pub fn run_caught(seed: u64, options: Options) -> Outcome {
+    let caught = std::panic::catch_unwind(|| run(seed, options));
+    caught.unwrap_or_else(|_| Outcome {
+        seed,
+        failures: vec!["a panic, see above".to_owned()],
+        simulated: Duration::ZERO,
+        fault_count: 0,
+        done_count: 0,
+        fingerprint: (0, 0),
+    })
+}
+
+/// Runs the cluster of a seed to its end. The outcome is a function of the arguments.
+pub fn run(seed: u64, options: Options) -> Outcome {
+    let trace = options.trace.then(|| -> Listener { Box::new(|line| println!("{line}")) });
+    let sim = Sim::new(seed, trace);
+    let plan = Plan::new(seed);
+    sim.say(|| format!("seed {seed}: {plan:?}"));
+    let world = World::new(sim.clone(), plan, options.mutation);
+    let work = Rc::new(Work::default());
+    begin(&world);
+    sim.run_until(Duration::from_secs(3));
+
+    let lives = Rc::new(Cell::new(0));
+    let (at, shared) = (Rc::clone(&world), Rc::clone(&work));
+    let start_client: Rc<dyn Fn(usize)> = Rc::new(move |number| {
+        lives.set(lives.get() + 1);
+        work::start(&at, &shared, number, lives.get());
+    });
+    for number in 0..world.plan.client_count {
+        start_client(number);
+    }
+    sim.spawn(HostId::NOBODY, make_faults(Rc::clone(&world), Rc::clone(&start_client)));
+    let end = sim.now() + world.plan.rough + Duration::from_millis(1);
+    while sim.now() < end && world.failures().is_empty() {
+        sim.run_until(end.min(sim.now() + LOOK_EACH));
+        check::contradictions(&world);
+        check::rows(&world);
+    }
+
+    work.stopping.set(true);
+    let end = sim.now() + WIND_DOWN;
+    while sim.now() < end && work.busy.get() > 0 && world.failures().is_empty() {
+        sim.run_until(sim.now() + LOOK_EACH);
+    }
+    for number in 0..world.plan.client_count {
+        sim.kill(World::client_host(number));
+    }
+    let end = sim.now() + SETTLE;
+    let mut unrest = check::unrest(&world);
+    while sim.now() < end && !unrest.is_empty() && world.failures().is_empty() {
+        sim.run_until(sim.now() + LOOK_EACH);
+        unrest = check::unrest(&world);
+    }
+    if let Some(first) = unrest.first().filter(|_| world.failures().is_empty()) {
+        world.fail(|| format!("it does not come to rest: {} things, the first: {first}", unrest.len()));
+    }
+    check::contradictions(&world);
+    check::rows(&world);
+    if world.failures().is_empty() {
+        check::history(&world, &work);
+    }
+    check::promises(&world);
+
+    let outcome = Outcome {
+        seed,
+        failures: world.failures(),
+        simulated: sim.now(),
+        fault_count: world.fault_count.get(),
+        done_count: work.done.get(),
+        fingerprint: sim.fingerprint(),
+    };
+    world.take_down();
+    sim.clear();
+    outcome
+}
+
+fn begin(world: &Rc<World>) {
+    for number in 0..world.plan.metad_count {
+        world.start_metad(number);
+    }
+    for number in 0..world.plan.node_count {
+        world.start_node(number);
+    }
+    let at = Rc::clone(world);
+    world.sim.spawn(HostId::NOBODY, async move {
+        loop {
+            if let Some(leader) = at.leader()
+                && leader.format().await.is_ok()
+            {
+                return;
+            }
+            at.sim.sleep(Duration::from_millis(100)).await;
+        }
+    });
+}

@@ -1,0 +1,286 @@
+//! What a seed decides: how large the cluster is, what its clients do, and which faults come when.
+
+use crate::executor::{HostId, Sim};
+use crate::world::World;
+use std::rc::Rc;
+use std::time::Duration;
+use types::Random;
+use types::random::Seeded;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    KillNode,
+    PowerNode,
+    KillMetad,
+    PowerMetad,
+    KillClient,
+    Cut,
+    CutOneWay,
+    /// The leader loses sight of the other members, and they of it; clients still see it.
+    SplitGroup,
+    SlowDisk,
+    FullDisk,
+    SyncError,
+    LogError,
+    BitFlip,
+    WireFlips,
+    Rough,
+}
+
+const ALL: [Fault; 15] = [
+    Fault::KillNode,
+    Fault::PowerNode,
+    Fault::KillMetad,
+    Fault::PowerMetad,
+    Fault::KillClient,
+    Fault::Cut,
+    Fault::CutOneWay,
+    Fault::SplitGroup,
+    Fault::SlowDisk,
+    Fault::FullDisk,
+    Fault::SyncError,
+    Fault::LogError,
+    Fault::BitFlip,
+    Fault::WireFlips,
+    Fault::Rough,
+];
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) metad_count: usize,
+    pub(crate) node_count: usize,
+    pub(crate) client_count: usize,
+    /// Of those clients, how many work on names alone.
+    pub(crate) namer_count: usize,
+    /// Puts are brought to disk before they are acknowledged.
+    pub(crate) synced: bool,
+    /// How long faults come.
+    pub(crate) rough: Duration,
+    /// Between two faults, about.
+    pub(crate) calm: Duration,
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut random = Seeded(seed ^ 0x5eed_1eada);
+        let metad_count = if random.below(2) == 0 { 1 } else { 3 };
+        let node_count = 3 + random.below(4);
+        let namer_count = 2 + random.below(2);
+        let client_count = namer_count + 2 + random.below(2);
+        // Some seeds have a few kinds of faults, some all, some none.
+        let faults = match random.below(8) {
+            0 => Vec::new(),
+            1 => ALL.to_vec(),
+            _ => {
+                let count = 1 + random.below(5);
+                (0..count).map(|_| ALL[random.below(ALL.len())]).collect()
+            }
+        };
+        Self {
+            metad_count,
+            node_count,
+            client_count,
+            namer_count,
+            synced: random.below(3) > 0,
+            rough: Duration::from_secs(40 + random.below(60) as u64),
+            calm: Duration::from_millis(500 + random.below(6000) as u64),
+            faults,
+        }
+    }
+}
+
+/// What must be put right again.
+#[derive(Clone, Debug)]
+enum Cure {
+    Node(usize),
+    Metad(usize),
+    Client(usize),
+    Heal(HostId, HostId),
+    Fast(usize),
+    Room(usize),
+    WireFlips,
+    Rough,
+}
+
+/// Makes faults until their time is over, and puts all right then.
+pub(crate) async fn make_faults(world: Rc<World>, start_client: Rc<dyn Fn(usize)>) {
+    let sim = world.sim.clone();
+    let end = sim.now() + world.plan.rough;
+    let mut cures: Vec<(Duration, Cure)> = Vec::new();
+    while sim.now() < end {
+        let pause = sim.between(Duration::ZERO, world.plan.calm * 2);
+        let next = (sim.now() + pause).min(end);
+        while let Some(place) = soonest(&cures, next) {
+            let (due, cure) = cures.remove(place);
+            sim.sleep_until(due).await;
+            apply(&world, cure, &start_client);
+        }
+        sim.sleep_until(next).await;
+        if !world.plan.faults.is_empty() {
+            let fault = world.plan.faults[sim.below(world.plan.faults.len())];
+            if let Some(cure) = strike(&world, fault) {
+                world.fault_count.set(world.fault_count.get() + 1);
+                let long = if sim.one_in(3) { 30_000 } else { 5_000 };
+                // Long enough that clients leave the old leader while others still ask it.
+                let short = if fault == Fault::SplitGroup { 12_000 } else { 50 };
+                let time = sim.between(Duration::from_millis(short), Duration::from_millis(short + long));
+                cures.extend(cure.into_iter().map(|cure| (sim.now() + time, cure)));
+            }
+        }
+    }
+    for (_, cure) in cures {
+        apply(&world, cure, &start_client);
+    }
+    sim.say(|| "the faults are over".to_owned());
+}
+
+fn soonest(cures: &[(Duration, Cure)], until: Duration) -> Option<usize> {
+    let due = cures.iter().enumerate().filter(|(_, (due, _))| *due <= until);
+    due.min_by_key(|(place, (due, _))| (*due, *place)).map(|(place, _)| place)
+}
+
+fn any_host(world: &World, sim: &Sim) -> HostId {
+    let plan = &world.plan;
+    let pick = sim.below(plan.metad_count + plan.node_count + plan.client_count);
+    match pick.checked_sub(plan.metad_count) {
+        None => World::metad_host(pick),
+        Some(pick) if pick < plan.node_count => World::node_host(pick),
+        Some(pick) => World::client_host(pick - plan.node_count),
+    }
+}
+
+/// `None`: it does not fit now.
+fn strike(world: &Rc<World>, fault: Fault) -> Option<Vec<Cure>> {
+    let (sim, plan) = (&world.sim, &world.plan);
+    let (node, metad) = (sim.below(plan.node_count), sim.below(plan.metad_count));
+    let (node_up, metad_up) = (world.net.is_up(World::node_host(node)), world.net.is_up(World::metad_host(metad)));
+    let say = |what: String| sim.say(|| format!("FAULT {what}"));
+    match fault {
+        Fault::KillNode | Fault::PowerNode if node_up => {
+            let power = fault == Fault::PowerNode;
+            say(format!("node {node} {}", if power { "loses power" } else { "is killed" }));
+            world.stop_node(node, power);
+            Some(vec![Cure::Node(node)])
+        }
+        Fault::KillMetad | Fault::PowerMetad if metad_up => {
+            let power = fault == Fault::PowerMetad;
+            say(format!("metad {metad} {}", if power { "loses power" } else { "is killed" }));
+            world.stop_metad(metad, power);
+            Some(vec![Cure::Metad(metad)])
+        }
+        Fault::KillClient => {
+            let client = sim.below(plan.client_count);
+            let host = World::client_host(client);
+            if !world.net.is_up(host) {
+                return None;
+            }
+            let silent = sim.one_in(2);
+            say(format!("client {client} dies{}", if silent { ", silently" } else { "" }));
+            world.net.down(host, silent);
+            sim.kill(host);
+            Some(vec![Cure::Client(client)])
+        }
+        Fault::Cut | Fault::CutOneWay => {
+            let (one, other) = (any_host(world, sim), any_host(world, sim));
+            // Now and then a host is cut off from everybody.
+            let others: Vec<HostId> = if sim.one_in(3) { all_hosts(world) } else { vec![other] };
+            let mut cures = Vec::new();
+            for other in others.into_iter().filter(|other| *other != one) {
+                for (from, to) in [(one, other), (other, one)] {
+                    if fault == Fault::Cut || from == one {
+                        world.net.cut(from, to);
+                        cures.push(Cure::Heal(from, to));
+                    }
+                }
+            }
+            say(format!("{} ways are cut, the first: {:?}", cures.len(), cures.first()));
+            Some(cures)
+        }
+        Fault::SplitGroup if plan.metad_count > 1 => {
+            let leading = (0..plan.metad_count)
+                .find(|number| world.metad(*number).is_some_and(|metad| metad.group.reign().is_some()))?;
+            say(format!("metad {leading} is cut off from the other members"));
+            let mut cures = Vec::new();
+            for other in (0..plan.metad_count).filter(|other| *other != leading) {
+                let (one, other) = (World::metad_host(leading), World::metad_host(other));
+                for (from, to) in [(one, other), (other, one)] {
+                    world.net.cut(from, to);
+                    cures.push(Cure::Heal(from, to));
+                }
+            }
+            Some(cures)
+        }
+        Fault::SlowDisk => {
+            let times = [10, 100, 1000][sim.below(3)];
+            say(format!("the disk of node {node} is {times} times slower"));
+            world.node_disk(node).set_slowness(times);
+            Some(vec![Cure::Fast(node)])
+        }
+        Fault::FullDisk => {
+            say(format!("the disk of node {node} is full"));
+            world.node_disk(node).set_full(true);
+            Some(vec![Cure::Room(node)])
+        }
+        Fault::SyncError if node_up => {
+            say(format!("the next sync of node {node} fails"));
+            world.node_disk(node).fail_next_sync();
+            // Its volume takes no writes any more until somebody starts it again.
+            Some(vec![Cure::Node(node)])
+        }
+        Fault::LogError if metad_up => {
+            say(format!("the next sync of metad {metad} fails"));
+            world.metad_disk(metad).fail_next_sync();
+            Some(Vec::new())
+        }
+        Fault::BitFlip => {
+            let mut random = sim.split();
+            let others = (0..plan.node_count).filter(|other| *other != node);
+            // Nobody promises a block that rots on all its nodes.
+            let spare = others.flat_map(|other| world.node_platter(other).borrow().sound_blocks()).collect();
+            let block = world.node_platter(node).borrow_mut().flip_bit(&spare, &mut random)?;
+            say(format!("a bit of {block:?} on node {node} turns over"));
+            world.spoil(node, block);
+            Some(Vec::new())
+        }
+        Fault::WireFlips => {
+            world.wire_flips.set(20);
+            Some(vec![Cure::WireFlips])
+        }
+        Fault::Rough => {
+            world.net.set_rough(30, 100);
+            Some(vec![Cure::Rough])
+        }
+        _ => None,
+    }
+}
+
+fn all_hosts(world: &World) -> Vec<HostId> {
+    let plan = &world.plan;
+    let metads = (0..plan.metad_count).map(World::metad_host);
+    let nodes = (0..plan.node_count).map(World::node_host);
+    metads.chain(nodes).chain((0..plan.client_count).map(World::client_host)).collect()
+}
+
+fn apply(world: &Rc<World>, cure: Cure, start_client: &Rc<dyn Fn(usize)>) {
+    world.sim.say(|| format!("cured: {cure:?}"));
+    match cure {
+        Cure::Node(node) => {
+            if world.net.is_up(World::node_host(node)) {
+                world.stop_node(node, false);
+            }
+            world.start_node(node);
+        }
+        Cure::Metad(metad) => {
+            if !world.net.is_up(World::metad_host(metad)) {
+                world.start_metad(metad);
+            }
+        }
+        Cure::Client(client) => start_client(client),
+        Cure::Heal(from, to) => world.net.heal(from, to),
+        Cure::Fast(node) => world.node_disk(node).set_slowness(1),
+        Cure::Room(node) => world.node_disk(node).set_full(false),
+        Cure::WireFlips => world.wire_flips.set(0),
+        Cure::Rough => world.net.set_rough(0, 0),
+    }
+}

@@ -1,0 +1,245 @@
+//! What the clients of a run do: some write, read, append, rename and delete files; some work on a few names together.
+
+use crate::client::{BLOCK_LEN, Client, Error};
+use crate::history::{Event, Name, Op, Outcome};
+use crate::metad::Refused;
+use crate::world::World;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use types::{FileId, FsPath};
+
+/// Operations of one run that are checked for an order: the checker's work grows with them.
+const HISTORY_COUNT_MAX: usize = 110;
+const NAMES: usize = 3;
+
+/// What the clients share.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// Names in use, with the one who made them.
+    paths: RefCell<Vec<FsPath>>,
+    next: Cell<u64>,
+    pub(crate) stopping: Cell<bool>,
+    pub(crate) history: RefCell<Vec<Event>>,
+    next_tag: Cell<u16>,
+    /// Clients at work.
+    pub(crate) busy: Cell<usize>,
+    pub(crate) done: Cell<u64>,
+}
+
+struct Busy(Rc<Work>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.set(self.0.busy.get() - 1);
+    }
+}
+
+fn path(text: &str) -> FsPath {
+    FsPath::parse(text).expect("a sound path")
+}
+
+/// Starts a client's process: number below `namer_count` works on names.
+pub(crate) fn start(world: &Rc<World>, work: &Rc<Work>, number: usize, life: u64) {
+    let host = World::client_host(number);
+    world.net.up(host);
+    let client = Client::new(Rc::clone(world), number, life);
+    world.sim.spawn(host, Rc::clone(&client).renew_always());
+    work.busy.set(work.busy.get() + 1);
+    let busy = Busy(Rc::clone(work));
+    let work = Rc::clone(work);
+    let names = number < world.plan.namer_count;
+    world.sim.spawn(host, async move {
+        let _busy = busy;
+        if names { work_on_names(&client, &work, number).await } else { work_on_files(&client, &work).await }
+    });
+}
+
+/// A file that this process made.
+struct Own {
+    path: FsPath,
+    file: FileId,
+    closed: bool,
+}
+
+async fn work_on_files(client: &Rc<Client>, work: &Rc<Work>) {
+    let sim = client.sim.clone();
+    let mut own: Vec<Own> = Vec::new();
+    while !work.stopping.get() {
+        sim.sleep(sim.between(Duration::ZERO, Duration::from_millis(1500))).await;
+        work.done.set(work.done.get() + 1);
+        match sim.below(12) {
+            0..=4 => write_file(client, work, &mut own).await,
+            5..=8 => read_any(client, work).await,
+            9 => append(client, &own).await,
+            10 => rename_or_delete(client, work, &mut own).await,
+            _ => {
+                let any = any_path(client, work);
+                if let Some(any) = any.filter(|_| sim.one_in(3)) {
+                    let _closed = client.call(move |metad, _| Box::pin(metad.recover_lease(any.clone()))).await;
+                }
+            }
+        }
+    }
+}
+
+fn any_path(client: &Client, work: &Work) -> Option<FsPath> {
+    let paths = work.paths.borrow();
+    if paths.is_empty() { None } else { Some(paths[client.sim.below(paths.len())].clone()) }
+}
+
+async fn write_file(client: &Rc<Client>, work: &Rc<Work>, own: &mut Vec<Own>) {
+    let sim = &client.sim;
+    let number = work.next.get() + 1;
+    work.next.set(number);
+    let at = path(&format!("/files/{number}"));
+    let Ok(mut writer) = client.create(&at, number).await else { return };
+    work.paths.borrow_mut().push(at.clone());
+    own.push(Own { path: at, file: writer.file, closed: false });
+    let last = own.len() - 1;
+    own[last].closed = write_some(sim, &mut writer).await && finish(client, writer).await;
+}
+
+/// False if the writer failed, or was left lying.
+async fn write_some(sim: &crate::executor::Sim, writer: &mut crate::client::Writer) -> bool {
+    let pieces = sim.below(6);
+    for _ in 0..pieces {
+        let len = 1 + if sim.one_in(3) { sim.below(2 * BLOCK_LEN) } else { sim.below(90) };
+        if writer.write(len).await.is_err() {
+            return false;
+        }
+        let flush = sim.below(6);
+        if flush < 2 && writer.flush(flush == 0).await.is_err() {
+            return false;
+        }
+        if sim.one_in(3) {
+            sim.sleep(sim.between(Duration::ZERO, Duration::from_secs(2))).await;
+        }
+    }
+    !sim.one_in(25)
+}
+
+async fn finish(client: &Client, writer: crate::client::Writer) -> bool {
+    let file = writer.file;
+    let outcome = writer.close().await;
+    client.sim.say(|| format!("{} closes {file}: {outcome:?}", client.name));
+    outcome.is_ok()
+}
+
+async fn read_any(client: &Rc<Client>, work: &Work) {
+    if let Some(any) = any_path(client, work) {
+        let outcome = client.read(&any).await;
+        client.sim.say(|| format!("{} reads {any}: {outcome:?}", client.name));
+    }
+}
+
+async fn append(client: &Rc<Client>, own: &[Own]) {
+    let sim = &client.sim;
+    let closed: Vec<&Own> = own.iter().filter(|own| own.closed).collect();
+    if closed.is_empty() {
+        return;
+    }
+    let at = closed[sim.below(closed.len())].path.clone();
+    if let Ok(Some(mut writer)) = client.append(&at).await
+        && write_some(sim, &mut writer).await
+    {
+        finish(client, writer).await;
+    }
+}
+
+async fn rename_or_delete(client: &Rc<Client>, work: &Rc<Work>, own: &mut Vec<Own>) {
+    let sim = &client.sim;
+    if own.is_empty() {
+        return;
+    }
+    let place = sim.below(own.len());
+    let from = own[place].path.clone();
+    if sim.one_in(2) {
+        client.world.oracle.borrow_mut().doom(own[place].file);
+        own.remove(place);
+        work.paths.borrow_mut().retain(|path| *path != from);
+        let _gone = client.call(move |metad, key| Box::pin(metad.delete(key, from.clone()))).await;
+        return;
+    }
+    let number = work.next.get() + 1;
+    work.next.set(number);
+    let to = path(&format!("/moved/{number}"));
+    let (made, target) = (path("/moved"), to.clone());
+    if client.call(move |metad, _| Box::pin(metad.mkdirs(made.clone()))).await.is_err() {
+        return;
+    }
+    let renamed = client.call(move |metad, key| Box::pin(metad.rename(key, from.clone(), target.clone(), false))).await;
+    if renamed.is_ok() {
+        let mut paths = work.paths.borrow_mut();
+        paths.retain(|path| *path != own[place].path);
+        paths.push(to.clone());
+        own[place].path = to;
+    } else {
+        own.remove(place); // nobody knows under which name it stands
+    }
+}
+
+async fn work_on_names(client: &Rc<Client>, work: &Rc<Work>, number: usize) {
+    let sim = client.sim.clone();
+    let name = |name: Name| path(&format!("/names/{name}"));
+    while !work.stopping.get() && work.history.borrow().len() < HISTORY_COUNT_MAX {
+        sim.sleep(sim.between(Duration::ZERO, Duration::from_millis(2500))).await;
+        let any = || sim.below(NAMES) as Name;
+        // One client reads alone: it does not find out that its server cannot change anything any more.
+        let op = match if number == 0 { 2 } else { sim.below(8) } {
+            0 | 1 => {
+                let tag = work.next_tag.get() + 1;
+                work.next_tag.set(tag);
+                Op::Write(any(), tag)
+            }
+            2..=4 => Op::Read(any()),
+            5 => Op::Delete(any()),
+            _ => {
+                let from = any();
+                Op::Rename(from, (from + 1 + sim.below(NAMES - 1) as Name) % NAMES as Name)
+            }
+        };
+        let event = Event { client: number, op, began: sim.now(), ended: Duration::MAX, outcome: Outcome::Unknown };
+        // Noted before it is done: if this process dies, nobody knows whether it was.
+        let place = work.history.borrow().len();
+        work.history.borrow_mut().push(event);
+        let outcome = match op {
+            Op::Write(at, tag) => {
+                let (who, at) = (client.name.clone(), name(at));
+                let done = client.call(move |metad, key| {
+                    Box::pin(metad.create(key, who.clone(), at.clone(), true, tag, BLOCK_LEN as u64))
+                });
+                known(done.await.map(|_| Outcome::Done))
+            }
+            Op::Read(at) => {
+                let at = name(at);
+                let found = client.call(move |metad, _| Box::pin(metad.status(at.clone())));
+                known(found.await.map(|status| Outcome::Found(status.map(|status| status.mode))))
+            }
+            Op::Delete(at) => {
+                let at = name(at);
+                let deleted = client.call(move |metad, key| Box::pin(metad.delete(key, at.clone())));
+                known(deleted.await.map(Outcome::Deleted))
+            }
+            Op::Rename(from, to) => {
+                let (from, to) = (name(from), name(to));
+                let done = client.call(move |metad, key| Box::pin(metad.rename(key, from.clone(), to.clone(), false)));
+                known(done.await.map(|()| Outcome::Done))
+            }
+        };
+        sim.say(|| format!("{} {op:?}: {outcome:?}", client.name));
+        if outcome != Outcome::Unknown {
+            let mut history = work.history.borrow_mut();
+            (history[place].ended, history[place].outcome) = (sim.now(), outcome);
+        }
+        work.done.set(work.done.get() + 1);
+    }
+}
+
+fn known(outcome: Result<Outcome, Error>) -> Outcome {
+    match outcome {
+        Ok(outcome) => outcome,
+        Err(Error::Refused(Refused::Namespace(_))) => Outcome::Refused,
+        Err(_) => Outcome::Unknown,
+    }
+}

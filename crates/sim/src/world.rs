@@ -1,0 +1,358 @@
+//! The whole cluster of one run: its machines, what is on their disks, the wires between them, and what was promised.
+
+use crate::datanode::Datanode;
+use crate::disk::Disk;
+use crate::executor::{Boxed, HostId, Sim};
+use crate::group::{Group, LogPlatter};
+use crate::metad::{Answer, Metad, Refused};
+use crate::net::{CallError, Net};
+use crate::oracle::{Oracle, Promise};
+use crate::platter::Platter;
+use crate::scenario::Plan;
+use crate::stream::PacketMessage;
+use crate::volume::Volume;
+use blocks::Node;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+use types::{BlockId, FileId, NodeId};
+
+/// Deliberate faults of the program, one at a time: each must be found by a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mutation {
+    /// A datanode acknowledges some packets and forgets to write them.
+    AckBeforeStore,
+    /// A datanode puts without bringing the bytes to disk.
+    PutWithoutSync,
+    /// A metadata server answers reads without asking whether it still leads.
+    StaleReads,
+    /// A metadata server answers before its log is on disk.
+    LogWithoutSync,
+    /// A datanode forgets to delete.
+    ForgetDeletions,
+}
+
+pub(crate) struct World {
+    pub(crate) sim: Sim,
+    pub(crate) net: Net,
+    pub(crate) plan: Plan,
+    pub(crate) mutation: Option<Mutation>,
+    metads: Vec<MetadSeat>,
+    nodes: Vec<NodeSeat>,
+    pub(crate) oracle: RefCell<Oracle>,
+    spoiled: RefCell<BTreeSet<(usize, BlockId)>>,
+    failures: RefCell<Vec<String>>,
+    /// Of a thousand packets, so many get a bit turned over on the wire.
+    pub(crate) wire_flips: Cell<usize>,
+    pub(crate) fault_count: Cell<u64>,
+}
+
+struct MetadSeat {
+    disk: Disk,
+    platter: Rc<RefCell<LogPlatter>>,
+    process: RefCell<Option<Rc<Metad>>>,
+}
+
+struct NodeSeat {
+    disk: Disk,
+    platter: Rc<RefCell<Platter>>,
+    process: RefCell<Option<Rc<Datanode>>>,
+    falls: Cell<u64>,
+}
+
+/// What a file has at an offset.
+pub(crate) fn content(tag: u64, offset: usize) -> u8 {
+    let mixed = (tag ^ offset as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 56) as u8 ^ (mixed >> 23) as u8
+}
+
+pub(crate) fn node_of(number: usize) -> Node {
+    Node {
+        id: World::node_id(number),
+        ip: format!("10.0.0.{number}"),
+        host: format!("node{number}"),
+        xfer_port: 9866,
+        ipc_port: 9867,
+        info_port: 0,
+        storage: format!("storage{number}"),
+        rack: format!("/rack{}", number % 2),
+    }
+}
+
+impl World {
+    pub(crate) fn new(sim: Sim, plan: Plan, mutation: Option<Mutation>) -> Rc<Self> {
+        let metads = (0..plan.metad_count).map(|_| MetadSeat {
+            disk: Disk::new(sim.clone()),
+            platter: Rc::default(),
+            process: RefCell::default(),
+        });
+        let nodes = (0..plan.node_count).map(|_| NodeSeat {
+            disk: Disk::new(sim.clone()),
+            platter: Rc::default(),
+            process: RefCell::default(),
+            falls: Cell::default(),
+        });
+        Rc::new(Self {
+            net: Net::new(sim.clone()),
+            mutation,
+            metads: metads.collect(),
+            nodes: nodes.collect(),
+            oracle: RefCell::default(),
+            spoiled: RefCell::default(),
+            failures: RefCell::default(),
+            wire_flips: Cell::default(),
+            fault_count: Cell::default(),
+            plan,
+            sim,
+        })
+    }
+
+    pub(crate) fn metad_host(number: usize) -> HostId {
+        HostId(number as u32)
+    }
+
+    pub(crate) fn node_host(number: usize) -> HostId {
+        HostId(100 + number as u32)
+    }
+
+    pub(crate) fn client_host(number: usize) -> HostId {
+        HostId(200 + number as u32)
+    }
+
+    pub(crate) fn node_id(number: usize) -> NodeId {
+        NodeId([number as u8 + 1; 16])
+    }
+
+    pub(crate) fn node_number(id: NodeId) -> usize {
+        usize::from(id.0[0]) - 1
+    }
+
+    pub(crate) fn fail(&self, what: impl FnOnce() -> String) {
+        let what = what();
+        self.sim.say(|| format!("FAILURE {what}"));
+        self.failures.borrow_mut().push(what);
+    }
+
+    pub(crate) fn failures(&self) -> Vec<String> {
+        self.failures.borrow().clone()
+    }
+
+    // ── processes ──
+
+    pub(crate) fn start_metad(self: &Rc<Self>, number: usize) {
+        let seat = &self.metads[number];
+        let host = Self::metad_host(number);
+        seat.disk.restart();
+        self.net.up(host);
+        let hosts: Vec<HostId> = (0..self.plan.metad_count).map(Self::metad_host).collect();
+        let stale = self.mutation == Some(Mutation::StaleReads);
+        let group = Group::new(self.sim.clone(), number, hosts, stale);
+        let metad = Metad::new(Rc::clone(self), number, Rc::clone(&group));
+        *seat.process.borrow_mut() = Some(Rc::clone(&metad));
+        let world = Rc::clone(self);
+        let peers = move |from: usize, term, message, to: usize| {
+            let at = Rc::clone(&world);
+            world.net.send(Self::metad_host(from), Self::metad_host(to), move || {
+                if let Some(metad) = &*at.metads[to].process.borrow() {
+                    metad.group.deliver(from, term, message);
+                }
+            });
+        };
+        let unsynced = self.mutation == Some(Mutation::LogWithoutSync);
+        let driving = group.drive(seat.disk.clone(), Rc::clone(&seat.platter), self.sim.split(), unsynced, peers);
+        let world = Rc::clone(self);
+        self.sim.spawn(host, async move {
+            driving.await;
+            // The log failed: the process ends, and somebody starts it again.
+            let again = Rc::clone(&world);
+            world.sim.spawn(HostId::NOBODY, async move {
+                again.stop_metad(number, false);
+                again.sim.sleep(Duration::from_secs(2)).await;
+                if !again.net.is_up(host) {
+                    again.start_metad(number);
+                }
+            });
+        });
+        self.sim.spawn(host, metad.watch());
+    }
+
+    pub(crate) fn stop_metad(&self, number: usize, power: bool) {
+        let (seat, host) = (&self.metads[number], Self::metad_host(number));
+        if !self.net.is_up(host) && !power {
+            return;
+        }
+        self.net.down(host, power);
+        self.sim.kill(host);
+        let process = seat.process.borrow_mut().take();
+        drop(process);
+        if power && (self.mutation == Some(Mutation::LogWithoutSync) || self.sim.one_in(2)) {
+            let mut platter = seat.platter.borrow_mut();
+            platter.written = platter.durable.clone();
+        }
+        let mut platter = seat.platter.borrow_mut();
+        if self.mutation != Some(Mutation::LogWithoutSync) {
+            platter.durable = platter.written.clone();
+        }
+    }
+
+    pub(crate) fn start_node(self: &Rc<Self>, number: usize) {
+        let seat = &self.nodes[number];
+        seat.disk.restart();
+        self.net.up(Self::node_host(number));
+        let forgets = self.mutation == Some(Mutation::PutWithoutSync);
+        let platter = Rc::clone(&seat.platter);
+        let volume = Volume::open(self.sim.clone(), seat.disk.clone(), platter, self.plan.synced, forgets);
+        let node = Datanode::new(Rc::clone(self), number, volume);
+        *seat.process.borrow_mut() = Some(Rc::clone(&node));
+        node.start();
+    }
+
+    pub(crate) fn stop_node(&self, number: usize, power: bool) {
+        let (seat, host) = (&self.nodes[number], Self::node_host(number));
+        self.net.down(host, power);
+        self.sim.kill(host);
+        let process = seat.process.borrow_mut().take();
+        drop(process);
+        if power {
+            seat.falls.set(seat.falls.get() + 1);
+            let mut random = self.sim.split();
+            seat.platter.borrow_mut().lose_power(&mut random);
+        }
+    }
+
+    pub(crate) fn falls(&self, number: usize) -> u64 {
+        self.nodes[number].falls.get()
+    }
+
+    pub(crate) fn node_disk(&self, number: usize) -> &Disk {
+        &self.nodes[number].disk
+    }
+
+    pub(crate) fn metad_disk(&self, number: usize) -> &Disk {
+        &self.metads[number].disk
+    }
+
+    pub(crate) fn node_platter(&self, number: usize) -> &RefCell<Platter> {
+        &self.nodes[number].platter
+    }
+
+    pub(crate) fn node(&self, number: usize) -> Option<Rc<Datanode>> {
+        self.nodes[number].process.borrow().clone()
+    }
+
+    pub(crate) fn metad(&self, number: usize) -> Option<Rc<Metad>> {
+        self.metads[number].process.borrow().clone()
+    }
+
+    /// The member that leads.
+    pub(crate) fn leader(&self) -> Option<Rc<Metad>> {
+        let leading = (0..self.plan.metad_count).filter_map(|number| self.metad(number));
+        leading
+            .filter_map(|metad| Some((metad.group.reign()?, metad)))
+            .max_by_key(|(reign, _)| *reign)
+            .map(|(_, metad)| metad)
+    }
+
+    pub(crate) fn spoil(&self, number: usize, block: BlockId) {
+        self.spoiled.borrow_mut().insert((number, block));
+    }
+
+    pub(crate) fn is_spoiled(&self, number: usize, block: BlockId) -> bool {
+        self.spoiled.borrow().contains(&(number, block))
+    }
+
+    /// Breaks what the processes hold of each other and of this.
+    pub(crate) fn take_down(&self) {
+        for seat in &self.metads {
+            let process = seat.process.borrow_mut().take();
+            drop(process);
+        }
+        for seat in &self.nodes {
+            let process = seat.process.borrow_mut().take();
+            drop(process);
+        }
+    }
+
+    // ── calls ──
+
+    pub(crate) async fn call_metad<T: 'static>(
+        self: &Rc<Self>,
+        from: HostId,
+        member: usize,
+        limit: Duration,
+        call: impl FnOnce(Rc<Metad>) -> Boxed<Answer<T>> + 'static,
+    ) -> Result<Result<T, Refused>, CallError> {
+        let world = Rc::clone(self);
+        let serve = move || Some(call(world.metad(member)?));
+        self.net.call(from, Self::metad_host(member), limit, serve).await
+    }
+
+    pub(crate) async fn call_node<T: 'static>(
+        self: &Rc<Self>,
+        from: HostId,
+        number: usize,
+        limit: Duration,
+        call: impl FnOnce(Rc<Datanode>) -> Boxed<T> + 'static,
+    ) -> Result<T, CallError> {
+        let world = Rc::clone(self);
+        let serve = move || Some(call(world.node(number)?));
+        self.net.call(from, Self::node_host(number), limit, serve).await
+    }
+
+    /// A connection comes about, or not.
+    pub(crate) async fn connect(
+        self: &Rc<Self>,
+        from: HostId,
+        number: usize,
+        limit: Duration,
+    ) -> Result<(), CallError> {
+        self.call_node(from, number, limit, |_| Box::pin(std::future::ready(()))).await
+    }
+
+    /// Puts a packet on the wire, which may turn over a bit of it.
+    pub(crate) fn carry(&self, mut message: PacketMessage) -> PacketMessage {
+        let flips = self.wire_flips.get();
+        if flips > 0 && !message.data.is_empty() && self.sim.below(1000) < flips {
+            let mut data = (*message.data).clone();
+            let at = self.sim.below(data.len());
+            data[at] ^= 1 << self.sim.below(8);
+            message.data = Rc::new(data);
+            self.fault_count.set(self.fault_count.get() + 1);
+        }
+        message
+    }
+
+    // ── promises ──
+
+    pub(crate) fn promise(
+        &self,
+        file: FileId,
+        block: BlockId,
+        range: std::ops::Range<usize>,
+        holders: &[(NodeId, u64)],
+        durable: bool,
+    ) {
+        self.sim.say(|| {
+            let numbers: Vec<usize> = holders.iter().map(|(node, _)| Self::node_number(*node)).collect();
+            format!("promised: {file} {range:?} in {block:?} on {numbers:?}, durable: {durable}")
+        });
+        let promise = Promise { start: range.start, end: range.end, block, holders: holders.to_vec(), durable };
+        self.oracle.borrow_mut().promise(file, promise);
+    }
+
+    pub(crate) fn check_read(&self, reader: &str, file: FileId, bytes: &[u8], promised: &[Promise]) {
+        let oracle = self.oracle.borrow();
+        let Some(truth) = oracle.files.get(&file) else { return };
+        if let Some(at) = bytes.iter().enumerate().position(|(at, byte)| *byte != content(truth.tag, at)) {
+            self.fail(|| format!("{reader} read a wrong byte at {at} of {file}"));
+        }
+        if bytes.len() > truth.sent {
+            self.fail(|| format!("{reader} read {} bytes of {file}, only {} were written", bytes.len(), truth.sent));
+        }
+        let lacking = promised.iter().find(|promise| promise.end > bytes.len() && promise.holds(self));
+        if let Some(promise) = lacking.filter(|_| !truth.doomed) {
+            self.fail(|| format!("{reader} read {} bytes of {file}, but {promise:?}", bytes.len()));
+        }
+    }
+}

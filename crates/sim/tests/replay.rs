@@ -1,0 +1,69 @@
+//! The kept seeds, exact replay, and faults made on purpose: a check that finds none of them would be no check.
+
+use sim::{Mutation, Options, run, run_caught};
+use std::path::PathBuf;
+
+/// A seed is a whole history: run twice, every step comes at the same time in the same order.
+#[test]
+fn a_seed_replays_to_the_last_step() {
+    for seed in [1, 5, 11] {
+        let (first, second) = (run(seed, Options::default()), run(seed, Options::default()));
+        assert_eq!(first, second);
+        assert!(first.fingerprint.0 > 10_000, "little happened: {first:?}");
+    }
+}
+
+/// Seeds that once failed, each in a file of `seeds/` with a line that says why.
+#[test]
+fn kept_seeds_stay_well() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../seeds");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("seeds/") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+        let Ok(seed) = name.parse::<u64>() else { continue };
+        let why = std::fs::read_to_string(&path).expect("a line why");
+        assert!(!why.trim().is_empty(), "seeds/{seed} says why it is kept");
+        let outcome = run_caught(seed, Options::default());
+        assert!(outcome.failures.is_empty(), "seed {seed} fails again ({}): {:#?}", why.trim(), outcome.failures);
+        count += 1;
+    }
+    assert!(count > 0, "no seed is kept");
+}
+
+/// Runs seeds with a deliberate fault until one fails as it must.
+fn is_found(mutation: Mutation, by: &[&str]) {
+    let options = Options { mutation: Some(mutation), ..Options::default() };
+    for seed in 0..300 {
+        let outcome = run_caught(seed, options);
+        if outcome.failures.iter().any(|failure| by.iter().any(|by| failure.contains(by))) {
+            return;
+        }
+    }
+    panic!("{mutation:?} is not found in 300 seeds");
+}
+
+#[test]
+fn a_packet_acknowledged_and_forgotten_is_found() {
+    is_found(Mutation::AckBeforeStore, &["cannot be read", "bytes, but Promise"]);
+}
+
+#[test]
+fn a_put_without_a_sync_is_found() {
+    is_found(Mutation::PutWithoutSync, &["cannot be read", "bytes, but Promise"]);
+}
+
+#[test]
+fn reads_of_a_leader_that_fell_are_found() {
+    is_found(Mutation::StaleReads, &["no order explains"]);
+}
+
+#[test]
+fn a_log_that_is_not_synced_is_found() {
+    is_found(Mutation::LogWithoutSync, &["no order explains", "is gone, and nobody deleted it", "panic"]);
+}
+
+#[test]
+fn deletions_that_are_forgotten_are_found() {
+    is_found(Mutation::ForgetDeletions, &["it does not come to rest"]);
+}
