@@ -129,7 +129,7 @@ def test_missing_paths_end_with_1(dfs, home):
 def test_commands_that_are_not_served_fail_cleanly(dfs, root, home):
     """The server does not know the method; the client says so and the file is as before."""
     root.write(f"{home}/f", b"one")
-    for words in (("-truncate", "1", f"{home}/f"), ("-createSnapshot", home)):
+    for words in (("-createSnapshot", home), ("-deleteSnapshot", home, "s")):
         done = dfs(*words, check=False)
         assert done.returncode != 0, words
         assert done.stderr.strip()
