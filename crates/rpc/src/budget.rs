@@ -1,7 +1,8 @@
 //! How much memory requests and answers of all connections may take together.
 //!
-//! A request is let in when there is room for it; an answer is counted when it is there. So what is held exceeds the
-//! limit by the answers of calls that were let in before, at most, and while it does nothing more is let in.
+//! A request is let in when there is room for it. An answer is counted as what it is expected to need before its call
+//! starts, and as what it has when it is there: so what is held exceeds the limit only by what nobody expected, and while it
+//! does nothing more is let in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,13 +43,11 @@ impl Budget {
         Some(Charge { budget: self.clone(), len })
     }
 
-    /// Counts what is there already.
-    pub(crate) fn charge(self: &Arc<Self>, len: usize) -> Charge {
-        self.held_len.fetch_add(len, Ordering::AcqRel);
-        Charge { budget: self.clone(), len }
+    /// Whether who holds some of it without need should be asked to leave.
+    pub(crate) fn is_short(&self) -> bool {
+        self.held_len() > self.held_len_max / 2
     }
 
-    #[cfg(test)]
     fn held_len(&self) -> usize {
         self.held_len.load(Ordering::Acquire)
     }
@@ -59,6 +58,19 @@ impl Budget {
 pub(crate) struct Charge {
     budget: Arc<Budget>,
     len: usize,
+}
+
+impl Charge {
+    /// Counts what is there instead of what was expected.
+    pub(crate) fn resize(&mut self, len: usize) {
+        if len > self.len {
+            self.budget.held_len.fetch_add(len - self.len, Ordering::AcqRel);
+        } else if len < self.len {
+            self.budget.held_len.fetch_sub(self.len - len, Ordering::AcqRel);
+            self.budget.room.notify_waiters();
+        }
+        self.len = len;
+    }
 }
 
 impl Drop for Charge {
@@ -77,7 +89,9 @@ mod tests {
     async fn who_finds_no_room_waits_for_it() {
         let budget = Budget::new(100);
         let first = budget.admit(60).await;
-        let answer = budget.charge(70);
+        let mut answer = budget.admit(10).await;
+        answer.resize(70);
+        assert!(budget.is_short());
         let waiting = budget.admit(30);
         tokio::pin!(waiting);
         assert!(tokio::time::timeout(Duration::from_millis(5), &mut waiting).await.is_err());

@@ -1,9 +1,10 @@
 //! One connection of a server: reads frames, starts calls, and sends their answers as they are done.
 
-use crate::budget::Charge;
+use crate::budget::{Budget, Charge};
+use crate::pace::Patience;
 use crate::server::{Host, Phase};
 use crate::session::{Event, Refusal, Request, Session};
-use crate::writer::{Outgoing, Patience, write_all};
+use crate::writer::{Outgoing, Room, write_all};
 use crate::{Call, Service};
 use bytes::{Bytes, BytesMut};
 use hdfs::exception::Exception;
@@ -43,16 +44,17 @@ pub(crate) async fn serve<S: Service>(
 ) {
     let ended = {
         let (mut inward, mut outward) = socket.split();
-        let patience =
-            Patience { time_max: host.options.answer_time_max, per_second_min: host.options.answer_len_per_second_min };
+        let patience = Patience::new(host.options.answer_time_max, &host.options, &host.answers);
         let calls_max = host.options.calls_per_connection_max;
         // Every call holds a permit until its answer is written, so this channel is never full of answers.
         let (sender, mut answers) = mpsc::channel(calls_max + ANSWERS_BESIDE_CALLS_MAX);
         let reader = Reader {
             buffer: BytesMut::new(),
             peer,
+            patience: Patience::new(host.options.frame_time_max, &host.options, &host.requests),
             host: host.clone(),
             permits: Arc::new(Semaphore::new(calls_max)),
+            answers: Budget::new(host.options.answers_len_per_connection_max),
             sender,
         };
         let mut draining = phase.clone();
@@ -64,7 +66,7 @@ pub(crate) async fn serve<S: Service>(
             }
         };
         let both = async {
-            let writing = write_all(&mut outward, &mut answers, patience);
+            let writing = write_all(&mut outward, &mut answers, &patience);
             tokio::pin!(reading, writing);
             tokio::select! {
                 read = &mut reading => { read?; writing.await }
@@ -86,8 +88,12 @@ pub(crate) async fn serve<S: Service>(
 struct Reader<S> {
     buffer: BytesMut,
     peer: SocketAddr,
+    /// With frames whose length has come.
+    patience: Patience,
     host: Arc<Host<S>>,
     permits: Arc<Semaphore>,
+    /// For the answers of this connection.
+    answers: Arc<Budget>,
     sender: mpsc::Sender<Outgoing>,
 }
 
@@ -112,7 +118,7 @@ impl<S: Service> Reader<S> {
                 None => return Ok(()),
             };
             match session.on_frame(frame) {
-                Ok(Event::Call(request)) => self.start(*request, permit, charge),
+                Ok(Event::Call(request)) => self.start(*request, permit, charge).await,
                 Ok(Event::Answer(head, body)) => self.send(Outgoing::of_connection(head, body)).await?,
                 Ok(Event::Nothing) => {}
                 Err(refusal) => return self.refuse(&refusal).await,
@@ -159,18 +165,15 @@ impl<S: Service> Reader<S> {
                 Err(_elapsed) => return Ok(None),
             }
         };
-        let came = self.host.budget.admit(len).await;
+        let came = self.host.requests.admit(len).await;
         let whole_len = frame::LENGTH_LEN + len;
-        let rest = async {
-            while self.buffer.len() < whole_len {
-                self.buffer.reserve((whole_len - self.buffer.len()).min(GROWTH_LEN_MAX));
-                if socket.read_buf(&mut self.buffer).await? == 0 {
-                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-                }
+        let mut pace = self.patience.begin(len);
+        while self.buffer.len() < whole_len {
+            self.buffer.reserve((whole_len - self.buffer.len()).min(GROWTH_LEN_MAX));
+            if pace.step(socket.read_buf(&mut self.buffer)).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            Ok(())
-        };
-        timeout(self.host.options.frame_time_max, rest).await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
+        }
         let _length = self.buffer.split_to(frame::LENGTH_LEN);
         let decoded = match len {
             0..=USUAL_LEN_MAX => None,
@@ -186,13 +189,19 @@ impl<S: Service> Reader<S> {
         session.is_known() && (calls_under_way > 0 || self.host.connection_count() <= options.idle_connections_max)
     }
 
-    fn start(&self, request: Request, permit: OwnedSemaphorePermit, charge: Charges) {
+    /// Starts a call as soon as there is room for the answer it is expected to have.
+    async fn start(&self, request: Request, permit: OwnedSemaphorePermit, charge: Charges) {
         let Request { header, what, body, user } = request;
+        let expected_len = self.host.expected.of(&what.method_name);
+        // First its own: who does not take its answers must not queue up for the memory of all.
+        let own = self.answers.admit(expected_len).await;
+        let answer = Room { _place: permit, own, all: self.host.answers.admit(expected_len).await };
         let pending = Pending {
             call: frame::Call::of(&header),
+            method: what.method_name.clone(),
             sender: self.sender.clone(),
             host: self.host.clone(),
-            held: Some((permit, charge)),
+            held: Some((answer, charge)),
         };
         let call = Call {
             protocol: what.declaring_class_protocol_name,
@@ -230,9 +239,10 @@ impl<S: Service> Reader<S> {
 /// with an error.
 struct Pending<S> {
     call: frame::Call,
+    method: String,
     sender: mpsc::Sender<Outgoing>,
     host: Arc<Host<S>>,
-    held: Option<(OwnedSemaphorePermit, Charges)>,
+    held: Option<(Room, Charges)>,
 }
 
 /// What a request holds until it is answered.
@@ -247,7 +257,7 @@ impl<S> Pending<S> {
     }
 
     fn answer(&mut self, outcome: Result<Bytes, Exception>) {
-        let Some((permit, request)) = self.held.take() else { return };
+        let Some((mut room, request)) = self.held.take() else { return };
         let outcome = outcome.and_then(|body| {
             if body.len() < types::limits::RPC_FRAME_LEN_MAX as usize / 2 {
                 Ok(body)
@@ -257,13 +267,18 @@ impl<S> Pending<S> {
                 Err(Exception { code, ..Exception::io(message) })
             }
         });
+        // What strangers invent is not learned, and takes no memory.
+        let is_known = !matches!(&outcome, Err(e) if matches!(e.code, RpcErrorCodeProto::ErrorNoSuchMethod | RpcErrorCodeProto::ErrorNoSuchProtocol));
         let (head, body, last) = match outcome {
             Ok(body) => (self.call.succeeded(body.len()), body, false),
             Err(exception) => (self.call.refused(&exception), Bytes::new(), exception.is_fatal()),
         };
-        let charge = self.host.budget.charge(head.len() + body.len());
+        if is_known {
+            self.host.expected.learn(&self.method, head.len() + body.len());
+        }
+        room.resize(head.len() + body.len());
         drop(request);
-        let answer = Outgoing::of_call(head, body, last, (permit, charge));
+        let answer = Outgoing::of_call(head, body, last, room);
         // Closed: the client hung up, nobody waits for the answer. Full it cannot be: the permits are fewer.
         let _ = self.sender.try_send(answer);
     }

@@ -1,6 +1,7 @@
 //! The server: accepts connections, up to a limit, and ends them all in the end.
 
 use crate::budget::Budget;
+use crate::expected::ExpectedLens;
 use crate::{Service, connection};
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
@@ -20,16 +21,20 @@ pub struct ServerOptions {
     pub calls_per_connection_max: usize,
     /// Further connections are closed at once.
     pub connections_max: usize,
-    /// Bytes of requests and answers of all connections. At the limit no further request is read.
+    /// Bytes of requests and answers of all connections. At the limit no further request is read, and no call started.
     pub held_len_max: usize,
+    /// Bytes of answers that one connection has not taken, and of those its calls under way are expected to need. At the limit
+    /// no further call of it starts; one call may always be under way.
+    pub answers_len_per_connection_max: usize,
     /// Until the context has come.
     pub opening_time_max: Duration,
-    /// From a frame's length to its end.
+    /// From a frame's length to its end, and for a client to take an answer; a second more for each `len_per_second_min`
+    /// bytes. Who is slower is cut off.
     pub frame_time_max: Duration,
-    /// For a client to take an answer; at most a second more for each `answer_len_per_second_min` bytes of it. Who is
-    /// slower is cut off.
     pub answer_time_max: Duration,
-    pub answer_len_per_second_min: u64,
+    pub len_per_second_min: usize,
+    /// While memory is short, who moves fewer bytes than `len_per_second_min` for so long is cut off.
+    pub stall_time_max: Duration,
     /// A silent connection is closed after this, if there are more than `idle_connections_max` of all kinds.
     /// Hadoop: 20 s, and 4000.
     pub idle_time_max: Duration,
@@ -45,10 +50,12 @@ impl Default for ServerOptions {
             calls_per_connection_max: 100,
             connections_max: 10_000,
             held_len_max: 256 << 20,
+            answers_len_per_connection_max: 1 << 20,
             opening_time_max: Duration::from_secs(20),
             frame_time_max: Duration::from_secs(60),
             answer_time_max: Duration::from_secs(60),
-            answer_len_per_second_min: 64 << 10,
+            len_per_second_min: 64 << 10,
+            stall_time_max: Duration::from_secs(1),
             idle_time_max: Duration::from_secs(20),
             idle_connections_max: 4000,
             drain_time_max: Duration::from_secs(3),
@@ -69,8 +76,11 @@ pub(crate) enum Phase {
 pub(crate) struct Host<S> {
     pub(crate) service: Arc<S>,
     pub(crate) options: ServerOptions,
-    /// For requests as they came, and for answers.
-    pub(crate) budget: Arc<Budget>,
+    /// For requests as they came.
+    pub(crate) requests: Arc<Budget>,
+    /// For answers: those that are expected, and those that are not taken yet.
+    pub(crate) answers: Arc<Budget>,
+    pub(crate) expected: ExpectedLens,
     /// For what long requests grow to when they are decoded. It is theirs alone: whoever only promises a long one, and sends
     /// no more than its length, must not keep the short ones of all others waiting.
     pub(crate) decoded: Arc<Budget>,
@@ -109,7 +119,9 @@ impl Server {
         let drain_time_max = options.drain_time_max;
         let host = Arc::new(Host {
             service,
-            budget: Budget::new(options.held_len_max - options.held_len_max / 2),
+            requests: Budget::new(options.held_len_max / 4),
+            answers: Budget::new(options.held_len_max / 4),
+            expected: ExpectedLens::default(),
             decoded: Budget::new(options.held_len_max / 2),
             places: Arc::new(Semaphore::new(options.connections_max)),
             options,

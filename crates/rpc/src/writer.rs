@@ -1,27 +1,29 @@
 //! Answers on their way out of a server: batched, written with one system call, never copied together.
 
 use crate::budget::Charge;
+use crate::pace::{Pace, Patience};
 use bytes::Bytes;
 use std::io::{self, IoSlice};
-use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::time::timeout;
 
 /// Answers of one write. Two slices each, and the kernel takes 1024 slices at most.
 const BATCH_COUNT_MAX: usize = 64;
 
-/// How long a client may take over its answers: others wait for the memory they hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    pub(crate) time_max: Duration,
-    /// Bytes; long answers get more time.
-    pub(crate) per_second_min: u64,
+/// What an answer holds from before its call starts until it is sent: its place among the calls of its connection, and memory,
+/// counted for the connection and for all.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) _place: OwnedSemaphorePermit,
+    pub(crate) own: Charge,
+    pub(crate) all: Charge,
 }
 
-impl Patience {
-    fn for_len(self, len: usize) -> Duration {
-        self.time_max + Duration::from_millis(len as u64 * 1000 / self.per_second_min.max(1))
+impl Room {
+    /// Counts the answer's length instead of what was expected.
+    pub(crate) fn resize(&mut self, len: usize) {
+        self.own.resize(len);
+        self.all.resize(len);
     }
 }
 
@@ -32,8 +34,8 @@ pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
     /// The connection ends with this one.
     pub(crate) last: bool,
-    /// The call's place among those of its connection, and the memory of its answer: given back when it is sent.
-    _held: Option<(OwnedSemaphorePermit, Charge)>,
+    /// Given back when it is sent.
+    _held: Option<Room>,
 }
 
 impl Outgoing {
@@ -42,7 +44,7 @@ impl Outgoing {
         Self { head, body, last: false, _held: None }
     }
 
-    pub(crate) fn of_call(head: Bytes, body: Bytes, last: bool, held: (OwnedSemaphorePermit, Charge)) -> Self {
+    pub(crate) fn of_call(head: Bytes, body: Bytes, last: bool, held: Room) -> Self {
         Self { head, body, last, _held: Some(held) }
     }
 
@@ -55,7 +57,7 @@ impl Outgoing {
 pub(crate) async fn write_all(
     socket: &mut (impl AsyncWrite + Unpin),
     answers: &mut mpsc::Receiver<Outgoing>,
-    patience: Patience,
+    patience: &Patience,
 ) -> io::Result<()> {
     let mut batch = Vec::new();
     let mut last = false;
@@ -65,15 +67,13 @@ pub(crate) async fn write_all(
             last = true;
         }
         let len: usize = batch.iter().map(|answer| answer.head.len() + answer.body.len()).sum();
-        timeout(patience.for_len(len), write_batch(socket, &batch))
-            .await
-            .map_err(|_elapsed| io::ErrorKind::TimedOut)??;
+        write_batch(socket, &batch, patience.begin(len)).await?;
         batch.clear();
     }
     socket.shutdown().await
 }
 
-async fn write_batch(socket: &mut (impl AsyncWrite + Unpin), batch: &[Outgoing]) -> io::Result<()> {
+async fn write_batch(socket: &mut (impl AsyncWrite + Unpin), batch: &[Outgoing], mut pace: Pace<'_>) -> io::Result<()> {
     let mut slices = [IoSlice::new(&[]); 2 * BATCH_COUNT_MAX];
     let mut count = 0;
     for answer in batch {
@@ -86,7 +86,7 @@ async fn write_batch(socket: &mut (impl AsyncWrite + Unpin), batch: &[Outgoing])
     }
     let mut rest = &mut slices[..count];
     while !rest.is_empty() {
-        match socket.write_vectored(rest).await? {
+        match pace.step(socket.write_vectored(rest)).await? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             written => IoSlice::advance_slices(&mut rest, written),
         }
@@ -97,6 +97,9 @@ async fn write_batch(socket: &mut (impl AsyncWrite + Unpin), batch: &[Outgoing])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ServerOptions;
+    use crate::budget::Budget;
+    use std::time::Duration;
     use tokio::io::AsyncReadExt;
 
     fn answer(text: &'static str) -> Outgoing {
@@ -105,7 +108,7 @@ mod tests {
     }
 
     fn patience(ms: u64) -> Patience {
-        Patience { time_max: Duration::from_millis(ms), per_second_min: 1000 }
+        Patience::new(Duration::from_millis(ms), &ServerOptions::default(), &Budget::new(1 << 20))
     }
 
     /// The pipe takes three bytes at a time; what comes after the last answer stays behind.
@@ -117,8 +120,9 @@ mod tests {
             sender.try_send(outgoing).unwrap();
         }
         let mut text = String::new();
+        let patience = patience(1000);
         let (written, read) =
-            tokio::join!(write_all(&mut near, &mut receiver, patience(1000)), far.read_to_string(&mut text));
+            tokio::join!(write_all(&mut near, &mut receiver, &patience), far.read_to_string(&mut text));
         written.unwrap();
         read.unwrap();
         assert_eq!(text, "abcdexfgh");
@@ -129,7 +133,7 @@ mod tests {
         let (mut near, _far) = tokio::io::duplex(3);
         let (sender, mut receiver) = mpsc::channel(9);
         sender.try_send(answer("abcde")).unwrap();
-        let written = write_all(&mut near, &mut receiver, patience(10)).await;
+        let written = write_all(&mut near, &mut receiver, &patience(10)).await;
         assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

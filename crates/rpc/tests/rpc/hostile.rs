@@ -1,6 +1,6 @@
 //! Bytes as they are, from clients that speak strangely, wrongly, or not at all.
 
-use crate::support::{A_WHILE, Raw, call, context, frame, header, ping, sasl, server, server_with, what};
+use crate::support::{A_WHILE, Raw, SOON, call, context, frame, header, ping, sasl, server, server_with, what};
 use hdfs::call_id;
 use hdfs::opening::{Auth, Opening};
 use hdfs::proto::{RpcErrorCodeProto, RpcSaslProto, RpcStatusProto, SaslState};
@@ -244,7 +244,7 @@ async fn there_is_a_last_place() {
 async fn who_takes_no_answers_is_cut_off() {
     let options = ServerOptions {
         answer_time_max: A_WHILE,
-        answer_len_per_second_min: 100_000_000,
+        len_per_second_min: 100_000_000,
         held_len_max: 8 << 20,
         ..ServerOptions::default()
     };
@@ -260,6 +260,29 @@ async fn who_takes_no_answers_is_cut_off() {
     }
     tokio::time::sleep(20 * A_WHILE).await;
     assert!(greedy.rest().await.len() < 80_000_000);
+}
+
+/// A crowd asks for far more than there is memory, and takes nothing. Who asks for little meanwhile is served soon, each time.
+#[tokio::test]
+async fn who_takes_no_answers_holds_nobody_up() {
+    let options = ServerOptions { held_len_max: 64 << 20, stall_time_max: A_WHILE, ..ServerOptions::default() };
+    let (server, service) = server_with(options).await;
+    let mut crowd = Vec::new();
+    for _ in 0..100 {
+        let mut raw = Raw::known(&server).await;
+        for id in 0..50 {
+            raw.send(&call(id, "long", "3000000")).await;
+        }
+        crowd.push(raw);
+    }
+    let mut modest = Raw::known(&server).await;
+    for id in 0..20 {
+        modest.send(&call(id, "echo", "x")).await;
+        assert_eq!(timeout(SOON, modest.response()).await.expect("an answer soon"), "x");
+        tokio::time::sleep(A_WHILE / 4).await;
+    }
+    let made = service.started_count.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(made < 1000, "{made} answers were made that nobody takes");
 }
 
 /// Half of the connection is closed; what was asked is answered still.
@@ -280,7 +303,6 @@ async fn a_client_may_close_its_half() {
 #[tokio::test]
 async fn who_only_promises_long_requests_holds_nobody_up() {
     let (server, _service) = server_with(ServerOptions { held_len_max: 256 << 20, ..ServerOptions::default() }).await;
-    const SOON: std::time::Duration = std::time::Duration::from_secs(10);
     let mut greedy = Vec::new();
     for _ in 0..16 {
         let mut raw = Raw::known(&server).await;

@@ -1,0 +1,46 @@
+"""Ten thousand clients that wait, readers and callers that take nothing: others are served, in bounded memory.
+
+How fast is for bench/crowd/run.py to say; here a second is the limit, on a machine that does other things as well.
+"""
+
+import pytest
+
+import crowd
+from store import Store
+
+pytestmark = pytest.mark.levada
+
+MEMORY_MAX = 500e6  # private pages; `--memory 512M` below, and what the binary has anyway
+LATE_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("crowd") / "levada", "--memory", "512M")
+    yield store
+    store.stop()
+
+
+def served(store, located) -> None:
+    for what, times in crowd.latencies(store, located, 3).items():
+        assert crowd.percentile(times, 0.99) < LATE_S, f"{what}: {sorted(times)[-5:]}"
+    assert store.process.poll() is None
+    assert store.resident() < MEMORY_MAX, store.resident()
+    assert "panicked" not in store.log()
+
+
+def test_ten_thousand_who_wait_and_two_hundred_who_do_not_read(crowded):
+    small = crowd.write(crowded, "/small", 1 << 20)
+    large = crowd.write(crowded, "/large", 64 << 20)
+    with crowd.Crowd(crowded, large, idle=10_000, stalled=200):
+        served(crowded, small)
+    served(crowded, small)
+
+
+def test_callers_who_take_no_answers(crowded):
+    """Two hundred ask for 6 GB of answers: they are cut off when memory is short, and nobody waits for it."""
+    small = crowd.write(crowded, "/other", 1 << 20)
+    crowd.fill(crowded, "/long", 1000)
+    with crowd.Crowd(crowded, small, deaf=200, directory="/long"):
+        served(crowded, small)
+    served(crowded, small)
