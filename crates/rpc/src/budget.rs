@@ -37,6 +37,12 @@ impl Budget {
         self.admit(len.min(self.held_len_max)).await
     }
 
+    /// Lets in without waiting: for what is so short that it is not worth a wait.
+    pub(crate) fn count(self: &Arc<Self>, len: usize) -> Charge {
+        self.held_len.fetch_add(len, Ordering::AcqRel);
+        Charge { budget: self.clone(), len }
+    }
+
     fn try_admit(self: &Arc<Self>, len: usize) -> Option<Charge> {
         let fits = |held: usize| (held == 0 || held + len <= self.held_len_max).then_some(held + len);
         self.held_len.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;

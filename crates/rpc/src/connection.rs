@@ -28,6 +28,9 @@ const GROWTH_LEN_MAX: usize = 256 << 10;
 /// decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in memory.
 const USUAL_LEN_MAX: usize = 64 << 10;
 const EXPANSION: usize = 200;
+/// Answers that are expected to be no longer than this do not wait for those of others to be taken: what a connection may have
+/// of them is little.
+const SHORT_LEN_MAX: usize = 4 << 10;
 /// How long, and for how many bytes, a refused client's rest is thrown away, so that the kernel does not send a reset
 /// that would make the client lose our last answer.
 const LINGER: Duration = Duration::from_millis(500);
@@ -195,7 +198,11 @@ impl<S: Service> Reader<S> {
         let expected_len = self.host.expected.of(&what.method_name);
         // First its own: who does not take its answers must not queue up for the memory of all.
         let own = self.answers.admit(expected_len).await;
-        let answer = Room { _place: permit, own, all: self.host.answers.admit(expected_len).await };
+        let all = match expected_len {
+            0..=SHORT_LEN_MAX => self.host.answers.count(expected_len),
+            _ => self.host.answers.admit(expected_len).await,
+        };
+        let answer = Room { _place: permit, own, all };
         let pending = Pending {
             call: frame::Call::of(&header),
             method: what.method_name.clone(),
