@@ -1,6 +1,6 @@
 """Ten thousand clients that wait, readers and callers that take nothing: others are served, in bounded memory.
 
-How fast is for bench/crowd/run.py to say; here a second is the limit, on a machine that does other things as well.
+How fast is for bench/crowd/run.py to say; here only that nobody waits for those who take nothing to be given up.
 """
 
 import pytest
@@ -10,8 +10,8 @@ from store import Store
 
 pytestmark = pytest.mark.levada
 
-MEMORY_MAX = 500e6  # private pages; `--memory 512M` below, and what the binary has anyway
-LATE_S = 1.0
+MEMORY_MAX = 400e6  # private pages, where `--memory 512M` is asked for
+LATE_S = 5.0  # a call that waited for the crowd took a minute
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,9 @@ const DIALLED_COUNT_MAX: usize = 4096;
 /// Reports of bad replicas that are remembered.
 const BAD_COUNT_MAX: usize = 10_000;
 
+/// Calls that look at many rows at the same time. A guess: enough that some may wait for a disk while others compute.
+const WALK_COUNT_MAX: usize = 4;
+
 pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) machine: Arc<Machine>,
@@ -62,6 +65,8 @@ pub(crate) struct Core {
     jobs: Mutex<Jobs>,
     /// There may be something to mend, to compare or to move.
     pub(crate) repair_wake: Notify,
+    /// One permit a call that looks at many rows.
+    walks: tokio::sync::Semaphore,
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
     dialled: Mutex<HashMap<String, rpc::Client>>,
@@ -125,10 +130,18 @@ impl Core {
             surplus: Mutex::default(),
             jobs: Mutex::default(),
             repair_wake: Notify::new(),
+            walks: tokio::sync::Semaphore::new(WALK_COUNT_MAX),
             planning: tokio::sync::Mutex::new(()),
             dialled: Mutex::default(),
             bad: Mutex::default(),
         })
+    }
+
+    /// Looks at many rows, which may lie on a cold disk, on a thread that may wait; a few such looks at a time. What a long
+    /// listing is made of takes megabytes until it is encoded, and a crowd that lists would fill the memory.
+    pub(crate) async fn walk<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
+        let _turn = self.walks.acquire().await;
+        io::task::blocking(look).await
     }
 
     pub(crate) fn now(&self) -> Millis {

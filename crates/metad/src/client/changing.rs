@@ -63,9 +63,9 @@ pub(super) async fn delete(
 async fn walk(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Option<InodeId>, Exception> {
     let Some(mut removal) = core.read(|rows| Removal::start(rows, &session.caller, path))? else { return Ok(None) };
     loop {
-        let (core, caller) = (Arc::clone(core), session.caller.clone());
-        let step = io::task::blocking(move || {
-            let done = core.read(|rows| removal.step(rows, &caller, WALK_STEP_COUNT));
+        let (its_core, caller) = (Arc::clone(core), session.caller.clone());
+        let step = core.walk(move || {
+            let done = its_core.read(|rows| removal.step(rows, &caller, WALK_STEP_COUNT));
             (removal, done)
         });
         let (rest, done) = step.await;

@@ -74,8 +74,8 @@ pub(super) async fn get_listing(
         return Ok(GetListingResponseProto { dir_list: None });
     };
     // A page is a thousand rows, which may lie on a cold disk.
-    let (core, session) = (Arc::clone(core), session.clone());
-    io::task::blocking(move || list(&core, &session, &path, &request)).await
+    let (its_core, session) = (Arc::clone(core), session.clone());
+    core.walk(move || list(&its_core, &session, &path, &request)).await
 }
 
 fn list(
@@ -166,9 +166,9 @@ pub(super) async fn get_content_summary(
 pub(super) async fn totals(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Totals, Exception> {
     let mut summary = core.read(|rows| Summary::start(rows, &session.caller, path))?;
     loop {
-        let (core, caller) = (Arc::clone(core), session.caller.clone());
-        let step = io::task::blocking(move || {
-            let done = core.read(|rows| summary.step(rows, &caller, SUMMARY_STEP_COUNT));
+        let (its_core, caller) = (Arc::clone(core), session.caller.clone());
+        let step = core.walk(move || {
+            let done = its_core.read(|rows| summary.step(rows, &caller, SUMMARY_STEP_COUNT));
             (summary, done)
         });
         let (rest, done) = step.await;
