@@ -2,7 +2,7 @@
 """Calls and reads of one client while ten thousand others wait, two hundred do not read, and two hundred take no answers.
 
     cargo build --release
-    bench/crowd/run.py            # needs the Python packages of tests/requirements.txt, and 20,000 open files
+    bench/crowd/run.py            # with the Python that has tests/requirements.txt (.test/venv/bin/python)
 
 Each line is one state of the same store, one after the other.
 """

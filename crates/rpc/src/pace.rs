@@ -2,10 +2,11 @@
 
 use crate::budget::Budget;
 use crate::server::ServerOptions;
+use ::io::{Clock, SystemClock};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 /// What is asked of the clients of a server, in one direction.
 #[derive(Clone, Debug)]
@@ -30,9 +31,8 @@ impl Patience {
 
     /// Begins to wait for `len` bytes.
     pub(crate) fn begin(&self, len: usize) -> Pace<'_> {
-        let now = Instant::now();
-        let end = now + self.time_max + Duration::from_secs_f64(len as f64 / self.per_second_min as f64);
-        Pace { patience: self, end, look: now + self.look_every, moved_len: 0 }
+        let end = self.time_max + Duration::from_secs_f64(len as f64 / self.per_second_min as f64);
+        Pace { patience: self, clock: SystemClock::new(), end, look: self.look_every, moved_len: 0 }
     }
 }
 
@@ -40,8 +40,10 @@ impl Patience {
 #[derive(Debug)]
 pub(crate) struct Pace<'a> {
     patience: &'a Patience,
-    end: Instant,
-    look: Instant,
+    clock: SystemClock,
+    /// On that clock.
+    end: Duration,
+    look: Duration,
     /// Since the last look.
     moved_len: usize,
 }
@@ -51,12 +53,13 @@ impl Pace<'_> {
     pub(crate) async fn step(&mut self, transfer: impl Future<Output = io::Result<usize>>) -> io::Result<usize> {
         tokio::pin!(transfer);
         loop {
-            let moved = match timeout_at(self.look.min(self.end), &mut transfer).await {
+            let left = self.look.min(self.end).saturating_sub(self.clock.monotonic());
+            let moved = match timeout(left, &mut transfer).await {
                 Ok(moved) => Some(moved?),
                 Err(_elapsed) => None,
             };
             self.moved_len += moved.unwrap_or(0);
-            let now = Instant::now();
+            let now = self.clock.monotonic();
             if now >= self.end {
                 return Err(io::ErrorKind::TimedOut.into());
             }
