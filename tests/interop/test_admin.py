@@ -10,7 +10,7 @@ import pytest
 import content
 import paths
 from cli import levada
-from replicas import healed, put, some_files, transfer_address
+from replicas import healed, put, replicas, some_files, transfer_address
 from roles import Roles
 from store import eventually
 
@@ -137,8 +137,6 @@ def test_what_there_is_can_be_listed(roles):
     assert denied.returncode != 0 and "Superuser" in denied.stderr
     # Blocks of which the only copy is away are named, with their file, and taken back.
     put(store, "/single", data, "--replication", 1)
-    from replicas import replicas
-
     (only,) = {where for of_block in replicas(store, "/single") for where, _ in of_block}
     name = next(name for name in store.names if transfer_address(store, name) == only)
     store.kill(name)
@@ -151,3 +149,84 @@ def test_what_there_is_can_be_listed(roles):
     assert "/single" in levada(store.fs, "admin", "under-replicated").stdout
     store.start(name)
     eventually(lambda: admin(store, "under-replicated") == [], DONE_S, "they are not taken back")
+
+
+def flip(store, data: bytes, name: str, every: int = 1) -> list[tuple]:
+    """Flips a bit in every so many chunks of what a datanode stores of these bytes. Answers where, and what was there."""
+    flipped = []
+    for file in (store.directory / name / "containers").rglob("*"):
+        if not file.is_file():
+            continue
+        stored = bytearray(file.read_bytes())
+        for block in range(0, len(data), paths.BLOCK):
+            of_block = data[block : block + paths.BLOCK]
+            begin = stored.find(of_block)
+            if begin < 0 or len(of_block) < 64:  # a single byte is found anywhere
+                continue
+            for chunk in range(0, len(of_block), 512 * every):
+                place = begin + chunk + min(100, (len(of_block) - chunk) // 2)
+                with open(file, "r+b") as at:
+                    at.seek(place)
+                    at.write(bytes([stored[place] ^ 4]))
+            flipped.append((file, begin, of_block))
+    return flipped
+
+
+def test_one_scrub_finds_and_mends_all_damage(roles):
+    store = roles(datanodes=3)
+    files = {path: data for path, data in some_files(store).items() if len(data) > 64}
+    names = list(store.names)
+    # One replica of each, of another node each time; in packs as well as in files of their own.
+    damaged = []
+    for number, data in enumerate(files.values()):
+        damaged += flip(store, data, names[number % 3], every=3)
+    assert len(damaged) > len(files), "large files have several blocks"
+    assert sum(1 for file, *_ in damaged if file.suffix == ".data") and sum(1 for file, *_ in damaged if file.suffix != ".data")
+    ended = admin(store, "scrub", "--wait")[-1]
+    assert (ended["state"], ended["found"], ended["mended"]) == ("done", len(damaged), len(damaged)), ended
+    assert ended["done_bytes"] == ended["total_bytes"] >= 3 * sum(map(len, files.values()))
+    assert healed(store, files), "every replica reads well from its own node"
+    again = admin(store, "scrub", "--wait")[-1]
+    assert (again["found"], again["note"]) == (0, "no damage")
+    assert admin(store, "under-replicated") == []
+
+
+def test_damage_is_never_served_and_readers_have_it_mended(roles):
+    store = roles(datanodes=3)
+    files = some_files(store)
+    damaged = []
+    for number, data in enumerate(files.values()):
+        damaged += flip(store, data, store.names[number % 3], every=2)
+    for _ in range(3):
+        for path, data in files.items():
+            assert levada(store.fs, "get", path, "-", text=False).stdout == data, path
+    admin(store, "scrub", "--wait")
+    assert healed(store, files)
+
+
+def test_a_damaged_only_copy_is_kept_and_named(roles):
+    store = roles(datanodes=3)
+    data = content.make(300_000, 5)
+    put(store, "/only", data, "--replication", 1)
+    (damaged,) = [place for name in store.names for place in flip(store, data, name, every=1000)]
+    ended = admin(store, "scrub", "--wait")[-1]
+    assert (ended["state"], ended["found"], ended["mended"]) == ("done", 1, 0), ended
+    assert "no good copy" in ended["note"]
+    troubles = {(line["path"], line["trouble"]) for line in admin(store, "under-replicated")}
+    assert troubles == {("/only", "missing"), ("/only", "damaged")}
+    assert damaged[0].exists(), "what is left of it is not thrown away"
+
+
+def test_a_scrub_keeps_to_its_rate_and_can_be_stopped(roles):
+    store = roles(datanodes=3)
+    put(store, "/slow", content.make(6 * paths.BLOCK, 5))
+    begun = time.monotonic()
+    ended = admin(store, "scrub", "--rate", paths.BLOCK, "--wait")[-1]
+    assert ended["state"] == "done"
+    assert 4 < time.monotonic() - begun < 60, "six blocks of a second each, on each node"
+    number = admin(store, "scrub", "--rate", 1000)[-1]["job"]
+    assert "under way" in levada(store.fs, "admin", "scrub", check=False).stderr
+    admin(store, "jobs", "stop", number)
+    assert levada(store.fs, "admin", "jobs", "wait", number, check=False).returncode != 0
+    assert job(store, number)["state"] == "stopped"
+    assert admin(store, "scrub", "--wait")[-1]["state"] == "done"

@@ -88,6 +88,9 @@ pub struct Limits {
     pub copy_count_max: usize,
     /// Bytes a second that all of these copies take together; 0 for no limit. HDFS's balancer takes 100 MB/s.
     pub copy_len_per_s: u64,
+    /// Bytes a second that are read in the background to find damage; 0 for never. HDFS takes 1 MiB/s
+    /// (`dfs.block.scanner.volume.bytes.per.second`).
+    pub scrub_len_per_s: u64,
 }
 
 impl Default for Limits {
@@ -108,6 +111,7 @@ impl Default for Limits {
             reader_stalled_ms: 480_000,
             copy_count_max: 4,
             copy_len_per_s: 200_000_000,
+            scrub_len_per_s: 1 << 20,
         }
     }
 }

@@ -12,6 +12,7 @@
 use crate::fetch::{Fault, Fetcher};
 use crate::node::{Node, report};
 use crate::pace::Pace;
+use crate::scrub::is_damage;
 use container::{Identity, ReplicaError, ReplicaState};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,7 +41,15 @@ struct State {
     thread_count: usize,
     failures: VecDeque<(Duration, CopyFailure)>,
     failure_count: u64,
-    bad: VecDeque<(Duration, Replica)>,
+    bad: VecDeque<Bad>,
+}
+
+/// A damaged replica: since when it is known, and whether the metadata server was told.
+#[derive(Debug)]
+struct Bad {
+    at: Duration,
+    replica: Replica,
+    told: bool,
 }
 
 /// What a heartbeat tells of copies.
@@ -97,24 +106,34 @@ impl Copier {
         while state.failures.front().is_some_and(|(at, _)| old(at)) {
             state.failures.pop_front();
         }
-        while state.bad.front().is_some_and(|(at, _)| old(at)) {
-            state.bad.pop_front();
-        }
+        state.bad.retain(|bad| !bad.told || !old(&bad.at));
         Report {
             copying: state.known.iter().map(|block| block.0).collect(),
             failures: state.failures.iter().map(|(_, failure)| failure.clone()).collect(),
-            bad: state.bad.iter().map(|(_, replica)| *replica).collect(),
+            bad: state.bad.iter().map(|bad| bad.replica).collect(),
         }
+    }
+
+    /// The metadata server that leads has heard a report.
+    pub(crate) fn told(&self, bad: &[Replica]) {
+        for known in &mut self.lock().bad {
+            known.told |= bad.contains(&known.replica);
+        }
+    }
+
+    /// So many damaged replicas are known that others should be found later.
+    pub(crate) fn is_bad_full(&self) -> bool {
+        self.lock().bad.len() >= TOLD_COUNT_MAX / 2
     }
 
     /// A replica of this node was found damaged: the metadata server is to hear of it.
     pub(crate) fn found_bad(&self, now: Duration, replica: Replica) {
         let mut state = self.lock();
-        state.bad.retain(|(_, known)| known.block != replica.block);
+        state.bad.retain(|known| known.replica.block != replica.block);
         if state.bad.len() >= TOLD_COUNT_MAX {
             state.bad.pop_front();
         }
-        state.bad.push_back((now, replica));
+        state.bad.push_back(Bad { at: now, replica, told: false });
     }
 
     /// Copies that are under way.
@@ -256,8 +275,13 @@ impl Copier {
     /// Reads a replica from end to end, if it is there; a damaged one is told to the metadata server.
     pub(crate) fn verify(&self, node: &Node, block: BlockId) -> Result<(), ReplicaError> {
         let Some(info) = node.volume.find(block)? else { return Err(ReplicaError::NotFound { block }) };
-        match node.volume.verify(block) {
-            Err(error @ ReplicaError::Corrupt { .. }) => {
+        let mut outcome = node.volume.verify(block);
+        if matches!(outcome, Err(ReplicaError::Io { .. })) {
+            // It may have been deleted, or moved, just while it was read.
+            outcome = node.volume.verify(block);
+        }
+        match outcome {
+            Err(error) if is_damage(&error) => {
                 tracing::warn!(%block, %error, "a replica of this node is damaged");
                 self.found_bad(node.now(), report(&info));
                 node.changes.came.notify_one();

@@ -33,6 +33,7 @@ mod meter;
 mod node;
 mod pace;
 mod read;
+mod scrub;
 mod servers;
 mod session;
 mod small;
@@ -107,6 +108,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         io::task::spawn_owned("metad sessions", servers::run(metads, leader, known, session)),
         io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
         io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node))),
+        io::task::spawn_owned("scrub", scrub::background(Arc::clone(&node))),
         io::task::spawn_owned("beacon", beacon::run(Arc::clone(&node))),
     ]);
     tracing::info!(node = %node.volume.identity().node, %xfer_addr, %ipc_addr, "a datanode serves");

@@ -269,12 +269,16 @@ impl Session {
             copy_failures,
             bad,
             deletions_waiting,
+            scrub: self.node.scrubber.report(),
         };
+        let told_bad = request.bad.clone();
         match self.orders(HEARTBEAT, &request).await {
             Ok(orders) => {
                 let standing = Standing::of(orders.standby, orders.term);
                 if standing == Standing::Standby {
                     self.node.changes.give_back(batch);
+                } else {
+                    self.node.copier.told(&told_bad);
                 }
                 self.obey(orders).await;
                 Ok(standing)
@@ -331,6 +335,9 @@ impl Session {
         }
         if !orders.copy.is_empty() {
             self.node.copier.order(&self.node, orders.copy);
+        }
+        if let Some(scrub) = orders.scrub {
+            self.node.scrubber.order(&self.node, scrub);
         }
         if orders.owners.is_empty() {
             return;

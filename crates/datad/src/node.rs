@@ -6,6 +6,7 @@ use crate::changes::Changes;
 use crate::config::Config;
 use crate::copier::Copier;
 use crate::deleter::Deleter;
+use crate::scrub::Scrubber;
 use crate::small::Committer;
 use crate::stop::Stop;
 use container::{ReplicaInfo, ReplicaState, Volume};
@@ -29,6 +30,7 @@ pub(crate) struct Node {
     pub(crate) changes: Arc<Changes>,
     pub(crate) deleter: Deleter,
     pub(crate) copier: Copier,
+    pub(crate) scrubber: Scrubber,
     pub(crate) stop: Stop,
     pub(crate) beacon: Beacon,
     /// Puts the replicas of small writes.
@@ -67,6 +69,7 @@ impl Node {
             changes,
             deleter: Deleter::default(),
             copier: Copier::default(),
+            scrubber: Scrubber::default(),
             stop: Stop::new()?,
             beacon: Beacon::default(),
             transfers: Arc::new(Semaphore::new(transfers)),

@@ -15,10 +15,13 @@ pub(crate) struct Pace {
 impl Pace {
     /// Counts `len` bytes, and sleeps if they came too early. `len_per_s` of 0 means no limit.
     pub(crate) fn wait(&self, now: Duration, len: u64, len_per_s: u64) {
+        io::task::sleep(self.early(now, len, len_per_s));
+    }
+
+    /// Counts `len` bytes; how long to sleep before they may follow, nothing for a short while.
+    pub(crate) fn early(&self, now: Duration, len: u64, len_per_s: u64) -> Duration {
         let early = self.count(now, len, len_per_s);
-        if early > BURST {
-            io::task::sleep(early);
-        }
+        if early > BURST { early } else { Duration::ZERO }
     }
 
     /// How much too early the bytes are.

@@ -7,7 +7,7 @@ use crate::machine::{Machine, Picture};
 use crate::recovery::Recoveries;
 use crate::refusal;
 use blocks::{
-    Allocation, Ask, Batch, BlocksError, Cluster, Doomed, Jobs, PlaceError, Plan, Repair, Surplus, Undecided,
+    Allocation, Ask, Batch, BlocksError, Cluster, Doomed, Jobs, PlaceError, Plan, Repair, Scrub, Surplus, Undecided,
 };
 use hdfs::Exception;
 use io::{Clock, OsRandom};
@@ -62,6 +62,7 @@ pub(crate) struct Core {
     undecided: Mutex<Undecided>,
     repair: Mutex<Repair>,
     surplus: Mutex<Surplus>,
+    scrub: Mutex<Option<Scrub>>,
     jobs: Mutex<Jobs>,
     /// There may be something to mend, to compare or to move.
     pub(crate) repair_wake: Notify,
@@ -128,6 +129,7 @@ impl Core {
             undecided: Mutex::default(),
             repair: Mutex::default(),
             surplus: Mutex::default(),
+            scrub: Mutex::default(),
             jobs: Mutex::default(),
             repair_wake: Notify::new(),
             walks: tokio::sync::Semaphore::new(WALK_COUNT_MAX),
@@ -187,6 +189,11 @@ impl Core {
     /// Replicas where none belong. To be locked after the picture of the cluster and what is to be copied, if others are.
     pub(crate) fn surplus(&self) -> MutexGuard<'_, Surplus> {
         lock(&self.surplus)
+    }
+
+    /// The scrub that is under way. To be locked after all but the jobs.
+    pub(crate) fn scrub(&self) -> MutexGuard<'_, Option<Scrub>> {
+        lock(&self.scrub)
     }
 
     /// Work that takes a while. To be locked last of all.

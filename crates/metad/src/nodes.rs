@@ -5,6 +5,7 @@
 use crate::core::Core;
 use crate::heard::Heard;
 use crate::refusal;
+use crate::repair;
 use crate::seat::Seat;
 use blocks::{Cluster, Fate, Judgement, Node, Told, Usage, Wanted};
 use bytes::Bytes;
@@ -168,6 +169,7 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
         let mut doomed = core.doomed();
         for block in request.deleted {
             doomed.on_deleted(node, BlockId(block));
+            core.repair().forget_bad(BlockId(block), node);
             core.surplus().stays(node, BlockId(block));
         }
         doomed.orders(node, now)
@@ -180,6 +182,7 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     }
     orders.delete.extend(surplus(core, node, now).await?);
     orders.copy = copies(core, node, now);
+    orders.scrub = repair::scrub::beat(core, node, request.scrub.as_ref(), now);
     Ok(orders)
 }
 

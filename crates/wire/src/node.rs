@@ -164,6 +164,42 @@ pub struct HeartbeatRequest {
     /// Deletions that were ordered and not carried out yet.
     #[prost(uint32, tag = "10")]
     pub deletions_waiting: u32,
+    /// The last scrub that was ordered, told until another one is.
+    #[prost(message, optional, tag = "11")]
+    pub scrub: Option<ScrubReport>,
+}
+
+/// All replicas are to be read against their checksums.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct ScrubOrder {
+    /// Tells one scrub from another; a later one has a higher number.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    #[prost(uint64, tag = "2")]
+    pub len_per_s: u64,
+    #[prost(bool, tag = "3")]
+    pub stop: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct ScrubReport {
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    #[prost(uint64, tag = "2")]
+    pub checked_count: u64,
+    #[prost(uint64, tag = "3")]
+    pub checked_len: u64,
+    /// As far as was counted.
+    #[prost(uint64, tag = "4")]
+    pub total_count: u64,
+    #[prost(uint64, tag = "5")]
+    pub total_len: u64,
+    /// Damaged ones.
+    #[prost(uint64, tag = "6")]
+    pub bad_count: u64,
+    /// All was read, or it was told to stop.
+    #[prost(bool, tag = "7")]
+    pub ended: bool,
 }
 
 /// A copy that came to nothing.
@@ -249,6 +285,9 @@ pub struct Orders {
     pub owners: Vec<Owner>,
     #[prost(message, repeated, tag = "4")]
     pub copy: Vec<Copy>,
+    /// The scrub that is under way.
+    #[prost(message, optional, tag = "5")]
+    pub scrub: Option<ScrubOrder>,
     /// True: this server stands by, and what it was told besides that the node lives is to be told again, to the leader.
     #[prost(bool, tag = "10")]
     pub standby: bool,

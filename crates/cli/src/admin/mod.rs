@@ -4,6 +4,7 @@ mod datanode;
 mod jobs;
 mod meta;
 mod placement;
+mod scrub;
 mod table;
 
 use crate::fs;
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     Containers(placement::Args),
     /// List the blocks that lack copies, are damaged, or have none that is here
     UnderReplicated(placement::Args),
+    /// Read every replica against its checksums, and replace damaged ones by good copies
+    Scrub(scrub::Args),
     /// What the store is at: repair, draining, balancing, scrubbing
     Jobs(jobs::Args),
 }
@@ -35,6 +38,7 @@ impl Command {
             Self::Meta(command) => command.common(),
             Self::Datanode(command) => command.common(),
             Self::Pipelines(args) | Self::Containers(args) | Self::UnderReplicated(args) => &args.common,
+            Self::Scrub(args) => &args.common,
             Self::Jobs(args) => args.common(),
         }
     }
@@ -46,6 +50,7 @@ impl Command {
             Self::Pipelines(_) => placement::pipelines(&session).await,
             Self::Containers(_) => placement::containers(&session).await,
             Self::UnderReplicated(_) => placement::under_replicated(&session).await,
+            Self::Scrub(args) => scrub::run(args, &session).await,
             Self::Jobs(args) => jobs::run(args, &session).await,
         }
     }

@@ -3,7 +3,10 @@
 use super::Admin;
 use crate::error::Result;
 use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse, LIST_DATANODES, ListDatanodesRequest};
-use wire::admin::jobs::{LIST_JOBS, ListJobsRequest, STOP_JOB, StopJobRequest, StopJobResponse};
+use wire::admin::jobs::{
+    BEGIN_SCRUB, BeginScrubRequest, BegunResponse, LIST_JOBS, ListJobsRequest, STOP_JOB, StopJobRequest,
+    StopJobResponse,
+};
 use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, PageRequest, UNDER_REPLICATED, UnderReplicatedRequest};
 
 pub use wire::admin::datanodes::{Datanode, ListDatanodesResponse};
@@ -60,6 +63,12 @@ impl Admin {
     pub async fn jobs(&self) -> Result<Vec<Job>> {
         let answer: ListJobsResponse = self.call(LIST_JOBS, &ListJobsRequest {}).await?;
         Ok(answer.jobs)
+    }
+
+    /// Has every replica read against its checksums, on these datanodes or on all. Answers the job.
+    pub async fn scrub(&self, datanodes: Vec<String>, len_per_s: u64) -> Result<u64> {
+        let answer: BegunResponse = self.call(BEGIN_SCRUB, &BeginScrubRequest { datanodes, len_per_s }).await?;
+        Ok(answer.job)
     }
 
     pub async fn stop_job(&self, id: u64) -> Result<()> {

@@ -2,10 +2,16 @@
 
 use crate::core::Core;
 use crate::refusal;
+use crate::repair::scrub::LEN_PER_S_USUAL;
 use blocks::{Command, JobKind, JobState, Service};
 use hdfs::Exception;
 use types::NodeId;
-use wire::admin::jobs::{self as told, ListJobsRequest, ListJobsResponse, StopJobRequest, StopJobResponse};
+use wire::admin::jobs::{
+    self as told, BeginScrubRequest, BegunResponse, ListJobsRequest, ListJobsResponse, StopJobRequest, StopJobResponse,
+};
+
+/// Datanodes named in one call.
+const NAMED_COUNT_MAX: usize = 1000;
 
 pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
     let now = core.monotonic();
@@ -43,6 +49,27 @@ pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
     ListJobsResponse { jobs: jobs.iter().map(line).collect() }
 }
 
+pub(super) fn scrub(core: &Core, request: BeginScrubRequest) -> Result<BegunResponse, Exception> {
+    let nodes = if request.datanodes.is_empty() {
+        let now = core.monotonic();
+        core.with_cluster(|cluster, _| {
+            cluster.nodes().filter(|member| member.is_live(now)).map(|member| member.node.id).collect()
+        })
+    } else {
+        if request.datanodes.len() > NAMED_COUNT_MAX {
+            return Err(refusal::illegal(format!("name {NAMED_COUNT_MAX} datanodes at most, or none for all")));
+        }
+        let found: Result<Vec<NodeId>, Exception> =
+            request.datanodes.iter().map(|name| super::datanodes::find(core, name)).collect();
+        found?
+    };
+    let len_per_s = if request.len_per_s == 0 { LEN_PER_S_USUAL } else { request.len_per_s };
+    match crate::repair::scrub::begin(core, nodes, len_per_s) {
+        Ok(job) => Ok(BegunResponse { job }),
+        Err(job) => Err(refusal::illegal(format!("a scrub is under way: job {job}; wait for it, or stop it"))),
+    }
+}
+
 pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJobResponse, Exception> {
     let found = core.jobs().get(request.id).map(|job| (job.kind, job.subject.clone(), job.state.has_ended()));
     let Some((kind, subject, ended)) = found else {
@@ -59,6 +86,10 @@ pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJob
         }
         (JobKind::Repair, _) => {
             return Err(refusal::illegal("repair is not stopped: it brings back copies that are missing"));
+        }
+        (JobKind::Scrub, _) => {
+            crate::repair::scrub::stop(core);
+            return Ok(StopJobResponse {}); // it has ended when the nodes have heard
         }
         _ => {}
     }

@@ -17,6 +17,7 @@ mod compare;
 pub(crate) mod jobs;
 mod members;
 mod resize;
+pub(crate) mod scrub;
 mod surplus;
 
 use crate::core::{ChangeError, Core};
@@ -106,6 +107,7 @@ async fn round(core: &Arc<Core>, turn: &mut resize::Turn, watch: &mut members::W
     resize::round(core, turn).await?;
     surplus::round(core).await?;
     jobs::round(core);
+    scrub::round(core);
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use prost::Message;
 
 pub const LIST_JOBS: &str = "listJobs";
 pub const STOP_JOB: &str = "stopJob";
+pub const BEGIN_SCRUB: &str = "beginScrub";
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ListJobsRequest {}
@@ -83,6 +84,17 @@ pub struct StopJobRequest {
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct StopJobResponse {}
+
+/// Every replica is to be read against its checksums.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct BeginScrubRequest {
+    /// Ids, beginnings of ids, or addresses; none for all datanodes.
+    #[prost(string, repeated, tag = "1")]
+    pub datanodes: Vec<String>,
+    /// Of each datanode; 0 for what is usual.
+    #[prost(uint64, tag = "2")]
+    pub len_per_s: u64,
+}
 
 /// Where a job was begun.
 #[derive(Clone, PartialEq, Eq, Message)]

@@ -1,0 +1,99 @@
+//! A scrub that was asked for: its order goes out with the answers to heartbeats, and what the nodes say comes with them.
+
+use super::rules;
+use crate::core::Core;
+use blocks::{JobKind, JobState, Scrub, Scrubbed};
+use std::time::Duration;
+use types::NodeId;
+use wire::node::{ScrubOrder, ScrubReport};
+
+/// Of each node, if nobody says otherwise: a disk of today does three times that, and others want to read as well.
+pub(crate) const LEN_PER_S_USUAL: u64 = 50 << 20;
+
+/// Begins one. `Err`: the job that is under way.
+pub(crate) fn begin(core: &Core, nodes: Vec<NodeId>, len_per_s: u64) -> Result<u64, u64> {
+    let now = core.monotonic();
+    let mut scrub = core.scrub();
+    if let Some(running) = scrub.as_ref() {
+        return Err(running.job);
+    }
+    let job = core.jobs().begin(JobKind::Scrub, "", now);
+    *scrub = Some(Scrub::new(core.now().0, job, len_per_s, nodes));
+    Ok(job)
+}
+
+pub(crate) fn stop(core: &Core) {
+    if let Some(scrub) = core.scrub().as_mut() {
+        scrub.stopping = true;
+    }
+}
+
+/// What a node tells, and what it is told.
+pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>, now: Duration) -> Option<ScrubOrder> {
+    let mut known = core.scrub();
+    if known.is_none()
+        && let Some(report) = report.filter(|report| !report.ended)
+    {
+        // A leader before this one has ordered it.
+        let job = core.jobs().begin(JobKind::Scrub, "", now);
+        *known = Some(Scrub::new(report.number, job, LEN_PER_S_USUAL, [node]));
+    }
+    let scrub = known.as_mut()?;
+    if let Some(report) = report.filter(|report| report.number == scrub.number) {
+        let ScrubReport { checked_count, checked_len, total_count, total_len, bad_count, ended, .. } = *report;
+        scrub.on_report(node, Scrubbed { checked_count, checked_len, total_count, total_len, bad_count, ended });
+    }
+    let order = ScrubOrder { number: scrub.number, len_per_s: scrub.len_per_s, stop: scrub.stopping };
+    scrub.concerns(node).then_some(order)
+}
+
+pub(super) fn round(core: &Core) {
+    let now = core.monotonic();
+    let rules = rules(core);
+    let (damaged, missing): (Vec<NodeId>, usize) = {
+        let repair = core.repair();
+        (repair.bad().map(|(_, node)| node).collect(), repair.progress().missing_count)
+    };
+    let lost: Vec<NodeId> = core.with_cluster(|cluster, _| {
+        cluster.nodes().filter(|member| rules.is_lost(Some(member))).map(|member| member.node.id).collect()
+    });
+    let mut known = core.scrub();
+    let Some(scrub) = known.as_mut() else { return };
+    lost.into_iter().for_each(|node| scrub.on_lost(node));
+    let damaged = damaged.iter().filter(|node| scrub.concerns(**node)).count() as u64;
+    let work = scrub.work(damaged);
+    let mut jobs = core.jobs();
+    jobs.progress(scrub.job, work, now);
+    if !scrub.is_read() {
+        jobs.set_state(scrub.job, JobState::Running, now);
+        return;
+    }
+    if scrub.stopping {
+        jobs.set_state(scrub.job, JobState::Stopped("by an administrator".to_owned()), now);
+        *known = None;
+        return;
+    }
+    if damaged > 0 {
+        let note = format!("{damaged} damaged replicas are still to be replaced");
+        // Those of which there is no good copy would be waited for for ever.
+        if missing == 0 {
+            jobs.set_state(scrub.job, JobState::Waiting(note), now);
+            return;
+        }
+    }
+    let lost = match scrub.lost_count() {
+        0 => String::new(),
+        count => format!("; {count} datanodes were lost meanwhile"),
+    };
+    let note = match (work.found_count, damaged) {
+        (0, _) => format!("no damage{lost}"),
+        (found, 0) => format!("{found} damaged replicas were replaced by good copies{lost}"),
+        (found, left) => format!(
+            "{} of {found} damaged replicas were replaced; {left} have no good copy that is here, see under-replicated{lost}",
+            found.saturating_sub(left)
+        ),
+    };
+    tracing::info!(note, "a scrub has ended");
+    jobs.set_state(scrub.job, JobState::Done(note), now);
+    *known = None;
+}
