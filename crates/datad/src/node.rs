@@ -11,7 +11,7 @@ use crate::small::Committer;
 use crate::stop::Stop;
 use container::{ReplicaInfo, ReplicaState, Volume};
 use io::socket::SocketOptions;
-use io::{Clock, SystemClock};
+use io::{Clock, Crew, SystemClock};
 use rpc::small::{SmallLinks, SmallOptions};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -37,6 +37,8 @@ pub(crate) struct Node {
     pub(crate) committer: Committer,
     /// Takes them to other nodes.
     pub(crate) small_links: SmallLinks,
+    /// The threads of write streams.
+    pub(crate) streams: Crew,
     transfers: Arc<Semaphore>,
     /// Blocks that streams are writing, and how many streams: two for a moment, when a writer comes back.
     writing: Mutex<HashMap<BlockId, usize>>,
@@ -72,6 +74,7 @@ impl Node {
             scrubber: Scrubber::default(),
             stop: Stop::new()?,
             beacon: Beacon::default(),
+            streams: Crew::new("write stream"),
             transfers: Arc::new(Semaphore::new(transfers)),
             writing: Mutex::default(),
             config,

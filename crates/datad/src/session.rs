@@ -111,10 +111,8 @@ fn hand_over(
     transfer: Transfer,
 ) -> Result<()> {
     let socket = socket.into_std()?;
-    let node = Arc::clone(node);
-    // The kernel shows the first fifteen bytes.
-    let name = format!("write {}", op.header.base_header.block.block_id);
-    io::task::thread(&name, move || write::serve(&node, socket, &op, &came, transfer)).map(drop)
+    let its_node = Arc::clone(node);
+    node.streams.run(move || write::serve(&its_node, socket, &op, &came, transfer))
 }
 
 impl InboxError {

@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
+//! | [`Crew`] | threads that are used again |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`process`] | what this process has used |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
@@ -14,6 +15,7 @@
 //! | [`user`] | names and groups of the machine's users |
 
 pub mod clock;
+mod crew;
 pub mod file;
 pub mod limit;
 pub mod memory;
@@ -26,4 +28,5 @@ pub mod transfer;
 pub mod user;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use crew::Crew;
 pub use random::OsRandom;

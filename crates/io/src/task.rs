@@ -111,6 +111,13 @@ impl<F: Future> Future for Reporting<F> {
     }
 }
 
+/// Runs `job` here. A panic in it is logged with `name` and ends nothing else.
+pub(crate) fn reported(name: &str, job: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+        report(name, &*panic);
+    }
+}
+
 fn report(name: &str, panic: &(dyn Any + Send)) {
     tracing::error!(task = name, reason = panic_text(panic), "a task panicked; the node goes on without it");
 }

@@ -5,7 +5,9 @@ use std::io;
 use wire::packet::Parsed;
 use wire::{PacketFrame, WireError};
 
-/// Where a stream's buffer begins: several of the 64 KiB packets that all stock clients send, and well inside a core's
+/// What a stream's buffer is at first: most blocks that are small fit with all that is around them.
+const FIRST_LEN: usize = 16 << 10;
+/// What it becomes with the first packet that does not: several of the 64 KiB packets that all stock clients send, and well inside a core's
 /// second-level cache, so that what is received is still there when it is forwarded, verified and written.
 const BUFFER_LEN: usize = 256 << 10;
 
@@ -14,6 +16,8 @@ pub(super) struct PacketBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// There was more in the socket than it took.
+    filled: bool,
     reservation: Reservation,
 }
 
@@ -28,11 +32,11 @@ pub(crate) enum BufferError {
 impl PacketBuffer {
     /// A buffer that begins with `came`. `None` if the budget has no room.
     pub(super) fn new(came: &[u8], budget: &Budget) -> Option<Self> {
-        let len = BUFFER_LEN.max(came.len());
-        let reservation = budget.take(len as u64)?;
-        let mut bytes = vec![0; len];
+        // What it may become as well: a stream is refused before it begins, not in the middle.
+        let reservation = budget.take(BUFFER_LEN.max(came.len()) as u64)?;
+        let mut bytes = vec![0; FIRST_LEN.max(came.len())];
         bytes[..came.len()].copy_from_slice(came);
-        Some(Self { bytes, start: 0, end: came.len(), reservation })
+        Some(Self { bytes, start: 0, end: came.len(), filled: false, reservation })
     }
 
     /// The packet the buffer begins with, if it is here to its end. If not, there is room for more of it.
@@ -40,10 +44,12 @@ impl PacketBuffer {
         match PacketFrame::parse(&self.bytes[self.start..self.end])? {
             Parsed::Whole(frame) => Ok(Some(frame)),
             Parsed::Needs(len) => {
-                if self.start + len > self.bytes.len() {
+                let grows = self.filled && self.bytes.len() < BUFFER_LEN;
+                if grows || self.start + len > self.bytes.len() {
                     self.bytes.copy_within(self.start..self.end, 0);
                     (self.start, self.end) = (0, self.end - self.start);
-                    if len > self.bytes.len() {
+                    if grows || len > self.bytes.len() {
+                        let len = len.max(BUFFER_LEN);
                         if !self.reservation.grow_to(len as u64) {
                             return Err(BufferError::Memory(len));
                         }
@@ -71,6 +77,7 @@ impl PacketBuffer {
     pub(super) fn fill(&mut self, mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         let len = receive(&mut self.bytes[self.end..])?;
         self.end += len;
+        self.filled |= self.end == self.bytes.len();
         Ok(len)
     }
 }

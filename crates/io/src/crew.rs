@@ -1,0 +1,156 @@
+//! Threads that are used again, for jobs that come often, may be short, and wait for sockets and disks.
+//!
+//! Promise: a job begins at once; it never waits for another one to end. A panic in one is reported and ends nothing but itself.
+
+use crate::task;
+use std::collections::VecDeque;
+use std::io::Result;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a thread without a job stays. Longer than a pause between files, short enough that a crowd goes home.
+const REST: Duration = Duration::from_secs(5);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// When it is dropped, jobs under way go on to their ends, and the threads with them.
+#[derive(Debug)]
+pub struct Crew {
+    name: &'static str,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    came: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Never more than there are threads waiting.
+    jobs: VecDeque<Job>,
+    waiting_count: usize,
+    closed: bool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Crew {
+    pub fn new(name: &'static str) -> Self {
+        Self { name, shared: Arc::default() }
+    }
+
+    /// Starts a job on a thread that has none, or on a new one. `Err`: the machine has no thread left.
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<()> {
+        let job: Job = Box::new(job);
+        {
+            let mut state = self.shared.lock();
+            if state.waiting_count > state.jobs.len() {
+                state.jobs.push_back(job);
+                drop(state);
+                self.shared.came.notify_one();
+                return Ok(());
+            }
+        }
+        let (name, shared) = (self.name, Arc::clone(&self.shared));
+        task::thread(name, move || {
+            let mut job = Some(job);
+            while let Some(run) = job.take() {
+                task::reported(name, run);
+                job = shared.next();
+            }
+        })
+        .map(drop)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.came.notify_all();
+    }
+}
+
+impl Shared {
+    /// The next job of a thread; `None`: it may go.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        state.waiting_count += 1;
+        let (mut state, _timed_out) = self
+            .came
+            .wait_timeout_while(state, REST, |state| state.jobs.is_empty() && !state.closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.waiting_count -= 1;
+        state.jobs.pop_front()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code of others runs under it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::thread::ThreadId;
+
+    fn id_of_next(crew: &Crew) -> ThreadId {
+        let (sender, receiver) = mpsc::channel();
+        crew.run(move || sender.send(std::thread::current().id()).unwrap()).unwrap();
+        let id = receiver.recv().unwrap();
+        until_rest(crew);
+        id
+    }
+
+    fn until_rest(crew: &Crew) {
+        while crew.shared.lock().waiting_count == 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_thread_takes_one_job_after_the_other() {
+        let crew = Crew::new("test");
+        let first = id_of_next(&crew);
+        assert_eq!(id_of_next(&crew), first);
+        crew.shared.lock().jobs.push_back(Box::new(|| panic!("on purpose")));
+        crew.shared.came.notify_one();
+        while !crew.shared.lock().jobs.is_empty() {
+            std::thread::yield_now();
+        }
+        until_rest(&crew);
+        assert_eq!(id_of_next(&crew), first, "a panic costs the job, not the thread");
+    }
+
+    /// Each waits for all others: so none may wait for a thread.
+    #[test]
+    fn no_job_waits_for_another_to_end() {
+        let crew = Crew::new("test");
+        for _ in 0..20 {
+            let barrier = Arc::new(std::sync::Barrier::new(9));
+            for _ in 0..8 {
+                let barrier = Arc::clone(&barrier);
+                crew.run(move || _ = barrier.wait()).unwrap();
+            }
+            barrier.wait();
+        }
+    }
+
+    #[test]
+    fn threads_go_home_with_the_crew() {
+        let crew = Crew::new("test");
+        id_of_next(&crew);
+        let shared = Arc::clone(&crew.shared);
+        drop(crew);
+        while Arc::strong_count(&shared) > 1 {
+            std::thread::yield_now();
+        }
+    }
+}
