@@ -61,9 +61,20 @@ impl SumsHeader {
         bytes[32..40].copy_from_slice(&self.identity.file.0.to_be_bytes());
         bytes[40..48].copy_from_slice(&self.identity.home.0.to_be_bytes());
         bytes[48..56].copy_from_slice(&self.kept.len.to_be_bytes());
-        let sum = ChecksumKind::Crc32c.of(&bytes[..60]);
-        bytes[60..].copy_from_slice(&sum.to_be_bytes());
-        bytes
+        seal(bytes)
+    }
+
+    /// As [`Self::encode`], for a slot: `sums` are those of all its bytes. What lay in the slot before has sums of its own, which
+    /// fit its bytes, and after a loss of power both may be there under a newer header.
+    pub(crate) fn encode_for_slot(&self, sums: &[u8]) -> [u8; Self::LEN] {
+        let mut bytes = self.encode();
+        bytes[56..60].copy_from_slice(&ChecksumKind::Crc32c.of(sums).to_be_bytes());
+        seal(bytes)
+    }
+
+    /// Whether a slot's header was written for just these checksums.
+    pub(crate) fn speaks_of(bytes: &[u8; Self::LEN], sums: &[u8]) -> bool {
+        be32(&bytes[56..]) == ChecksumKind::Crc32c.of(sums)
     }
 
     /// `None` if these are not the bytes of a header we wrote.
@@ -84,6 +95,12 @@ impl SumsHeader {
         let kept = Kept { len: be64(&bytes[48..]), tail: be32(&bytes[12..]) };
         Some(Self { stage, identity, kept })
     }
+}
+
+fn seal(mut bytes: [u8; SumsHeader::LEN]) -> [u8; SumsHeader::LEN] {
+    let sum = ChecksumKind::Crc32c.of(&bytes[..60]);
+    bytes[60..].copy_from_slice(&sum.to_be_bytes());
+    bytes
 }
 
 pub(crate) fn be32(bytes: &[u8]) -> u32 {

@@ -63,6 +63,13 @@ impl Files {
         self.data.write_all_at(data, self.data_offset() + offset)
     }
 
+    /// `header` speaks of all bytes in the slot, whose checksums are written.
+    fn write_slot_header(&self, header: &SumsHeader) -> std::io::Result<()> {
+        let mut sums = vec![0; header.identity.checksum.sums_len(header.kept.len) as usize];
+        self.sums.read_exact_at(&mut sums, sums_place(0))?;
+        self.sums.write_all_at(&header.encode_for_slot(&sums), 0)
+    }
+
     pub(crate) fn read_data(&self, data: &mut [u8], offset: u64) -> std::io::Result<()> {
         self.data.read_exact_at(data, self.data_offset() + offset)
     }
@@ -306,7 +313,7 @@ impl OpenReplica {
         if files.slot.is_some() {
             // Last, so that it never speaks of bytes that are not there.
             let header = SumsHeader { stage: Stage::Open, identity, kept: Kept { len: end, tail: tail.unwrap_or(0) } };
-            files.sums.write_all_at(&header.encode(), 0).map_err(self.io("write the header"))?;
+            files.write_slot_header(&header).map_err(self.io("write the header"))?;
         }
         self.advance(end, tail);
         disk.scratch = scratch;
@@ -480,8 +487,11 @@ impl OpenReplica {
     pub(crate) fn set_identity(&self, identity: Identity, stage: Stage) -> Result<()> {
         let (state, files) = (self.state(), self.files());
         let all = Kept { len: state.len, tail: state.tail.unwrap_or(0) };
-        let header = SumsHeader { stage, identity, kept: if files.slot.is_some() { all } else { state.kept } };
-        files.sums.write_all_at(&header.encode(), 0).map_err(self.io("write the header"))?;
+        let written = match files.slot {
+            Some(_) => files.write_slot_header(&SumsHeader { stage, identity, kept: all }),
+            None => files.sums.write_all_at(&SumsHeader { stage, identity, kept: state.kept }.encode(), 0),
+        };
+        written.map_err(self.io("write the header"))?;
         self.lock_state().identity = identity;
         Ok(())
     }

@@ -6,8 +6,8 @@
 //! ┌─────────┬─────────────────────────────────┬──────────────────┐
 //! │ header  │ 4 B for each chunk, big-endian  │ data             │    data: at most what a pack takes
 //! └─────────┴─────────────────────────────────┴──────────────────┘
-//! header: as in a checksum file, its `kept` telling how many bytes there are and the checksum of their partial last chunk;
-//! zeros in a slot that is free
+//! header: as in a checksum file, its `kept` telling how many bytes there are and the checksum of their partial last chunk, and
+//! in 56..60 a CRC-32C of the checksums of these bytes; zeros in a slot that is free
 //! ```
 //!
 //! Most small blocks of HDFS's writers come, are put into a pack and are gone within milliseconds. What a slot holds survives the end of
@@ -156,17 +156,10 @@ impl Inner {
     /// half done takes the slot.
     fn fill_files(&self, slot: &File, identity: Identity, have: Kept) -> Result<Files> {
         let io = |op| move |source| ReplicaError::Io { op, container: identity.shelf(), source };
-        let files = self.create_pair(identity, Stage::Copying)?;
-        let spec = identity.checksum;
-        let (mut data, mut sums) = (vec![0; have.len as usize], vec![0; spec.sums_len(have.len) as usize]);
+        let mut data = vec![0; have.len as usize];
         slot.read_exact_at(&mut data, DATA_OFFSET).map_err(io("read a slot"))?;
-        slot.read_exact_at(&mut sums, sums_place(0)).map_err(io("read a slot"))?;
-        if !have.len.is_multiple_of(spec.chunk_len.into())
-            && let Some(last) = sums.last_chunk_mut::<{ ChecksumSpec::SUM_LEN }>()
-        {
-            // The one in its place may cover bytes whose writing was cut short.
-            *last = have.tail.to_be_bytes();
-        }
+        let sums = read_sums(slot, identity.checksum, have).map_err(io("read a slot"))?;
+        let files = self.create_pair(identity, Stage::Copying)?;
         let header = SumsHeader { stage: Stage::Open, identity, kept: Kept::default() };
         files.data.write_all_at(&data, 0).map_err(io("write data"))?;
         files.sums.write_all_at(&sums, sums_place(0)).map_err(io("write checksums"))?;
@@ -199,6 +192,13 @@ impl Inner {
         if header.stage != Stage::Open || kept.len > DATA_LEN_MAX {
             return Ok(());
         }
+        let mut bytes = [0; SumsHeader::LEN];
+        slot.read_exact_at(&mut bytes, 0).map_err(io("read a slot"))?;
+        let sums = read_sums(&slot, identity.checksum, kept).map_err(io("read a slot"))?;
+        if !SumsHeader::speaks_of(&bytes, &sums) {
+            tracing::warn!(block = %identity.block, "a slot holds what was there before: its header alone outlived the loss of power");
+            return Ok(());
+        }
         // Files that are whole came later.
         if let Ok(sums) = File::open(self.layout.open_pair(identity.block).sums)
             && let Ok(Some(files)) = read_header(&sums)
@@ -209,4 +209,17 @@ impl Inner {
         }
         self.fill_files(&slot, identity, kept).map(drop)
     }
+}
+
+/// The checksums of the bytes of which a slot's header speaks.
+fn read_sums(slot: &File, spec: ChecksumSpec, have: Kept) -> std::io::Result<Vec<u8>> {
+    let mut sums = vec![0; spec.sums_len(have.len) as usize];
+    slot.read_exact_at(&mut sums, sums_place(0))?;
+    if !have.len.is_multiple_of(spec.chunk_len.into())
+        && let Some(last) = sums.last_chunk_mut::<{ ChecksumSpec::SUM_LEN }>()
+    {
+        // The one in its place may cover bytes whose writing was cut short.
+        *last = have.tail.to_be_bytes();
+    }
+    Ok(sums)
 }

@@ -174,8 +174,24 @@ fn a_slot_is_as_its_header_says() {
         file(path).write_all_at(&sums(identity(1, 1001).checksum, &data[1024..1500]), 64 + 2 * 4).unwrap();
     };
     assert_eq!(recovered_from_slot(&data[..1300], sums_came), 1300);
-    assert_eq!(recovered_from_slot(&data[..1300], |path| flip(path, 64 + 4)), 512);
     assert_eq!(recovered_from_slot(&data[..1300], |path| flip(path, 40)), 0, "without a header nothing is there");
+    // The header speaks of just these checksums: of others it cannot say whose they are.
+    assert_eq!(recovered_from_slot(&data[..1300], |path| flip(path, 64 + 4)), 0);
+    assert_eq!(recovered_from_slot(&data[..1300], |path| flip(path, 4096 + 600)), 512);
+}
+
+/// Power is lost when the header has come to the disk, and of bytes and checksums only what lay there before: they fit each other.
+#[test]
+fn what_lay_in_a_slot_before_is_not_taken_for_what_its_header_says() {
+    let (data, before) = (pattern(1, 2000), pattern(9, PACK_LEN_MAX as usize));
+    for len in [512, 1300, 2000] {
+        let header_alone_came = |path: &Path| {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            file.write_all_at(&sums(identity(2, 1001).checksum, &before), 64).unwrap();
+            file.write_all_at(&before, 4096).unwrap();
+        };
+        assert_eq!(recovered_from_slot(&data[..len], header_alone_came), 0);
+    }
 }
 
 fn recover(volume: &Volume, data: &[u8]) -> usize {

@@ -1,0 +1,193 @@
+//! Copies of replicas that the metadata server ordered, and what a node says of its replicas when it is asked; as `datad`'s copier
+//! and comparing.
+
+use crate::datanode::{Datanode, ReadFault};
+use crate::executor::Notify;
+use crate::healing::Fitness;
+use crate::platter::Identity;
+use crate::volume::ReplicaState;
+use crate::world::World;
+use blocks::Copy;
+use namespace::BlockView;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+use types::{BlockId, Generation, NodeId};
+
+// As in `datad`.
+pub(crate) const COPY_COUNT_MAX: usize = 2;
+const CONNECT: Duration = Duration::from_secs(2);
+const SILENT: Duration = Duration::from_secs(30);
+/// A failure is told so long: several heartbeats, should an answer be lost or the leader change.
+const TOLD_FOR: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Debug)]
+pub(crate) struct CopyFailure {
+    pub(crate) number: u64,
+    pub(crate) block: BlockId,
+    /// Who is to blame, if it is not the node itself.
+    pub(crate) source: Option<NodeId>,
+    pub(crate) corrupt: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Copier {
+    waiting: RefCell<VecDeque<Copy>>,
+    /// Waiting or under way.
+    known: RefCell<BTreeSet<BlockId>>,
+    came: Notify,
+    failures: RefCell<VecDeque<(Duration, CopyFailure)>>,
+    failure_count: Cell<u64>,
+    bad: RefCell<VecDeque<(Duration, BlockId)>>,
+}
+
+/// Why nothing came of it.
+enum Fault {
+    Source { corrupt: bool },
+    Own,
+}
+
+impl Copier {
+    pub(crate) fn order(&self, order: Copy) {
+        if self.known.borrow_mut().insert(order.block) {
+            self.waiting.borrow_mut().push_back(order);
+            self.came.notify();
+        }
+    }
+
+    pub(crate) fn copying(&self) -> BTreeSet<BlockId> {
+        self.known.borrow().clone()
+    }
+
+    pub(crate) fn failures(&self, now: Duration) -> Vec<CopyFailure> {
+        self.failures.borrow_mut().retain(|(at, _)| now.saturating_sub(*at) <= TOLD_FOR);
+        self.failures.borrow().iter().map(|(_, failure)| failure.clone()).collect()
+    }
+
+    pub(crate) fn bad(&self, now: Duration) -> Vec<BlockId> {
+        self.bad.borrow_mut().retain(|(at, _)| now.saturating_sub(*at) <= TOLD_FOR);
+        self.bad.borrow().iter().map(|(_, block)| *block).collect()
+    }
+
+    fn failed(&self, now: Duration, block: BlockId, source: Option<NodeId>, corrupt: bool) {
+        let number = self.failure_count.get() + 1;
+        self.failure_count.set(number);
+        self.failures.borrow_mut().push_back((now, CopyFailure { number, block, source, corrupt }));
+    }
+}
+
+impl Datanode {
+    pub(crate) async fn copy_always(self: Rc<Self>) {
+        loop {
+            let next = self.copier.waiting.borrow_mut().pop_front();
+            let Some(order) = next else {
+                self.copier.came.notified().await;
+                continue;
+            };
+            let copied = self.copy(&order).await;
+            self.copier.known.borrow_mut().remove(&order.block);
+            self.sim.say(|| format!("node {} copies {order:?}: {copied}", self.number));
+            if copied {
+                self.was_put(order.block);
+            } else {
+                self.tell_soon();
+            }
+        }
+    }
+
+    /// Tries one source after the other.
+    async fn copy(self: &Rc<Self>, order: &Copy) -> bool {
+        let block = order.block;
+        if self.is_to_delete(block, order.generation) {
+            self.copier.failed(self.sim.now(), block, None, false);
+            return false;
+        }
+        if self.is_here(order) {
+            return true;
+        }
+        if self.is_writing(block) {
+            self.copier.failed(self.sim.now(), block, None, false);
+            return false;
+        }
+        for source in &order.sources {
+            match self.copy_from(order, *source).await {
+                Ok(()) => return true,
+                Err(Fault::Source { corrupt }) => self.copier.failed(self.sim.now(), block, Some(*source), corrupt),
+                Err(Fault::Own) => {
+                    self.copier.failed(self.sim.now(), block, None, false);
+                    return false;
+                }
+            }
+        }
+        if order.sources.is_empty() {
+            self.copier.failed(self.sim.now(), block, None, false);
+        }
+        false
+    }
+
+    fn is_here(&self, order: &Copy) -> bool {
+        self.volume.find(order.block).is_some_and(|info| {
+            info.state == ReplicaState::Finalized
+                && info.identity.generation >= order.generation
+                && info.len as u64 >= order.len
+                && !order.unfit
+        })
+    }
+
+    async fn copy_from(self: &Rc<Self>, order: &Copy, source: NodeId) -> Result<(), Fault> {
+        let blame = |corrupt| Fault::Source { corrupt };
+        let Copy { block, generation, file, home, .. } = *order;
+        let (host, number, end) = (World::node_host(self.number), World::node_number(source), order.len as usize);
+        self.world.connect(host, number, CONNECT).await.map_err(|_| blame(false))?;
+        let read = self.world.call_node(host, number, SILENT, move |node| Box::pin(node.read(block, generation, end)));
+        let (bytes, sound) = match read.await {
+            Ok(Ok(read)) => read,
+            Ok(Err(ReadFault::Refused(_) | ReadFault::TooShort)) | Err(_) => return Err(blame(false)),
+        };
+        if !sound {
+            return Err(blame(true));
+        }
+        let identity = Identity { block, generation, file: Some(file), home: Some(home) };
+        self.volume.put_copy(identity, &bytes, order.unfit).await.map_err(|_| Fault::Own)?;
+        if self.volume.verify(block).await != Some(true) {
+            let _gone = self.volume.delete(block, generation).await;
+            return Err(Fault::Own);
+        }
+        self.world.was_copied(self.number, block);
+        Ok(())
+    }
+
+    // ── questions ──
+
+    pub(crate) fn fitness(&self, wanted: &BlockView) -> Fitness {
+        let Some(info) = self.volume.find(wanted.block) else { return Fitness::Absent };
+        let have = info.identity.generation;
+        let is_whole = match info.state {
+            ReplicaState::Finalized => info.len as u64 >= wanted.len,
+            ReplicaState::Open if info.has_writer || have > wanted.generation => return Fitness::Busy,
+            ReplicaState::Open | ReplicaState::WaitingForRecovery => false,
+        };
+        match () {
+            () if have < wanted.generation => Fitness::Absent,
+            () if self.is_to_delete(wanted.block, have) => Fitness::Absent,
+            () if is_whole => Fitness::Fit,
+            () => Fitness::Unfit,
+        }
+    }
+
+    pub(crate) async fn verify(&self, block: BlockId, generation: Generation) -> Fitness {
+        match self.volume.find(block) {
+            Some(info) if info.identity.generation >= generation => match self.volume.verify(block).await {
+                Some(true) => Fitness::Fit,
+                Some(false) => {
+                    self.copier.bad.borrow_mut().push_back((self.sim.now(), block));
+                    self.tell_soon();
+                    Fitness::Unfit
+                }
+                None => Fitness::Absent,
+            },
+            _ => Fitness::Absent,
+        }
+    }
+}
