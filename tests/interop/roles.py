@@ -35,7 +35,9 @@ class Roles:
         self.data_dirs: list[pathlib.Path] = []
         for _ in range(datanodes):
             self.describe_datanode()
-        for name in ["meta", *self.names]:
+        # Where the metadata server answers HTTP.
+        self.http = self.start("meta")["http"]
+        for name in self.names:
             self.start(name)
 
     def describe_datanode(self, rows: str = "") -> str:

@@ -110,7 +110,9 @@ impl MetaRole {
         let meta = Arc::new(meta);
         let source = Arc::clone(&meta);
         let status = Arc::new(move || source.status());
-        let http = http::Server::bind(file.http_addr, status)
+        let source = Arc::clone(&meta);
+        let check = Arc::new(move |pairs, peer| source.fsck(pairs, peer));
+        let http = http::Server::bind(file.http_addr, status, check)
             .await
             .map_err(|error| not_started(&format!("HTTP on {}", file.http_addr), &error))?;
         Ok(Self { meta, http })

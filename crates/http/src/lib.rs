@@ -5,25 +5,39 @@
 //! | `/` | the status as a short text |
 //! | `/health` | 200 `ok` as long as the process serves |
 //! | `/status` | the status as JSON |
+//! | `/fsck` | a check of the tree, as `hdfs fsck` asks for it; in pieces, as it goes on |
 //! | `/metrics` | every number of the status, in Prometheus' text form |
 //!
-//! Promise: nothing here changes the store, and one status is all that a request costs it.
+//! Promise: nothing here changes the store. A request costs it one status; a check of the tree waits for a client that does not take what
+//! it is told.
 
 mod metrics;
+mod query;
 
-use axum::extract::State;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::Value;
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// Tells the status of the store at this moment: a JSON object of numbers, texts and objects.
 pub type StatusSource = Arc<dyn Fn() -> Value + Send + Sync>;
+
+/// Begins a check of the tree: what the query says, and where it comes from. It ends when the channel does.
+pub type CheckSource = Arc<dyn Fn(Vec<(String, String)>, IpAddr) -> mpsc::Receiver<String> + Send + Sync>;
+
+#[derive(Clone)]
+struct Sources {
+    status: StatusSource,
+    check: CheckSource,
+}
 
 /// A running server; dropping it stops it too.
 #[derive(Debug)]
@@ -34,16 +48,18 @@ pub struct Server {
 
 impl Server {
     /// Listens on `addr`; port 0 takes a free one.
-    pub async fn bind(addr: SocketAddr, status: StatusSource) -> std::io::Result<Self> {
+    pub async fn bind(addr: SocketAddr, status: StatusSource, check: CheckSource) -> std::io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
         let (stop, mut stopped) = watch::channel(());
         let routes = Router::new()
             .route("/", get(overview))
             .route("/health", get(|| async { "ok\n" }))
-            .route("/status", get(|State(status): State<StatusSource>| async move { Json(status()) }))
+            .route("/status", get(|State(sources): State<Sources>| async move { Json((sources.status)()) }))
             .route("/metrics", get(scrape))
-            .with_state(status);
+            .route("/fsck", get(check_tree))
+            .with_state(Sources { status, check })
+            .into_make_service_with_connect_info::<SocketAddr>();
         let serve = axum::serve(listener, routes).with_graceful_shutdown(async move {
             let _ = stopped.changed().await;
         });
@@ -63,10 +79,23 @@ impl Server {
     }
 }
 
-async fn overview(State(status): State<StatusSource>) -> String {
+async fn overview(State(Sources { status, .. }): State<Sources>) -> String {
     format!("Levada\n\n{:#}\n\nMore: /status (JSON), /metrics (Prometheus), /health\n", status())
 }
 
-async fn scrape(State(status): State<StatusSource>) -> impl IntoResponse {
+async fn check_tree(
+    State(sources): State<Sources>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    RawQuery(query): RawQuery,
+) -> impl IntoResponse {
+    let report = (sources.check)(query::pairs(query.as_deref().unwrap_or_default()), peer.ip());
+    let pieces = futures_util::stream::unfold(report, |mut report| async move {
+        let piece = report.recv().await?;
+        Some((Ok::<_, Infallible>(piece), report))
+    });
+    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], Body::from_stream(pieces))
+}
+
+async fn scrape(State(Sources { status, .. }): State<Sources>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics::render(&status()))
 }

@@ -74,9 +74,7 @@ impl Users {
 
     pub(crate) async fn session(&self, call: &Call, now: Duration) -> Result<Session, Exception> {
         let user = call.user.effective.as_str();
-        if user.is_empty() || user.len() > NAME_LEN_MAX || user.chars().any(char::is_control) {
-            return Err(refusal::denied("a call needs a user with a name"));
-        }
+        check_name(user)?;
         if let Some(real) = call.user.real.as_deref()
             && real != user
             && !self.caller(real, now).await.superuser
@@ -86,6 +84,12 @@ impl Users {
         let client: Option<[u8; 16]> = call.client_id.as_ref().try_into().ok();
         let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
         Ok(Session { caller: self.caller(user, now).await, retry, peer: call.peer.ip() })
+    }
+
+    /// Of somebody who names himself in a request over HTTP.
+    pub(crate) async fn session_of(&self, user: &str, peer: IpAddr, now: Duration) -> Result<Session, Exception> {
+        check_name(user)?;
+        Ok(Session { caller: self.caller(user, now).await, retry: None, peer })
     }
 
     async fn caller(&self, user: &str, now: Duration) -> Caller {
@@ -117,6 +121,13 @@ impl Users {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn check_name(user: &str) -> Result<(), Exception> {
+    if user.is_empty() || user.len() > NAME_LEN_MAX || user.chars().any(char::is_control) {
+        return Err(refusal::denied("a call needs a user with a name"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod client;
 mod command;
 mod config;
 mod core;
+mod fsck;
 mod heard;
 mod machine;
 mod mappings;
@@ -48,10 +49,11 @@ use crate::service::Service;
 use io::task::Owned;
 use io::{Clock, SystemClock};
 use raft::{GroupOptions, Peer, Raft, Standing, Timing};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// Part of the memory that changes may fill until they are synced; the rest is for calls.
 const OVERLAY_SHARE: u64 = 4;
@@ -160,6 +162,14 @@ impl Metad {
         match &*self.running() {
             Some(running) => status::status(&running.seat),
             None => serde_json::json!({ "stopped": true }),
+        }
+    }
+
+    /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `pairs`: of the query.
+    pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> mpsc::Receiver<String> {
+        match &*self.running() {
+            Some(running) => fsck::start(&running.seat, pairs, peer),
+            None => mpsc::channel(1).1,
         }
     }
 

@@ -3,6 +3,7 @@
 //! Promise: plain values only. Nothing here has an effect, and nothing here knows a wire or a disk format.
 
 pub mod checksum;
+pub mod civil;
 pub mod id;
 pub mod limits;
 pub mod path;
@@ -11,6 +12,7 @@ pub mod rows;
 pub mod time;
 
 pub use checksum::{ChecksumKind, ChecksumSpec};
+pub use civil::Civil;
 pub use id::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, NodeId, PipelineId};
 pub use path::FsPath;
 pub use random::Random;

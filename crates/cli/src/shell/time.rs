@@ -1,28 +1,6 @@
 //! Dates, in UTC: a listing reads the same wherever it is read.
 
-use types::Millis;
-
-/// A moment taken apart.
-struct Civil {
-    year: i64,
-    month: u64,
-    day: u64,
-    seconds_of_day: u64,
-}
-
-/// Howard Hinnant's `civil_from_days`: eras of 400 years, years that begin in March.
-fn civil(time: Millis) -> Civil {
-    let seconds = time.0 / 1000;
-    let days = seconds / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = (year_of_era + era * 400) as i64 + i64::from(month <= 2);
-    Civil { year, month, day, seconds_of_day: seconds % 86_400 }
-}
+use types::{Civil, Millis};
 
 /// `2026-11-21 08:30`, as in a listing.
 pub(crate) fn minute(time: Millis) -> String {
@@ -31,7 +9,7 @@ pub(crate) fn minute(time: Millis) -> String {
 
 /// `2026-11-21 08:30:05`.
 pub(crate) fn second(time: Millis) -> String {
-    let Civil { year, month, day, seconds_of_day: second } = civil(time);
+    let Civil { year, month, day, seconds_of_day: second, .. } = Civil::of(time);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
@@ -58,7 +36,7 @@ pub(crate) fn parse(text: &str) -> Result<Millis, String> {
     let days = shifted / 400 * 146_097 + day_of_era - 719_468;
     let time = Millis((days * 86_400 + hour * 3600 + minute * 60 + second) * 1000);
     // The 31st of a shorter month comes out as another day.
-    if civil(time).day == day { Ok(time) } else { Err(wrong()) }
+    if Civil::of(time).day == day { Ok(time) } else { Err(wrong()) }
 }
 
 #[cfg(test)]

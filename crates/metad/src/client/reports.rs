@@ -2,6 +2,7 @@
 
 use crate::caller::Session;
 use crate::core::{Core, must_find};
+use crate::fsck;
 use crate::words::Locator;
 use blocks::Member;
 use hdfs::Exception;
@@ -9,6 +10,8 @@ use hdfs::proto::*;
 use namespace::read;
 use types::InodeId;
 
+/// Corrupt files in one answer. HDFS: `dfs.corruptfilesreturned.max`.
+const CORRUPT_COUNT_MAX: usize = 500;
 /// Open files in one answer. HDFS: `dfs.namenode.list.openfiles.num.responses`.
 const OPEN_FILE_COUNT_MAX: usize = 1000;
 
@@ -98,17 +101,21 @@ pub(super) async fn get_ec_block_group_stats(
     })
 }
 
-/// A block without any good replica would be named here; which those are is known by the block side's own lists alone.
+/// Blocks without any sound replica, and their files. The cookie counts those told before.
 pub(super) async fn list_corrupt_file_blocks(
-    _core: &Core,
+    core: &Core,
     session: &Session,
     request: ListCorruptFileBlocksRequestProto,
 ) -> Result<ListCorruptFileBlocksResponseProto, Exception> {
     session.must_be_superuser("listCorruptFileBlocks")?;
-    let cookie = request.cookie.unwrap_or_else(|| "0".into());
-    Ok(ListCorruptFileBlocksResponseProto { corrupt: CorruptFileBlocksProto { files: Vec::new(), cookie } })
+    let below = must_find("listCorruptFileBlocks", &request.path)?;
+    let after: usize = request.cookie.and_then(|cookie| cookie.parse().ok()).unwrap_or(0);
+    let found = fsck::corrupt_files(core, &below, after, CORRUPT_COUNT_MAX)?;
+    let cookie = (after + found.len()).to_string();
+    let mut files: Vec<String> = found.into_iter().map(|(_, path)| path).collect();
+    files.dedup();
+    Ok(ListCorruptFileBlocksResponseProto { corrupt: CorruptFileBlocksProto { files, cookie } })
 }
-
 pub(super) async fn list_open_files(
     core: &Core,
     session: &Session,
