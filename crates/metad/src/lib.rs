@@ -23,6 +23,8 @@ mod config;
 mod core;
 mod fsck;
 mod heard;
+#[cfg(test)]
+mod histories;
 mod machine;
 mod mappings;
 mod meter;
