@@ -1,14 +1,16 @@
 //! What must hold, while a run goes on and when it is over.
 
 use crate::history;
+use crate::metad::{Metad, REPLICATION};
 use crate::volume::{Info, ReplicaState};
 use crate::work::Work;
 use crate::world::{World, content};
+use namespace::read::Place;
 use namespace::{BlockView, Caller, read};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use types::rows::{MemoryRows, Rows};
-use types::{BlockId, FileId, FsPath, Generation};
+use types::rows::MemoryRows;
+use types::{BlockId, FileId, FsPath, Generation, NodeId};
 
 /// Two whole replicas of one generation and length hold the same bytes, wherever they are.
 pub(crate) fn contradictions(world: &World) {
@@ -79,35 +81,68 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
     for number in 0..world.plan.node_count {
         let Some(node) = world.node(number) else { continue };
         for info in node.volume.replicas() {
-            if let Some(why) = useless(&*rows, &leader, number, &info) {
+            if let Some(why) = useless(world, &leader, number, &info) {
                 unrest.push(format!("node {number}: {info:?}: {why}"));
             }
         }
     }
+    drop(rows);
+    unrest.extend(short(world, &leader));
     unrest
 }
 
-fn useless(rows: &dyn Rows, leader: &Rc<crate::metad::Metad>, number: usize, info: &Info) -> Option<&'static str> {
-    let found = read::file_of_block(rows, info.identity.block).expect("memory can be read");
-    let Some((_, view)) = found else { return Some("no file owns it") };
-    let (id, now) = (World::node_id(number), leader.now());
-    let (member, alone) = leader
-        .group
-        .see_cluster(|cluster| {
-            let others = cluster.members(view.home).into_iter().filter(|member| member.node.id != id);
-            (cluster.is_member(view.home, id), !others.into_iter().any(|member| member.is_live(now)))
-        })
-        .unwrap_or((true, true));
+fn is_fit(world: &World, id: NodeId, view: &BlockView) -> bool {
+    let info = world.node(World::node_number(id)).and_then(|node| node.volume.find(view.block));
+    info.is_some_and(|info| {
+        info.state == ReplicaState::Finalized
+            && info.identity.generation >= view.generation
+            && info.len as u64 >= view.len
+    })
+}
+
+fn is_sound(world: &World, id: NodeId, view: &BlockView) -> bool {
+    let platter = world.node_platter(World::node_number(id)).borrow();
+    let image = platter.shelf.get(&view.block).map(|stored| stored.image());
+    is_fit(world, id, view) && image.is_some_and(|image| image.verifies(image.data.len()))
+}
+
+fn useless(world: &World, leader: &Rc<Metad>, number: usize, info: &Info) -> Option<&'static str> {
+    let Some(view) = leader.view_of(info.identity.block) else { return Some("no file owns it") };
+    let id = World::node_id(number);
+    let members = leader.group.see_cluster(|cluster| cluster.member_ids(view.home).to_vec()).unwrap_or_default();
+    let others = members.iter().filter(|member| **member != id && is_sound(world, **member, &view)).count();
     match () {
-        // It may be the best that is left.
-        () if alone && (!member || info.identity.generation < view.generation) => None,
-        () if !member => Some("its home is elsewhere"),
-        () if info.identity.generation < view.generation => Some("it is stale"),
-        // A whole block's replica that lost power without a sync, or whose disk failed in a recovery, waits to be replaced from
-        // the others: a matter of repair.
+        // Without another it may be the best that is left.
+        () if info.identity.generation < view.generation => (others > 0).then_some("it is stale"),
+        () if !members.contains(&id) => (others >= members.len()).then_some("its home is elsewhere"),
         () if info.state != ReplicaState::Finalized && !view.complete => Some("it is not finalized"),
         () => None,
     }
+}
+
+/// Blocks that have fewer copies than they should, though somebody has a sound one.
+fn short(world: &World, leader: &Rc<Metad>) -> Vec<String> {
+    let homes = leader.group.see_cluster(|cluster| {
+        let homes = cluster.containers().map(|(home, _)| (home, cluster.member_ids(home).to_vec()));
+        homes.collect::<Vec<_>>()
+    });
+    let mut short = Vec::new();
+    for (home, members) in homes.unwrap_or_default() {
+        let mut place = Some(Place::start(home));
+        while let Some(from) = place {
+            let page = read::container_page(&*leader.group.rows(), home, from, 1000).expect("memory can be read");
+            place = page.next;
+            if page.blocks.len() + page.open.len() > 0 && members.len() < usize::from(REPLICATION) {
+                short.push(format!("{home:?} has only {members:?}"));
+            }
+            for view in &page.blocks {
+                let there = (0..world.plan.node_count).map(World::node_id).any(|id| is_sound(world, id, view));
+                let lacks = members.iter().filter(|id| there && !is_fit(world, **id, view));
+                short.extend(lacks.map(|id| format!("node {} lacks {view:?}", World::node_number(*id))));
+            }
+        }
+    }
+    short
 }
 
 /// After all has come to rest: every promise that any node could keep is kept.
@@ -149,13 +184,7 @@ pub(crate) fn promises(world: &Rc<World>) {
     }
 }
 
-fn readable(
-    world: &World,
-    leader: &Rc<crate::metad::Metad>,
-    tag: u64,
-    file: FileId,
-    view: &BlockView,
-) -> Result<(), String> {
+fn readable(world: &World, leader: &Rc<Metad>, tag: u64, file: FileId, view: &BlockView) -> Result<(), String> {
     let members = leader.group.see_cluster(|cluster| cluster.member_ids(view.home).to_vec()).unwrap_or_default();
     let mut found = Vec::new();
     for member in &members {

@@ -1,5 +1,6 @@
 //! A datanode: sessions with the metadata servers, reads, recoveries, deletions. Streams are in [`crate::stream`].
 
+use crate::copier::{COPY_COUNT_MAX, Copier, CopyFailure};
 use crate::executor::{Notify, Sim};
 use crate::metad::{Metad, Refused, told};
 use crate::platter::Identity;
@@ -7,7 +8,7 @@ use crate::volume::{Info, ReplicaState, Volume, VolumeError};
 use crate::world::{Mutation, World};
 use blocks::{Told, Usage};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
@@ -28,12 +29,16 @@ pub(crate) struct Heartbeat {
     pub(crate) put: Vec<Told>,
     pub(crate) deleted: Vec<BlockId>,
     pub(crate) stale: Vec<Told>,
+    pub(crate) copying: BTreeSet<BlockId>,
+    pub(crate) copy_failures: Vec<CopyFailure>,
+    pub(crate) bad: Vec<BlockId>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orders {
     pub(crate) delete: Vec<(BlockId, Generation)>,
     pub(crate) owners: Vec<(BlockId, FileId, ContainerId)>,
+    pub(crate) copy: Vec<blocks::Copy>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +71,10 @@ pub(crate) struct Datanode {
     writing: RefCell<BTreeMap<BlockId, usize>>,
     changes: Vec<Changes>,
     to_delete: RefCell<BTreeMap<BlockId, Generation>>,
+    /// Being deleted at this moment.
+    deleting: Cell<Option<(BlockId, Generation)>>,
     delete_came: Notify,
+    pub(crate) copier: Copier,
     transfers: Cell<u32>,
 }
 
@@ -108,7 +116,9 @@ impl Datanode {
             writing: RefCell::default(),
             changes,
             to_delete: RefCell::default(),
+            deleting: Cell::default(),
             delete_came: Notify::default(),
+            copier: Copier::default(),
             transfers: Cell::default(),
         })
     }
@@ -121,6 +131,10 @@ impl Datanode {
         }
         let node = Rc::clone(self);
         self.sim.spawn(host, async move { node.delete_always().await });
+        for _ in 0..COPY_COUNT_MAX {
+            let node = Rc::clone(self);
+            self.sim.spawn(host, async move { node.copy_always().await });
+        }
     }
 
     pub(crate) fn writing(self: &Rc<Self>, block: BlockId) -> Writing {
@@ -210,6 +224,9 @@ impl Datanode {
             put: Vec::new(),
             deleted: Vec::new(),
             stale: due.iter().filter_map(|block| self.left_open(*block)).collect(),
+            copying: self.copier.copying(),
+            copy_failures: self.copier.failures(self.sim.now()),
+            bad: self.copier.bad(self.sim.now()),
         };
         for (block, change) in &taken {
             match change {
@@ -252,6 +269,11 @@ impl Datanode {
             *known = generation.max(*known);
             self.delete_came.notify();
         }
+        for order in orders.copy {
+            // The metadata server gives no order to delete together with one to copy the same, so these are from before.
+            self.to_delete.borrow_mut().remove(&order.block);
+            self.copier.order(order);
+        }
         for (block, file, home) in orders.owners {
             self.volume.set_owner(block, file, home).await;
         }
@@ -267,13 +289,30 @@ impl Datanode {
             if self.world.mutation == Some(Mutation::ForgetDeletions) {
                 continue;
             }
-            if self.volume.delete(block, generation).await == Ok(true) {
+            self.deleting.set(Some((block, generation)));
+            let deleted = self.volume.delete(block, generation).await == Ok(true);
+            self.deleting.set(None);
+            if deleted {
                 self.sim.say(|| format!("node {} deleted {block:?} up to {generation}", self.number));
+                self.world.was_deleted(self.number, block);
                 for changes in &self.changes {
                     changes.add(block, Change::Deleted);
                 }
             }
         }
+    }
+
+    pub(crate) fn is_to_delete(&self, block: BlockId, generation: Generation) -> bool {
+        let waiting = self.to_delete.borrow().get(&block).is_some_and(|at| *at >= generation);
+        waiting || self.deleting.get().is_some_and(|(known, at)| known == block && at >= generation)
+    }
+
+    pub(crate) fn is_writing(&self, block: BlockId) -> bool {
+        self.writing.borrow().contains_key(&block)
+    }
+
+    pub(crate) fn tell_soon(&self) {
+        self.changes.iter().for_each(|changes| changes.came.notify());
     }
 
     // ── calls ──

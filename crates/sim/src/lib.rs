@@ -16,10 +16,12 @@
 
 mod check;
 mod client;
+mod copier;
 mod datanode;
 mod disk;
 mod executor;
 mod group;
+mod healing;
 mod history;
 mod metad;
 mod net;

@@ -3,12 +3,13 @@
 use crate::datanode::{Heartbeat, Orders};
 use crate::executor::{Boxed, HostId, Lock, Notify, Sim, all};
 use crate::group::{Command, Group, NotLeader, Reply};
+use crate::healing::CATALOGUE_WAIT;
 use crate::net::CallError;
 use crate::platter::Identity;
 use crate::volume::{Info, ReplicaState};
 use crate::world::{World, node_of};
 use blocks::{Allocation, Ask, BlocksError, Cluster, Doomed, DoomedReplicas, Fate, PlaceError, Plan, Step, Survivor};
-use blocks::{SILENCE_MAX, Told, Undecided, Usage, Wanted};
+use blocks::{Repair, SILENCE_MAX, Surplus, Told, Undecided, Usage, Wanted};
 use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BlockView, BumpGeneration, Caller, Complete,
     Create, Delete, DoomedBlock, FileBlocks, FinishRecovery, ForgetDoomed, Format, Fsync, Leased, Leases, Mkdirs,
@@ -16,7 +17,7 @@ use namespace::{
     read,
 };
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use types::random::Seeded;
@@ -34,7 +35,7 @@ const RETRY_LAST: Duration = Duration::from_secs(15);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 const ENDED_WAIT: Duration = Duration::from_millis(800);
 const PAGE_COUNT: usize = 1000;
-const REPLICATION: u16 = 3;
+pub(crate) const REPLICATION: u16 = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Refused {
@@ -65,13 +66,13 @@ pub(crate) struct Located {
 }
 
 pub(crate) struct Metad {
-    world: Rc<World>,
-    sim: Sim,
-    host: HostId,
-    number: usize,
+    pub(crate) world: Rc<World>,
+    pub(crate) sim: Sim,
+    pub(crate) host: HostId,
+    pub(crate) number: usize,
     pub(crate) group: Rc<Group>,
     random: RefCell<Seeded>,
-    leader_since: Cell<Duration>,
+    pub(crate) leader_since: Cell<Duration>,
     leases: RefCell<Leases>,
     leased: RefCell<Leased>,
     doomed: RefCell<Doomed>,
@@ -82,6 +83,11 @@ pub(crate) struct Metad {
     unfed: Cell<bool>,
     reap: Notify,
     prepare: Notify,
+    pub(crate) repair: RefCell<Repair>,
+    pub(crate) surplus: RefCell<Surplus>,
+    /// Replicas that somebody called bad.
+    pub(crate) reported: RefCell<BTreeSet<(BlockId, NodeId)>>,
+    pub(crate) repair_wake: Notify,
 }
 
 impl Metad {
@@ -106,6 +112,10 @@ impl Metad {
             unfed: Cell::new(true),
             reap: Notify::default(),
             prepare: Notify::default(),
+            repair: RefCell::default(),
+            surplus: RefCell::default(),
+            reported: RefCell::default(),
+            repair_wake: Notify::default(),
         })
     }
 
@@ -140,26 +150,30 @@ impl Metad {
         *self.leased.borrow_mut() = leased.expect("memory can be read");
         *self.doomed.borrow_mut() = Doomed::default();
         *self.undecided.borrow_mut() = Undecided::default();
+        *self.repair.borrow_mut() = Repair::default();
+        *self.surplus.borrow_mut() = Surplus::default();
+        self.reported.borrow_mut().clear();
         self.recoveries.borrow_mut().clear();
         *self.planning.borrow_mut() = Lock::default();
         self.unfed.set(true);
-        let rounds: [Round; 3] = [
+        let rounds: [Round; 4] = [
             |metad, reign| Box::pin(async move { metad.prepare_always(reign).await }),
             |metad, reign| Box::pin(async move { metad.reap_always(reign).await }),
             |metad, reign| Box::pin(async move { metad.look_after_leases_always(reign).await }),
+            |metad, reign| Box::pin(async move { metad.heal_always(reign).await }),
         ];
         for round in rounds {
             self.sim.spawn(self.host, round(Rc::clone(self), reign));
         }
     }
 
-    fn reigns(&self, reign: u64) -> bool {
+    pub(crate) fn reigns(&self, reign: u64) -> bool {
         self.group.reign() == Some(reign)
     }
 
     // ── changes ──
 
-    async fn change(&self, retry: Option<RetryKey>, op: impl Into<Op>) -> Answer<namespace::Reply> {
+    pub(crate) async fn change(&self, retry: Option<RetryKey>, op: impl Into<Op>) -> Answer<namespace::Reply> {
         if self.group.reign().is_none() {
             return Err(Refused::Standby);
         }
@@ -170,14 +184,14 @@ impl Metad {
         }
     }
 
-    async fn change_blocks(&self, command: blocks::Command) -> Answer<Result<blocks::Reply, BlocksError>> {
+    pub(crate) async fn change_blocks(&self, command: blocks::Command) -> Answer<Result<blocks::Reply, BlocksError>> {
         match self.group.propose(&Command::Blocks(command)).await? {
             Reply::Blocks(answer) => Ok(answer),
             _ => Err(Refused::Odd),
         }
     }
 
-    fn with_cluster<T>(&self, run: impl FnOnce(&mut Cluster, &mut Seeded) -> T) -> Answer<T> {
+    pub(crate) fn with_cluster<T>(&self, run: impl FnOnce(&mut Cluster, &mut Seeded) -> T) -> Answer<T> {
         let mut random = self.random.borrow_mut();
         self.group.with_cluster(|cluster| run(cluster, &mut random)).ok_or(Refused::Standby)
     }
@@ -322,6 +336,7 @@ impl Metad {
         let namespace::Reply::Block(view) = reply else { return Err(Refused::Odd) };
         if let (Some(written), Some(before)) = (previous, plan.previous) {
             self.with_cluster(|cluster, _| cluster.on_written(before.home, written.len))?;
+            self.doubt_if_short(written.block, before.home)?;
         }
         if view.block == allocation.block {
             Ok(Located { view, nodes: allocation.nodes })
@@ -391,7 +406,12 @@ impl Metad {
         last: Option<BlockRef>,
     ) -> Answer<bool> {
         match self.change(None, Complete { path, client, file: Some(file), last }).await? {
-            namespace::Reply::Bool(done) => Ok(done),
+            namespace::Reply::Bool(done) => {
+                if let Some(view) = last.filter(|_| done).and_then(|last| self.view_of(last.block)) {
+                    self.doubt_if_short(view.block, view.home)?;
+                }
+                Ok(done)
+            }
             _ => Err(Refused::Odd),
         }
     }
@@ -493,7 +513,15 @@ impl Metad {
             self.change_blocks(blocks::Command::Register(node)).await?.map_err(|_| Refused::Odd)?;
         }
         let now = self.now();
-        self.with_cluster(|cluster, _| cluster.on_registered(now, id, usage))?;
+        self.with_cluster(|cluster, _| {
+            cluster.on_registered(now, id, usage);
+            let mut repair = self.repair.borrow_mut();
+            repair.on_registered(id);
+            for pipeline in cluster.pipelines_of(id) {
+                cluster.containers_of(*pipeline).for_each(|home| repair.suspect(home, now + CATALOGUE_WAIT));
+            }
+        })?;
+        self.repair_wake.notify();
         self.prepare.notify();
         Ok(())
     }
@@ -505,6 +533,7 @@ impl Metad {
         if !self.with_cluster(|cluster, _| cluster.on_heartbeat(now, told.node, told.usage))? {
             return Ok(None);
         }
+        self.tell_repair(&told);
         let mut orders = Orders::default();
         self.reconcile(told.node, told.put.into_iter().chain(told.stale).collect(), &mut orders)?;
         let undecided = self.undecided.borrow_mut().take(told.node);
@@ -512,12 +541,47 @@ impl Metad {
         let mut doomed = self.doomed.borrow_mut();
         for block in &told.deleted {
             doomed.on_deleted(told.node, *block);
+            self.surplus.borrow_mut().stays(told.node, *block);
         }
         orders.delete.extend(doomed.orders(told.node, now));
         if !told.deleted.is_empty() {
             self.reap.notify();
         }
+        let surplus = self.surplus_orders(told.node)?;
+        orders.delete.extend(surplus.iter().map(|told| (told.block, told.generation)));
+        orders.copy = self.repair.borrow_mut().orders(told.node, now);
         Ok(Some(orders))
+    }
+
+    /// What a node copied, could not copy, and found damaged.
+    fn tell_repair(&self, told: &Heartbeat) {
+        let (node, now) = (told.node, self.now());
+        let mut repair = self.repair.borrow_mut();
+        for replica in &told.put {
+            self.surplus.borrow_mut().stays(node, replica.block);
+            repair.on_put(node, replica.block, replica.generation, now);
+        }
+        for failure in &told.copy_failures {
+            if !repair.is_news(node, failure.number) {
+                continue;
+            }
+            repair.on_failed(node, failure.block, failure.source, now);
+            if let Some(source) = failure.source.filter(|_| failure.corrupt) {
+                self.reported.borrow_mut().insert((failure.block, source));
+            }
+        }
+        for block in &told.bad {
+            repair.on_bad(*block, node);
+        }
+        repair.on_working(node, &told.copying, now);
+        if !(told.put.is_empty() && told.copy_failures.is_empty() && told.bad.is_empty()) {
+            self.repair_wake.notify();
+        }
+    }
+
+    pub(crate) fn wanted(&self, block: BlockId) -> Option<Wanted> {
+        let BlockView { file, generation, home, complete, .. } = self.view_of(block)?;
+        Some(Wanted { file, generation, home, complete })
     }
 
     pub(crate) async fn catalogue(self: Rc<Self>, node: NodeId, replicas: Vec<Told>) -> Answer<Option<Orders>> {
@@ -535,26 +599,14 @@ impl Metad {
         for told in replicas {
             // Before the rows: what is nobody's at this moment can only have an owner already.
             let may_be_put = self.leased.borrow().may_be_put(told.block, now);
-            let found = read::file_of_block(&*self.group.rows(), told.block).expect("memory can be read");
-            let wanted = found.map(|(_, view)| Wanted {
-                file: view.file,
-                generation: view.generation,
-                home: view.home,
-                complete: view.complete,
-            });
+            let wanted = self.wanted(told.block);
             let judgement = self.with_cluster(|cluster, _| cluster.judge(node, &told, wanted.as_ref(), may_be_put))?;
             let mut again = judgement.again;
             match (judgement.fate, wanted) {
-                // Who asks the others whether they have it (`blocks::Surplus`) is not simulated yet.
+                (Fate::Surplus, Some(_)) if self.comes_here(node, told.block)? => again = true,
                 (Fate::Surplus, Some(wanted)) => {
-                    let others = self.with_cluster(|cluster, _| {
-                        let members = cluster.members(wanted.home).into_iter();
-                        members.filter(|member| member.node.id != node && member.is_live(now)).count()
-                    })?;
-                    if others > 0 {
-                        orders.delete.push((told.block, told.generation));
-                    }
-                    again |= others == 0;
+                    self.surplus.borrow_mut().keep(node, told, wanted.home, now);
+                    self.repair_wake.notify();
                 }
                 (Fate::Goes, _) => orders.delete.push((told.block, told.generation)),
                 (Fate::Owned, Some(wanted)) => orders.owners.push((told.block, wanted.file, wanted.home)),
@@ -747,6 +799,7 @@ impl Metad {
             let finish = FinishRecovery { file, block: last.block, generation, len };
             if self.change(None, finish).await.is_ok() {
                 self.was_doomed();
+                self.doubt(last.block);
             }
             return;
         }

@@ -81,6 +81,21 @@ impl Oracle {
         }
     }
 
+    /// One who held the block deleted it; these have it, whole.
+    pub(crate) fn hand_over(&mut self, from: NodeId, block: BlockId, to: &[(NodeId, u64)]) {
+        for promise in self.files.values_mut().flat_map(|file| &mut file.promises) {
+            if promise.block != block || !promise.holders.iter().any(|(node, _)| *node == from) {
+                continue;
+            }
+            promise.holders.retain(|(node, _)| *node != from);
+            for holder in to {
+                if promise.holders.iter().all(|(node, _)| *node != holder.0) {
+                    promise.holders.push(*holder);
+                }
+            }
+        }
+    }
+
     pub(crate) fn promised(&self, id: FileId, world: &World) -> Vec<Promise> {
         let promises = self.files.get(&id).map_or(&[][..], |file| &file.promises);
         promises.iter().filter(|promise| promise.holds(world)).cloned().collect()

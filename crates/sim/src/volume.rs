@@ -522,6 +522,53 @@ impl Volume {
         Ok(())
     }
 
+    /// A copy from another node, whole. `replaces`: a damaged one of the same generation makes room.
+    pub(crate) async fn put_copy(&self, identity: Identity, bytes: &[u8], replaces: bool) -> Result<()> {
+        self.check_health()?;
+        let block = identity.block;
+        let _stripe = self.stripe(block).await;
+        self.check_not_recovering(block, identity.generation)?;
+        let makes_room = |have: Generation| have < identity.generation || replaces && have == identity.generation;
+        if let Some(open) = self.find_open(block) {
+            if !makes_room(self.open_image(block).identity.generation) || replaces && open.has_writer.get() {
+                return Err(VolumeError::Exists);
+            }
+            open.fence();
+            drop(open.files.lock().await);
+            if open.phase.get() != Phase::Gone {
+                self.discard(block, &open);
+            }
+        }
+        if self.shelved(block).is_some_and(|shelved| !makes_room(shelved.identity.generation)) {
+            return Err(VolumeError::Exists);
+        }
+        self.note(self.0.disk.write().await)?;
+        let mut copy = Stored::new(identity, Stage::Finalized { len: bytes.len() });
+        copy.write_data(0, bytes);
+        copy.write_sums(0, &crate::platter::sums_of(bytes));
+        copy.keep();
+        // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced once.
+        if !self.0.forgets_sync {
+            self.note(self.0.disk.sync().await)?;
+            let written = copy.written();
+            copy.synced(written, true);
+        }
+        let mut platter = self.0.platter.borrow_mut();
+        platter.remove_shelved(block);
+        platter.shelf.insert(block, copy);
+        self.0.recovering.borrow_mut().remove(&block);
+        Ok(())
+    }
+
+    /// Reads a finalized replica from end to end. `None`: it is not there.
+    pub(crate) async fn verify(&self, block: BlockId) -> Option<bool> {
+        self.0.disk.read().await;
+        if self.find_open(block).is_some() {
+            return Some(false);
+        }
+        self.shelved(block).map(|image| image.verifies(image.data.len()))
+    }
+
     /// Removes a replica of at most this generation. Tells whether there was one.
     pub(crate) async fn delete(&self, block: BlockId, generation_at_most: Generation) -> Result<bool> {
         let _stripe = self.stripe(block).await;

@@ -258,6 +258,23 @@ impl World {
         self.spoiled.borrow_mut().insert((number, block));
     }
 
+    /// A sound copy of a replica was made: what was spoiled there is no more.
+    pub(crate) fn was_copied(&self, number: usize, block: BlockId) {
+        self.spoiled.borrow_mut().remove(&(number, block));
+    }
+
+    /// A node deleted a replica as it was told. Those who have the block now hold what was promised of it; somebody must.
+    pub(crate) fn was_deleted(&self, number: usize, block: BlockId) {
+        let holds = |other: &usize| {
+            let platter = self.nodes[*other].platter.borrow();
+            let image = platter.shelf.get(&block).map(|stored| stored.image());
+            image.is_some_and(|image| image.verifies(image.data.len())) && !self.is_spoiled(*other, block)
+        };
+        let others = (0..self.plan.node_count).filter(|other| *other != number).filter(holds);
+        let holders: Vec<(NodeId, u64)> = others.map(|other| (Self::node_id(other), self.falls(other))).collect();
+        self.oracle.borrow_mut().hand_over(Self::node_id(number), block, &holders);
+    }
+
     pub(crate) fn is_spoiled(&self, number: usize, block: BlockId) -> bool {
         self.spoiled.borrow().contains(&(number, block))
     }
