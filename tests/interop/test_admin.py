@@ -10,9 +10,10 @@ import pytest
 import content
 import paths
 from cli import levada
+from rawdata import Names
 from replicas import healed, put, replicas, some_files, transfer_address
 from roles import Roles
-from store import eventually
+from store import SUPERUSER, eventually
 
 pytestmark = [pytest.mark.levada, pytest.mark.timeout(300)]
 
@@ -230,3 +231,50 @@ def test_a_scrub_keeps_to_its_rate_and_can_be_stopped(roles):
     assert levada(store.fs, "admin", "jobs", "wait", number, check=False).returncode != 0
     assert job(store, number)["state"] == "stopped"
     assert admin(store, "scrub", "--wait")[-1]["state"] == "done"
+
+
+def test_containers_move_to_an_emptier_datanode(roles):
+    store = roles(datanodes=3)
+    files = {}
+    for number in range(12):
+        for replication in (1, 2):
+            path, data = f"/balance/{replication}/f{number}", content.make(700_000, 10 * number + replication)
+            put(store, path, data, "--replication", replication)
+            files.setdefault(replication, {})[path] = data
+    name = store.describe_datanode()
+    store.start(name)
+    used = lambda: {line["addr"]: line["used"] for line in admin(store, "datanode", "list")}
+    eventually(lambda: len(used()) == 4, 20)
+    before = used()
+    new = address_of(store, name)
+    assert before[new] == 0
+    eventually(lambda: "just begun" not in levada(store.fs, "admin", "balance", "--within", 100, check=False).stderr, 30)
+    ended = admin(store, "balance", "--within", 0, "--wait")[-1]
+    assert (ended["state"], ended["kind"]) == ("done", "balance"), ended
+    assert ended["done_count"] == ended["total_count"] > 0 and ended["done_bytes"] == ended["total_bytes"] > 0
+    assert "read back" in ended["note"]
+    # What went is deleted where it was: there are as many replicas as before, and the new node has its part of them.
+    whole = sum(before.values())
+    eventually(lambda: abs(sum(used().values()) - whole) < 0.02 * whole, DONE_S, "what was moved is not deleted")
+    after = used()
+    assert after[new] > 0.4 * whole / 4, (before, after)
+    assert max(after.values()) <= max(before.values()), (before, after)
+    for replication, some in files.items():
+        assert healed(store, some, count=replication)
+    assert admin(store, "under-replicated") == []
+    assert "no number" in levada(store.fs, "admin", "balance", "--within", "half", check=False).stderr
+
+
+def test_stock_reports_count_what_is_wrong(roles):
+    store = roles(datanodes=3)
+    data = content.make(2 * paths.BLOCK, 1)
+    put(store, "/counted", data, "--replication", 1)
+    put(store, "/sound", data)
+    stats = lambda: [Names(store.fs, SUPERUSER).call("getFsStats").get(field, [0])[0] for field in (4, 5, 6)]
+    assert stats() == [0, 0, 0]
+    (only,) = {where for of_block in replicas(store, "/counted") for where, _ in of_block}
+    name = next(name for name in store.names if transfer_address(store, name) == only)
+    store.kill(name)
+    eventually(lambda: stats()[2] == 2, LOST_AFTER_S + DONE_S, "missing blocks are not counted")
+    store.start(name)
+    eventually(lambda: stats()[2] == 0, DONE_S, "they are still counted")

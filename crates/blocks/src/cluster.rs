@@ -181,12 +181,21 @@ impl Cluster {
             }
             (Command::Joined { pipeline, .. }, _) => self.change_row(*pipeline, PipelineRow::end_joining),
             (Command::Merge { from, into }, _) => self.merge(*from, *into),
+            (Command::Carve { from, containers, joins, .. }, Reply::Pipeline(id)) => {
+                self.carve(*from, containers, *joins, *id);
+            }
             (Command::SetService { node, service }, _) => {
                 if let Some(member) = self.nodes.get_mut(node) {
                     member.service = *service;
                 }
             }
-            (Command::CreatePipeline { .. } | Command::CreateSet { .. } | Command::OpenContainer { .. }, _) => {}
+            (
+                Command::CreatePipeline { .. }
+                | Command::CreateSet { .. }
+                | Command::OpenContainer { .. }
+                | Command::Carve { .. },
+                _,
+            ) => {}
         }
     }
 
@@ -346,6 +355,26 @@ impl Cluster {
             stays.containers.insert(id);
             if let Some(container) = self.containers.get_mut(&id) {
                 (container.pipeline, container.epoch) = (into, stays.row.epoch);
+                if container.state == ContainerState::Open {
+                    container.state = ContainerState::Sealing;
+                }
+            }
+        }
+    }
+
+    fn carve(&mut self, from: PipelineId, containers: &[ContainerId], joins: NodeId, id: PipelineId) {
+        let Some(pipeline) = self.pipelines.get_mut(&from) else { return };
+        let mut members: Vec<NodeId> = pipeline.row.members.iter().copied().chain([joins]).collect();
+        members.sort_unstable();
+        let row = pipeline.row.carved(members);
+        pipeline.containers.retain(|home| !containers.contains(home));
+        pipeline.open.retain(|home| !containers.contains(home));
+        self.mirror_pipeline(id, row);
+        let Some(pipeline) = self.pipelines.get_mut(&id) else { return };
+        for home in containers {
+            pipeline.containers.insert(*home);
+            if let Some(container) = self.containers.get_mut(home) {
+                (container.pipeline, container.epoch) = (id, Epoch(1));
                 if container.state == ContainerState::Open {
                     container.state = ContainerState::Sealing;
                 }

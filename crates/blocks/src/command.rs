@@ -37,6 +37,9 @@ pub enum Command {
     Merge { from: PipelineId, into: PipelineId },
     /// What an administrator wants of a node.
     SetService { node: NodeId, service: Service },
+    /// Some containers of a pipeline, if its epoch is still `epoch` and nobody joins it, get a set of their own: the same members and one more,
+    /// who copies them.
+    Carve { from: PipelineId, epoch: Epoch, containers: Vec<ContainerId>, joins: NodeId },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +94,7 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<Reply, 
             Ok(Ok(Reply::Done))
         }
         Command::Merge { from, into } => merge(rows, *from, *into),
+        Command::Carve { from, epoch, containers, joins } => carve(rows, *from, *epoch, containers, *joins),
         Command::SetService { node, service } => {
             if tables::node(rows, *node)?.is_none() {
                 return Ok(Err(BlocksError::Unknown { what: "node", id: node.to_string() }));
@@ -215,7 +219,60 @@ fn merge(rows: &mut dyn RowsMut, from: PipelineId, into: PipelineId) -> Result<R
     Ok(Ok(Reply::Done))
 }
 
+fn carve(
+    rows: &mut dyn RowsMut,
+    from: PipelineId,
+    epoch: Epoch,
+    containers: &[ContainerId],
+    joins: NodeId,
+) -> Result<Result<Reply, BlocksError>, RowsError> {
+    let Some(row) = tables::pipeline(rows, from)?.filter(|row| row.epoch == epoch && row.joining.is_empty()) else {
+        return Ok(Err(BlocksError::Moved { pipeline: from }));
+    };
+    let members: Vec<NodeId> = row.members.iter().copied().chain([joins]).collect();
+    let set = match check_members(rows, &members)? {
+        Ok(set) => set,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let mut carved = Vec::with_capacity(containers.len());
+    for id in containers {
+        match tables::container(rows, *id)?.filter(|container| container.pipeline == from) {
+            Some(container) => carved.push((*id, container)),
+            None => return Ok(Err(BlocksError::Moved { pipeline: from })),
+        }
+    }
+    let mut counters = tables::counters(rows)?;
+    counters.pipeline += 1;
+    let id = PipelineId(counters.pipeline);
+    tables::put_counters(rows, counters);
+    tables::put_pipeline(rows, id, &row.carved(set));
+    for (container, mut carved) in carved {
+        carved.carve(id);
+        tables::put_container(rows, container, &carved);
+    }
+    Ok(Ok(Reply::Pipeline(id)))
+}
+
+impl ContainerRow {
+    /// It goes into the new pipeline `id`, whole on those who were its members before.
+    fn carve(&mut self, id: PipelineId) {
+        (self.pipeline, self.epoch) = (id, Epoch(1));
+        if self.state == ContainerState::Open {
+            // New blocks go to the pipeline that it came from.
+            self.state = ContainerState::Sealing;
+        }
+    }
+}
+
 impl PipelineRow {
+    /// A new set, of these members and one more: `members` is sorted, and holds all of them.
+    pub(crate) fn carved(&self, members: Vec<NodeId>) -> Self {
+        let wanted = self.wanted_or(self.members.len() as u16);
+        let mut carved = Self::new(self.members.clone(), wanted, false);
+        carved.set_members(members);
+        carved
+    }
+
     pub(crate) fn new(members: Vec<NodeId>, wanted: u16, planned: bool) -> Self {
         Self { epoch: Epoch(1), members, planned, wanted, joining: Vec::new(), former: Vec::new() }
     }

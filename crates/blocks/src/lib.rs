@@ -15,6 +15,7 @@
 //! is an id and the container that is its home.
 
 mod ahead;
+mod balance;
 mod cluster;
 mod command;
 mod doomed;
@@ -31,6 +32,7 @@ mod surplus;
 mod survivors;
 pub mod tables;
 
+pub use balance::{FULL_PARTS, Move};
 pub use cluster::{Cluster, Container, Pipeline};
 pub use command::{BlocksError, Command, Reply, apply};
 pub use doomed::{Doomed, DoomedReplicas};

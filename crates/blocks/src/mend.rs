@@ -43,7 +43,7 @@ impl MendRules {
         self.can_tell() && self.now.saturating_sub(seen) > self.lost_after
     }
 
-    fn is_here(&self, member: &Member) -> bool {
+    pub(crate) fn is_here(&self, member: &Member) -> bool {
         member.is_live(self.now) && member.seen().is_some_and(|seen| self.now.saturating_sub(seen) <= self.lost_after)
     }
 }
@@ -180,7 +180,7 @@ impl Cluster {
     }
 
     fn fullest(&self, members: &[NodeId]) -> Option<NodeId> {
-        members.iter().copied().max_by_key(|id| self.nodes.get(id).map_or(0, Member::used_permille))
+        members.iter().copied().max_by_key(|id| self.nodes.get(id).map_or(0, Member::used_parts))
     }
 
     /// Pipelines that a node is in.

@@ -1,5 +1,6 @@
 //! A datanode: what is remembered of it for ever, and what its last heartbeat said.
 
+use crate::balance::FULL_PARTS;
 use crate::tables::Service;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -91,7 +92,16 @@ impl Member {
     }
 
     pub(crate) fn used_permille(&self) -> u64 {
+        self.used_parts() / (FULL_PARTS / 1000)
+    }
+
+    /// Of [`FULL_PARTS`].
+    pub(crate) fn used_parts(&self) -> u64 {
         let whole = self.usage.used_len.saturating_add(self.usage.free_len);
-        if whole == 0 { 0 } else { (u128::from(self.usage.used_len) * 1000 / u128::from(whole)) as u64 }
+        if whole == 0 {
+            0
+        } else {
+            (u128::from(self.usage.used_len) * u128::from(FULL_PARTS) / u128::from(whole)) as u64
+        }
     }
 }

@@ -423,6 +423,12 @@ impl Repair {
         self.open.contains_key(&home).then(|| self.lack_len_by.get(&home).copied().unwrap_or_default())
     }
 
+    /// Blocks with fewer copies than they should have, and blocks of which one is damaged.
+    pub fn block_counts(&self) -> (u64, u64) {
+        let damaged: BTreeSet<BlockId> = self.bad.iter().map(|(block, _)| *block).collect();
+        (self.copies_of.len() as u64, damaged.len() as u64)
+    }
+
     pub fn progress(&self) -> Progress {
         Progress {
             lack_count: self.tasks.len(),

@@ -37,6 +37,8 @@ pub struct Surplus {
     going: BTreeMap<NodeId, BTreeMap<BlockId, (Told, Duration)>>,
     /// Going, or ordered away and not told gone: up to which generation, and since when.
     leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
+    /// Nodes that left a pipeline: what they have of it is surplus, and they should tell it soon.
+    to_ask: BTreeSet<NodeId>,
 }
 
 impl Surplus {
@@ -53,6 +55,16 @@ impl Surplus {
             self.count += 1;
             self.homes.entry(told.block).or_default().insert(home);
         }
+    }
+
+    /// `node` is to tell all that it has.
+    pub fn ask_all(&mut self, node: NodeId) {
+        self.to_ask.insert(node);
+    }
+
+    /// Whether `node` is to tell all that it has; asked once.
+    pub fn take_ask(&mut self, node: NodeId) -> bool {
+        self.to_ask.remove(&node)
     }
 
     /// The next container whose members should be asked.

@@ -114,6 +114,12 @@ impl Changes {
         }
     }
 
+    /// Only a catalogue tells all: it is to be sent soon.
+    pub(crate) fn overflow(&self) {
+        self.lock().overflowed = true;
+        self.came.notify_one();
+    }
+
     /// Whether changes were dropped, so that only a catalogue tells all; asked once.
     pub(crate) fn overflowed(&self) -> bool {
         std::mem::take(&mut self.lock().overflowed)

@@ -336,6 +336,9 @@ impl Session {
         if !orders.copy.is_empty() {
             self.node.copier.order(&self.node, orders.copy);
         }
+        if orders.tell_all {
+            self.node.changes.overflow();
+        }
         if let Some(scrub) = orders.scrub {
             self.node.scrubber.order(&self.node, scrub);
         }

@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::machine::{Machine, Picture};
 use crate::recovery::Recoveries;
 use crate::refusal;
+use crate::repair::balance::Balance;
 use blocks::{
     Allocation, Ask, Batch, BlocksError, Cluster, Doomed, Jobs, PlaceError, Plan, Repair, Scrub, Surplus, Undecided,
 };
@@ -63,6 +64,7 @@ pub(crate) struct Core {
     repair: Mutex<Repair>,
     surplus: Mutex<Surplus>,
     scrub: Mutex<Option<Scrub>>,
+    balance: Mutex<Option<Balance>>,
     jobs: Mutex<Jobs>,
     /// There may be something to mend, to compare or to move.
     pub(crate) repair_wake: Notify,
@@ -130,6 +132,7 @@ impl Core {
             repair: Mutex::default(),
             surplus: Mutex::default(),
             scrub: Mutex::default(),
+            balance: Mutex::default(),
             jobs: Mutex::default(),
             repair_wake: Notify::new(),
             walks: tokio::sync::Semaphore::new(WALK_COUNT_MAX),
@@ -194,6 +197,11 @@ impl Core {
     /// The scrub that is under way. To be locked after all but the jobs.
     pub(crate) fn scrub(&self) -> MutexGuard<'_, Option<Scrub>> {
         lock(&self.scrub)
+    }
+
+    /// The balancing that is under way. To be locked after all but the jobs.
+    pub(crate) fn balance(&self) -> MutexGuard<'_, Option<Balance>> {
+        lock(&self.balance)
     }
 
     /// Work that takes a while. To be locked last of all.

@@ -182,6 +182,7 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     }
     orders.delete.extend(surplus(core, node, now).await?);
     orders.copy = copies(core, node, now);
+    orders.tell_all = core.surplus().take_ask(node);
     orders.scrub = repair::scrub::beat(core, node, request.scrub.as_ref(), now);
     Ok(orders)
 }

@@ -288,6 +288,9 @@ pub struct Orders {
     /// The scrub that is under way.
     #[prost(message, optional, tag = "5")]
     pub scrub: Option<ScrubOrder>,
+    /// The node is to tell all that it has, before its usual time.
+    #[prost(bool, tag = "6")]
+    pub tell_all: bool,
     /// True: this server stands by, and what it was told besides that the node lives is to be told again, to the leader.
     #[prost(bool, tag = "10")]
     pub standby: bool,

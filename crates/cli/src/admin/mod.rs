@@ -1,5 +1,6 @@
 //! `levada admin`: looking after a store. One file for each thing that is administered.
 
+mod balance;
 mod datanode;
 mod jobs;
 mod meta;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Containers(placement::Args),
     /// List the blocks that lack copies, are damaged, or have none that is here
     UnderReplicated(placement::Args),
+    /// Move containers from fuller datanodes to emptier ones
+    Balance(balance::Args),
     /// Read every replica against its checksums, and replace damaged ones by good copies
     Scrub(scrub::Args),
     /// What the store is at: repair, draining, balancing, scrubbing
@@ -38,6 +41,7 @@ impl Command {
             Self::Meta(command) => command.common(),
             Self::Datanode(command) => command.common(),
             Self::Pipelines(args) | Self::Containers(args) | Self::UnderReplicated(args) => &args.common,
+            Self::Balance(args) => &args.common,
             Self::Scrub(args) => &args.common,
             Self::Jobs(args) => args.common(),
         }
@@ -50,6 +54,7 @@ impl Command {
             Self::Pipelines(_) => placement::pipelines(&session).await,
             Self::Containers(_) => placement::containers(&session).await,
             Self::UnderReplicated(_) => placement::under_replicated(&session).await,
+            Self::Balance(args) => balance::run(args, &session).await,
             Self::Scrub(args) => scrub::run(args, &session).await,
             Self::Jobs(args) => jobs::run(args, &session).await,
         }

@@ -4,8 +4,8 @@ use super::Admin;
 use crate::error::Result;
 use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse, LIST_DATANODES, ListDatanodesRequest};
 use wire::admin::jobs::{
-    BEGIN_SCRUB, BeginScrubRequest, BegunResponse, LIST_JOBS, ListJobsRequest, STOP_JOB, StopJobRequest,
-    StopJobResponse,
+    BEGIN_BALANCE, BEGIN_SCRUB, BeginBalanceRequest, BeginScrubRequest, BegunResponse, LIST_JOBS, ListJobsRequest,
+    STOP_JOB, StopJobRequest, StopJobResponse,
 };
 use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, PageRequest, UNDER_REPLICATED, UnderReplicatedRequest};
 
@@ -63,6 +63,12 @@ impl Admin {
     pub async fn jobs(&self) -> Result<Vec<Job>> {
         let answer: ListJobsResponse = self.call(LIST_JOBS, &ListJobsRequest {}).await?;
         Ok(answer.jobs)
+    }
+
+    /// Moves containers until no datanode's fullness is further from the mean than this, in parts of 10⁹. Answers the job.
+    pub async fn balance(&self, within: u64) -> Result<u64> {
+        let answer: BegunResponse = self.call(BEGIN_BALANCE, &BeginBalanceRequest { within }).await?;
+        Ok(answer.job)
     }
 
     /// Has every replica read against its checksums, on these datanodes or on all. Answers the job.

@@ -3,11 +3,12 @@
 use crate::core::Core;
 use crate::refusal;
 use crate::repair::scrub::LEN_PER_S_USUAL;
-use blocks::{Command, JobKind, JobState, Service};
+use blocks::{Command, FULL_PARTS, JobKind, JobState, Service};
 use hdfs::Exception;
 use types::NodeId;
 use wire::admin::jobs::{
-    self as told, BeginScrubRequest, BegunResponse, ListJobsRequest, ListJobsResponse, StopJobRequest, StopJobResponse,
+    self as told, BeginBalanceRequest, BeginScrubRequest, BegunResponse, ListJobsRequest, ListJobsResponse,
+    StopJobRequest, StopJobResponse,
 };
 
 /// Datanodes named in one call.
@@ -70,6 +71,21 @@ pub(super) fn scrub(core: &Core, request: BeginScrubRequest) -> Result<BegunResp
     }
 }
 
+pub(super) fn balance(core: &Core, request: BeginBalanceRequest) -> Result<BegunResponse, Exception> {
+    if core.uptime() <= core.config.lost_after() {
+        return Err(refusal::illegal(
+            "the server that leads has just begun, and waits to hear of all datanodes; try again",
+        ));
+    }
+    match crate::repair::balance::begin(core, request.within.min(FULL_PARTS)) {
+        Ok(job) => {
+            core.repair_wake.notify_one();
+            Ok(BegunResponse { job })
+        }
+        Err(job) => Err(refusal::illegal(format!("balancing is under way: job {job}; wait for it, or stop it"))),
+    }
+}
+
 pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJobResponse, Exception> {
     let found = core.jobs().get(request.id).map(|job| (job.kind, job.subject.clone(), job.state.has_ended()));
     let Some((kind, subject, ended)) = found else {
@@ -86,6 +102,10 @@ pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJob
         }
         (JobKind::Repair, _) => {
             return Err(refusal::illegal("repair is not stopped: it brings back copies that are missing"));
+        }
+        (JobKind::Balance, _) => {
+            crate::repair::balance::stop(core);
+            return Ok(StopJobResponse {}); // containers under way are moved to the end
         }
         (JobKind::Scrub, _) => {
             crate::repair::scrub::stop(core);

@@ -30,6 +30,7 @@ pub(crate) async fn call(seat: &Seat, call: Call) -> Result<Bytes, Exception> {
         }
         work::LIST_JOBS => Ok(encode(&jobs::list(&*seat.leading().await?, call.request()?))),
         work::BEGIN_SCRUB => jobs::scrub(&*seat.leading().await?, call.request()?).map(|answer| encode(&answer)),
+        work::BEGIN_BALANCE => jobs::balance(&*seat.leading().await?, call.request()?).map(|answer| encode(&answer)),
         work::STOP_JOB => jobs::stop(&*seat.leading().await?, call.request()?).await.map(|answer| encode(&answer)),
         _ => Err(call.no_such_method()),
     }

@@ -68,15 +68,23 @@ pub(super) async fn get_slow_datanode_report(
     Ok(GetSlowDatanodeReportResponseProto { datanode_info_proto: Vec::new() })
 }
 
+/// Blocks that lack copies, that have a damaged one, and of which no copy is here; as far as was found.
+pub(super) fn block_counts(core: &Core) -> (u64, u64, u64) {
+    let repair = core.repair();
+    let (short, damaged) = repair.block_counts();
+    (short, damaged, repair.progress().missing_count as u64)
+}
+
 pub(super) async fn get_replicated_block_stats(
     core: &Core,
     _session: &Session,
     _request: GetFsReplicatedBlockStatsRequestProto,
 ) -> Result<GetFsReplicatedBlockStatsResponseProto, Exception> {
+    let (short, damaged, missing) = block_counts(core);
     Ok(GetFsReplicatedBlockStatsResponseProto {
-        low_redundancy: 0,
-        corrupt_blocks: 0,
-        missing_blocks: 0,
+        low_redundancy: short,
+        corrupt_blocks: damaged,
+        missing_blocks: missing,
         missing_repl_one_blocks: 0,
         blocks_in_future: 0,
         pending_deletion_blocks: core.doomed().len() as u64,

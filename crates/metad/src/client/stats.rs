@@ -49,13 +49,14 @@ pub(super) async fn get_fs_stats(
             remaining = remaining.saturating_add(member.usage.free_len);
         }
     });
+    let (short, damaged, missing) = super::reports::block_counts(core);
     Ok(GetFsStatsResponseProto {
         capacity,
         used,
         remaining,
-        under_replicated: 0,
-        corrupt_blocks: 0,
-        missing_blocks: 0,
+        under_replicated: short,
+        corrupt_blocks: damaged,
+        missing_blocks: missing,
         missing_repl_one_blocks: Some(0),
         blocks_in_future: Some(0),
         pending_deletion_blocks: Some(core.doomed().len() as u64),

@@ -39,27 +39,31 @@ pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairErr
     for _ in 0..CHANGE_COUNT_MAX {
         let rules = rules(core);
         let Some(command) = core.with_cluster(|cluster, random| cluster.mend(&rules, random)) else { return Ok(()) };
-        tell(core, &command);
+        let went = tell(core, &command);
         if let Err(refused) = core.change_blocks(command.clone()).await? {
             tracing::debug!(%refused, "a change of members was overtaken");
             return Ok(());
         }
         after(core, &command);
+        went.into_iter().for_each(|node| core.surplus().ask_all(node));
     }
     core.repair_wake.notify_one();
     Ok(())
 }
 
-fn tell(core: &Core, command: &Command) {
+/// Says what is about to change. Answers who goes.
+fn tell(core: &Core, command: &Command) -> Vec<NodeId> {
     let Command::SetMembers { pipeline, members, .. } = command else {
         tracing::debug!(?command, "a pipeline is settled");
-        return;
+        return Vec::new();
     };
     let before = core.with_cluster(|cluster, _| cluster.pipeline(*pipeline).map(|known| known.row.members.clone()));
     let before = before.unwrap_or_default();
     let came: Vec<_> = members.iter().filter(|id| !before.contains(id)).map(ToString::to_string).collect();
-    let went: Vec<_> = before.iter().filter(|id| !members.contains(id)).map(ToString::to_string).collect();
+    let gone: Vec<NodeId> = before.iter().copied().filter(|id| !members.contains(id)).collect();
+    let went: Vec<_> = gone.iter().map(ToString::to_string).collect();
     tracing::warn!(%pipeline, ?came, ?went, "a pipeline changes its members");
+    gone
 }
 
 /// What the containers hold has to be compared with the new members; copies to those who went are off.

@@ -13,6 +13,7 @@
 //!
 //! Locks: the picture of the cluster before the memory of repair, that before the memory of surplus, never the other way.
 
+pub(crate) mod balance;
 mod compare;
 pub(crate) mod jobs;
 mod members;
@@ -108,6 +109,7 @@ async fn round(core: &Arc<Core>, turn: &mut resize::Turn, watch: &mut members::W
     surplus::round(core).await?;
     jobs::round(core);
     scrub::round(core);
+    balance::round(core).await?;
     Ok(())
 }
 

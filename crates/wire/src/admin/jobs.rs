@@ -4,6 +4,7 @@ use prost::Message;
 
 pub const LIST_JOBS: &str = "listJobs";
 pub const STOP_JOB: &str = "stopJob";
+pub const BEGIN_BALANCE: &str = "beginBalance";
 pub const BEGIN_SCRUB: &str = "beginScrub";
 
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -84,6 +85,14 @@ pub struct StopJobRequest {
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct StopJobResponse {}
+
+/// Containers are to move from fuller datanodes to emptier ones.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct BeginBalanceRequest {
+    /// How far a datanode's fullness may be from the mean of all, in parts of 10⁹.
+    #[prost(uint64, tag = "1")]
+    pub within: u64,
+}
 
 /// Every replica is to be read against its checksums.
 #[derive(Clone, PartialEq, Eq, Message)]

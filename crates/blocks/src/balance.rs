@@ -1,0 +1,261 @@
+//! Which containers move so that the nodes are about equally full.
+//!
+//! ```text
+//! the fullest node ── a container that another, emptier one has not ──▶ Carve: a set of its own, with the other as one more member
+//!                     (who copies it; when it has, `mend` lets the fullest go)
+//! ```
+//!
+//! Promise: each move makes the fuller of two nodes emptier and leaves the other emptier than that one was; no container comes to stand in
+//! fewer racks than before; what is decided here rests on one look at the cluster, so moves under way are never counted twice.
+
+use crate::cluster::Cluster;
+use crate::command::Command;
+use crate::mend::MendRules;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{ContainerId, NodeId, PipelineId};
+
+/// Moves of one plan; what is left is for the next.
+const MOVE_COUNT_MAX: usize = 500;
+/// Fullness is counted in parts of this.
+pub const FULL_PARTS: u64 = 1_000_000_000;
+
+/// One container goes from one node to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    pub container: ContainerId,
+    pub from: NodeId,
+    pub to: NodeId,
+    /// About.
+    pub len: u64,
+}
+
+/// A node's disk, as the plan sees it change.
+#[derive(Clone, Copy, Debug)]
+struct Disk {
+    used: u64,
+    whole: u64,
+}
+
+impl Disk {
+    fn parts(used: u64, whole: u64) -> u64 {
+        (u128::from(used) * u128::from(FULL_PARTS) / u128::from(whole.max(1))) as u64
+    }
+
+    fn full(&self) -> u64 {
+        Self::parts(self.used, self.whole)
+    }
+}
+
+impl Cluster {
+    /// Moves after which no node's fullness differs from the mean by more than `within` (of [`FULL_PARTS`]), or after which none helps any more.
+    pub fn plan_balance(&self, rules: &MendRules, within: u64) -> Vec<Move> {
+        let serving = self.nodes.values().filter(|member| rules.is_here(member) && member.is_taken(rules.now));
+        let disk = |usage: crate::Usage| Disk { used: usage.used_len, whole: usage.used_len + usage.free_len };
+        let mut disks: BTreeMap<NodeId, Disk> = serving.map(|member| (member.node.id, disk(member.usage))).collect();
+        let mut moved: BTreeSet<ContainerId> = BTreeSet::new();
+        let mut moves = Vec::new();
+        while moves.len() < MOVE_COUNT_MAX {
+            let Some(next) = self.next_move(&disks, &moved, within) else { break };
+            moved.insert(next.container);
+            if let Some(disk) = disks.get_mut(&next.from) {
+                disk.used = disk.used.saturating_sub(next.len);
+            }
+            if let Some(disk) = disks.get_mut(&next.to) {
+                disk.used += next.len;
+            }
+            moves.push(next);
+        }
+        moves
+    }
+
+    fn next_move(&self, disks: &BTreeMap<NodeId, Disk>, moved: &BTreeSet<ContainerId>, within: u64) -> Option<Move> {
+        let (used, whole) = disks.values().fold((0u64, 0u64), |(used, whole), disk| {
+            (used.saturating_add(disk.used), whole.saturating_add(disk.whole))
+        });
+        let mean = Disk::parts(used, whole);
+        let mut order: Vec<(u64, NodeId)> = disks.iter().map(|(node, disk)| (disk.full(), *node)).collect();
+        order.sort_unstable();
+        for (full, from) in order.iter().rev() {
+            for (empty, to) in order.iter().take_while(|(empty, _)| empty < full) {
+                let needed = *full > mean + within || empty + within < mean;
+                if !needed {
+                    continue;
+                }
+                if let Some(next) = self.container_to_move(*from, *to, disks, moved, mean) {
+                    return Some(next);
+                }
+            }
+        }
+        None
+    }
+
+    /// The largest that does not carry the one below the mean, or the other above it; otherwise the smallest that still helps.
+    fn container_to_move(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        disks: &BTreeMap<NodeId, Disk>,
+        moved: &BTreeSet<ContainerId>,
+        mean: u64,
+    ) -> Option<Move> {
+        let (source, target) = (disks.get(&from)?, disks.get(&to)?);
+        let mut best: Option<(bool, u64, ContainerId)> = None;
+        for id in self.pipelines_of(from) {
+            let Some(pipeline) = self.pipelines.get(id) else { continue };
+            let row = &pipeline.row;
+            if !row.joining.is_empty() || row.members.contains(&to) || !self.keeps_racks(&row.members, from, to) {
+                continue;
+            }
+            for home in pipeline.containers.iter().filter(|home| !moved.contains(home)) {
+                let Some(len) = self.containers.get(home).map(|container| container.len).filter(|len| *len > 0) else {
+                    continue;
+                };
+                let after = Disk::parts(target.used.saturating_add(len), target.whole);
+                if after >= source.full() {
+                    continue; // they would only change places
+                }
+                let left = Disk::parts(source.used.saturating_sub(len), source.whole);
+                let gentle = after <= mean && left >= mean;
+                let better = best.is_none_or(|(was_gentle, best_len, _)| match (gentle, was_gentle) {
+                    (true, true) => len > best_len,
+                    (false, false) => len < best_len,
+                    (gentle, _) => gentle,
+                });
+                if better {
+                    best = Some((gentle, len, *home));
+                }
+            }
+        }
+        best.map(|(_, len, container)| Move { container, from, to, len })
+    }
+
+    fn keeps_racks(&self, members: &[NodeId], from: NodeId, to: NodeId) -> bool {
+        let racks =
+            |nodes: &mut dyn Iterator<Item = NodeId>| nodes.map(|node| self.rack(node)).collect::<BTreeSet<_>>().len();
+        let before = racks(&mut members.iter().copied());
+        let mut after = members.iter().copied().filter(|node| *node != from).chain([to]);
+        racks(&mut after) >= before
+    }
+
+    /// The command that begins a move; `None` if it is not possible any more.
+    pub fn begin_move(&self, next: &Move, rules: &MendRules) -> Option<Command> {
+        let from = self.containers.get(&next.container)?.pipeline;
+        let pipeline = self.pipelines.get(&from)?;
+        let row = &pipeline.row;
+        let able = self.newcomers(pipeline, rules).any(|member| member.node.id == next.to);
+        let fits = row.joining.is_empty() && row.members.contains(&next.from) && able;
+        fits.then(|| Command::Carve { from, epoch: row.epoch, containers: vec![next.container], joins: next.to })
+    }
+
+    /// True once the container is whole on as many nodes as it should be, and on no more.
+    pub fn has_moved(&self, next: &Move) -> bool {
+        let Some(pipeline) = self.pipeline_of(next.container).and_then(|id| self.pipelines.get(&id)) else {
+            return true;
+        };
+        let row = &pipeline.row;
+        row.joining.is_empty() && row.members.len() <= usize::from(row.wanted).max(1)
+    }
+
+    fn pipeline_of(&self, home: ContainerId) -> Option<PipelineId> {
+        self.containers.get(&home).map(|container| container.pipeline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Node, Usage, apply};
+    use std::time::Duration;
+    use types::rows::MemoryRows;
+
+    /// No chance at all.
+    struct First;
+
+    impl types::Random for First {
+        fn next_u64(&mut self) -> u64 {
+            0
+        }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    /// Nodes 1, 2 have three containers of 100 and one of 700 of a thousand; node 3 has nothing.
+    fn world() -> (MemoryRows, Cluster, MendRules) {
+        let mut rows = MemoryRows::default();
+        let described = |number: u8| Node {
+            id: node(number),
+            ip: "10.0.0.1".into(),
+            host: "a".into(),
+            xfer_port: 1,
+            ipc_port: 2,
+            info_port: 0,
+            storage: "s".into(),
+            rack: "/r".into(),
+        };
+        let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(described(number))).collect();
+        commands.push(Command::CreatePipeline { members: vec![node(1), node(2)], planned: true });
+        for (number, len) in [(1, 100 << 30), (2, 100 << 30), (3, 100 << 30), (4, 700 << 30)] {
+            commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+            commands.push(Command::LeaseIndexes { container: ContainerId(number), from: 0, up_to: 10, lessee: 1, len });
+        }
+        commands.iter().for_each(|command| {
+            apply(&mut rows, command).unwrap().unwrap();
+        });
+        let mut cluster = Cluster::load(&rows, 1).unwrap();
+        for (number, used) in [(1, 1000), (2, 1000), (3, 0)] {
+            let usage = Usage { used_len: used << 30, free_len: (2000 - used) << 30, ..Usage::default() };
+            cluster.on_registered(20 * SECOND, node(number), usage);
+        }
+        let rules = MendRules {
+            now: 20 * SECOND,
+            leading_since: Duration::ZERO,
+            lost_after: 15 * SECOND,
+            usual_replication: 3,
+        };
+        (rows, cluster, rules)
+    }
+
+    #[test]
+    fn the_emptiest_takes_what_brings_all_nearer_to_the_mean() {
+        let (_, cluster, rules) = world();
+        let plan = cluster.plan_balance(&rules, FULL_PARTS / 100);
+        assert!(plan.iter().all(|next| next.to == node(3)), "{plan:?}");
+        let moved: u64 = plan.iter().map(|next| next.len >> 30).sum();
+        // 667 each would be even; the large one changes places only.
+        assert!((300..=700).contains(&moved), "{plan:?}");
+        let mut seen = BTreeSet::new();
+        assert!(plan.iter().all(|next| seen.insert(next.container)), "no container twice");
+        assert_eq!(cluster.plan_balance(&rules, FULL_PARTS), [], "nobody asked for so much evenness");
+    }
+
+    #[test]
+    fn a_moved_container_has_a_set_of_its_own_until_all_is_copied() {
+        let (mut rows, mut cluster, rules) = world();
+        let next = Move { container: ContainerId(1), from: node(1), to: node(3), len: 1 };
+        let mut run = |cluster: &mut Cluster, command: &Command| {
+            let reply = apply(&mut rows, command).unwrap();
+            assert!(reply.is_ok(), "{command:?}: {reply:?}");
+            cluster.on_applied(command, &reply);
+        };
+        let carve = cluster.begin_move(&next, &rules).unwrap();
+        run(&mut cluster, &carve);
+        assert_eq!(cluster.member_ids(ContainerId(1)), [node(1), node(2), node(3)]);
+        assert_eq!(cluster.member_ids(ContainerId(2)), [node(1), node(2)], "the others stay");
+        assert!(!cluster.is_whole(ContainerId(1), node(3)) && !cluster.has_moved(&next));
+        assert!(cluster.begin_move(&next, &rules).is_none(), "it is under way");
+        assert_eq!(cluster.mend(&rules, &mut First), None, "nobody goes before all is copied");
+        run(&mut cluster, &Command::Whole { containers: vec![(ContainerId(1), types::Epoch(2))] });
+        while let Some(command) = cluster.mend(&rules, &mut First) {
+            run(&mut cluster, &command);
+        }
+        assert!(cluster.has_moved(&next));
+        assert_eq!(cluster.member_ids(ContainerId(1)).len(), 2);
+        assert!(cluster.is_member(ContainerId(1), node(3)));
+        let again = Cluster::load(&rows, 1).unwrap();
+        assert_eq!(again.member_ids(ContainerId(1)), cluster.member_ids(ContainerId(1)), "the rows say the same");
+    }
+}

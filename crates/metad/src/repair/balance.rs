@@ -1,0 +1,120 @@
+//! Balancing that was asked for: a plan is made once, and carried out a few moves at a time.
+
+use super::{RepairError, rules};
+use crate::core::Core;
+use blocks::{JobKind, JobState, Move, Work};
+use std::collections::VecDeque;
+
+/// Containers under way at a time. Each may be five gigabytes.
+const ACTIVE_COUNT_MAX: usize = 2;
+
+/// What is left of a plan.
+#[derive(Debug)]
+pub(crate) struct Balance {
+    job: u64,
+    waiting: VecDeque<Move>,
+    active: Vec<Move>,
+    done: Work,
+    /// Moves that were not possible any more when their turn came.
+    passed_count: usize,
+    stopping: bool,
+}
+
+/// Begins, and answers the job. `Err`: the one that is under way.
+pub(crate) fn begin(core: &Core, within: u64) -> Result<u64, u64> {
+    let job = plan(core, within)?;
+    settle(core); // there may be nothing to do
+    Ok(job)
+}
+
+fn plan(core: &Core, within: u64) -> Result<u64, u64> {
+    let now = core.monotonic();
+    let moves = core.with_cluster(|cluster, _| cluster.plan_balance(&rules(core), within));
+    let mut balance = core.balance();
+    if let Some(running) = balance.as_ref() {
+        return Err(running.job);
+    }
+    let mut jobs = core.jobs();
+    let job = jobs.begin(JobKind::Balance, "", now);
+    let total_len = moves.iter().map(|next| next.len).sum();
+    let done = Work { total_len, total_count: moves.len() as u64, ..Work::default() };
+    jobs.progress(job, done, now);
+    *balance = Some(Balance { job, waiting: moves.into(), active: Vec::new(), done, passed_count: 0, stopping: false });
+    Ok(job)
+}
+
+pub(crate) fn stop(core: &Core) {
+    if let Some(balance) = core.balance().as_mut() {
+        balance.stopping = true;
+    }
+}
+
+pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
+    loop {
+        settle(core);
+        let Some(next) = take(core) else { return Ok(()) };
+        let command = core.with_cluster(|cluster, _| cluster.begin_move(&next, &rules(core)));
+        let begun = match command {
+            Some(command) => core.change_blocks(command).await?.is_ok(),
+            None => false,
+        };
+        let now = core.monotonic();
+        if begun {
+            tracing::info!(container = %next.container, from = %next.from, to = %next.to, "a container moves");
+            core.repair().suspect(next.container, now);
+        }
+        if let Some(balance) = core.balance().as_mut() {
+            if begun {
+                balance.active.push(next);
+            } else {
+                balance.passed_count += 1;
+                balance.done.total_len -= next.len;
+                balance.done.total_count -= 1;
+            }
+        }
+        core.repair_wake.notify_one();
+    }
+}
+
+/// The next move, if there is room for one.
+fn take(core: &Core) -> Option<Move> {
+    let mut balance = core.balance();
+    let balance = balance.as_mut().filter(|balance| !balance.stopping)?;
+    if balance.active.len() < ACTIVE_COUNT_MAX { balance.waiting.pop_front() } else { None }
+}
+
+/// Counts what has been done, and ends what is over.
+fn settle(core: &Core) {
+    let now = core.monotonic();
+    core.with_cluster(|cluster, _| {
+        let repair = core.repair();
+        let mut known = core.balance();
+        let Some(balance) = known.as_mut() else { return };
+        let (moved, active): (Vec<Move>, Vec<Move>) =
+            balance.active.drain(..).partition(|next| cluster.has_moved(next));
+        balance.active = active;
+        balance.done.done_count += moved.len() as u64;
+        balance.done.done_len += moved.iter().map(|next| next.len).sum::<u64>();
+        let mut work = balance.done;
+        for next in &balance.active {
+            // Until it was compared nothing of it is known to be copied.
+            let left = repair.lack_len_of(next.container).unwrap_or(next.len);
+            work.done_len += next.len.saturating_sub(left);
+        }
+        let mut jobs = core.jobs();
+        jobs.progress(balance.job, work, now);
+        if !balance.active.is_empty() || !balance.stopping && !balance.waiting.is_empty() {
+            return;
+        }
+        let state = match (balance.stopping, balance.done.done_count, balance.passed_count) {
+            (true, moved, _) => JobState::Stopped(format!("by an administrator; {moved} containers were moved")),
+            (false, 0, 0) => JobState::Done("no move of a whole container brings the datanodes nearer to each other".to_owned()),
+            (false, moved, 0) => JobState::Done(format!("{moved} containers were moved, and read back where they are now")),
+            (false, moved, passed) => JobState::Done(format!(
+                "{moved} containers were moved, and read back; {passed} were not as they had been when this was planned: run it again"
+            )),
+        };
+        jobs.set_state(balance.job, state, now);
+        *known = None;
+    });
+}
