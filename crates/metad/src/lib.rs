@@ -128,7 +128,11 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
         // Alone. Whatever is wrong is told to who starts the server.
         seat.take(term).await?;
     }
-    let options = rpc::ServerOptions { held_len_max: (memory / 2) as usize, ..rpc::ServerOptions::default() };
+    let options = rpc::ServerOptions {
+        held_len_max: (memory / 2) as usize,
+        urgent_protocol: Some(wire::raft::RAFT_PROTOCOL),
+        ..rpc::ServerOptions::default()
+    };
     let server = rpc::Server::bind(rpc_addr, options, Arc::new(Service { seat: Arc::clone(&seat) })).await;
     let server = match server {
         Ok(server) => server,

@@ -94,7 +94,9 @@ impl Seat {
     /// The exception on which clients go to the next server.
     pub(crate) fn standby(&self) -> Exception {
         let group = self.raft.group();
-        let leader = group.leader.and_then(|id| group.members.into_iter().find(|member| member.id == id));
+        // One that led and is not sure of it any more sends nobody to itself.
+        let leader = group.leader.filter(|id| *id != self.config.id);
+        let leader = leader.and_then(|id| group.members.into_iter().find(|member| member.id == id));
         let leader = leader.map(|member| self.addr_of(member.id, &member.addr));
         refusal::standby(leader.as_deref())
     }

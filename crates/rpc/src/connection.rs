@@ -168,7 +168,13 @@ impl<S: Service> Reader<S> {
                 Err(_elapsed) => return Ok(None),
             }
         };
-        let came = self.host.requests.admit(len).await;
+        let is_urgent = session.protocol().is_some() && session.protocol() == self.host.options.urgent_protocol;
+        let came = match len {
+            _ if is_urgent => self.host.urgent.admit(len).await,
+            // Who it is must be known before it can be urgent; that is short.
+            0..=SHORT_LEN_MAX if !session.is_known() => self.host.requests.count(len),
+            _ => self.host.requests.admit(len).await,
+        };
         let whole_len = frame::LENGTH_LEN + len;
         let mut pace = self.patience.begin(len);
         while self.buffer.len() < whole_len {
@@ -180,6 +186,8 @@ impl<S: Service> Reader<S> {
         let _length = self.buffer.split_to(frame::LENGTH_LEN);
         let decoded = match len {
             0..=USUAL_LEN_MAX => None,
+            // Bytes within bytes, which do not grow.
+            _ if is_urgent => None,
             _ => Some(self.host.decoded.admit_at_most(len * EXPANSION).await),
         };
         Ok(Some(Ok((self.buffer.split_to(len).freeze(), Charges { _came: came, _decoded: decoded }))))

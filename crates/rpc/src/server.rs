@@ -23,6 +23,10 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// Bytes of requests and answers of all connections. At the limit no further request is read, and no call started.
     pub held_len_max: usize,
+    /// Connections that were opened for this protocol have memory of their own, `urgent_len_max` bytes: what the servers of a
+    /// group say to each other must not wait for clients' requests, or too much of these would cost them their leader.
+    pub urgent_protocol: Option<&'static str>,
+    pub urgent_len_max: usize,
     /// Bytes of answers that one connection has not taken, and of those its calls under way are expected to need. At the limit
     /// no further call of it starts; one call may always be under way.
     pub answers_len_per_connection_max: usize,
@@ -50,6 +54,8 @@ impl Default for ServerOptions {
             calls_per_connection_max: 100,
             connections_max: 10_000,
             held_len_max: 256 << 20,
+            urgent_protocol: None,
+            urgent_len_max: 16 << 20,
             answers_len_per_connection_max: 1 << 20,
             opening_time_max: Duration::from_secs(20),
             frame_time_max: Duration::from_secs(60),
@@ -78,6 +84,8 @@ pub(crate) struct Host<S> {
     pub(crate) options: ServerOptions,
     /// For requests as they came.
     pub(crate) requests: Arc<Budget>,
+    /// For requests of the urgent protocol.
+    pub(crate) urgent: Arc<Budget>,
     /// For answers: those that are expected, and those that are not taken yet.
     pub(crate) answers: Arc<Budget>,
     pub(crate) expected: ExpectedLens,
@@ -120,6 +128,7 @@ impl Server {
         let host = Arc::new(Host {
             service,
             requests: Budget::new(options.held_len_max / 4),
+            urgent: Budget::new(options.urgent_len_max),
             answers: Budget::new(options.held_len_max / 4),
             expected: ExpectedLens::default(),
             decoded: Budget::new(options.held_len_max / 2),

@@ -17,6 +17,9 @@ use hdfs::proto::{
 use hdfs::sasl::{Negotiation, Step};
 use prost::Message;
 
+/// Names of protocols that are remembered; HDFS's have some fifty letters.
+const PROTOCOL_LEN_MAX: usize = 100;
+
 /// A call as the frames tell it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
@@ -58,11 +61,11 @@ pub(crate) enum Session {
     /// SASL was announced.
     Sasl(Negotiation),
     /// The context must come next.
-    Nameless {
-        sasl: Option<Negotiation>,
-    },
+    Nameless { sasl: Option<Negotiation> },
     Known {
         user: Identity,
+        /// What the connection was opened for.
+        protocol: Option<String>,
         sasl: Option<Negotiation>,
     },
 }
@@ -77,6 +80,14 @@ impl Session {
 
     pub(crate) fn is_known(&self) -> bool {
         matches!(self, Self::Known { .. })
+    }
+
+    /// What the connection was opened for; its calls may be of others too.
+    pub(crate) fn protocol(&self) -> Option<&str> {
+        match self {
+            Self::Known { protocol, .. } => protocol.as_deref(),
+            Self::Sasl(_) | Self::Nameless { .. } => None,
+        }
     }
 
     /// Carries one frame, without its length, to its end. After an error the connection is closed.
@@ -116,7 +127,8 @@ impl Session {
         // No user at all happens after SASL only; without security that is as good as any other.
         let effective = named(user.effective_user).unwrap_or_else(|| Identity::ANONYMOUS.to_owned());
         let real = named(user.real_user).filter(|real| *real != effective);
-        *self = Self::Known { user: Identity { effective, real }, sasl };
+        let protocol = context.protocol.filter(|name| name.len() <= PROTOCOL_LEN_MAX);
+        *self = Self::Known { user: Identity { effective, real }, protocol, sasl };
         Ok(Event::Nothing)
     }
 

@@ -132,6 +132,33 @@ async fn long_answers_wait_for_memory() {
     }
 }
 
+/// The memory for requests is all held by calls that wait: who has memory of its own is served all the same.
+#[tokio::test]
+async fn what_is_urgent_does_not_wait_for_memory() {
+    const URGENT: &str = "org.levada.Urgent";
+    let options = ServerOptions { held_len_max: 4_000_000, urgent_protocol: Some(URGENT), ..ServerOptions::default() };
+    let (server, service) = server_with(options).await;
+    let holding = {
+        let client = client(&server);
+        ::io::task::spawn("call", async move { ask(&client, "wait", &"x".repeat(1_500_000)).await })
+    };
+    while service.started_count.load(Ordering::SeqCst) == 0 {
+        sleep(A_WHILE).await;
+    }
+    let usual = client(&server);
+    let waiting = ::io::task::spawn("call", async move { ask(&usual, "echo", "usual").await });
+    let urgent = rpc::Client::new(server.local_addr().to_string(), "alice".into(), URGENT);
+    let text = "urgent".to_owned();
+    for _ in 0..3 {
+        let asked = urgent.attempt_in::<_, String>(PROTOCOL, urgent.name_call(), "echo", &text);
+        assert_eq!(tokio::time::timeout(SOON, asked).await.expect("an answer soon").unwrap(), "urgent");
+    }
+    assert!(!waiting.is_finished());
+    service.gate.add_permits(1);
+    assert!(holding.await.unwrap().is_ok());
+    assert_eq!(waiting.await.unwrap().unwrap(), "usual");
+}
+
 #[tokio::test]
 async fn a_broken_connection_is_made_again() {
     let (first, _service) = server().await;
