@@ -6,6 +6,7 @@ How fast is for bench/crowd/run.py to say; here only that nobody waits for those
 import pytest
 
 import crowd
+from rawdata import Names
 from store import Store
 
 pytestmark = pytest.mark.levada
@@ -41,6 +42,9 @@ def test_callers_who_take_no_answers(crowded):
     """Two hundred ask for 6 GB of answers: they are cut off when memory is short, and nobody waits for it."""
     small = crowd.write(crowded, "/other", 1 << 20)
     crowd.fill(crowded, "/long", 1000)
+    names = Names(crowded.fs, "root")
+    for _ in range(100):
+        names.call("getListing", (1, "/"), (2, b""), (3, 0))  # all listings were short so far
     with crowd.Crowd(crowded, small, deaf=200, directory="/long"):
         served(crowded, small)
     served(crowded, small)

@@ -24,6 +24,8 @@ pub(crate) struct Session {
     /// `None` if the client gave no id that could be recognised again.
     pub(crate) retry: Option<RetryKey>,
     pub(crate) peer: IpAddr,
+    /// `None`: its answer is not one of the RPC server.
+    pub(crate) untaken: Option<rpc::Untaken>,
 }
 
 impl Session {
@@ -83,13 +85,18 @@ impl Users {
         }
         let client: Option<[u8; 16]> = call.client_id.as_ref().try_into().ok();
         let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
-        Ok(Session { caller: self.caller(user, now).await, retry, peer: call.peer.ip() })
+        Ok(Session {
+            caller: self.caller(user, now).await,
+            retry,
+            peer: call.peer.ip(),
+            untaken: Some(call.untaken.clone()),
+        })
     }
 
     /// Of somebody who names himself in a request over HTTP.
     pub(crate) async fn session_of(&self, user: &str, peer: IpAddr, now: Duration) -> Result<Session, Exception> {
         check_name(user)?;
-        Ok(Session { caller: self.caller(user, now).await, retry: None, peer })
+        Ok(Session { caller: self.caller(user, now).await, retry: None, peer, untaken: None })
     }
 
     async fn caller(&self, user: &str, now: Duration) -> Caller {
@@ -147,6 +154,7 @@ mod tests {
             call_id: 3,
             retry_count: 0,
             peer: "[::ffff:10.0.0.1]:1000".parse().unwrap(),
+            untaken: rpc::Untaken::default(),
         };
         users.session(&call, Duration::ZERO).await
     }

@@ -144,8 +144,15 @@ impl Core {
 
     /// Looks at many rows, which may lie on a cold disk, on a thread that may wait; a few such looks at a time. What a long
     /// listing is made of takes megabytes until it is encoded, and a crowd that lists would fill the memory.
-    pub(crate) async fn walk<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
+    pub(crate) async fn walk<T: Send + 'static>(
+        &self,
+        session: &Session,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         let _turn = self.walks.acquire().await;
+        if let Some(untaken) = &session.untaken {
+            untaken.wait_for_less().await;
+        }
         io::task::blocking(look).await
     }
 

@@ -11,13 +11,20 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(crate) struct Budget {
     held_len: AtomicUsize,
+    /// That part of it which is there, and not only expected.
+    made_len: AtomicUsize,
     held_len_max: usize,
     room: Notify,
 }
 
 impl Budget {
     pub(crate) fn new(held_len_max: usize) -> Arc<Self> {
-        Arc::new(Self { held_len: AtomicUsize::new(0), held_len_max, room: Notify::new() })
+        Arc::new(Self {
+            held_len: AtomicUsize::new(0),
+            made_len: AtomicUsize::new(0),
+            held_len_max,
+            room: Notify::new(),
+        })
     }
 
     /// Waits for room. What alone exceeds the limit is let in when nothing else is held.
@@ -40,18 +47,30 @@ impl Budget {
     /// Lets in without waiting: for what is so short that it is not worth a wait.
     pub(crate) fn count(self: &Arc<Self>, len: usize) -> Charge {
         self.held_len.fetch_add(len, Ordering::AcqRel);
-        Charge { budget: self.clone(), len }
+        Charge { budget: self.clone(), len, made: false }
     }
 
     fn try_admit(self: &Arc<Self>, len: usize) -> Option<Charge> {
         let fits = |held: usize| (held == 0 || held + len <= self.held_len_max).then_some(held + len);
         self.held_len.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;
-        Some(Charge { budget: self.clone(), len })
+        Some(Charge { budget: self.clone(), len, made: false })
     }
 
     /// Whether who holds some of it without need should be asked to leave.
     pub(crate) fn is_short(&self) -> bool {
         self.held_len() > self.held_len_max / 2
+    }
+
+    /// Waits until what was made has been taken, but for half of what may be held: who is about to make much more waits here, since
+    /// what it was expected to need may have been too little.
+    pub(crate) async fn taken(&self) {
+        loop {
+            let room = self.room.notified();
+            if self.made_len.load(Ordering::Acquire) <= self.held_len_max / 2 {
+                return;
+            }
+            room.await;
+        }
     }
 
     fn held_len(&self) -> usize {
@@ -64,11 +83,15 @@ impl Budget {
 pub(crate) struct Charge {
     budget: Arc<Budget>,
     len: usize,
+    made: bool,
 }
 
 impl Charge {
-    /// Counts what is there instead of what was expected.
-    pub(crate) fn resize(&mut self, len: usize) {
+    /// Counts what was made instead of what was expected. Once.
+    pub(crate) fn made(&mut self, len: usize) {
+        debug_assert!(!self.made, "an answer is made once");
+        self.made = true;
+        self.budget.made_len.fetch_add(len, Ordering::AcqRel);
         if len > self.len {
             self.budget.held_len.fetch_add(len - self.len, Ordering::AcqRel);
         } else if len < self.len {
@@ -82,6 +105,9 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.budget.held_len.fetch_sub(self.len, Ordering::AcqRel);
+        if self.made {
+            self.budget.made_len.fetch_sub(self.len, Ordering::AcqRel);
+        }
         self.budget.room.notify_waiters();
     }
 }
@@ -96,14 +122,18 @@ mod tests {
         let budget = Budget::new(100);
         let first = budget.admit(60).await;
         let mut answer = budget.admit(10).await;
-        answer.resize(70);
+        answer.made(70);
         assert!(budget.is_short());
+        let taken = budget.taken();
+        tokio::pin!(taken);
+        assert!(tokio::time::timeout(Duration::from_millis(5), &mut taken).await.is_err());
         let waiting = budget.admit(30);
         tokio::pin!(waiting);
         assert!(tokio::time::timeout(Duration::from_millis(5), &mut waiting).await.is_err());
         drop(first);
         assert!(tokio::time::timeout(Duration::from_millis(5), &mut waiting).await.is_ok());
         drop(answer);
+        assert!(tokio::time::timeout(Duration::from_millis(5), &mut taken).await.is_ok());
         assert_eq!(budget.held_len(), 0, "the charge of the finished wait is dropped with it");
         let _large = budget.admit(1000).await;
     }

@@ -1,9 +1,11 @@
 //! One call, as a service sees it.
 
+use crate::budget::Budget;
 use bytes::Bytes;
 use hdfs::Exception;
 use prost::Message;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Who a connection says it is. SIMPLE: nobody checks it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +37,25 @@ pub struct Call {
     /// 0 for the first try.
     pub retry_count: i32,
     pub peer: SocketAddr,
+    pub untaken: Untaken,
+}
+
+/// The answers of a server that clients have not taken yet.
+#[derive(Clone, Debug)]
+pub struct Untaken(pub(crate) Arc<Budget>);
+
+/// Of no server: nothing is ever untaken.
+impl Default for Untaken {
+    fn default() -> Self {
+        Self(Budget::new(usize::MAX))
+    }
+}
+
+impl Untaken {
+    /// Waits while they are too many. For a call that is about to make a long answer: how long cannot be known when it is let in.
+    pub async fn wait_for_less(&self) {
+        self.0.taken().await;
+    }
 }
 
 impl Call {

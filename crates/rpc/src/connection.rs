@@ -5,7 +5,7 @@ use crate::pace::Patience;
 use crate::server::{Host, Phase};
 use crate::session::{Event, Refusal, Request, Session};
 use crate::writer::{Outgoing, Room, write_all};
-use crate::{Call, Service};
+use crate::{Call, Service, Untaken};
 use bytes::{Bytes, BytesMut};
 use hdfs::exception::Exception;
 use hdfs::frame;
@@ -228,6 +228,7 @@ impl<S: Service> Reader<S> {
             call_id: header.call_id,
             retry_count: pending.call.retry_count,
             peer: self.peer,
+            untaken: Untaken(self.host.answers.clone()),
         };
         let host = self.host.clone();
         ::io::task::spawn("rpc call", async move {
@@ -282,16 +283,16 @@ impl<S> Pending<S> {
                 Err(Exception { code, ..Exception::io(message) })
             }
         });
-        // What strangers invent is not learned, and takes no memory.
-        let is_known = !matches!(&outcome, Err(e) if matches!(e.code, RpcErrorCodeProto::ErrorNoSuchMethod | RpcErrorCodeProto::ErrorNoSuchProtocol));
+        let is_answered = outcome.is_ok();
         let (head, body, last) = match outcome {
             Ok(body) => (self.call.succeeded(body.len()), body, false),
             Err(exception) => (self.call.refused(&exception), Bytes::new(), exception.is_fatal()),
         };
-        if is_known {
+        // Nothing is learned of what was refused: strangers invent names.
+        if is_answered {
             self.host.expected.learn(&self.method, head.len() + body.len());
         }
-        room.resize(head.len() + body.len());
+        room.made(head.len() + body.len());
         drop(request);
         let answer = Outgoing::of_call(head, body, last, room);
         // Closed: the client hung up, nobody waits for the answer. Full it cannot be: the permits are fewer.

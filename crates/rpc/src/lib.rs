@@ -27,7 +27,7 @@ mod session;
 pub mod small;
 mod writer;
 
-pub use call::{Call, Identity, Service};
+pub use call::{Call, Identity, Service, Untaken};
 pub use client::{Attempt, CallError, Client, ClientOptions};
 pub use hdfs::Exception;
 pub use server::{Server, ServerOptions};

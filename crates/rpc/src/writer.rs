@@ -21,9 +21,9 @@ pub(crate) struct Room {
 
 impl Room {
     /// Counts the answer's length instead of what was expected.
-    pub(crate) fn resize(&mut self, len: usize) {
-        self.own.resize(len);
-        self.all.resize(len);
+    pub(crate) fn made(&mut self, len: usize) {
+        self.own.made(len);
+        self.all.made(len);
     }
 }
 

@@ -64,7 +64,7 @@ async fn walk(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Opti
     let Some(mut removal) = core.read(|rows| Removal::start(rows, &session.caller, path))? else { return Ok(None) };
     loop {
         let (its_core, caller) = (Arc::clone(core), session.caller.clone());
-        let step = core.walk(move || {
+        let step = core.walk(session, move || {
             let done = its_core.read(|rows| removal.step(rows, &caller, WALK_STEP_COUNT));
             (removal, done)
         });

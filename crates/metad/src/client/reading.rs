@@ -74,8 +74,8 @@ pub(super) async fn get_listing(
         return Ok(GetListingResponseProto { dir_list: None });
     };
     // A page is a thousand rows, which may lie on a cold disk.
-    let (its_core, session) = (Arc::clone(core), session.clone());
-    core.walk(move || list(&its_core, &session, &path, &request)).await
+    let (its_core, its_session) = (Arc::clone(core), session.clone());
+    core.walk(session, move || list(&its_core, &its_session, &path, &request)).await
 }
 
 fn list(
@@ -167,7 +167,7 @@ pub(super) async fn totals(core: &Arc<Core>, session: &Session, path: &FsPath) -
     let mut summary = core.read(|rows| Summary::start(rows, &session.caller, path))?;
     loop {
         let (its_core, caller) = (Arc::clone(core), session.caller.clone());
-        let step = core.walk(move || {
+        let step = core.walk(session, move || {
             let done = its_core.read(|rows| summary.step(rows, &caller, SUMMARY_STEP_COUNT));
             (summary, done)
         });

@@ -136,6 +136,7 @@ impl Client {
                 call_id: self.calls,
                 retry_count: attempt,
                 peer: ([127, 0, 0, 1], 1).into(),
+                untaken: rpc::Untaken::default(),
             };
             let (group, believed) = (Arc::clone(&self.group), self.reads == Reads::Believed && op.is_read());
             // As in a server, it goes on when nobody waits for it any more.
@@ -281,6 +282,7 @@ async fn make(group: &Arc<Group>, leader: usize, dir: &str) {
         call_id: 0,
         retry_count: 0,
         peer: ([127, 0, 0, 1], 1).into(),
+        untaken: rpc::Untaken::default(),
     };
     let session = core.users.session(&call, core.monotonic()).await.unwrap();
     client::call(&core, &session, "mkdirs", call.body).await.unwrap();
