@@ -26,6 +26,7 @@ use report::Report;
 use std::sync::Arc;
 use std::time::Duration;
 use types::Random;
+use types::limits::SMALL_WRITE_LEN_MAX;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -54,6 +55,9 @@ pub(crate) struct Args {
     /// With --routing star: the IP address of the datanode that all is sent to, as where every write passes one leader
     #[arg(long, value_name = "ADDRESS")]
     leader: Option<std::net::IpAddr>,
+    /// The longest file that goes in one request [default: as all commands do]; 0: every file is streamed
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    small_max: Option<u64>,
     /// Ask for every block to be on disk when it is acknowledged, whatever the store does by itself
     #[arg(long)]
     sync: bool,
@@ -116,6 +120,7 @@ struct Plan {
     block_len: Option<u64>,
     routing: Shape,
     leader: Option<std::net::IpAddr>,
+    small_max: Option<u64>,
     sync: bool,
     seed: u64,
 }
@@ -133,6 +138,7 @@ impl Plan {
             block_len: args.block_size,
             routing: args.routing,
             leader: args.leader,
+            small_max: args.small_max,
             sync: args.sync,
             seed: args.seed.unwrap_or_else(|| io::OsRandom::new().next_u64() >> 32),
         }
@@ -149,7 +155,12 @@ impl Plan {
             Shape::Star => Routing::Star,
             Shape::Tree => Routing::Tree,
         };
-        Options { sync_blocks: self.sync, routing, leader: self.leader, ..Options::default() }
+        let usual = Options { sync_blocks: self.sync, routing, leader: self.leader, ..Options::default() };
+        let Some(small_max) = self.small_max else { return usual };
+        let small_len_max = small_max.min(SMALL_WRITE_LEN_MAX.into()) as u32;
+        // A file that goes in one request is a packet that is not full.
+        let packet_len = usual.packet_len.max((small_len_max + 1).next_multiple_of(4096));
+        Options { small_len_max, packet_len, ..usual }
     }
 }
 

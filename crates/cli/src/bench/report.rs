@@ -212,6 +212,7 @@ mod tests {
             block_len: None,
             routing: Shape::Chain,
             leader: None,
+            small_max: None,
             sync: false,
             seed: 7,
         };
