@@ -144,10 +144,19 @@ impl DataRole {
         let data =
             datad::start(file.data).await.map_err(|error| not_started(&format!("datanode on {addr}"), &error))?;
         // It tries again by itself; whoever waits for it should know what it waits for.
-        while tokio::time::timeout(SILENCE_MAX, data.registered()).await.is_err() {
+        loop {
+            tokio::select! {
+                () = data.registered() => return Ok(Self { data }),
+                reason = data.failed() => return Err(StartError::new(&format!("datanode on {addr}"), &reason)),
+                () = tokio::time::sleep(SILENCE_MAX) => {}
+            }
             eprintln!("levada: the datanode on {} waits for the metadata server at {metad}", data.xfer_addr());
         }
-        Ok(Self { data })
+    }
+
+    /// Answers when the datanode cannot go on.
+    pub(crate) async fn failed(&self) -> StartError {
+        StartError::new("the datanode cannot go on", &self.data.failed().await)
     }
 
     pub(crate) fn ready(&self) -> DataReady {
@@ -189,9 +198,12 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
         };
         let ready = role.ready();
         announce(args.json, &ready, &format!("datanode {} ready on {}", ready.node, ready.data));
-        stop.await;
+        let end = tokio::select! {
+            () = stop => Ok(()),
+            failure = role.failed() => Err(failure),
+        };
         role.stop().await;
-        Ok(())
+        end
     })
 }
 

@@ -62,6 +62,7 @@ pub struct Datad {
     ipc: rpc::Server,
     ipc_addr: SocketAddr,
     registered: watch::Receiver<bool>,
+    failed: watch::Receiver<Option<String>>,
     tasks: Vec<io::task::Owned<()>>,
 }
 
@@ -103,7 +104,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         let session = metad::Session { node, metad, xfer_addr, ipc_addr, leader, number };
         io::task::spawn_owned("metad session", session.run())
     };
-    let known = leader.known();
+    let (known, failed) = (leader.known(), leader.failed());
     let tasks = Vec::from([
         io::task::spawn_owned("metad sessions", servers::run(metads, leader, known, session)),
         io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
@@ -113,7 +114,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     ]);
     tracing::info!(node = %node.volume.identity().node, %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
-    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, tasks })
+    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks })
 }
 
 impl Datad {
@@ -128,6 +129,15 @@ impl Datad {
 
     pub fn node_id(&self) -> NodeId {
         self.node.volume.identity().node
+    }
+
+    /// Returns, with the reason, when the node turns out to belong to another cluster. Then the process should end.
+    pub async fn failed(&self) -> String {
+        let mut failed = self.failed.clone();
+        match failed.wait_for(Option::is_some).await.map(|reason| reason.clone()) {
+            Ok(Some(reason)) => reason,
+            _ => std::future::pending().await,
+        }
     }
 
     /// Returns when the metadata server knows the node.

@@ -67,6 +67,8 @@ pub(crate) struct Leader {
     registered: watch::Sender<bool>,
     /// What they said of each other.
     known: watch::Sender<Known>,
+    /// Why this node can belong to no server it knows.
+    failed: watch::Sender<Option<String>>,
 }
 
 /// Where another server may lead, one that does not answer is not waited for as long.
@@ -80,11 +82,17 @@ pub(crate) fn call_options(server_count: usize) -> rpc::ClientOptions {
 impl Leader {
     pub(crate) fn new(server_count: usize, registered: watch::Sender<bool>) -> Self {
         let (server_count, term) = (AtomicUsize::new(server_count), AtomicU64::new(0));
-        Self { server_count, number: Mutex::default(), term, registered, known: watch::Sender::default() }
+        let (known, failed) = (watch::Sender::default(), watch::Sender::default());
+        Self { server_count, number: Mutex::default(), term, registered, known, failed }
     }
 
     pub(crate) fn server_count(&self) -> usize {
         self.server_count.load(Ordering::Relaxed)
+    }
+
+    /// Becomes the reason when this node turns out to be another cluster's.
+    pub(crate) fn failed(&self) -> watch::Receiver<Option<String>> {
+        self.failed.subscribe()
     }
 
     /// What the servers said of themselves and each other, as it changes.
@@ -168,6 +176,10 @@ impl Session {
                 }
                 // Before the first election there is nothing to register with.
                 Broken::Call(CallError::Remote { class, .. }) if class == hdfs::exception::STANDBY => {}
+                Broken::Volume(foreign @ container::VolumeError::ForeignPool { .. }) => {
+                    tracing::error!(%foreign, metad = self.metad.addr(), "this datanode is another cluster's");
+                    self.leader.failed.send_replace(Some(foreign.to_string()));
+                }
                 broken => tracing::warn!(%broken, "the session with the metadata server broke"),
             }
             tokio::time::sleep(retry).await;
@@ -227,6 +239,7 @@ impl Session {
             rack: config.rack.clone(),
             usage: self.usage().await?,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            pool: identity.pool.unwrap_or_default(),
         };
         let response: RegisterResponse = self.metad.call(REGISTER, &request).await?;
         let volume = self.node.volume.clone();

@@ -71,7 +71,10 @@ pub(crate) fn stand_by(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
             // Before the first leader there is no pool to join.
             let founding = seat.machine.founding().map_err(refusal::rows)?;
             let block_pool = founding.ok_or_else(|| seat.standby())?.pool;
-            note(&seat.heard, &call.request()?, now)?;
+            let request: RegisterRequest = call.request()?;
+            if !is_foreign(&request, &block_pool) {
+                note(&seat.heard, &request, now)?;
+            }
             Ok(encode(&RegisterResponse { block_pool, standby: true, term: 0 }))
         }
         HEARTBEAT => {
@@ -99,7 +102,24 @@ fn node_id(text: &str) -> Result<NodeId, Exception> {
     NodeId::parse(text).ok_or_else(|| refusal::illegal(format!("{text:.80} is no id of a datanode")))
 }
 
+/// A node of another cluster. It is told which pool is ours, and refuses by that; until then nobody here shall believe in it.
+fn is_foreign(request: &RegisterRequest, pool: &str) -> bool {
+    let foreign = !request.pool.is_empty() && request.pool != pool;
+    if foreign {
+        tracing::warn!(
+            node = request.node,
+            ip = request.ip,
+            pool = request.pool,
+            "a datanode of another cluster asks to be taken"
+        );
+    }
+    foreign
+}
+
 async fn register(core: &Core, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
+    if is_foreign(&request, &core.pool) {
+        return Ok(RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term });
+    }
     let usage = usage(&request.usage, 0);
     let node = described(request)?;
     let known = core.with_cluster(|cluster, _| cluster.node(node.id).is_some_and(|member| member.node == node));

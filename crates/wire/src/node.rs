@@ -61,6 +61,9 @@ pub struct RegisterRequest {
     /// The program's version, for people.
     #[prost(string, tag = "10")]
     pub version: String,
+    /// The block pool it belongs to; empty: to none yet.
+    #[prost(string, tag = "11")]
+    pub pool: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -232,6 +232,7 @@ impl Datanode {
             rack: format!("/rack{}", self.number % 2),
             usage: Self::usage(),
             version: "test".into(),
+            pool: String::new(),
         };
         let answer: node::RegisterResponse = Self::rpc(metad).call(node::REGISTER, &request).await.unwrap();
         answer.block_pool
