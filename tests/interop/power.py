@@ -20,7 +20,7 @@ import re
 
 SECTOR = 512
 CALLS = (
-    "open,openat,creat,close,dup,dup2,dup3,fcntl,write,pwrite64,writev,pwritev,pwritev2,ftruncate,fallocate,"
+    "open,openat,creat,close,dup,dup2,dup3,fcntl,lseek,write,pwrite64,writev,pwritev,pwritev2,ftruncate,fallocate,"
     "fsync,fdatasync,sync_file_range,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,copy_file_range"
 )
 
@@ -101,6 +101,7 @@ class Disk:
         self.times = []  # of each moment, when the call returned at the latest
         self.tree = {}  # path -> File, None for a directory
         self.handles = {}
+        self.places = {}  # handle -> where the next write goes, after it was told to
         begun = {}
         for line in trace.open(errors="replace"):
             found = LINE.match(line)
@@ -148,6 +149,7 @@ class Disk:
             file = self.tree.get(name)
             if "O_TRUNC" in words and file is not None:
                 file.changes.append((moment, "length", 0, 0))
+            self.places.pop(result, None)
             self.handles[result] = (name, file, "O_DSYNC" in words or "O_SYNC" in words)
         elif call in ("mkdir", "mkdirat"):
             if not ours(0):
@@ -179,13 +181,19 @@ class Disk:
             if call == "close":
                 del self.handles[handle]
                 return
+            if call == "lseek":
+                self.places[handle] = result
+                return
             if call in ("fsync", "fdatasync"):
                 if file is None:
                     self.syncs.append((began, moment, name))
                 else:
                     file.syncs.append((began, moment))
             elif call in ("pwrite64", "write", "pwritev", "pwritev2", "writev"):
-                if call in ("write", "writev"):
+                if call in ("write", "writev") and handle in self.places:
+                    offset = self.places[handle]  # the store looks for the place first, when it writes several pages in a row
+                    self.places[handle] = offset + result
+                elif call in ("write", "writev"):
                     # By position: only lines that are appended to a file of ours, which none of ours does without a sync's need.
                     offset = max((o + len(w) for _, k, o, w in file.changes if k.startswith("write")), default=0)
                 else:

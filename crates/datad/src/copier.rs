@@ -263,7 +263,8 @@ impl Copier {
             let reason = format!("it ended after {len} of {} bytes", order.len);
             return Err(Fault::Source { reason, corrupt: false });
         }
-        writer.put(len).map_err(own)?;
+        // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced once.
+        writer.put_synced(len).map_err(own)?;
         if let Err(error) = volume.read(block, identity.generation).and_then(|reader| reader.verify()) {
             let _gone = volume.delete(block, identity.generation);
             return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));
