@@ -192,7 +192,7 @@ class TestMembers:
         one = f"hdfs://{store.addrs[int(leader[-1]) - 1]}"
         for words in (["ls", "/"], ["mkdir", "/b"]):
             done = levada(one, *words, check=False)
-            assert done.returncode == 1 and "stand" in done.stderr or "lead" in done.stderr, done.stderr
+            assert done.returncode == 1 and ("stand" in done.stderr or "lead" in done.stderr), done.stderr
         listed = levada(one, "admin", "meta", "list", check=False)
         assert listed.returncode == 1 and "no metadata server leads" in listed.stderr
         for name in others:
