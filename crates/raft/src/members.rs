@@ -8,8 +8,10 @@ use openraft::{BasicNode, ChangeMembers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// For another member to take over the lead: an election without waiting takes milliseconds, and a disk's hiccup a second.
-const HAND_OVER_WAIT: Duration = Duration::from_secs(3);
+/// For another member to take over the lead: an election without waiting takes milliseconds, a disk's hiccup a second, and a usual
+/// election two.
+const HAND_OVER_WAIT: Duration = Duration::from_millis(2_500);
+const HAND_OVER_COUNT: usize = 4;
 
 impl<M: Machine> Raft<M> {
     /// Adds a member, which was started and waits. It gets a copy of the state and the log behind it, and then a vote: this
@@ -55,19 +57,23 @@ impl<M: Machine> Raft<M> {
 
     /// Lets the member that has most of the log lead. A leader that is no member any more would have to go on until all know it,
     /// and openraft takes no further change of members from such a one.
+    ///
+    /// The next one may fail: another member that has not heard yet that the lead is given away refuses it its vote. Then
+    /// somebody is elected in the usual way, and if that is this member, it tries again.
     async fn hand_over(&self, group: &Group) -> Result<(), RaftError> {
-        let others = group.members.iter().filter(|member| member.role == Role::Standby);
-        let Some(next) = others.max_by_key(|member| member.matched) else {
-            return Err(wrong("there is no other member with a vote".into()));
-        };
-        tracing::info!(to = next.id, "handing over the lead");
-        let raft = &self.inner.raft;
-        raft.trigger().transfer_leader(next.id).await.map_err(|error| stopped(&self.inner.stop, &error))?;
-        let wait = raft.wait(Some(HAND_OVER_WAIT));
-        let id = self.inner.node_id;
-        let handed = wait.metrics(|metrics| metrics.current_leader.is_some_and(|leader| leader != id), "handing over");
-        let handed = handed.await.map(drop);
-        handed.map_err(|_| wrong(format!("member {} did not take over the lead in time; is it up? Try again", next.id)))
+        let (id, raft) = (self.inner.node_id, &self.inner.raft);
+        let mut others: Vec<_> = group.members.iter().filter(|member| member.role == Role::Standby).collect();
+        others.sort_by_key(|member| std::cmp::Reverse(member.matched));
+        for next in others.iter().cycle().take(HAND_OVER_COUNT) {
+            tracing::info!(to = next.id, "handing over the lead");
+            raft.trigger().transfer_leader(next.id).await.map_err(|error| stopped(&self.inner.stop, &error))?;
+            let another = |leader: Option<u64>| leader.is_some_and(|leader| leader != id);
+            let wait = raft.wait(Some(HAND_OVER_WAIT));
+            if wait.metrics(|metrics| another(metrics.current_leader), "handing over").await.is_ok() {
+                return Ok(());
+            }
+        }
+        Err(wrong("no other member took over the lead in time; are they up? Try again".into()))
     }
 
     /// Corrects the addresses of members, where these say other than what the group has written down. Only the leader can.
