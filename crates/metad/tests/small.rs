@@ -42,6 +42,7 @@ fn put_request(leased: &LeaseBlocksResponse, place: usize, path: &str, holder: &
         block_len: MB,
         block: Some(PutBlock { block, file, generation: leased.generation, len: 7 }),
         unmasked: None,
+        short: false,
     }
 }
 

@@ -117,6 +117,9 @@ pub struct PutFileRequest {
     /// The mode before the client's umask: what counts where the directory has default access lists. Absent: `mode` is meant so.
     #[prost(uint32, optional, tag = "9")]
     pub unmasked: Option<u32>,
+    /// A node of the block did not say that it has put it: the block is to be looked after.
+    #[prost(bool, tag = "10")]
+    pub short: bool,
 }
 
 /// The one block of a small file, put on its nodes already.
@@ -189,10 +192,11 @@ mod tests {
             block_len: 1 << 20,
             block: Some(PutBlock { block: 5, file: 6, generation: 1001, len: 7 }),
             unmasked: Some(0o666),
+            short: true,
         };
         let golden = [
             0x0a, 2, b'/', b'a', 0x12, 1, b'h', 0x18, 0xa4, 0x03, 0x20, 1, 0x30, 3, 0x38, 0x80, 0x80, 0x40, 0x42, 9,
-            0x08, 5, 0x10, 6, 0x18, 0xe9, 0x07, 0x20, 7, 0x48, 0xb6, 0x03,
+            0x08, 5, 0x10, 6, 0x18, 0xe9, 0x07, 0x20, 7, 0x48, 0xb6, 0x03, 0x50, 1,
         ];
         assert_eq!(put.encode_to_vec(), golden);
         assert_eq!(PutFileRequest::decode(&golden[..]), Ok(put));

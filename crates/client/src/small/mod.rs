@@ -19,6 +19,7 @@ mod stock;
 
 pub(crate) use put::{Whole, Wish};
 use stock::Stock;
+pub(crate) use stock::sure_until;
 
 use hdfs::proto;
 use rpc::small::{SmallLinks, SmallOptions};
@@ -45,6 +46,11 @@ impl Small {
     /// Ids of the nodes that failed lately.
     pub(crate) fn avoided(&self) -> Vec<String> {
         self.stock.excluded()
+    }
+
+    /// The time by which leases are measured.
+    pub(crate) fn now(&self) -> Duration {
+        self.stock.now()
     }
 
     /// A block on lease is not wanted any more.

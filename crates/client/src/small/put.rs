@@ -38,17 +38,18 @@ impl Client {
     /// Puts a whole small file. False: it has to be streamed.
     pub(crate) async fn put_small(&self, wish: Wish<'_>, whole: &Whole) -> Result<bool> {
         if whole.data_len == 0 {
-            return self.put_file(wish, None).await.map(|put| put.is_some());
+            return self.put_file(wish, None, false).await.map(|put| put.is_some());
         }
         for _ in 0..ATTEMPTS {
             let Some(lease) = stock::take(self, wish.replication, wish.block_len).await else { return Ok(false) };
-            if !self.write_small(&lease, whole).await {
+            let Some(have_count) = self.write_small(&lease, whole).await else {
                 self.inner.small.stock.give_back(lease.block);
                 continue;
-            }
+            };
+            let short = have_count < lease.batch.nodes.len();
             let len = u64::from(whole.data_len);
             let block = PutBlock { block: lease.block, file: lease.file, generation: lease.batch.generation, len };
-            match self.put_file(wish, Some(block)).await {
+            match self.put_file(wish, Some(block), short).await {
                 // We were silent for too long, or the server forgot: what else we hold is worth no more.
                 Err(Error::LeaseLost(why)) => {
                     tracing::info!(path = wish.path, why, "a lease of blocks has ended; taking another");
@@ -61,7 +62,7 @@ impl Client {
     }
 
     /// `None`: the server does not know the call.
-    async fn put_file(&self, wish: Wish<'_>, block: Option<PutBlock>) -> Result<Option<u64>> {
+    async fn put_file(&self, wish: Wish<'_>, block: Option<PutBlock>, short: bool) -> Result<Option<u64>> {
         let request = PutFileRequest {
             path: wish.path.to_owned(),
             holder: self.inner.holder.clone(),
@@ -72,6 +73,7 @@ impl Client {
             block_len: wish.block_len,
             block,
             unmasked: wish.create.unmasked().map(u32::from),
+            short,
         };
         let answer: Result<PutFileResponse> = self.call_in(CLIENT_PROTOCOL, PUT_FILE, &request).await;
         match answer {
@@ -83,10 +85,10 @@ impl Client {
         }
     }
 
-    /// True if enough nodes have put the block. Nodes that have not are avoided from now on.
-    async fn write_small(&self, lease: &Lease, whole: &Whole) -> bool {
+    /// How many nodes have put the block, if those are enough. Nodes that have not are avoided from now on.
+    async fn write_small(&self, lease: &Lease, whole: &Whole) -> Option<usize> {
         let nodes = &lease.batch.nodes;
-        let Some((first, others)) = nodes.split_first() else { return false };
+        let (first, others) = nodes.split_first()?;
         let header = SmallWrite {
             number: 0,
             block: lease.block,
@@ -109,12 +111,12 @@ impl Client {
                     tracing::info!(node = node.addr, why = answer.refusal, "a node did not put a small block");
                     stock.exclude(&node.id);
                 }
-                answer.refusal.is_empty()
+                answer.refusal.is_empty().then_some(answer.have.len())
             }
             Err(error) => {
                 tracing::info!(node = first.addr, %error, "a small block was not put; taking another");
                 stock.exclude(&first.id);
-                false
+                None
             }
         }
     }

@@ -128,6 +128,10 @@ impl Stock {
         }
     }
 
+    pub(super) fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
     pub(super) fn excluded(&self) -> Vec<String> {
         let now = self.clock.monotonic();
         let mut state = self.state();
@@ -167,8 +171,7 @@ impl Stock {
 
     fn fill(&self, replication: u16, asked: Duration, answer: LeaseBlocksResponse) {
         let LeaseBlocksResponse { pool, generation, blocks, nodes, limit_ms } = answer;
-        // A quarter of the time is for the write and the put behind it.
-        let until = asked + Duration::from_millis(limit_ms / 4 * 3);
+        let until = sure_until(asked, limit_ms);
         let batch = Arc::new(Batch { pool, generation, nodes, until });
         let mut state = self.state();
         let shelf = state.shelves.entry(replication).or_default();
@@ -184,6 +187,11 @@ impl Stock {
     fn refilled(&self, replication: u16) {
         self.state().shelves.entry(replication).or_default().refilling = false;
     }
+}
+
+/// Until when a lease that was asked for at `asked` is to be used: a quarter of its time is for the write and the call behind it.
+pub(crate) fn sure_until(asked: Duration, limit_ms: u64) -> Duration {
+    asked + Duration::from_millis(limit_ms / 4 * 3)
 }
 
 /// A block for a file of this replication. `None`: there is none to be had, so the file is to be streamed.

@@ -13,7 +13,9 @@
 use super::block::Block;
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::small::sure_until;
 use hdfs::proto;
+use std::time::Duration;
 use types::ChecksumSpec;
 use wire::client::{
     ADD_LEASED, AddLeasedRequest, AddLeasedResponse, BlockNode, CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest,
@@ -42,8 +44,15 @@ pub(super) struct Ahead {
     ready: io::task::Owned<Option<Ready>>,
 }
 
+/// Ours for sure until `until`.
 #[derive(Debug)]
-enum Ready {
+struct Ready {
+    until: Duration,
+    next: Next,
+}
+
+#[derive(Debug)]
+enum Next {
     Named(Box<proto::LocatedBlockProto>),
     Joined(Box<Block>),
 }
@@ -57,12 +66,17 @@ impl Ahead {
     /// The block, its chain standing. `None`: there is none, so one must be asked for in the ordinary way.
     pub(super) async fn take(self) -> Option<Block> {
         let Self { client, ask, ready } = self;
-        match ready.await.ok().flatten()? {
+        let Ready { until, next } = ready.await.ok().flatten()?;
+        // A slow writer may come for it so late that a new leader knows nothing of the lease and believes nobody any more.
+        let sure = client.inner.small.now() < until;
+        match next {
             // While it waited it may have lost a node, or another block did and told us.
-            Ready::Joined(block) if !block.is_broken() && are_well(&client, block.nodes()) => Some(*block),
-            Ready::Joined(block) => pass_over(&client, block.id().block_id),
-            Ready::Named(located) if are_well(&client, located.locs.iter()) => join(&client, &ask, *located).await,
-            Ready::Named(located) => pass_over(&client, located.b.block_id),
+            Next::Joined(block) if sure && !block.is_broken() && are_well(&client, block.nodes()) => Some(*block),
+            Next::Joined(block) => pass_over(&client, block.id().block_id),
+            Next::Named(located) if sure && are_well(&client, located.locs.iter()) => {
+                join(&client, &ask, *located).await
+            }
+            Next::Named(located) => pass_over(&client, located.b.block_id),
         }
     }
 
@@ -71,9 +85,9 @@ impl Ahead {
         if !self.ready.is_finished() {
             return; // what it may bring ends with our lease
         }
-        let block = match self.ready.await.ok().flatten() {
-            Some(Ready::Named(located)) => located.b.block_id,
-            Some(Ready::Joined(block)) => block.id().block_id,
+        let block = match self.ready.await.ok().flatten().map(|ready| ready.next) {
+            Some(Next::Named(located)) => located.b.block_id,
+            Some(Next::Joined(block)) => block.id().block_id,
             None => return,
         };
         self.client.inner.small.give_back(block);
@@ -92,8 +106,11 @@ fn pass_over(client: &Client, block: u64) -> Option<Block> {
 
 async fn prepare(client: Client, ask: Ask) -> Option<Ready> {
     match lease(&client, &ask).await {
-        Ok(Some(located)) if ask.sure => Some(Ready::Joined(Box::new(join(&client, &ask, located).await?))),
-        Ok(located) => Some(Ready::Named(Box::new(located?))),
+        Ok(Some((located, until))) if ask.sure => {
+            let next = Next::Joined(Box::new(join(&client, &ask, located).await?));
+            Some(Ready { until, next })
+        }
+        Ok(leased) => leased.map(|(located, until)| Ready { until, next: Next::Named(Box::new(located)) }),
         Err(error) => {
             tracing::debug!(path = ask.path, %error, "no next block ahead of time");
             None
@@ -115,8 +132,9 @@ async fn join(client: &Client, ask: &Ask, located: proto::LocatedBlockProto) -> 
     }
 }
 
-/// `None`: the server gives blocks for new files only.
-async fn lease(client: &Client, ask: &Ask) -> Result<Option<proto::LocatedBlockProto>> {
+/// A block, and until when it is ours. `None`: the server gives blocks for new files only.
+async fn lease(client: &Client, ask: &Ask) -> Result<Option<(proto::LocatedBlockProto, Duration)>> {
+    let asked = client.inner.small.now();
     let request = LeaseBlocksRequest {
         holder: client.inner.holder.clone(),
         replication: ask.replication.into(),
@@ -131,8 +149,9 @@ async fn lease(client: &Client, ask: &Ask) -> Result<Option<proto::LocatedBlockP
         answer.blocks.iter().for_each(|leased| client.inner.small.give_back(leased.block));
         return Ok(None);
     };
+    let until = sure_until(asked, answer.limit_ms);
     let locs: Option<Vec<_>> = answer.nodes.into_iter().map(info).collect();
-    Ok(locs.filter(|locs| !locs.is_empty()).map(|locs| proto::LocatedBlockProto {
+    let located = locs.filter(|locs| !locs.is_empty()).map(|locs| proto::LocatedBlockProto {
         b: proto::ExtendedBlockProto {
             pool_id: answer.pool,
             block_id: leased.block,
@@ -142,7 +161,8 @@ async fn lease(client: &Client, ask: &Ask) -> Result<Option<proto::LocatedBlockP
         locs,
         block_token: proto::TokenProto { identifier: leased.token.clone(), ..Default::default() },
         ..Default::default()
-    }))
+    });
+    Ok(located.map(|located| (located, until)))
 }
 
 fn info(node: BlockNode) -> Option<proto::DatanodeInfoProto> {

@@ -40,6 +40,9 @@ pub(super) async fn put_file(
     let held = core.leased().begin_put(&create.client, grant, core.monotonic());
     let Ok(home) = held else {
         if let Some(file) = repeated(core, session)? {
+            if request.short {
+                core.doubt(grant.block);
+            }
             return Ok(PutFileResponse { file: file.0 });
         }
         let message = format!("{} is not on lease to {}; write the block again", grant.block, create.client);
@@ -58,6 +61,12 @@ pub(super) async fn put_file(
     };
     let answer = put(core, session, PutFile { create, block: Some(put_block) }, unmasked).await?;
     core.with_cluster(|cluster, _| cluster.on_written(home, block.len));
+    if request.short {
+        core.doubt(grant.block);
+    } else {
+        // It was given out a while ago: the members may be others by now.
+        core.doubt_if_short(grant.block, home);
+    }
     Ok(answer)
 }
 
