@@ -148,6 +148,24 @@ async fn who_was_away_for_long_gets_a_copy_of_the_state() {
     group.settle(&want).await;
 }
 
+/// What members keep of the log for others has a bound, whoever leads.
+#[tokio::test]
+async fn every_member_cuts_its_log() {
+    let group = Group::of(3).await;
+    let (_, leader) = group.leader().await;
+    for number in 0..40 {
+        leader.propose((number, "x".repeat(2_000))).await.unwrap();
+    }
+    for _ in 0..POLL_COUNT {
+        if group.members().iter().all(|(_, member)| member.first_kept() > 20) {
+            return;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    let kept: Vec<_> = group.members().iter().map(|(id, member)| (*id, member.first_kept())).collect();
+    panic!("they keep all from entry {kept:?} on");
+}
+
 /// From one to three, and the first one leaves.
 #[tokio::test]
 async fn members_join_and_leave_while_the_group_works() {
