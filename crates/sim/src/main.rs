@@ -25,6 +25,9 @@ struct Arguments {
     /// A deliberate fault of the program, to see whether it is found.
     #[arg(long)]
     mutation: Option<Mutation>,
+    /// Nodes are away for longer than they are waited for, one after the other, and writers die: instead of the seed's faults.
+    #[arg(long)]
+    rolling: bool,
     /// Runs at a time, each in a thread of its own.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -38,7 +41,7 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let options = Options { mutation: arguments.mutation, trace: arguments.trace };
+    let options = Options { mutation: arguments.mutation, trace: arguments.trace, rolling: arguments.rolling };
     let seeds = arguments.seed.map_or(arguments.seeds, |seed| seed..seed + 1);
     let (mut failed, mut all_hours) = (0, 0.0);
     let mut from = seeds.start;

@@ -20,6 +20,8 @@ pub struct Options {
     pub mutation: Option<Mutation>,
     /// Print the story.
     pub trace: bool,
+    /// Nodes are away for longer than they are waited for, one after the other, instead of the seed's faults.
+    pub rolling: bool,
 }
 
 /// What became of a run.
@@ -52,7 +54,7 @@ pub fn run_caught(seed: u64, options: Options) -> Outcome {
 pub fn run(seed: u64, options: Options) -> Outcome {
     let trace = options.trace.then(|| -> Listener { Box::new(|line| println!("{line}")) });
     let sim = Sim::new(seed, trace);
-    let plan = Plan::new(seed);
+    let plan = if options.rolling { Plan::rolling(seed) } else { Plan::new(seed) };
     sim.say(|| format!("seed {seed}: {plan:?}"));
     let world = World::new(sim.clone(), plan, options.mutation);
     let work = Rc::new(Work::default());

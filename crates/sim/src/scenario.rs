@@ -59,6 +59,8 @@ pub(crate) struct Plan {
     /// Between two faults, about.
     pub(crate) calm: Duration,
     pub(crate) faults: Vec<Fault>,
+    /// Nodes are away for longer than they are waited for.
+    pub(crate) long: bool,
 }
 
 impl Plan {
@@ -86,7 +88,16 @@ impl Plan {
             rough: Duration::from_secs(40 + random.below(60) as u64),
             calm: Duration::from_millis(500 + random.below(6000) as u64),
             faults,
+            long: false,
         }
+    }
+
+    /// Machines are started anew one after the other, each away for longer than it is waited for, and writers die.
+    pub(crate) fn rolling(seed: u64) -> Self {
+        let plan = Self::new(seed);
+        let faults = vec![Fault::KillNode, Fault::KillNode, Fault::KillClient];
+        let (node_count, calm) = (plan.node_count.max(5), Duration::from_secs(6));
+        Self { node_count, faults, calm, rough: Duration::from_secs(150), long: true, ..plan }
     }
 }
 
@@ -124,7 +135,10 @@ pub(crate) async fn make_faults(world: Rc<World>, start_client: Rc<dyn Fn(usize)
                 let long = if sim.one_in(3) { 30_000 } else { 5_000 };
                 // Long enough that clients leave the old leader while others still ask it.
                 let short = if fault == Fault::SplitGroup { 12_000 } else { 50 };
-                let time = sim.between(Duration::from_millis(short), Duration::from_millis(short + long));
+                let mut time = sim.between(Duration::from_millis(short), Duration::from_millis(short + long));
+                if world.plan.long && fault == Fault::KillNode {
+                    time = sim.between(Duration::from_secs(20), Duration::from_secs(35));
+                }
                 cures.extend(cure.into_iter().map(|cure| (sim.now() + time, cure)));
             }
         }
