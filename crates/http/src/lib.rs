@@ -8,16 +8,17 @@
 //! | `/fsck` | a check of the tree, as `hdfs fsck` asks for it; in pieces, as it goes on |
 //! | `/metrics` | every number of the status, in Prometheus' text form |
 //!
-//! Promise: nothing here changes the store. A request costs it one status; a check of the tree waits for a client that does not take what
-//! it is told.
+//! Promise: nothing here changes the store. A request costs it one status; a check of the tree costs more, so few
+//! run at a time.
 
 mod metrics;
 mod query;
 
 use axum::body::Body;
 use axum::extract::{ConnectInfo, RawQuery, State};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::Value;
@@ -31,7 +32,8 @@ use tokio::sync::{mpsc, watch};
 pub type StatusSource = Arc<dyn Fn() -> Value + Send + Sync>;
 
 /// Begins a check of the tree: what the query says, and where it comes from. It ends when the channel does.
-pub type CheckSource = Arc<dyn Fn(Vec<(String, String)>, IpAddr) -> mpsc::Receiver<String> + Send + Sync>;
+/// `None`: too many run already.
+pub type CheckSource = Arc<dyn Fn(Vec<(String, String)>, IpAddr) -> Option<mpsc::Receiver<String>> + Send + Sync>;
 
 #[derive(Clone)]
 struct Sources {
@@ -87,13 +89,15 @@ async fn check_tree(
     State(sources): State<Sources>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     RawQuery(query): RawQuery,
-) -> impl IntoResponse {
-    let report = (sources.check)(query::pairs(query.as_deref().unwrap_or_default()), peer.ip());
+) -> Response {
+    let Some(report) = (sources.check)(query::pairs(query.as_deref().unwrap_or_default()), peer.ip()) else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "other checks are running; ask again later\n").into_response();
+    };
     let pieces = futures_util::stream::unfold(report, |mut report| async move {
         let piece = report.recv().await?;
         Some((Ok::<_, Infallible>(piece), report))
     });
-    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], Body::from_stream(pieces))
+    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], Body::from_stream(pieces)).into_response()
 }
 
 async fn scrape(State(Sources { status, .. }): State<Sources>) -> impl IntoResponse {

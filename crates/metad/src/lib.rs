@@ -171,12 +171,9 @@ impl Metad {
         }
     }
 
-    /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `pairs`: of the query.
-    pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> mpsc::Receiver<String> {
-        match &*self.running() {
-            Some(running) => fsck::start(&running.seat, pairs, peer),
-            None => mpsc::channel(1).1,
-        }
+    /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `None`: too many run already. `pairs`: of the query.
+    pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
+        fsck::start(&self.running().as_ref()?.seat, pairs, peer)
     }
 
     /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should end,

@@ -204,9 +204,12 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, wai
     };
     let Agreed { len, nodes } = match next_step(&survivors, silent, waited, last.generation, cut.unwrap_or(last.len)) {
         Step::Wait(reason) => return Attempt::Again(reason),
-        // Whoever has a whole block may yet come back.
-        Step::Nothing if cut.is_some() => return Attempt::Again("no node has the block that is to be cut"),
+        // What was recorded was acknowledged: whoever has it may yet come back.
+        Step::Nothing if last.len > 0 => return Attempt::Again("no node shows bytes that were acknowledged"),
         Step::Nothing => return Attempt::Ended(None),
+        Step::Finish(agreed) if silent > 0 && cut.is_some_and(|cut| agreed.len < cut) => {
+            return Attempt::Again("those who answer have less of the block than shall be left");
+        }
         Step::Finish(agreed) => Agreed { len: agreed.len.min(cut.unwrap_or(u64::MAX)), ..agreed },
     };
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };

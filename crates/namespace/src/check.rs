@@ -390,7 +390,8 @@ impl Check {
 /// As `quota` counts, from the rows of its blocks.
 fn usage_of(inode: &Inode, rows: &[(u64, BlockRow)]) -> Usage {
     let Some(file) = inode.file() else { return Usage { names: 1, space: 0 } };
-    let charged = |row: &BlockRow| if row.is_complete() || file.open.is_none() { row.len } else { file.block_len };
+    let is_whole = |row: &BlockRow| row.is_complete() || row.cut_len().is_some() || file.open.is_none();
+    let charged = |row: &BlockRow| if is_whole(row) { row.len } else { file.block_len };
     let len: u128 = rows.iter().map(|(_, row)| u128::from(charged(row))).sum();
     Usage { names: 1, space: len * u128::from(file.replication) }
 }

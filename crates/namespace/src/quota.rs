@@ -259,6 +259,8 @@ pub(crate) fn usage_of(rows: &dyn Rows, inode: &Inode) -> Result<Usage, RowsErro
     if file.open.is_some()
         && let Some((_, row)) = last_row(rows, inode)?
         && !row.is_complete()
+        // One that is being cut was charged as what it has, and gets smaller.
+        && row.cut_len().is_none()
     {
         len = len.saturating_sub(row.len.into()) + u128::from(file.block_len);
     }

@@ -211,7 +211,7 @@ impl Run {
             }
             21..=22 => {
                 let (file, block, generation) = self.any_issued();
-                let len = self.chance(2).then(|| self.random.below(150) as u64);
+                let len = (!self.chance(4)).then(|| self.random.below(150) as u64);
                 FinishRecovery { file, block, generation, len }.into()
             }
             23 if self.chance(2) => self.any_put(takeover),

@@ -10,7 +10,7 @@
 //!
 //! A replica counts if its node is live, and is neither known to lack it nor to have it damaged: what repair goes by. Nothing is read
 //! from the datanodes, and nothing is changed. The tree is read page by page, each from a new view, so a long check keeps nobody from
-//! writing; lines go out as they are found, and wait for a client that does not take them.
+//! writing; lines go out as they are found. Few checks run at a time, and one whose client takes nothing ends.
 
 mod ask;
 mod totals;
@@ -28,10 +28,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
 use totals::{Cluster, Totals};
 use types::{BlockId, Civil, FsPath, NodeId};
 
+/// Checks at a time; whoever asks for more is told to come back. Each holds a page of the tree, and what repair knows.
+const CHECK_COUNT_MAX: usize = 2;
+/// A client that takes nothing for so long has gone, or might as well have.
+const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// Pieces of a report on their way to a client.
 const PIECE_COUNT_MAX: usize = 16;
 /// Files that nobody has whole, told at a time. HDFS: `dfs.corruptfilesreturned.max`, 500.
@@ -39,11 +44,15 @@ const CORRUPT_COUNT_MAX: usize = 500;
 /// Blocks asked for by their ids.
 const BLOCK_COUNT_MAX: usize = 1000;
 
-/// Begins a check for whom the query names. The report ends when the channel does.
-pub(crate) fn start(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr) -> mpsc::Receiver<String> {
+static CHECKS: Semaphore = Semaphore::const_new(CHECK_COUNT_MAX);
+
+/// Begins a check for whom the query names. The report ends when the channel does. `None`: too many run already.
+pub(crate) fn start(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
+    let turn = CHECKS.try_acquire().ok()?;
     let (out, report) = mpsc::channel(PIECE_COUNT_MAX);
     let seat = Arc::clone(seat);
     io::task::spawn("fsck", async move {
+        let _turn = turn;
         let ask = Ask::of(pairs);
         let path = ask.path.clone();
         let mut check = None;
@@ -54,17 +63,19 @@ pub(crate) fn start(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr
                     let took = core.monotonic().saturating_sub(begun).as_millis();
                     format!("FSCK ended at {} in {took} milliseconds\n", Civil::of(core.now()).java())
                 };
-                let run = check.insert(Check { core: Arc::clone(&core), out: out.clone(), ask });
+                let run =
+                    check.insert(Check { seat: Arc::clone(&seat), core: Arc::clone(&core), out: out.clone(), ask });
                 run.whole(peer, &end).await.map_err(|error| (end(&core), error))
             }
             Err(standby) => Err((String::new(), standby)),
         };
         if let Err((end, error)) = done {
             // Java takes the last line for the outcome.
-            let _ = out.send(format!("{end}{}\n\n\nFsck on path '{path}' FAILED", error.message)).await;
+            let last = out.send(format!("{end}{}\n\n\nFsck on path '{path}' FAILED", error.message));
+            let _ = tokio::time::timeout(TAKEN_WITHIN, last).await;
         }
     });
-    report
+    Some(report)
 }
 
 /// Files of which some block has no sound replica: `blk_1`, and the path.
@@ -143,6 +154,7 @@ impl Known {
 }
 
 struct Check {
+    seat: Arc<Seat>,
     core: Arc<Core>,
     out: mpsc::Sender<String>,
     ask: Ask,
@@ -173,7 +185,18 @@ impl Check {
         if text.is_empty() {
             return Ok(());
         }
-        self.out.send(text).await.map_err(|_| Gone)
+        match tokio::time::timeout(TAKEN_WITHIN, self.out.send(text)).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(Gone),
+        }
+    }
+
+    /// Who leads no more has old rows.
+    async fn still_leads(&self) -> Result<(), Exception> {
+        match self.seat.leading().await?.term == self.core.term {
+            true => Ok(()),
+            false => Err(self.seat.standby()),
+        }
     }
 
     async fn whole(&self, peer: IpAddr, end: &(dyn Fn(&Core) -> String + Send + Sync)) -> Result<(), Exception> {
@@ -260,7 +283,8 @@ impl Check {
                 }
                 let (core, caller) = (Arc::clone(&self.core), session.caller.clone());
                 let (path, after) = (at.path.clone(), at.after.clone());
-                let page = io::task::blocking(move || {
+                self.still_leads().await?;
+                let page = self.core.walk(session, move || {
                     core.read(|rows| read::list(rows, &caller, &path, &after, PageLimits::new(true)))
                 });
                 let page = page.await?.unwrap_or_default();

@@ -399,6 +399,7 @@ impl Model {
         match (last, file.recovery) {
             (Some(last), Some(recovery)) if recovery == op.generation.0 => {
                 match op.len {
+                    None | Some(0) if last.len > 0 => return Err("Other"),
                     None | Some(0) => {
                         file.blocks.pop();
                     }

@@ -67,12 +67,26 @@ fn a_block_nobody_has_goes() {
         "root:w create /f
          root:w add /f a
          root:w add /f b a=100
-         root:w fsync /f 5
-         root recover /f => recovering b@100+5!
+         root recover /f => recovering b@100+0!
          root finish /f b 1003 => done
          root finish /f b 1003 => done
          root stat /f => len=100
          root doomed => [b:g1003:c1]",
+    );
+}
+
+/// Bytes that were recorded were acknowledged: whoever has them was not asked yet.
+#[test]
+fn a_block_with_recorded_bytes_stays_until_somebody_shows_them() {
+    check(
+        "root:w create /f
+         root:w add /f a
+         root:w fsync /f 5
+         root recover /f => recovering a@0+5!
+         root finish /f a 1002 => refused Other
+         root is_closed /f => false
+         root finish /f a 1002 5 => done
+         root stat /f => len=5",
     );
 }
 

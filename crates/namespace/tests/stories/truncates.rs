@@ -68,6 +68,22 @@ fn what_was_interrupted_begins_again_and_ends_at_the_same_length() {
     );
 }
 
+/// However few nodes answer: what was recorded is not given up.
+#[test]
+fn a_recovery_that_found_nothing_takes_no_bytes_away() {
+    check_file(
+        "root:w truncate /f 150 => cutting b
+         root finish /f b 1004 => refused Other: blk_1048578 has 100 bytes, and no node showed any of them
+         root finish /f b 1004 0 => refused Other
+         root finish /f b 1004 50 => done
+         root:w append /f => last=b
+         root recover /f => recovering b@100+50! g1004 c1 at generation 1005
+         root finish /f b 1005 => refused Other
+         root finish /f b 1005 50 => done
+         root blocks /f => 150 bytes closed last=b true",
+    );
+}
+
 #[test]
 fn an_open_file_is_cut_by_nobody_before_its_writer_is_out() {
     check(
@@ -95,17 +111,17 @@ fn it_takes_the_right_to_write_and_a_file() {
 }
 
 #[test]
-fn space_is_charged_for_a_full_block_until_the_cut_is_done() {
+fn a_block_that_is_cut_is_charged_as_before_until_that_is_done() {
     check_file(
         "root mkdir /q
          root rename2 /f /q/f
-         root setquota /q space=700
-         root quota /q => 2 of none names, 630 of 700 space
+         root setquota /q space=630
+         root quota /q => 2 of none names, 630 of 630 space
          root:w truncate /q/f 150 => cutting b
-         root quota /q => 600 of 700
+         root quota /q => 600 of 630
          root finish /q/f b 1004 50 => done
-         root quota /q => 450 of 700
+         root quota /q => 450 of 630
          root:w truncate /q/f 100 => true
-         root quota /q => 300 of 700",
+         root quota /q => 300 of 630",
     );
 }
