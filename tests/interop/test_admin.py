@@ -1,7 +1,9 @@
 """What an administrator does with a store at work: look at it, empty a datanode, and wait for what takes a while."""
 
 import json
+import os
 import shutil
+import subprocess
 import threading
 import time
 
@@ -90,12 +92,40 @@ def test_a_drained_datanode_can_be_taken_away(roles):
     eventually(lambda: healed(store, {**files, **more}, without=[gone]), DONE_S)
 
 
+def test_a_drain_waits_for_streams_that_are_open(roles):
+    """Only the drained node has what is being written: it is not to be called empty."""
+    store = roles()
+    data = content.make(paths.BLOCK + 400_000, 1)
+    writer = subprocess.Popen(
+        [str(paths.LEVADA), "put", "--block-size", str(4 * paths.BLOCK), "--replication", "1", "-", "/stream"],
+        env={**os.environ, "LEVADA_URL": store.fs}, stdin=subprocess.PIPE,
+    )  # fmt: skip
+    writer.stdin.write(data[: paths.BLOCK])
+    writer.stdin.flush()
+    writing = lambda: [name for name in store.names if any((store.directory / name / "open").iterdir())]
+    (name,) = eventually(writing, 20, "nobody writes")
+    time.sleep(LOST_AFTER_S + 1)
+    number = admin(store, "datanode", "drain", address_of(store, name))[0]["job"]
+    for _ in range(8):
+        assert job(store, number)["state"] in ("running", "waiting")
+        assert datanode(store, name)["state"] == "draining"
+        time.sleep(1)
+    writer.stdin.write(data[paths.BLOCK :])
+    writer.stdin.close()
+    assert writer.wait(60) == 0
+    admin(store, "jobs", "wait", number)
+    assert datanode(store, name)["state"] == "drained"
+    store.kill(name)
+    shutil.rmtree(store.directory / name)
+    assert levada(store.fs, "get", "/stream", "-", text=False).stdout == data
+
+
 def test_draining_waits_for_somebody_to_take_over(roles):
     store = roles(datanodes=3)
     files = some_files(store)
     # Nothing is decided about members before the leader has listened for a while.
     begun = admin(store, "datanode", "drain", address_of(store, "data1"))[0]
-    eventually(lambda: job(store, begun["job"])["state"] == "waiting", DONE_S, "it should say that it cannot")
+    eventually(lambda: "no other" in job(store, begun["job"])["note"], DONE_S, "it should say that it cannot")
     assert "no other datanode" in job(store, begun["job"])["note"]
     assert healed(store, files), "and nothing is given up meanwhile"
     store.start(store.describe_datanode())

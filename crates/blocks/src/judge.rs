@@ -7,7 +7,7 @@
 //! [`Undecided`] keeps it.
 
 use crate::cluster::Cluster;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
 /// A replica, as its node tells of it.
@@ -94,6 +94,11 @@ impl Undecided {
         if kept.len() < KEPT_COUNT_MAX || kept.contains_key(&told.block) {
             kept.insert(told.block, told);
         }
+    }
+
+    /// Nodes of which something that they told is still undecided.
+    pub fn nodes(&self) -> BTreeSet<NodeId> {
+        self.of.iter().filter(|(_, kept)| !kept.is_empty()).map(|(node, _)| *node).collect()
     }
 
     /// All that `node` told; what is still undecided is to be kept again.

@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+use types::{BlockId, ContainerId, Epoch, FileId, Generation, NodeId};
 
 /// Blocks a node is told to copy at a time. With small ones it must not wait for the next order.
 const ORDERED_COUNT_MAX: usize = 400;
@@ -135,6 +135,9 @@ pub struct Repair {
     copies_of: BTreeMap<(ContainerId, BlockId), usize>,
     /// Blocks on their way to another container.
     moving: BTreeMap<BlockId, ContainerId>,
+    /// Of containers that somebody joins: the epoch, and blocks that were open when they were compared first under it. Who joined may
+    /// not be in their chains.
+    begun_before: BTreeMap<ContainerId, (Epoch, BTreeSet<BlockId>)>,
 }
 
 impl Repair {
@@ -411,6 +414,22 @@ impl Repair {
         retry.pause = (retry.pause * 2).clamp(RETRY_FIRST, RETRY_LAST);
         let at = now + retry.pause;
         self.suspect(home, at);
+    }
+
+    /// `open` are all blocks of `home` that are open now, somebody has joined at `epoch`. True: none of them was open when that was
+    /// looked at first, so whoever joined is in the chains of all, or they are complete and were compared.
+    pub fn are_younger(&mut self, home: ContainerId, epoch: Epoch, open: &BTreeSet<BlockId>) -> bool {
+        let (known, before) = self.begun_before.entry(home).or_insert_with(|| (epoch, open.clone()));
+        if *known != epoch {
+            (*known, *before) = (epoch, open.clone());
+        }
+        before.retain(|block| open.contains(block));
+        before.is_empty()
+    }
+
+    /// Nobody joins `home` any more.
+    pub fn forget_begun(&mut self, home: ContainerId) {
+        self.begun_before.remove(&home);
     }
 
     /// Whether something of `home` is still to be copied.

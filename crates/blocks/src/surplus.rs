@@ -39,6 +39,10 @@ pub struct Surplus {
     leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
     /// Nodes that left a pipeline: what they have of it is surplus, and they should tell it soon.
     to_ask: BTreeSet<NodeId>,
+    /// When a node told the last of all that it has.
+    told_all: BTreeMap<NodeId, Duration>,
+    /// Nodes that drain and are in no pipeline any more, since when.
+    out: BTreeMap<NodeId, Duration>,
 }
 
 impl Surplus {
@@ -60,6 +64,30 @@ impl Surplus {
     /// `node` is to tell all that it has.
     pub fn ask_all(&mut self, node: NodeId) {
         self.to_ask.insert(node);
+    }
+
+    /// `node` has told all that it has.
+    pub fn on_told_all(&mut self, node: NodeId, now: Duration) {
+        self.told_all.insert(node, now);
+    }
+
+    /// `node` drains, and is in no pipeline any more: since when? It is to tell all that it has, once more.
+    pub fn out_since(&mut self, node: NodeId, now: Duration) -> Duration {
+        let to_ask = &mut self.to_ask;
+        *self.out.entry(node).or_insert_with(|| {
+            to_ask.insert(node);
+            now
+        })
+    }
+
+    pub fn is_in(&mut self, node: NodeId) {
+        self.out.remove(&node);
+    }
+
+    /// True if `node` has told all since `since`, and nothing of it is kept that others may lack.
+    pub fn is_settled(&self, node: NodeId, since: Duration) -> bool {
+        let told = self.told_all.get(&node).is_some_and(|at| *at > since);
+        told && !self.by_home.values().any(|of_home| of_home.keys().any(|(_, holder)| *holder == node))
     }
 
     /// Whether `node` is to tell all that it has; asked once.

@@ -236,9 +236,28 @@ impl Copier {
         })
     }
 
+    fn is_finalized(&self, node: &Node, block: BlockId) -> bool {
+        let found = node.volume.find(block).ok().flatten();
+        found.is_none_or(|info| info.state == ReplicaState::Finalized)
+    }
+
     fn copy_from(&self, node: &Arc<Node>, fetcher: &mut Fetcher, order: &Copy, addr: &str) -> Result<(), Fault> {
         let own = |error: ReplicaError| Fault::Own(error.to_string());
         let block = BlockId(order.block);
+        if order.replaces && !self.is_finalized(node, block) {
+            // One that was never finished makes room before the copy is there, and may be better than what is offered: first all of
+            // that is read, and then once more.
+            let mut first = fetcher.open(addr, node.pool().unwrap_or_default(), order)?;
+            let mut len = 0;
+            while let Some(packet) = first.next_packet()? {
+                len += packet.data.len() as u64;
+                self.pace.wait(node.now(), packet.data.len() as u64, node.config.limits.copy_len_per_s);
+            }
+            if len < order.len {
+                let reason = format!("it ended after {len} of {} bytes", order.len);
+                return Err(Fault::Source { reason, corrupt: false });
+            }
+        }
         let mut reply = fetcher.open(addr, node.pool().unwrap_or_default(), order)?;
         let identity = Identity {
             block,

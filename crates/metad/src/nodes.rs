@@ -296,7 +296,11 @@ async fn catalogue(core: &Arc<Core>, request: CatalogueRequest) -> Result<Orders
     if !registered {
         return Ok(Orders::default());
     }
-    reconcile(core, node, request.replicas.iter().map(told).collect()).await
+    let orders = reconcile(core, node, request.replicas.iter().map(told).collect()).await?;
+    if request.through == u64::MAX {
+        core.surplus().on_told_all(node, core.monotonic());
+    }
+    Ok(orders)
 }
 
 fn told(replica: &Replica) -> Told {

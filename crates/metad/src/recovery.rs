@@ -177,6 +177,9 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
     }
 }
 
+/// Datanodes that are down, and were of the home at no time that is known, are waited for so long.
+const SILENT_OTHERS_WAIT: Duration = Duration::from_secs(60);
+
 enum Attempt {
     /// The length of the block now; `None`: nothing is left of it.
     Ended(Option<u64>),
@@ -187,12 +190,29 @@ enum Attempt {
 }
 
 async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, waited: Duration) -> Attempt {
-    let members: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
+    let mut members: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
         cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
     });
     let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
-    let answers =
+    let mut answers =
         ask::all::<_, node::BeginRecoveryResponse>(core, &members, node::BEGIN_RECOVERY, &request, ANSWER_MAX).await;
+    let has_replica =
+        |answer: &Option<node::BeginRecoveryResponse>| answer.as_ref().is_some_and(|answer| answer.replica.is_some());
+    if !answers.iter().any(|(_, answer)| has_replica(answer)) {
+        // The home may have got other members since the block was begun, and those who were in its chain are none of them any more.
+        let others: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
+            let known = cluster.nodes().filter(|member| !members.iter().any(|(id, _)| *id == member.node.id));
+            known.map(|member| (member.node.id, member.node.ipc_addr())).collect()
+        });
+        let more =
+            ask::all::<_, node::BeginRecoveryResponse>(core, &others, node::BEGIN_RECOVERY, &request, ANSWER_MAX);
+        let more = more.await;
+        let found = more.iter().any(|(_, answer)| has_replica(answer));
+        // Bytes that are known to be there are waited for, whoever has them; others for a while.
+        let wait = found || last.len > 0 || waited < SILENT_OTHERS_WAIT;
+        answers.extend(more.into_iter().filter(|(_, answer)| wait || answer.is_some()));
+        members.extend(others);
+    }
     let silent = answers.iter().filter(|(_, answer)| answer.is_none()).count();
     let survivors: Vec<Survivor> = answers
         .iter()

@@ -48,6 +48,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
             }
         }),
         spawn_owned("repair", repair::run(Arc::clone(core))),
+        spawn_owned("members", repair::run_members(Arc::clone(core))),
         spawn_owned("sealer", async move {
             loop {
                 sleep(SEAL_EACH).await;

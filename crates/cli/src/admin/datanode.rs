@@ -71,11 +71,11 @@ struct Line {
 
 impl From<Datanode> for Line {
     fn from(node: Datanode) -> Self {
-        let state = match (node.live, node.draining, node.pipeline_count) {
+        let state = match (node.live, node.draining, node.drained) {
             (false, ..) => "down",
             (true, false, _) => "up",
-            (true, true, 0) => "drained",
-            (true, true, _) => "draining",
+            (true, true, true) => "drained",
+            (true, true, false) => "draining",
         };
         Self {
             id: node.id,

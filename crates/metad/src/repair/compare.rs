@@ -9,7 +9,7 @@ use crate::core::Core;
 use blocks::{Command, Lack};
 use namespace::BlockView;
 use namespace::read::{self, Page, Place};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ContainerId, Epoch, NodeId};
@@ -21,6 +21,8 @@ const PAGE_COUNT: usize = 1000;
 const ROUND_COUNT: usize = 200;
 /// The longest a round compares before others have their turn.
 const ROUND_MAX: Duration = Duration::from_secs(2);
+/// Between looks at a container that members join while blocks are open that were begun before.
+const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// Doubted blocks looked at in one round.
 const DOUBT_COUNT: usize = 2000;
 
@@ -58,7 +60,12 @@ async fn doubted(core: &Arc<Core>) -> Result<(), RepairError> {
             None => core.repair().forget_block(block),
         }
     }
+    let begun = core.monotonic();
     for (home, views) in by_home {
+        if core.monotonic().saturating_sub(begun) > ROUND_MAX {
+            open.extend(views.iter().map(|view| view.block)); // others have their turn
+            continue;
+        }
         for page in views.chunks(PAGE_COUNT) {
             let members = members(core, home);
             if list(core, page, &members).await?.unanswered > 0 {
@@ -86,6 +93,7 @@ async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<Epoch>,
     let members = members(core, home);
     core.repair().begin(home);
     let mut sum = Outcome::default();
+    let mut open = BTreeSet::new();
     let mut place = Some(Place::start(home));
     while let Some(from) = place {
         let reader = Arc::clone(core);
@@ -97,6 +105,7 @@ async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<Epoch>,
             // Whoever joined meanwhile is not in their chains.
             let mut repair = core.repair();
             page.open.iter().for_each(|block| repair.doubt(*block));
+            open.extend(page.open.iter().copied());
         }
         if !page.blocks.is_empty() {
             sum.add(&compare_page(core, home, from, &page, &members).await?);
@@ -123,9 +132,15 @@ async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<Epoch>,
         repair.retry(home, now);
         return Ok(None);
     }
+    if joining && !repair.are_younger(home, epoch, &open) {
+        // Nobody who is in their chains may go before they are complete, and copied.
+        repair.suspect(home, now + OPEN_AGAIN_AFTER);
+        return Ok(None);
+    }
     if sum.lacks > 0 || repair.is_open(home) {
         return Ok(None);
     }
+    repair.forget_begun(home);
     repair.on_whole(home);
     Ok((known < epoch && !members.is_empty()).then_some(epoch))
 }

@@ -33,6 +33,8 @@ use types::{BlockId, ContainerId, NodeId};
 
 /// Between rounds if nobody calls for one.
 const ROUND_EACH: Duration = Duration::from_secs(1);
+/// Between looks at the members of all pipelines.
+const MEMBERS_EACH: Duration = Duration::from_millis(500);
 /// Between rounds at least.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// For one datanode to answer a question about a page of a container.
@@ -72,18 +74,28 @@ struct Audit {
 pub(crate) async fn run(core: Arc<Core>) {
     let mut audit = Audit::default();
     let mut turn = resize::Turn::default();
-    let mut watch = members::Watch::default();
     let mut last = core.monotonic();
     take_up(&core);
     loop {
         let now = core.monotonic();
         audit_some(&core, &mut audit, now.saturating_sub(last));
-        if let Err(error) = round(&core, &mut turn, &mut watch).await {
+        if let Err(error) = round(&core, &mut turn).await {
             crate::tasks::fault(&error).await;
         }
         last = now;
         tokio::time::sleep(ROUND_PAUSE).await;
         let _ = timeout(ROUND_EACH, core.repair_wake.notified()).await;
+    }
+}
+
+/// Looks after the members of pipelines until the task is dropped: by itself, since comparing waits for datanodes that may not answer.
+pub(crate) async fn run_members(core: Arc<Core>) {
+    let mut watch = members::Watch::default();
+    loop {
+        if let Err(error) = members::round(&core, &mut watch).await {
+            crate::tasks::fault(&error).await;
+        }
+        tokio::time::sleep(MEMBERS_EACH).await;
     }
 }
 
@@ -98,12 +110,11 @@ fn take_up(core: &Core) {
     });
 }
 
-async fn round(core: &Arc<Core>, turn: &mut resize::Turn, watch: &mut members::Watch) -> Result<(), RepairError> {
+async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairError> {
     if !core.rows(read::visitors_listed).map_err(|error| RepairError::Refused(error.message))? {
         // A container's blocks cannot be named yet.
         while let Reply::Bool(false) = core.change_unasked(IndexVisitors { count: INDEX_COUNT }).await? {}
     }
-    members::round(core, watch).await?;
     compare::round(core).await?;
     resize::round(core, turn).await?;
     surplus::round(core).await?;

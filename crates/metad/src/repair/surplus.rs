@@ -16,6 +16,8 @@ use wire::node::Fitness;
 pub(super) const VERIFY_MAX: Duration = Duration::from_secs(120);
 /// Replicas of one container asked about at a time.
 const PAGE_COUNT: usize = 1000;
+/// The longest a round asks.
+const ROUND_MAX: Duration = Duration::from_secs(2);
 /// Questions a round.
 const ROUND_COUNT: usize = 50;
 /// Replicas called bad that are read in one round: each may be a whole block.
@@ -26,9 +28,13 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
         let Some((block, node)) = core.take_reported() else { break };
         verify(core, block, node).await?;
     }
-    core.surplus().expire(core.monotonic());
+    let begun = core.monotonic();
+    core.surplus().expire(begun);
     for _ in 0..ROUND_COUNT {
         let now = core.monotonic();
+        if now.saturating_sub(begun) > ROUND_MAX {
+            break; // others have their turn
+        }
         let Some(home) = core.surplus().next(now) else { break };
         let settled_all = ask(core, home).await?;
         core.surplus().asked(home, core.monotonic(), settled_all);

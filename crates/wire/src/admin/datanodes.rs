@@ -40,6 +40,9 @@ pub struct Datanode {
     pub pipeline_count: u64,
     #[prost(uint64, tag = "13")]
     pub container_count: u64,
+    /// It is empty: nothing that it has is needed.
+    #[prost(bool, tag = "14")]
+    pub drained: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
