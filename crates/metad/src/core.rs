@@ -334,7 +334,7 @@ impl Core {
     }
 
     /// Returns when as many nodes are live as a block needs, or as there are; at the latest a few seconds after the start.
-    async fn nodes_arrived(&self, replication: u16) {
+    pub(crate) async fn nodes_arrived(&self, replication: u16) {
         let polls = ARRIVAL_WAIT.as_millis() / ARRIVAL_POLL.as_millis();
         for _ in 0..polls {
             let now = self.monotonic();

@@ -94,6 +94,8 @@ pub(super) async fn append(
         Reply::Recovery(recovery) => return Err(wait_for(core, recovery)),
         reply => return Err(surprise(&reply)),
     };
+    // Right after a start only some nodes are known to live, and a Java client with too short a chain gives up.
+    core.nodes_arrived(status.replication).await;
     let host = session.host();
     let locator = Locator::new(core, &host);
     let block = last.map(|view| {
