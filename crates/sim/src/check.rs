@@ -72,7 +72,8 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
     let rows = leader.group.rows();
     let mut unrest = Vec::new();
     let (open, _) = read::open_files(&*rows, types::InodeId(0), 10_000).expect("memory can be read");
-    unrest.extend(open.iter().map(|file| format!("{} is open by {}", file.path, file.holder.holder)));
+    let open = open.iter().filter(|file| !waits_for_the_lost(world, &rows, &file.path));
+    unrest.extend(open.map(|file| format!("{} is open by {}", file.path, file.holder.holder)));
     let doomed = read::doomed_blocks(&*rows, None, 10_000).expect("memory can be read");
     unrest.extend(doomed.iter().map(|doomed| format!("{doomed:?} is not forgotten")));
     if read::has_deleted_trees(&*rows).expect("memory can be read") {
@@ -89,6 +90,20 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
     drop(rows);
     unrest.extend(short(world, &leader));
     unrest
+}
+
+/// Bytes of its last block are recorded, and no node has any of them: as in HDFS such a file stays open, since whoever has them
+/// may come back. Whether they were promised to anybody is for [`promises`] to find.
+fn waits_for_the_lost(world: &World, rows: &MemoryRows, path: &str) -> bool {
+    let Ok(path) = FsPath::parse(path) else { return false };
+    let Ok(file) = read::located(rows, &Caller::system(), &path, 0, u64::MAX).expect("memory can be read") else {
+        return false;
+    };
+    let has = |view: &BlockView| {
+        let found = |number| world.node(number).is_some_and(|node| node.volume.find(view.block).is_some());
+        (0..world.plan.node_count).any(found)
+    };
+    file.blocks.last().is_some_and(|view| view.len > 0 && !has(view))
 }
 
 fn is_fit(world: &World, id: NodeId, view: &BlockView) -> bool {
