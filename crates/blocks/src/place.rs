@@ -167,13 +167,15 @@ impl Cluster {
         random: &mut dyn Random,
     ) -> Result<Plan<ContainerId>, PlaceError> {
         let ask = Ask { replication, block_len, ..Ask::default() };
-        let able: Vec<NodeId> =
-            self.nodes.values().filter(|member| is_able(member, &ask, now)).map(|member| member.node.id).collect();
+        let has = |id: &NodeId| self.is_member(current, *id) && self.is_whole(current, *id);
+        // Who has the bytes needs no room for them: fewer copies are asked for when disks are full.
+        let nothing = Ask { block_len: 0, ..ask.clone() };
+        let is_able = |member: &&Member| is_able(member, if has(&member.node.id) { &nothing } else { &ask }, now);
+        let able: Vec<NodeId> = self.nodes.values().filter(is_able).map(|member| member.node.id).collect();
         let size = able.len().min(usize::from(replication));
         if size == 0 {
             return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: 0, full: self.live_count(now) });
         }
-        let has = |id: &NodeId| self.is_member(current, *id) && self.is_whole(current, *id);
         let holders: Vec<NodeId> = able.iter().copied().filter(has).collect();
         let sets = self.by_wanted.get(&replication).map_or(&[][..], Vec::as_slice);
         let usable = sets.iter().filter(|id| {

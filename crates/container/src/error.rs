@@ -64,6 +64,11 @@ impl ReplicaError {
         }
     }
 
+    /// True if this tells of the process or the machine, such as too many open files, and nothing of the replica.
+    pub fn is_momentary(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if io::limit::is_reached(source))
+    }
+
     /// True if the disk had no room: the volume is sound, it only takes no more.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_full(source))

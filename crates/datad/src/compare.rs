@@ -78,6 +78,7 @@ pub(crate) fn verify(node: &Arc<Node>, request: &VerifyRequest) -> VerifyRespons
             match node.copier.verify(node, block) {
                 Ok(()) => Fitness::Fit,
                 Err(ReplicaError::NotFound { .. }) => Fitness::Absent,
+                Err(error) if error.is_momentary() => Fitness::Busy,
                 Err(_) => Fitness::Unfit,
             }
         }

@@ -148,7 +148,7 @@ impl Scrubber {
 
 /// A replica that cannot be read is as bad as one that reads wrong.
 pub(crate) fn is_damage(error: &ReplicaError) -> bool {
-    matches!(error, ReplicaError::Corrupt { .. } | ReplicaError::Io { .. })
+    matches!(error, ReplicaError::Corrupt { .. } | ReplicaError::Io { .. }) && !error.is_momentary()
 }
 
 /// Reads everything, slowly, again and again.

@@ -1,5 +1,6 @@
 //! Limits that the machine sets for a process.
 
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 
@@ -13,9 +14,23 @@ pub fn raise_open_files() -> io::Result<Option<u64>> {
     Ok(limit.maximum)
 }
 
+/// True if an error tells that the process or the machine has no more of something just now: open files, memory. It says nothing of
+/// what was to be read or written.
+pub fn is_reached(error: &std::io::Error) -> bool {
+    let told = error.raw_os_error().map(Errno::from_raw_os_error);
+    told.is_some_and(|errno| [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR].contains(&errno))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_many_open_files_is_no_damage() {
+        assert!(is_reached(&Errno::MFILE.into()));
+        assert!(!is_reached(&Errno::IO.into()));
+        assert!(!is_reached(&std::io::ErrorKind::UnexpectedEof.into()));
+    }
 
     #[test]
     fn what_is_allowed_is_taken() {
