@@ -12,8 +12,9 @@ import pytest
 import content
 import paths
 from cli import levada
+from java import Java
 from rawdata import Names
-from replicas import healed, put, replicas, some_files, transfer_address
+from replicas import healed, is_free, put, replicas, some_files, transfer_address
 from roles import Roles
 from store import SUPERUSER, eventually
 
@@ -118,6 +119,53 @@ def test_a_drain_waits_for_streams_that_are_open(roles):
     store.kill(name)
     shutil.rmtree(store.directory / name)
     assert levada(store.fs, "get", "/stream", "-", text=False).stdout == data
+
+
+def left_open(store, path: str) -> bytes:
+    """Leaves a file open whose writer is killed when its bytes were flushed. Gives those bytes."""
+    with Java(quick=True) as writer:
+        out = writer.mount(store.fs, SUPERUSER).create(path)
+        data = content.make(700_000)
+        out.write(data)
+        out.hflush()
+    return data
+
+
+def test_what_a_dead_writer_flushed_outlives_the_nodes_it_was_flushed_to(roles, java):
+    """All three are drained while nobody has closed the file: none is let go before its bytes are a block of others."""
+    store = roles(datanodes=6)
+    data = left_open(store, "/log")
+    holding = [name for name in store.names if any(not is_free(path) for path in (store.directory / name / "open").iterdir())]
+    assert len(holding) == 3
+    time.sleep(LOST_AFTER_S + 1)
+    numbers = [admin(store, "datanode", "drain", address_of(store, name))[0]["job"] for name in holding]
+    for _ in range(8):
+        assert all(job(store, number)["state"] in ("running", "waiting") for number in numbers)
+        time.sleep(1)
+    fs = java.mount(store.fs, SUPERUSER)
+    eventually(lambda: fs.call("recover-lease", path="/log"), 60, "the file is closed")
+    for number, name in zip(numbers, holding):
+        admin(store, "jobs", "wait", number)
+        assert datanode(store, name)["state"] == "drained"
+    for name in holding:
+        store.kill(name)
+        shutil.rmtree(store.directory / name)
+    assert levada(store.fs, "get", "/log", "-", text=False).stdout == data
+
+
+def test_what_a_dead_writer_flushed_outlives_absences(roles, java):
+    """One after the other is away for longer than is waited for, and comes back: a rolling restart that takes its time."""
+    store = roles(datanodes=6)
+    data = left_open(store, "/log")
+    time.sleep(LOST_AFTER_S + 1)
+    for name in store.names:
+        store.kill(name)
+        time.sleep(2 * LOST_AFTER_S)
+        store.start(name)
+        eventually(lambda: datanode(store, name)["state"] == "up", 30, f"{name} is back")
+    fs = java.mount(store.fs, SUPERUSER)
+    eventually(lambda: fs.call("recover-lease", path="/log"), 60, "the file is closed")
+    assert levada(store.fs, "get", "/log", "-", text=False).stdout == data
 
 
 def test_draining_waits_for_somebody_to_take_over(roles):

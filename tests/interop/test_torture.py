@@ -12,6 +12,7 @@ import pytest
 
 import content
 from java import Java, JavaError
+from replicas import is_free
 from roles import Roles
 from store import SUPERUSER, eventually
 
@@ -186,11 +187,6 @@ def count(fs, path) -> tuple[int, int, int]:
         else:
             files, length = files + 1, length + entry["length"]
     return files, directories, length
-
-
-def is_free(path) -> bool:
-    """A slot for short open replicas stays when nothing is in it."""
-    return path.name.startswith("slot-") and not any(path.read_bytes()[:64])
 
 
 def left(store) -> list[str]:
