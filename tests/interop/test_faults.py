@@ -10,6 +10,7 @@ from cli import levada
 from java import JavaError
 from others import Go, Native
 from paths import BLOCK
+from replicas import is_free
 from store import SUPERUSER
 
 
@@ -17,7 +18,7 @@ def damage(store, node: int, data: bytes) -> int:
     """Changes one byte in the middle of every replica of `data` that this node holds; gives how many."""
     needle, count = data[len(data) // 2 : len(data) // 2 + 64], 0
     for path in store.data_dirs[node].rglob("*"):
-        if not path.is_file() or path.stat().st_size < 64:
+        if not path.is_file() or path.stat().st_size < 64 or is_free(path):
             continue
         with open(path, "r+b") as f:
             at = f.read().find(needle)
