@@ -1,8 +1,10 @@
 """A store whose roles are started one by one from configuration files, so that each can be killed and started again."""
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -12,8 +14,11 @@ from store import address, die_with_parent
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
+    """One that nobody gets by chance before it is bound: below those that the system gives to clients."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Roles:

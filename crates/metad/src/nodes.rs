@@ -216,7 +216,7 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
     let core = Arc::clone(core);
     io::task::blocking(move || {
         let found = core.rows(|rows| look_up(rows, &going))?;
-        let mut orders = Vec::new();
+        let (mut orders, mut ownerless) = (Vec::new(), Vec::new());
         core.with_cluster(|cluster, _| {
             for (told, wanted) in going.iter().zip(found) {
                 let fate = cluster.judge(node, told, wanted.as_ref(), true).fate;
@@ -224,9 +224,15 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
                     orders.push(Deletion { block: told.block.0, generation_at_most: told.generation.0 });
                 } else {
                     core.surplus().stays(node, told.block);
+                    if wanted.is_none() {
+                        ownerless.push(*told);
+                    }
                 }
             }
         });
+        // Their files were deleted meanwhile. After the picture, which is locked later than this where both are.
+        let mut undecided = core.undecided();
+        ownerless.into_iter().for_each(|told| undecided.keep(node, told));
         Ok(orders)
     })
     .await

@@ -54,7 +54,7 @@ async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<bool, RepairError> {
             }
         }
     }
-    // What went, or is being written again, is told anew, or judged when it is.
+    // What is being written again is judged when it is complete.
     let asked: Vec<BlockView> =
         views.values().flatten().filter(|view| view.complete && view.home == home).copied().collect();
     let usual = core.config.replication;
@@ -76,8 +76,11 @@ async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<bool, RepairError> {
     for (node, told) in kept {
         let Some(at) = place.get(&told.block).copied() else {
             core.surplus().forget(home, node, told.block);
-            if let Some(view) = views.get(&told.block).copied().flatten().filter(|view| view.complete) {
-                moved(core, node, told, &view);
+            match views.get(&told.block).copied().flatten() {
+                Some(view) if view.complete => moved(core, node, told, &view),
+                Some(_) => {}
+                // Its file was deleted meanwhile, and only the members of its home are told so: it is judged like any other.
+                None => core.undecided().keep(node, told),
             }
             continue;
         };
