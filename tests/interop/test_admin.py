@@ -338,6 +338,9 @@ def test_containers_move_to_an_emptier_datanode(roles):
     store.start(name)
     used = lambda: {line["addr"]: line["used"] for line in admin(store, "datanode", "list")}
     eventually(lambda: len(used()) == 4, 20)
+    # Each node tells with its next heartbeat what it holds.
+    stored = sum(replication * len(data) for replication, some in files.items() for data in some.values())
+    eventually(lambda: sum(used().values()) >= stored, 20, "the nodes tell of what was put")
     before = used()
     new = address_of(store, name)
     assert before[new] == 0
