@@ -8,23 +8,32 @@
 //! | `/fsck` | a check of the tree, as `hdfs fsck` asks for it; in pieces, as it goes on |
 //! | `/metrics` | every number of the status, in Prometheus' text form |
 //!
-//! Promise: nothing here changes the store. A request costs it one status; a check of the tree costs more, so few
-//! run at a time.
+//! Promise: nothing here changes the store. Requests of a moment share one status; a check of the tree costs more, so few
+//! run at a time. Connections are few and each has its time ([`Limits`]): who is slow loses the own one, and who opens
+//! thousands pushes out only those that wait for their client, longest first.
 
+mod connection;
+mod crowd;
 mod metrics;
+mod patient;
 mod query;
+mod recent;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use connection::Host;
+use crowd::Crowd;
+use recent::Recent;
 use serde_json::Value;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -35,9 +44,27 @@ pub type StatusSource = Arc<dyn Fn() -> Value + Send + Sync>;
 /// `None`: too many run already.
 pub type CheckSource = Arc<dyn Fn(Vec<(String, String)>, IpAddr) -> Option<mpsc::Receiver<String>> + Send + Sync>;
 
+/// What strangers may take. Every figure is a guess.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// When there are more, the one whose client was waited for longest is closed.
+    pub connection_count_max: usize,
+    /// For a request's head to come, from the connection's beginning or from the answer before.
+    pub head_time_max: Duration,
+    /// For a client to take anything of an answer that waits for it.
+    pub stall_time_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let (head_time_max, stall_time_max) = (Duration::from_secs(20), Duration::from_secs(30));
+        Self { connection_count_max: 256, head_time_max, stall_time_max }
+    }
+}
+
 #[derive(Clone)]
 struct Sources {
-    status: StatusSource,
+    recent: Arc<Recent>,
     check: CheckSource,
 }
 
@@ -50,25 +77,25 @@ pub struct Server {
 
 impl Server {
     /// Listens on `addr`; port 0 takes a free one.
-    pub async fn bind(addr: SocketAddr, status: StatusSource, check: CheckSource) -> std::io::Result<Self> {
+    pub async fn bind(
+        addr: SocketAddr,
+        limits: Limits,
+        status: StatusSource,
+        check: CheckSource,
+    ) -> std::io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
+        io::socket::apply(&listener, &io::socket::SocketOptions::default())?;
         let addr = listener.local_addr()?;
-        let (stop, mut stopped) = watch::channel(());
+        let (stop, stopped) = watch::channel(());
         let routes = Router::new()
             .route("/", get(overview))
             .route("/health", get(|| async { "ok\n" }))
-            .route("/status", get(|State(sources): State<Sources>| async move { Json((sources.status)()) }))
+            .route("/status", get(as_json))
             .route("/metrics", get(scrape))
             .route("/fsck", get(check_tree))
-            .with_state(Sources { status, check })
-            .into_make_service_with_connect_info::<SocketAddr>();
-        let serve = axum::serve(listener, routes).with_graceful_shutdown(async move {
-            let _ = stopped.changed().await;
-        });
-        io::task::spawn("http", async move {
-            // A listener that broke is told by the requests that fail; the store itself goes on.
-            let _ = serve.await;
-        });
+            .with_state(Sources { recent: Arc::new(Recent::new(status)), check });
+        let crowd = Crowd::new(limits.connection_count_max);
+        io::task::spawn("http", accept(listener, Host { routes, crowd, limits, stopped }));
         Ok(Self { addr, stop })
     }
 
@@ -81,8 +108,36 @@ impl Server {
     }
 }
 
-async fn overview(State(Sources { status, .. }): State<Sources>) -> String {
-    format!("Levada\n\n{:#}\n\nMore: /status (JSON), /metrics (Prometheus), /health\n", status())
+/// Takes connections until the server stops.
+async fn accept(listener: TcpListener, mut host: Host) {
+    /// After an error that is not the connection's own, such as too many open files: others may go meanwhile.
+    const PAUSE: Duration = Duration::from_millis(100);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = host.stopped.changed() => return,
+        };
+        match accepted {
+            Ok((socket, peer)) => match host.crowd.enter() {
+                Some(seat) => {
+                    io::task::spawn("http connection", connection::serve(socket, peer, seat, host.clone()));
+                }
+                None => tracing::debug!(%peer, "a connection is refused: all others are being answered"),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "no connection could be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn overview(State(Sources { recent, .. }): State<Sources>) -> String {
+    recent.get().text.clone()
+}
+
+async fn as_json(State(Sources { recent, .. }): State<Sources>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], recent.get().json.clone())
 }
 
 async fn check_tree(
@@ -100,6 +155,6 @@ async fn check_tree(
     ([(CONTENT_TYPE, "text/plain; charset=utf-8")], Body::from_stream(pieces)).into_response()
 }
 
-async fn scrape(State(Sources { status, .. }): State<Sources>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics::render(&status()))
+async fn scrape(State(Sources { recent, .. }): State<Sources>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], recent.get().metrics.clone())
 }

@@ -1,0 +1,113 @@
+//! One connection: its requests, one after the other, within the limits.
+
+use crate::Limits;
+use crate::crowd::{Crowd, Seat};
+use crate::patient::Patient;
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::ConnectInfo;
+use axum::http::{Request, Response};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+/// Longest head of a request, and what is buffered of an answer. Browsers send one or two kilobytes.
+const BUFFER_LEN_MAX: usize = 16 << 10;
+const HEADER_COUNT_MAX: usize = 64;
+
+/// What all connections share.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) routes: Router,
+    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) limits: Limits,
+    pub(crate) stopped: watch::Receiver<()>,
+}
+
+/// Serves `socket` until its client goes, is too slow, or must make place.
+pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>, host: Host) {
+    let Host { routes, limits, mut stopped, .. } = host;
+    let routes = TowerToHyperService::new(routes);
+    let answering = Arc::clone(&seat);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let answering = Answering::begin(&answering);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let answer = routes.call(request);
+        async move {
+            // Requests that came together are not all answered before anybody else has a turn.
+            tokio::task::yield_now().await;
+            answer.await.map(|response: Response<Body>| response.map(|body| Held { body, answering }))
+        }
+    });
+    let socket = TokioIo::new(Patient::new(socket, Arc::clone(&seat), limits.stall_time_max));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_time_max)
+        .max_buf_size(BUFFER_LEN_MAX)
+        .max_headers(HEADER_COUNT_MAX)
+        .serve_connection(socket, service);
+    let mut connection = pin!(connection);
+    let mut stopping = false;
+    loop {
+        tokio::select! {
+            // How it ended, its client knows.
+            _ = connection.as_mut() => return,
+            () = seat.told_to_leave() => return tracing::debug!(%peer, "a silent connection makes place for another"),
+            _ = stopped.changed(), if !stopping => {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// A request that is being answered.
+struct Answering(Arc<Seat>);
+
+impl Answering {
+    fn begin(seat: &Arc<Seat>) -> Self {
+        seat.works();
+        Self(Arc::clone(seat))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.waits();
+    }
+}
+
+/// An answer's body, and that it is not at its end.
+struct Held {
+    body: Body,
+    #[expect(dead_code, reason = "dropped with the body")]
+    answering: Answering,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

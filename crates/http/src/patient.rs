@@ -1,0 +1,80 @@
+//! A client's socket, waited for up to a limit when it takes nothing.
+
+use crate::crowd::Seat;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+pub(crate) struct Patient {
+    socket: TcpStream,
+    seat: Arc<Seat>,
+    stall_time_max: Duration,
+    /// Runs while the client takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patient {
+    pub(crate) fn new(socket: TcpStream, seat: Arc<Seat>, stall_time_max: Duration) -> Self {
+        Self { socket, seat, stall_time_max, stalled: None }
+    }
+
+    /// What came of a write, unless the client has taken nothing for too long.
+    fn judge<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if done.is_ready() {
+            if self.stalled.take().is_some() {
+                self.seat.works();
+            }
+            return done;
+        }
+        let (seat, limit) = (&self.seat, self.stall_time_max);
+        let stalled = self.stalled.get_or_insert_with(|| {
+            seat.waits();
+            Box::pin(tokio::time::sleep(limit))
+        });
+        ready!(stalled.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")))
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.judge(context, done)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
+        self.judge(context, done)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
