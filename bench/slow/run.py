@@ -62,4 +62,5 @@ def main(rounds: int):
             store.wait()
 
 
-main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
