@@ -6,8 +6,9 @@
 
 use crate::cluster::{Cluster, Container};
 use crate::command::Command;
+use crate::node::Member;
 use std::time::Duration;
-use types::limits::{BLOCK_LEN_DEFAULT, CONTAINER_LEN_MAX};
+use types::limits::BLOCK_LEN_DEFAULT;
 use types::{BlockId, NodeId, PipelineId, Random};
 
 /// Planned sets that each node is in. Enough that a dead node's data is copied from and to several others.
@@ -17,6 +18,12 @@ const DRAW_COUNT: usize = 8;
 /// Ids leased at once. What is not used is lost with the process; a container has a million.
 const LEASE_COUNT_MIN: u32 = 32;
 const LEASE_COUNT_MAX: u32 = 4096;
+
+/// Blocks will go there. A node that has just fallen silent is in too few sets as soon as others take its place in them, and would be
+/// given one after the other.
+fn is_expected(member: &Member, now: Duration) -> bool {
+    member.is_taken(now) && !member.is_quiet(now)
+}
 
 impl Cluster {
     /// The next thing to prepare for blocks of this replication; `None` when all is ready. To be asked again after each answer.
@@ -28,7 +35,7 @@ impl Cluster {
     fn missing_pipeline(&self, wanted: u16, now: Duration, random: &mut dyn Random) -> Option<Command> {
         let size = usize::from(wanted);
         let live: Vec<NodeId> =
-            self.nodes.values().filter(|member| member.is_taken(now)).map(|member| member.node.id).collect();
+            self.nodes.values().filter(|member| is_expected(member, now)).map(|member| member.node.id).collect();
         if size == 0 || live.len() < size {
             return None;
         }
@@ -46,7 +53,7 @@ impl Cluster {
 
     /// A container, or ids of it, for pipelines that new blocks may go to.
     fn missing_ids(&self, replication: u16, now: Duration) -> Option<Command> {
-        let live = |node: &NodeId| self.nodes.get(node).is_some_and(|member| member.is_taken(now));
+        let live = |node: &NodeId| self.nodes.get(node).is_some_and(|member| is_expected(member, now));
         let wanted = self.pipelines.iter().filter(|(_, pipeline)| {
             let row = &pipeline.row;
             let ready = row.planned && row.wanted == replication && row.members.len() == usize::from(replication);
@@ -58,10 +65,10 @@ impl Cluster {
                 return pipeline.row.planned.then_some(Command::OpenContainer { pipeline: *id });
             };
             let container = &self.containers[home];
-            if container.is_full() {
+            if container.is_full(self.container_len_max) {
                 return Some(Command::Seal { container: *home, len: container.len });
             }
-            let count = lease_count(container, BLOCK_LEN_DEFAULT);
+            let count = lease_count(container, BLOCK_LEN_DEFAULT, self.container_len_max);
             let low = container.in_hand.len() as u32 <= count / 4;
             (low && count > 0).then(|| Command::LeaseIndexes {
                 container: *home,
@@ -115,9 +122,9 @@ impl Cluster {
 
 /// How many ids to lease: about what fills the rest of the container, judged by the blocks it got so far. So the length that goes into
 /// the rows with each lease is never far behind.
-pub(crate) fn lease_count(container: &Container, block_len: u64) -> u32 {
+pub(crate) fn lease_count(container: &Container, block_len: u64, len_max: u64) -> u32 {
     let usual = container.written_len.checked_div(container.given_count).unwrap_or(block_len).max(1);
-    let room = CONTAINER_LEN_MAX.saturating_sub(container.len) / usual;
+    let room = len_max.saturating_sub(container.len) / usual;
     let count = u32::try_from(room).unwrap_or(u32::MAX).clamp(LEASE_COUNT_MIN, LEASE_COUNT_MAX);
     count.min(BlockId::INDEX_COUNT - container.leased.min(BlockId::INDEX_COUNT))
 }

@@ -186,17 +186,7 @@ mod tests {
     /// Nodes 1, 2 have three containers of 100 and one of 700 of a thousand; node 3 has nothing.
     fn world() -> (MemoryRows, Cluster, MendRules) {
         let mut rows = MemoryRows::default();
-        let described = |number: u8| Node {
-            id: node(number),
-            ip: "10.0.0.1".into(),
-            host: "a".into(),
-            xfer_port: 1,
-            ipc_port: 2,
-            info_port: 0,
-            storage: "s".into(),
-            rack: "/r".into(),
-        };
-        let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(described(number))).collect();
+        let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
         commands.push(Command::CreatePipeline { members: vec![node(1), node(2)], planned: true });
         for (number, len) in [(1, 100 << 30), (2, 100 << 30), (3, 100 << 30), (4, 700 << 30)] {
             commands.push(Command::OpenContainer { pipeline: PipelineId(1) });

@@ -63,8 +63,8 @@ impl Container {
     }
 
     /// Full containers are sealed. What is being written just then makes them a little longer than that.
-    pub(crate) fn is_full(&self) -> bool {
-        self.len >= CONTAINER_LEN_MAX || self.in_hand.is_empty() && self.leased >= BlockId::INDEX_COUNT
+    pub(crate) fn is_full(&self, len_max: u64) -> bool {
+        self.len >= len_max || self.in_hand.is_empty() && self.leased >= BlockId::INDEX_COUNT
     }
 }
 
@@ -74,12 +74,19 @@ impl Container {
 pub struct Cluster {
     /// Names this process in leases of indexes. Must differ from that of every process before.
     lessee: u64,
+    /// Containers take no further blocks from this length on.
+    pub(crate) container_len_max: u64,
     pub(crate) nodes: BTreeMap<NodeId, Member>,
     pub(crate) pipelines: BTreeMap<PipelineId, Pipeline>,
     pub(crate) containers: BTreeMap<ContainerId, Container>,
     pub(crate) by_members: BTreeMap<Vec<NodeId>, BTreeSet<PipelineId>>,
     pub(crate) by_wanted: BTreeMap<u16, Vec<PipelineId>>,
     pub(crate) by_node: BTreeMap<NodeId, Vec<PipelineId>>,
+    /// Of clients' machines, as a topology script told. Not durable: it is asked again.
+    pub(crate) racks: BTreeMap<String, String>,
+    /// Containers of which those who joined up to this epoch hold every complete block, though they are not whole yet, as blocks
+    /// begun before are still being written.
+    copied: BTreeMap<ContainerId, (PipelineId, Epoch)>,
 }
 
 impl Cluster {
@@ -87,12 +94,15 @@ impl Cluster {
     pub fn load(rows: &dyn Rows, lessee: u64) -> Result<Self, RowsError> {
         let mut cluster = Self {
             lessee,
+            container_len_max: CONTAINER_LEN_MAX,
             nodes: BTreeMap::new(),
             pipelines: BTreeMap::new(),
             containers: BTreeMap::new(),
             by_members: BTreeMap::new(),
             by_wanted: BTreeMap::new(),
             by_node: BTreeMap::new(),
+            racks: BTreeMap::new(),
+            copied: BTreeMap::new(),
         };
         for (_, node) in tables::all::<Node>(rows, tables::NODE)? {
             cluster.nodes.insert(node.id, Member::remembered(node));
@@ -110,6 +120,11 @@ impl Cluster {
             cluster.mirror_container(ContainerId(tables::number(&key)?), &row);
         }
         Ok(cluster)
+    }
+
+    /// Containers are to be longer or shorter than usual.
+    pub fn set_container_len_max(&mut self, len: u64) {
+        self.container_len_max = len;
     }
 
     pub fn lessee(&self) -> u64 {
@@ -176,6 +191,10 @@ impl Cluster {
                 for (id, epoch) in containers {
                     if let Some(container) = self.containers.get_mut(id) {
                         container.epoch = container.epoch.max(*epoch);
+                        let says_more = |known: &(PipelineId, Epoch)| known.1 > container.epoch;
+                        if !self.copied.get(id).is_some_and(says_more) {
+                            self.copied.remove(id);
+                        }
                     }
                 }
             }
@@ -193,7 +212,9 @@ impl Cluster {
                 Command::CreatePipeline { .. }
                 | Command::CreateSet { .. }
                 | Command::OpenContainer { .. }
-                | Command::Carve { .. },
+                | Command::Carve { .. }
+                | Command::BeginJob { .. }
+                | Command::EndJob { .. },
                 _,
             ) => {}
         }
@@ -202,7 +223,34 @@ impl Cluster {
     /// A node registered with this process: its row is applied, and it is heard now.
     pub fn on_registered(&mut self, now: Duration, node: NodeId, usage: Usage) {
         if let Some(member) = self.nodes.get_mut(&node) {
-            (member.usage, member.seen, member.placed_count) = (usage, Some(now), 0);
+            member.hear(usage, now);
+        }
+    }
+
+    /// It said something else than a heartbeat, as it does for minutes when it tells all that it has.
+    pub fn on_sign(&mut self, now: Duration, node: NodeId) {
+        let heard = self.nodes.get_mut(&node).filter(|member| member.seen.is_some() && !member.diskless);
+        if let Some(member) = heard {
+            (member.seen, member.hung_up) = (Some(now), false);
+        }
+    }
+
+    /// All its disks have failed. It counts as silent from now on, so that others take its place. As [`Self::on_heartbeat`], false if it
+    /// has to register first.
+    pub fn on_diskless(&mut self, node: NodeId, usage: Usage) -> bool {
+        match self.nodes.get_mut(&node) {
+            Some(member) if member.seen.is_some() => {
+                (member.usage, member.diskless) = (usage, true);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The connection over which it was heard has ended, or a writer dropped it from its chain. If it lives it is heard again in a second.
+    pub fn on_hung_up(&mut self, node: NodeId) {
+        if let Some(member) = self.nodes.get_mut(&node) {
+            member.hung_up = true;
         }
     }
 
@@ -210,7 +258,7 @@ impl Cluster {
     pub fn on_heartbeat(&mut self, now: Duration, node: NodeId, usage: Usage) -> bool {
         match self.nodes.get_mut(&node) {
             Some(member) if member.seen.is_some() => {
-                (member.usage, member.seen, member.placed_count) = (usage, Some(now), 0);
+                member.hear(usage, now);
                 true
             }
             _ => false,
@@ -222,6 +270,13 @@ impl Cluster {
         if let Some(container) = self.containers.get_mut(&home) {
             container.len = container.len.saturating_add(len);
             container.written_len = container.written_len.saturating_add(len);
+        }
+    }
+
+    /// The blocks in `home` were counted: they have so many bytes. Those that were deleted since the last time count no more.
+    pub fn on_measured(&mut self, home: ContainerId, len: u64) {
+        if let Some(container) = self.containers.get_mut(&home) {
+            container.len = len;
         }
     }
 
@@ -274,6 +329,20 @@ impl Cluster {
         pipeline.map_or(&[], |pipeline| &pipeline.row.members)
     }
 
+    /// The set that holds a container, if it is made of these nodes, as it is now.
+    pub fn set_of(&self, home: ContainerId, nodes: &[NodeId]) -> Option<(PipelineId, Epoch)> {
+        let id = self.containers.get(&home)?.pipeline;
+        let row = &self.pipelines.get(&id)?.row;
+        let same = row.members.len() == nodes.len() && nodes.iter().all(|node| row.members.contains(node));
+        same.then_some((id, row.epoch))
+    }
+
+    /// Whether a container is still held by this set, and nobody came or went since.
+    pub fn is_held_by(&self, home: ContainerId, (id, epoch): (PipelineId, Epoch)) -> bool {
+        let same = self.containers.get(&home).is_some_and(|container| container.pipeline == id);
+        same && self.pipelines.get(&id).is_some_and(|pipeline| pipeline.row.epoch == epoch)
+    }
+
     /// The count of replicas that blocks of a container should have.
     pub fn wanted(&self, home: ContainerId) -> u16 {
         let pipeline = self.containers.get(&home).and_then(|container| self.pipelines.get(&container.pipeline));
@@ -285,6 +354,25 @@ impl Cluster {
         let Some(container) = self.containers.get(&home) else { return false };
         let Some(pipeline) = self.pipelines.get(&container.pipeline) else { return false };
         !pipeline.row.joining.iter().any(|(id, epoch)| *id == node && *epoch > container.epoch)
+    }
+
+    /// Whoever joined up to `epoch` holds every block of the container that is complete.
+    pub fn on_copied(&mut self, home: ContainerId, epoch: Epoch) {
+        if let Some(container) = self.containers.get(&home) {
+            self.copied.insert(home, (container.pipeline, epoch));
+        }
+    }
+
+    /// False for a member that joined later, and may lack even blocks that are complete.
+    pub(crate) fn has_complete(&self, home: ContainerId, node: NodeId) -> bool {
+        let copied = || {
+            // A container that moved to another pipeline is counted by other epochs.
+            let of = self.containers.get(&home)?.pipeline;
+            let joined = self.pipelines.get(&of)?.row.joining.iter().find(|(id, _)| *id == node)?.1;
+            let (pipeline, epoch) = *self.copied.get(&home)?;
+            Some(pipeline == of && epoch >= joined)
+        };
+        self.is_whole(home, node) || copied().unwrap_or(false)
     }
 
     /// The nodes that hold a container, live or not.
@@ -353,6 +441,7 @@ impl Cluster {
         let Some(stays) = self.pipelines.get_mut(&into) else { return };
         for id in gone.containers {
             stays.containers.insert(id);
+            self.copied.remove(&id);
             if let Some(container) = self.containers.get_mut(&id) {
                 (container.pipeline, container.epoch) = (into, stays.row.epoch);
                 if container.state == ContainerState::Open {
@@ -373,6 +462,7 @@ impl Cluster {
         let Some(pipeline) = self.pipelines.get_mut(&id) else { return };
         for home in containers {
             pipeline.containers.insert(*home);
+            self.copied.remove(home);
             if let Some(container) = self.containers.get_mut(home) {
                 (container.pipeline, container.epoch) = (id, Epoch(1));
                 if container.state == ContainerState::Open {
@@ -390,5 +480,38 @@ impl Cluster {
             }
         }
         self.containers.insert(id, Container::mirrored(row));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply;
+    use types::rows::MemoryRows;
+
+    /// What is known of one who joins is of no use once the container is whole.
+    #[test]
+    fn what_was_copied_is_forgotten_when_all_is() {
+        let (mut rows, mut cluster) = (MemoryRows::default(), None);
+        let (home, pipeline) = (ContainerId(1), PipelineId(1));
+        let id = |number: u8| NodeId([number; 16]);
+        let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+        commands.push(Command::CreatePipeline { members: vec![id(1), id(2)], planned: true });
+        commands.push(Command::OpenContainer { pipeline });
+        commands.push(Command::SetMembers { pipeline, epoch: Epoch(1), members: vec![id(1), id(3)] });
+        for command in &commands {
+            let cluster = cluster.get_or_insert_with(|| Cluster::load(&rows, 1).unwrap());
+            let reply = apply(&mut rows, command).unwrap();
+            reply.as_ref().unwrap();
+            cluster.on_applied(command, &reply);
+        }
+        let mut cluster = cluster.unwrap();
+        assert!(!cluster.has_complete(home, id(3)));
+        cluster.on_copied(home, Epoch(2));
+        assert!(cluster.has_complete(home, id(3)) && !cluster.is_whole(home, id(3)));
+        let whole = Command::Whole { containers: vec![(home, Epoch(2))] };
+        let reply = apply(&mut rows, &whole).unwrap();
+        cluster.on_applied(&whole, &reply);
+        assert!(cluster.is_whole(home, id(3)) && cluster.copied.is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! The changes of the block side, and what each does to the rows.
 
 use crate::node::Node;
-use crate::tables::{self, ContainerRow, ContainerState, PipelineRow, Service};
+use crate::tables::{self, ContainerRow, ContainerState, JobEnd, JobRow, PipelineRow, Service};
 use serde::{Deserialize, Serialize};
 use types::rows::{RowsError, RowsMut};
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
@@ -40,7 +40,16 @@ pub enum Command {
     /// Some containers of a pipeline, if its epoch is still `epoch` and nobody joins it, get a set of their own: the same members and one more,
     /// who copies them.
     Carve { from: PipelineId, epoch: Epoch, containers: Vec<ContainerId>, joins: NodeId },
+    /// Somebody asked for work that takes a while. `id` is the first that no job has had.
+    BeginJob { id: u64, row: JobRow },
+    /// It is over, in one way or another.
+    EndJob { id: u64, end: JobEnd },
 }
+
+/// Jobs under way at a time: a drain for each datanode at most, and few others.
+const JOB_COUNT_MAX: usize = 1000;
+/// Of those that ended the last stay written down.
+const ENDED_COUNT_MAX: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
@@ -62,6 +71,10 @@ pub enum BlocksError {
     NotOpen { container: ContainerId },
     #[error("{pipeline} is not any more as it was when this was decided")]
     Moved { pipeline: PipelineId },
+    #[error("job {id} is there already; ask again")]
+    JobTaken { id: u64 },
+    #[error("{JOB_COUNT_MAX} jobs are under way; wait for one, or stop one")]
+    TooManyJobs,
 }
 
 /// Applies one command. On a refusal (`Ok(Err(..))`) no row was changed.
@@ -102,6 +115,17 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<Reply, 
             tables::put_service(rows, *node, *service);
             Ok(Ok(Reply::Done))
         }
+        Command::BeginJob { id, row } => begin_job(rows, *id, row),
+        Command::EndJob { id, end } => {
+            let Some(mut row) = tables::job(rows, *id)? else {
+                return Ok(Err(BlocksError::Unknown { what: "job", id: id.to_string() }));
+            };
+            if row.end.is_none() {
+                row.end = Some(end.clone());
+                tables::put_job(rows, *id, &row);
+            }
+            Ok(Ok(Reply::Done))
+        }
         Command::OpenContainer { pipeline } => open_container(rows, *pipeline),
         Command::LeaseIndexes { container, from, up_to, len, .. } => {
             change_container(rows, *container, |row| match () {
@@ -130,6 +154,28 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<Reply, 
             Ok(())
         }),
     }
+}
+
+fn begin_job(rows: &mut dyn RowsMut, id: u64, row: &JobRow) -> Result<Result<Reply, BlocksError>, RowsError> {
+    let known = tables::all::<JobRow>(rows, tables::JOB)?;
+    let mut ids = Vec::with_capacity(known.len());
+    for (key, row) in &known {
+        ids.push((tables::number(key)?, row.end.is_some()));
+    }
+    if ids.last().is_some_and(|(last, _)| *last >= id) {
+        return Ok(Err(BlocksError::JobTaken { id }));
+    }
+    let mut ended = ids.iter().filter(|(_, ended)| *ended);
+    let oldest = ended.next();
+    let ended_count = ended.count() + usize::from(oldest.is_some());
+    if ids.len() - ended_count >= JOB_COUNT_MAX {
+        return Ok(Err(BlocksError::TooManyJobs));
+    }
+    if let Some((oldest, _)) = oldest.filter(|_| ended_count >= ENDED_COUNT_MAX) {
+        rows.delete(tables::JOB, &oldest.to_be_bytes());
+    }
+    tables::put_job(rows, id, row);
+    Ok(Ok(Reply::Done))
 }
 
 /// The members as a set, if they are one and known.

@@ -8,6 +8,8 @@
 use crate::cluster::Cluster;
 use crate::mend::MendRules;
 use crate::repair::Repair;
+use crate::surplus::Surplus;
+use std::time::Duration;
 use types::NodeId;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,33 @@ pub struct DrainPicture {
     pub len_left: u64,
     /// Pipelines for which nobody can take the node's place: no other node is here, serves, and has room.
     pub stuck: u64,
+}
+
+/// Why a node that drains, and is in no pipeline any more, may still have what others lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftBehind {
+    /// Clients hold ids of blocks that were meant for it.
+    Leased,
+    /// What it has was not all told since, or is not all known to be with others.
+    Unsettled,
+}
+
+impl Surplus {
+    /// `undecided`: of what `node` told, something is still being written. `leased`: if clients may hold ids of blocks, how long such a
+    /// lease may last.
+    pub fn left_behind(
+        &mut self,
+        node: NodeId,
+        undecided: bool,
+        leased: Option<Duration>,
+        now: Duration,
+    ) -> Option<LeftBehind> {
+        let since = self.out_since(node, now);
+        if leased.is_some_and(|limit| now.saturating_sub(since) <= limit) {
+            return Some(LeftBehind::Leased);
+        }
+        (undecided || !self.is_settled(node, since)).then_some(LeftBehind::Unsettled)
+    }
 }
 
 impl Cluster {
@@ -43,5 +72,24 @@ impl Cluster {
             }
         }
         picture
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_drained_when_leases_have_ended_and_it_has_told_all_once_more() {
+        let (node, limit) = (NodeId([1; 16]), Duration::from_secs(60));
+        let at = Duration::from_secs;
+        let mut surplus = Surplus::default();
+        assert_eq!(surplus.left_behind(node, false, Some(limit), at(100)), Some(LeftBehind::Leased));
+        surplus.on_told_all(node, at(130));
+        assert_eq!(surplus.left_behind(node, false, Some(limit), at(160)), Some(LeftBehind::Leased));
+        assert_eq!(surplus.left_behind(node, false, Some(limit), at(161)), None);
+        assert_eq!(surplus.left_behind(node, true, None, at(161)), Some(LeftBehind::Unsettled));
+        surplus.is_in(node);
+        assert_eq!(surplus.left_behind(node, false, None, at(170)), Some(LeftBehind::Unsettled), "told before it left");
     }
 }

@@ -1,10 +1,15 @@
 //! Work that takes a while, for people: how much is done, how fast, how long it will take yet.
 //!
-//! Promise: what is told of a job never runs backwards, though more work may be found; the rate is that of the last minute; a job that
-//! ended is remembered for a while, and there is a bound on how many are.
+//! Promise: what one leader tells of a job never runs backwards, though more work may be found; the rate is that of the last minute; a job
+//! that ended is remembered for a while, and there is a bound on how many are. What somebody asked for stands in the rows
+//! ([`JobRow`]), so the next leader goes on with it under the same number; repair, which nobody asks for, each leader counts anew.
 
+use crate::tables::{self, JobEnd, JobRow};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+use types::Millis;
+use types::rows::{Rows, RowsError};
 
 /// Jobs remembered, with those that ended.
 const KEPT_COUNT_MAX: usize = 200;
@@ -13,12 +18,14 @@ const RATE_OVER: Duration = Duration::from_secs(60);
 /// Between two samples for it.
 const SAMPLE_EACH: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum JobKind {
     Repair,
     Drain,
     Balance,
     Scrub,
+    /// Between the disks of single nodes.
+    BalanceDisks,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +44,7 @@ impl JobState {
 }
 
 /// How much of it is done, in bytes and in pieces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     pub done_len: u64,
     pub total_len: u64,
@@ -48,6 +55,15 @@ pub struct Work {
     pub mended_count: u64,
 }
 
+/// What the rows say of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// Nothing, ever.
+    Never,
+    Begun,
+    Ended,
+}
+
 #[derive(Clone, Debug)]
 pub struct Job {
     pub id: u64,
@@ -56,24 +72,42 @@ pub struct Job {
     pub subject: String,
     pub state: JobState,
     pub work: Work,
+    /// By this leader's clock; before, it ran so long under others.
     started: Duration,
+    ran_before: Duration,
     ended: Option<Duration>,
+    written: Written,
     samples: VecDeque<(Duration, u64)>,
 }
 
 impl Job {
+    fn new(id: u64, kind: JobKind, subject: &str, now: Duration) -> Self {
+        Self {
+            id,
+            kind,
+            subject: subject.to_owned(),
+            state: JobState::Running,
+            work: Work::default(),
+            started: now,
+            ran_before: Duration::ZERO,
+            ended: None,
+            written: Written::Never,
+            samples: VecDeque::new(),
+        }
+    }
+
     /// How long it runs, or ran.
     pub fn ran(&self, now: Duration) -> Duration {
-        self.ended.unwrap_or(now).saturating_sub(self.started)
+        self.ran_before + self.ended.unwrap_or(now).saturating_sub(self.started)
     }
 
     /// Bytes a second, of late; over all of it, if it has ended.
     pub fn len_per_s(&self, now: Duration) -> u64 {
-        let (since, before) = match (self.ended, self.samples.front()) {
-            (None, Some(first)) => *first,
-            _ => (self.started, 0),
+        let (over, before) = match (self.ended, self.samples.front()) {
+            (None, Some((since, before))) => (now.saturating_sub(*since), *before),
+            _ => (self.ran(now), 0),
         };
-        let seconds = self.ended.unwrap_or(now).saturating_sub(since).as_secs_f64();
+        let seconds = over.as_secs_f64();
         if seconds < 0.001 { 0 } else { (self.work.done_len.saturating_sub(before) as f64 / seconds) as u64 }
     }
 
@@ -85,11 +119,24 @@ impl Job {
     }
 }
 
+/// Jobs that were written down and have not ended.
+pub fn unended_jobs(rows: &dyn Rows) -> Result<Vec<(u64, JobRow)>, RowsError> {
+    let mut unended = Vec::new();
+    for (key, row) in tables::all::<JobRow>(rows, tables::JOB)? {
+        if row.end.is_none() {
+            unended.push((tables::number(&key)?, row));
+        }
+    }
+    Ok(unended)
+}
+
 /// The jobs of one leader.
 #[derive(Debug, Default)]
 pub struct Jobs {
     jobs: BTreeMap<u64, Job>,
     last_id: u64,
+    /// Jobs up to this one may have been forgotten since they ended.
+    forgotten: u64,
 }
 
 impl Jobs {
@@ -99,29 +146,103 @@ impl Jobs {
         found.filter(|job| !job.state.has_ended())
     }
 
-    /// Begins a job, unless the same is under way.
+    /// What the rows tell: jobs that a leader before began, and those that ended.
+    pub fn load(rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Self, RowsError> {
+        let mut jobs = Self::default();
+        jobs.take_up(rows, wall, now)?;
+        Ok(jobs)
+    }
+
+    /// Adds what stands in the rows and is not known here: a leader that was not sure to lead may have written it down all the same. Answers
+    /// what of that has not ended.
+    pub fn take_up(&mut self, rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Vec<(u64, JobRow)>, RowsError> {
+        let mut unended = Vec::new();
+        for (key, row) in tables::all::<JobRow>(rows, tables::JOB)? {
+            let id = tables::number(&key)?;
+            let is_known = |job: &Job| job.written != Written::Never;
+            if self.jobs.get(&id).is_some_and(is_known) || id <= self.forgotten {
+                continue;
+            }
+            if row.end.is_none() {
+                unended.push((id, row.clone()));
+            }
+            let until = row.end.as_ref().map_or(wall, |end| end.at);
+            let mut job = Job::new(id, row.kind, &row.subject, now);
+            job.ran_before = Duration::from_millis(until.0.saturating_sub(row.started.0));
+            job.written = Written::Begun;
+            if let Some(JobEnd { stopped, note, work, .. }) = row.end {
+                (job.ended, job.work, job.written) = (Some(now), work, Written::Ended);
+                job.state = if stopped { JobState::Stopped(note) } else { JobState::Done(note) };
+            }
+            self.insert_written(job);
+        }
+        Ok(unended)
+    }
+
+    /// The id of the next job.
+    pub fn next_id(&self) -> u64 {
+        self.last_id + 1
+    }
+
+    /// A job was written down, under an id from [`Self::next_id`].
+    pub fn begun(&mut self, id: u64, kind: JobKind, subject: &str, now: Duration) {
+        let mut job = Job::new(id, kind, subject, now);
+        job.written = Written::Begun;
+        self.insert_written(job);
+    }
+
+    fn insert_written(&mut self, job: Job) {
+        if let Some(mut other) = self.jobs.remove(&job.id) {
+            // One that is not written down took the number meanwhile.
+            other.id = self.next_id();
+            self.insert(other);
+        }
+        self.insert(job);
+    }
+
+    /// Ends that are to be written down.
+    pub fn ends(&self, wall: Millis, now: Duration) -> Vec<(u64, JobEnd)> {
+        let written = self.jobs.values().filter(|job| job.written == Written::Begun);
+        let end = |job: &Job| {
+            let (stopped, note) = match &job.state {
+                JobState::Done(note) => (false, note.clone()),
+                JobState::Stopped(note) => (true, note.clone()),
+                JobState::Running | JobState::Waiting(_) => return None,
+            };
+            let ago = job.ended.map_or(0, |ended| now.saturating_sub(ended).as_millis() as u64);
+            Some((job.id, JobEnd { at: Millis(wall.0.saturating_sub(ago)), stopped, note, work: job.work }))
+        };
+        written.filter_map(end).collect()
+    }
+
+    /// The end of a job is written down.
+    pub fn end_written(&mut self, id: u64) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.written = Written::Ended;
+        }
+    }
+
+    /// Begins a job that is not written down, unless the same is under way.
     pub fn begin(&mut self, kind: JobKind, subject: &str, now: Duration) -> u64 {
         if let Some(job) = self.find(kind, subject) {
             return job.id;
         }
+        let id = self.next_id();
+        self.insert(Job::new(id, kind, subject, now));
+        id
+    }
+
+    fn insert(&mut self, job: Job) {
         if self.jobs.len() >= KEPT_COUNT_MAX {
-            let ended = self.jobs.values().find(|job| job.state.has_ended()).map(|job| job.id);
-            let out = ended.or_else(|| self.jobs.keys().next().copied());
-            out.map(|id| self.jobs.remove(&id));
+            // One that has not ended is never forgotten; how many there can be is bounded where they are written down.
+            let ended = self.jobs.values().find(|job| job.state.has_ended() && job.written != Written::Begun);
+            if let Some(ended) = ended.map(|job| job.id) {
+                self.jobs.remove(&ended);
+                self.forgotten = self.forgotten.max(ended);
+            }
         }
-        self.last_id += 1;
-        let job = Job {
-            id: self.last_id,
-            kind,
-            subject: subject.to_owned(),
-            state: JobState::Running,
-            work: Work::default(),
-            started: now,
-            ended: None,
-            samples: VecDeque::new(),
-        };
+        self.last_id = self.last_id.max(job.id);
         self.jobs.insert(job.id, job);
-        self.last_id
     }
 
     /// What is left of it. More than before means that more was found.
@@ -168,6 +289,10 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::{BlocksError, Command, apply};
+    use crate::tables::JobTask;
+    use types::NodeId;
+    use types::rows::MemoryRows;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -189,6 +314,88 @@ mod tests {
         let job = jobs.get(id).unwrap();
         assert_eq!((job.ran(99 * SECOND), job.len_per_s(99 * SECOND), job.left(99 * SECOND)), (4 * SECOND, 50, None));
         assert_ne!(jobs.begin(JobKind::Drain, "n1", 7 * SECOND), id);
+    }
+
+    /// One leader begins a drain and a scrub, and sees the scrub end; the next one knows both, by number.
+    #[test]
+    fn the_next_leader_knows_what_was_asked_for() {
+        let mut rows = MemoryRows::default();
+        let mut jobs = Jobs::default();
+        let ours = jobs.begin(JobKind::Repair, "", SECOND);
+        let begin = |jobs: &mut Jobs, rows: &mut MemoryRows, kind, started| {
+            let id = jobs.next_id();
+            let row = JobRow { kind, subject: "n".into(), started: Millis(started), task: JobTask::Known, end: None };
+            apply(rows, &Command::BeginJob { id, row: row.clone() }).unwrap().unwrap();
+            let again = apply(rows, &Command::BeginJob { id, row }).unwrap();
+            assert_eq!(again, Err(BlocksError::JobTaken { id }), "two leaders, one number");
+            jobs.begun(id, kind, "n", SECOND);
+            id
+        };
+        let drain = begin(&mut jobs, &mut rows, JobKind::Drain, 10_000);
+        let scrub = begin(&mut jobs, &mut rows, JobKind::Scrub, 20_000);
+        jobs.progress(scrub, Work { done_len: 400, total_len: 400, ..Work::default() }, 2 * SECOND);
+        jobs.set_state(scrub, JobState::Done("no damage".into()), 3 * SECOND);
+        jobs.set_state(ours, JobState::Done(String::new()), 3 * SECOND);
+        let ends = jobs.ends(Millis(25_000), 4 * SECOND);
+        assert_eq!(ends.len(), 1, "of what was written down: {ends:?}");
+        for (id, end) in ends {
+            apply(&mut rows, &Command::EndJob { id, end }).unwrap().unwrap();
+            jobs.end_written(id);
+        }
+        assert_eq!(jobs.ends(Millis(25_000), 4 * SECOND), []);
+
+        let mut next = Jobs::load(&rows, Millis(40_000), 100 * SECOND).unwrap();
+        assert_eq!(next.iter().map(|job| job.id).collect::<Vec<_>>(), [drain, scrub]);
+        let job = next.get(drain).unwrap();
+        assert_eq!((&job.state, job.ran(105 * SECOND)), (&JobState::Running, 35 * SECOND));
+        let job = next.get(scrub).unwrap();
+        assert_eq!(job.state, JobState::Done("no damage".into()));
+        assert_eq!((job.work.done_len, job.ran(105 * SECOND), job.len_per_s(105 * SECOND)), (400, 4 * SECOND, 100));
+        assert!(next.set_state(drain, JobState::Stopped("it serves again".into()), 106 * SECOND));
+        assert_eq!(next.next_id(), scrub + 1);
+    }
+
+    /// The answer to a proposal got lost, and it was carried out all the same.
+    #[test]
+    fn what_was_written_down_unheard_is_taken_up() {
+        let mut rows = MemoryRows::default();
+        let mut jobs = Jobs::default();
+        let row = JobRow {
+            kind: JobKind::Scrub,
+            subject: String::new(),
+            started: Millis(1000),
+            task: JobTask::Scrub { number: 7, len_per_s: 8, nodes: vec![] },
+            end: None,
+        };
+        let id = jobs.next_id();
+        apply(&mut rows, &Command::BeginJob { id, row: row.clone() }).unwrap().unwrap();
+        let ours = jobs.begin(JobKind::Repair, "", SECOND);
+        assert_eq!(ours, id, "nobody knew");
+        assert_eq!(jobs.take_up(&rows, Millis(3000), SECOND).unwrap(), [(id, row)]);
+        assert_eq!(jobs.find(JobKind::Scrub, "").map(|job| (job.id, job.ran(SECOND))), Some((id, 2 * SECOND)));
+        assert_eq!(jobs.find(JobKind::Repair, "").map(|job| job.id), Some(id + 1), "it gave the number back");
+        assert_eq!(jobs.take_up(&rows, Millis(3000), SECOND).unwrap(), [], "once");
+    }
+
+    #[test]
+    fn of_jobs_that_ended_the_oldest_are_forgotten() {
+        let mut rows = MemoryRows::default();
+        let row = |end| JobRow {
+            kind: JobKind::Scrub,
+            subject: String::new(),
+            started: Millis(1),
+            task: JobTask::Scrub { number: 7, len_per_s: 8, nodes: vec![NodeId([1; 16])] },
+            end,
+        };
+        let end = JobEnd { at: Millis(2), stopped: true, note: "by hand".into(), work: Work::default() };
+        apply(&mut rows, &Command::BeginJob { id: 1, row: row(None) }).unwrap().unwrap();
+        for id in 2..250 {
+            apply(&mut rows, &Command::BeginJob { id, row: row(Some(end.clone())) }).unwrap().unwrap();
+        }
+        let jobs = Jobs::load(&rows, Millis(3), SECOND).unwrap();
+        assert_eq!(jobs.iter().count(), 101);
+        assert_eq!(jobs.get(1).unwrap().state, JobState::Running, "it has not ended");
+        assert!(jobs.get(2).is_none() && jobs.get(249).is_some());
     }
 
     #[test]

@@ -123,21 +123,11 @@ mod tests {
 
     /// Nodes 1 and 2 hold container 1, of which 10 indexes were given out.
     fn cluster() -> Cluster {
-        let described = |number: u8| Node {
-            id: node(number),
-            ip: "10.0.0.1".into(),
-            host: "a".into(),
-            xfer_port: 1,
-            ipc_port: 2,
-            info_port: 0,
-            storage: "s".into(),
-            rack: "/r".into(),
-        };
         let mut rows = MemoryRows::default();
         let members = vec![node(1), node(2)];
         for command in [
-            Command::Register(described(1)),
-            Command::Register(described(2)),
+            Command::Register(Node::example(1, "/r")),
+            Command::Register(Node::example(2, "/r")),
             Command::CreatePipeline { members, planned: true },
             Command::OpenContainer { pipeline: PipelineId(1) },
             Command::LeaseIndexes { container: HOME, from: 0, up_to: 10, lessee: 1, len: 0 },

@@ -15,11 +15,18 @@
 //! is an id and the container that is its home.
 
 mod ahead;
+mod answers;
 mod balance;
+mod clearance;
 mod cluster;
 mod command;
+mod comparison;
+mod disk_balance;
 mod doomed;
 mod drain;
+#[doc(hidden)]
+pub mod fuzz;
+mod healing;
 mod job;
 mod judge;
 mod mend;
@@ -27,24 +34,31 @@ mod node;
 mod order;
 mod place;
 mod repair;
+mod resizing;
 mod scrub;
 mod surplus;
 mod survivors;
 pub mod tables;
 
+pub use answers::{Answers, Expected, Fitness};
 pub use balance::{FULL_PARTS, Move};
+pub use clearance::{Clearance, Cleared};
 pub use cluster::{Cluster, Container, Pipeline};
 pub use command::{BlocksError, Command, Reply, apply};
+pub use comparison::{Compared, Comparison, Outcome};
+pub use disk_balance::{DiskBalance, Levelled};
 pub use doomed::{Doomed, DoomedReplicas};
-pub use drain::DrainPicture;
-pub use job::{Job, JobKind, JobState, Jobs, Work};
+pub use drain::{DrainPicture, LeftBehind};
+pub use healing::Healing;
+pub use job::{Job, JobKind, JobState, Jobs, Work, unended_jobs};
 pub use judge::{Fate, Judgement, Told, Undecided, Wanted};
 pub use mend::MendRules;
-pub use node::{Member, Node, SILENCE_MAX, Usage};
+pub use node::{Member, Node, QUIET_MAX, SILENCE_MAX, Usage};
 pub use order::Distance;
 pub use place::{Allocation, Ask, Batch, PlaceError, Plan};
 pub use repair::{Copy, Lack, Missing, Progress, Repair};
+pub use resizing::{Resizing, Transfer};
 pub use scrub::{Scrub, Scrubbed};
 pub use surplus::Surplus;
-pub use survivors::{Agreed, ReplicaState, Step, Survivor, agree, next_step};
-pub use tables::{ContainerState, PipelineRow, Service};
+pub use survivors::{Agreed, Inquest, ReplicaState, Shown, Step, Survivor};
+pub use tables::{ContainerState, JobEnd, JobRow, JobTask, PipelineRow, Service};

@@ -10,6 +10,10 @@ use types::NodeId;
 /// waits 30 s until it calls a node stale and 10 min until it calls it dead.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 
+/// A node that was silent for longer is taken after all others: three heartbeats, so that a late one costs nothing. Streams find by
+/// themselves in two seconds that a node of theirs stands still; those that begin later need not find it out again.
+pub const QUIET_MAX: Duration = Duration::from_secs(3);
+
 /// Who a datanode is and where it is dialled, as it registered last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -27,6 +31,21 @@ pub struct Node {
 }
 
 impl Node {
+    /// One for tests: `number` is in its id, its name and its address.
+    #[doc(hidden)]
+    pub fn example(number: u8, rack: &str) -> Self {
+        Self {
+            id: NodeId([number; 16]),
+            ip: format!("10.0.0.{number}"),
+            host: format!("node{number}"),
+            xfer_port: 9866,
+            ipc_port: 9867,
+            info_port: 9864,
+            storage: format!("DS-{number}"),
+            rack: rack.to_owned(),
+        }
+    }
+
     /// True if a program on `host` (a name or an address) runs on this node's machine.
     pub fn is_on(&self, host: &str) -> bool {
         self.ip == host || self.host == host
@@ -63,13 +82,30 @@ pub struct Member {
     pub service: Service,
     /// `None`: known from the rows alone; it has not registered with this process yet.
     pub(crate) seen: Option<Duration>,
+    /// The connection over which it was heard has ended since, or a writer dropped it from its chain.
+    pub(crate) hung_up: bool,
+    /// All its disks have failed: what it says is no sign of life.
+    pub(crate) diskless: bool,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
     pub(crate) placed_count: u32,
 }
 
 impl Member {
     pub(crate) fn remembered(node: Node) -> Self {
-        Self { node, usage: Usage::default(), service: Service::default(), seen: None, placed_count: 0 }
+        Self {
+            node,
+            usage: Usage::default(),
+            service: Service::default(),
+            seen: None,
+            hung_up: false,
+            diskless: false,
+            placed_count: 0,
+        }
+    }
+
+    pub(crate) fn hear(&mut self, usage: Usage, now: Duration) {
+        (self.usage, self.seen, self.hung_up, self.placed_count) = (usage, Some(now), false, 0);
+        self.diskless = false;
     }
 
     /// When it was heard last; `None` if never by this process.
@@ -79,6 +115,11 @@ impl Member {
 
     pub fn is_live(&self, now: Duration) -> bool {
         self.seen.is_some_and(|seen| now.saturating_sub(seen) <= SILENCE_MAX)
+    }
+
+    /// It has missed heartbeats, or its process seems to have ended: others are better, if there are any.
+    pub fn is_quiet(&self, now: Duration) -> bool {
+        self.hung_up || self.seen.is_none_or(|seen| now.saturating_sub(seen) > QUIET_MAX)
     }
 
     /// New blocks may go here.

@@ -13,7 +13,10 @@ pub enum Distance {
     Apart,
 }
 
-/// Where a client is: its host, and the rack if a node on that host tells it.
+/// Machines of clients whose racks are remembered; beyond that the first is forgotten, and asked about again.
+const RACK_COUNT_MAX: usize = 10_000;
+
+/// Where a client is: its host, and the rack if a node on that host, or a topology script, tells it.
 pub(crate) struct Viewpoint<'a> {
     host: Option<&'a str>,
     rack: Option<String>,
@@ -40,26 +43,44 @@ fn between(from: &Node, to: &Node) -> Distance {
 impl Cluster {
     pub(crate) fn viewpoint<'a>(&self, host: Option<&'a str>) -> Viewpoint<'a> {
         let neighbour = host.and_then(|host| self.nodes.values().find(|member| member.node.is_on(host)));
-        Viewpoint { host, rack: neighbour.map(|member| member.node.rack.clone()) }
+        let told = || host.and_then(|host| self.racks.get(host)).cloned();
+        Viewpoint { host, rack: neighbour.map(|member| member.node.rack.clone()).or_else(told) }
+    }
+
+    /// False if nobody has told yet in which rack this machine is.
+    pub fn knows_rack(&self, host: &str) -> bool {
+        self.racks.contains_key(host)
+    }
+
+    pub fn on_rack_told(&mut self, host: String, rack: String) {
+        if self.racks.len() >= RACK_COUNT_MAX {
+            self.racks.pop_first();
+        }
+        self.racks.insert(host, rack);
     }
 
     /// The members of a container in the order a reader at `client` should try them: near ones before far ones, and by chance
-    /// among equals, so that readers spread. Those who are silent, or have not copied all blocks yet, are named only if there is
-    /// nobody else.
+    /// among equals, so that readers spread. Those who have just fallen silent come last; those who are silent for longer, or have not
+    /// copied all blocks yet, are named only if there is nobody else. `complete`: the block is not written any more, so that it is enough
+    /// to have all that are complete.
     pub fn readers_order(
         &self,
         home: ContainerId,
+        complete: bool,
         client: Option<&str>,
         now: Duration,
         random: &mut dyn Random,
     ) -> Vec<&Member> {
         let view = self.viewpoint(client);
         let mut members = self.members(home);
-        let serves = |member: &&Member| member.is_live(now) && self.is_whole(home, member.node.id);
+        let has = |id| if complete { self.has_complete(home, id) } else { self.is_whole(home, id) };
+        let serves = |member: &&Member| member.is_live(now) && has(member.node.id);
         if members.iter().any(serves) {
             members.retain(serves);
         }
-        members.sort_by_cached_key(|member| (!member.is_live(now), view.distance(&member.node), random.next_u64()));
+        members.sort_by_cached_key(|member| {
+            (!member.is_live(now), member.is_quiet(now), view.distance(&member.node), random.next_u64())
+        });
         members
     }
 

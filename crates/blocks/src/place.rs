@@ -1,13 +1,14 @@
 //! Where the next block goes, who takes over in a broken chain, and which container a changed chain belongs to.
 //!
-//! Promise: nobody is chosen who was silent too long, is short of space or was excluded, and fewer nodes than asked are given
-//! only when there are no more. A decision that needs a durable change first comes as [`Plan::Propose`]: put that through
-//! Raft, show it to [`Cluster::on_applied`], and ask again.
+//! Promise: nobody is chosen who was silent too long, is short of space or was excluded; nobody who has just fallen silent while there are
+//! enough others; and fewer nodes than asked are given only when there are no more. A decision that needs a durable change first comes
+//! as [`Plan::Propose`]: put that through Raft, show it to [`Cluster::on_applied`], and ask again.
 
 use crate::ahead::lease_count;
 use crate::cluster::Cluster;
 use crate::command::Command;
 use crate::node::Member;
+use std::borrow::Cow;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId, PipelineId, Random};
 
@@ -109,6 +110,7 @@ impl Cluster {
             return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: ask.excluded.len(), full });
         }
         let size = able_count.min(usize::from(ask.replication));
+        let ask = &self.without_quiet(ask, now);
         let Some(id) = self.choose(size, ask, now, random) else {
             let able: Vec<NodeId> =
                 self.nodes.values().filter(|member| is_able(member, ask, now)).map(|member| member.node.id).collect();
@@ -130,6 +132,17 @@ impl Cluster {
             }
         }
         Ok(Plan::Use(Batch { blocks, home, nodes }))
+    }
+
+    /// The same, without the nodes that have just fallen silent, if there are enough others.
+    fn without_quiet<'a>(&self, ask: &'a Ask, now: Duration) -> Cow<'a, Ask> {
+        let able = self.nodes.values().filter(|member| is_able(member, ask, now));
+        let (quiet, others): (Vec<&Member>, Vec<&Member>) = able.partition(|member| member.is_quiet(now));
+        let mut ask = Cow::Borrowed(ask);
+        if !quiet.is_empty() && others.len() >= usize::from(ask.replication) {
+            ask.to_mut().excluded.extend(quiet.into_iter().map(|member| member.node.id));
+        }
+        ask
     }
 
     /// The container whose members are exactly `nodes`, for a block that goes on there: `current` if its members are those.
@@ -196,7 +209,7 @@ impl Cluster {
             return Ok(Plan::Propose(Command::CreateSet { members, wanted: replication, planned: false }));
         };
         Ok(match self.pipelines[&id].open.last() {
-            Some(home) if self.containers[home].is_full() => {
+            Some(home) if self.containers[home].is_full(self.container_len_max) => {
                 Plan::Propose(Command::Seal { container: *home, len: self.containers[home].len })
             }
             Some(home) => Plan::Use(*home),
@@ -204,7 +217,8 @@ impl Cluster {
         })
     }
 
-    /// Up to `count` more nodes for a chain that has `existing`: those that bring a rack of their own first, then the idle ones.
+    /// Up to `count` more nodes for a chain that has `existing`: those that have not just fallen silent first, of those the ones that
+    /// bring a rack of their own, then the idle ones.
     pub fn additional(
         &self,
         existing: &[NodeId],
@@ -224,7 +238,7 @@ impl Cluster {
             });
             let next = free.min_by_key(|member| {
                 let same = racks.iter().filter(|rack| **rack == member.node.rack).count();
-                (same, member.load(), random.next_u64())
+                (member.is_quiet(now), same, member.load(), random.next_u64())
             });
             let Some(next) = next else { break };
             racks.push(&next.node.rack);
@@ -243,9 +257,8 @@ impl Cluster {
                 && members.all(|node| self.nodes.get(node).is_some_and(|member| is_able(member, ask, now)))
         };
         let planned = |id: &PipelineId| self.pipelines[id].row.planned;
-        let wanted: Vec<NodeId> =
-            ask.favored.iter().copied().chain(self.local_nodes(ask)).take(LOCAL_COUNT_MAX).collect();
-        let near = wanted.iter().filter_map(|node| self.by_node.get(node)).flatten().copied();
+        let wanted = self.near_nodes(ask, random);
+        let near = wanted.iter().take(LOCAL_COUNT_MAX).filter_map(|node| self.by_node.get(node)).flatten().copied();
         let near: Vec<PipelineId> = near.filter(|id| planned(id) && able(id)).collect();
         if let Some(best) = self.idlest(near.into_iter(), random) {
             return Some(best);
@@ -271,6 +284,19 @@ impl Cluster {
         })
     }
 
+    /// Those whose pipelines are looked at first: favored ones, those on the client's machine, or, if there are none, some of its rack.
+    fn near_nodes(&self, ask: &Ask, random: &mut dyn Random) -> Vec<NodeId> {
+        let near: Vec<NodeId> = ask.favored.iter().copied().chain(self.local_nodes(ask)).collect();
+        let rack = ask.client_host.as_ref().and_then(|host| self.racks.get(host));
+        let Some(rack) = rack.filter(|_| near.is_empty()) else { return near };
+        let same = self.nodes.values().filter(|member| member.node.rack == *rack);
+        let mut same: Vec<NodeId> = same.map(|member| member.node.id).collect();
+        while same.len() > LOCAL_COUNT_MAX {
+            same.swap_remove(random.below(same.len()));
+        }
+        same
+    }
+
     fn local_nodes<'a>(&'a self, ask: &'a Ask) -> impl Iterator<Item = NodeId> + 'a {
         let host = ask.client_host.as_deref();
         let local = self.nodes.values().filter(move |member| host.is_some_and(|host| member.node.is_on(host)));
@@ -286,11 +312,12 @@ impl Cluster {
         };
         let lessee = self.lessee();
         let container = self.containers.get_mut(&home).expect("open containers are mirrored");
-        if container.is_full() {
+        if container.is_full(self.container_len_max) {
             return Plan::Propose(Command::Seal { container: home, len: container.len });
         }
         if container.in_hand.is_empty() {
-            let (from, up_to) = (container.leased, container.leased + lease_count(container, block_len));
+            let (from, up_to) =
+                (container.leased, container.leased + lease_count(container, block_len, self.container_len_max));
             return Plan::Propose(Command::LeaseIndexes { container: home, from, up_to, lessee, len: container.len });
         }
         let taken = container.in_hand.by_ref().take(count.max(1) as usize);

@@ -12,6 +12,7 @@
 //! later and later. Nothing here is the only place of a fact: if this memory is lost, the containers are compared again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use types::{BlockId, ContainerId, Epoch, FileId, Generation, NodeId};
 
@@ -34,6 +35,9 @@ const RETRY_LAST: Duration = Duration::from_secs(300);
 const DOUBT_COUNT_MAX: usize = 100_000;
 /// Damaged replicas remembered.
 const BAD_COUNT_MAX: usize = 100_000;
+/// A damaged replica of a block that has no other copy is read again, first and last: doubling.
+const AGAIN_FIRST: Duration = Duration::from_secs(20);
+const AGAIN_LAST: Duration = Duration::from_secs(3600);
 /// Names of blocks without any source that are kept for people.
 const MISSING_COUNT_MAX: usize = 10_000;
 
@@ -103,6 +107,21 @@ struct Retry {
     pause: Duration,
 }
 
+/// When a damaged replica that is all there is was, or will be, read again.
+#[derive(Debug, Default)]
+struct Again {
+    at: Option<Duration>,
+    pause: Duration,
+}
+
+/// What is known of a block without a copy.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    generation: Generation,
+    file: FileId,
+    home: ContainerId,
+}
+
 #[derive(Debug, Default)]
 pub struct Repair {
     /// Containers to compare, by when.
@@ -117,8 +136,8 @@ pub struct Repair {
     /// Lacks not settled yet, by container.
     open: BTreeMap<ContainerId, usize>,
     retries: BTreeMap<ContainerId, Retry>,
-    missing: BTreeMap<ContainerId, BTreeMap<BlockId, FileId>>,
-    missing_count: usize,
+    missing: BTreeMap<BlockId, Gone>,
+    missing_of: BTreeMap<ContainerId, BTreeSet<BlockId>>,
     lack_len: u64,
     lack_len_by: BTreeMap<ContainerId, u64>,
     copied_count: u64,
@@ -126,7 +145,7 @@ pub struct Repair {
     failed_count: u64,
     failures_heard: BTreeMap<NodeId, u64>,
     /// Replicas that were found damaged, and are not replaced yet.
-    bad: BTreeSet<(BlockId, NodeId)>,
+    bad: BTreeMap<(BlockId, NodeId), Again>,
     /// Single blocks to compare once they are complete.
     doubts: BTreeSet<BlockId>,
     /// Whose turn it is among these.
@@ -138,6 +157,11 @@ pub struct Repair {
     /// Of containers that somebody joins: the epoch, and blocks that were open when they were compared first under it. Who joined may
     /// not be in their chains.
     begun_before: BTreeMap<ContainerId, (Epoch, BTreeSet<BlockId>)>,
+}
+
+/// Keys of a block's replicas, on whatever node.
+fn all_of(block: BlockId) -> RangeInclusive<(BlockId, NodeId)> {
+    (block, NodeId([0; 16]))..=(block, NodeId([0xff; 16]))
 }
 
 impl Repair {
@@ -199,17 +223,46 @@ impl Repair {
 
     /// A replica is known to be damaged: it is no source, and it is to be replaced.
     pub fn on_bad(&mut self, block: BlockId, node: NodeId) {
-        if self.bad.len() < BAD_COUNT_MAX && self.bad.insert((block, node)) {
+        if self.bad.len() < BAD_COUNT_MAX && !self.is_bad(block, node) {
+            self.bad.insert((block, node), Again::default());
             self.doubt(block);
         }
     }
 
     pub fn is_bad(&self, block: BlockId, node: NodeId) -> bool {
-        self.bad.contains(&(block, node))
+        self.bad.contains_key(&(block, node))
     }
 
     pub fn bad(&self) -> impl Iterator<Item = (BlockId, NodeId)> + '_ {
-        self.bad.iter().copied()
+        self.bad.keys().copied()
+    }
+
+    /// A damaged replica of a block that has no other copy, on a node that is `free`, whose turn it is to be read again: what looked like
+    /// damage may have been a fault of the moment. Later and later.
+    pub fn take_bad_alone(&mut self, now: Duration, free: impl Fn(NodeId) -> bool) -> Option<(BlockId, NodeId)> {
+        if self.bad.is_empty() {
+            return None;
+        }
+        for block in self.missing.keys() {
+            for (key, again) in self.bad.range_mut(all_of(*block)) {
+                let at = *again.at.get_or_insert(now + AGAIN_FIRST);
+                if at <= now && free(key.1) {
+                    again.pause = (again.pause * 2).clamp(AGAIN_FIRST, AGAIN_LAST);
+                    again.at = Some(now + again.pause);
+                    return Some(*key);
+                }
+            }
+        }
+        None
+    }
+
+    /// A replica was read from end to end, and agrees with its checksums. True: it had been taken for damaged.
+    pub fn reads_well(&mut self, block: BlockId, node: NodeId) -> bool {
+        let was_bad = self.bad.remove(&(block, node)).is_some();
+        if was_bad {
+            self.doubt(block);
+        }
+        was_bad
     }
 
     /// A damaged replica is gone, with its block or by its node's word.
@@ -219,7 +272,11 @@ impl Repair {
 
     /// No file owns the block any more.
     pub fn forget_block(&mut self, block: BlockId) {
-        self.bad.retain(|(bad, _)| *bad != block);
+        let bad: Vec<_> = self.bad.range(all_of(block)).map(|(key, _)| *key).collect();
+        for key in bad {
+            self.bad.remove(&key);
+        }
+        self.found(block);
         self.moving.remove(&block);
     }
 
@@ -238,21 +295,44 @@ impl Repair {
 
     /// Begins what a comparison of `home` tells: what was said to be missing is said anew.
     pub fn begin(&mut self, home: ContainerId) {
-        if let Some(missing) = self.missing.remove(&home) {
-            self.missing_count -= missing.len();
+        for block in self.missing_of.remove(&home).unwrap_or_default() {
+            self.missing.remove(&block);
         }
+    }
+
+    /// A node that is here has the block, or nobody wants it any more.
+    pub fn found(&mut self, block: BlockId) {
+        let Some(gone) = self.missing.remove(&block) else { return };
+        if let Some(of_home) = self.missing_of.get_mut(&gone.home) {
+            of_home.remove(&block);
+            if of_home.is_empty() {
+                self.missing_of.remove(&gone.home);
+            }
+        }
+    }
+
+    pub fn is_missing(&self, block: BlockId) -> bool {
+        self.missing.contains_key(&block)
+    }
+
+    /// There may be more blocks without a copy than are known by name.
+    pub fn is_missing_full(&self) -> bool {
+        self.missing.len() >= MISSING_COUNT_MAX
     }
 
     /// A lack that was found. True: it is new.
     pub fn on_lack(&mut self, lack: Lack) -> bool {
         let key = (lack.node, lack.block);
         if lack.sources.is_empty() {
-            if self.missing_count < MISSING_COUNT_MAX {
-                let known = self.missing.entry(lack.home).or_default().insert(lack.block, lack.file);
-                self.missing_count += usize::from(known.is_none());
-                return known.is_none();
+            if self.is_missing_full() && !self.is_missing(lack.block) {
+                return false;
             }
-            return false;
+            let is_news = !self.is_missing(lack.block);
+            self.found(lack.block); // its home may have been another one
+            let Lack { block, generation, file, home, .. } = lack;
+            self.missing.insert(block, Gone { generation, file, home });
+            self.missing_of.entry(home).or_default().insert(block);
+            return is_news;
         }
         if self.tasks.contains_key(&key) {
             return false;
@@ -319,6 +399,9 @@ impl Repair {
     /// `node` has this replica now.
     pub fn on_put(&mut self, node: NodeId, block: BlockId, generation: Generation, now: Duration) {
         self.bad.remove(&(block, node));
+        if self.missing.get(&block).is_some_and(|gone| gone.generation <= generation) {
+            self.found(block);
+        }
         let fits = self.tasks.get(&(node, block)).is_some_and(|task| task.lack.generation <= generation);
         if !fits {
             return;
@@ -337,9 +420,11 @@ impl Repair {
         news
     }
 
-    /// `node` started anew.
-    pub fn on_registered(&mut self, node: NodeId) {
+    /// `node` started anew. Its replicas that are called bad are to be read again: it may have deleted one, and died before it said so.
+    #[must_use]
+    pub fn on_registered(&mut self, node: NodeId) -> Vec<BlockId> {
         self.failures_heard.remove(&node);
+        self.bad.keys().filter(|(_, of)| *of == node).map(|(block, _)| *block).collect()
     }
 
     /// `node` could not copy. If it names whom it read, that one is not asked again for this block.
@@ -444,7 +529,7 @@ impl Repair {
 
     /// Blocks with fewer copies than they should have, and blocks of which one is damaged.
     pub fn block_counts(&self) -> (u64, u64) {
-        let damaged: BTreeSet<BlockId> = self.bad.iter().map(|(block, _)| *block).collect();
+        let damaged: BTreeSet<BlockId> = self.bad.keys().map(|(block, _)| *block).collect();
         (self.copies_of.len() as u64, damaged.len() as u64)
     }
 
@@ -454,7 +539,7 @@ impl Repair {
             lack_len: self.lack_len,
             ordered_count: self.ordered_count,
             suspect_count: self.due.len(),
-            missing_count: self.missing_count,
+            missing_count: self.missing.len(),
             bad_count: self.bad.len(),
             copied_count: self.copied_count,
             copied_len: self.copied_len,
@@ -468,10 +553,7 @@ impl Repair {
     }
 
     pub fn missing(&self) -> impl Iterator<Item = Missing> + '_ {
-        let all = self.missing.iter();
-        all.flat_map(|(home, blocks)| {
-            blocks.iter().map(|(block, file)| Missing { block: *block, file: *file, home: *home })
-        })
+        self.missing.iter().map(|(block, gone)| Missing { block: *block, file: gone.file, home: gone.home })
     }
 
     /// Counts a task's order back.

@@ -26,9 +26,12 @@ const CONFIRMED_FOR: Duration = Duration::from_secs(10);
 /// A node that was ordered to delete, and tells nothing of it, has not heard, or keeps it by now for a good reason.
 const LEAVING_FOR: Duration = Duration::from_secs(300);
 
+/// Replicas of one container's blocks, and when each was told last.
+type Kept = BTreeMap<(BlockId, NodeId), (Told, Duration)>;
+
 #[derive(Debug, Default)]
 pub struct Surplus {
-    by_home: BTreeMap<ContainerId, BTreeMap<(BlockId, NodeId), Told>>,
+    by_home: BTreeMap<ContainerId, Kept>,
     /// By block too, for those who look for a source.
     homes: BTreeMap<BlockId, BTreeSet<ContainerId>>,
     due: BTreeSet<(Duration, ContainerId)>,
@@ -41,6 +44,8 @@ pub struct Surplus {
     to_ask: BTreeSet<NodeId>,
     /// When a node told the last of all that it has.
     told_all: BTreeMap<NodeId, Duration>,
+    /// When it began to.
+    telling: BTreeMap<NodeId, Duration>,
     /// Nodes that drain and are in no pipeline any more, since when.
     out: BTreeMap<NodeId, Duration>,
 }
@@ -55,7 +60,7 @@ impl Surplus {
         if of_home.is_empty() {
             self.due.insert((now, home));
         }
-        if of_home.insert((told.block, node), told).is_none() {
+        if of_home.insert((told.block, node), (told, now)).is_none() {
             self.count += 1;
             self.homes.entry(told.block).or_default().insert(home);
         }
@@ -66,9 +71,23 @@ impl Surplus {
         self.to_ask.insert(node);
     }
 
-    /// `node` has told all that it has.
+    /// `node` begins to tell all that it has.
+    pub fn on_telling(&mut self, node: NodeId, now: Duration) {
+        self.telling.insert(node, now);
+    }
+
+    /// `node` has told all that it has. What it did not tell again is not there any more, and is no source.
     pub fn on_told_all(&mut self, node: NodeId, now: Duration) {
         self.told_all.insert(node, now);
+        let Some(begun) = self.telling.remove(&node) else { return };
+        let mut gone = Vec::new();
+        for (home, kept) in &self.by_home {
+            let old = kept.iter().filter(|((_, holder), (_, at))| *holder == node && *at < begun);
+            gone.extend(old.map(|((block, _), _)| (*home, *block)));
+        }
+        for (home, block) in gone {
+            self.forget(home, node, block);
+        }
     }
 
     /// `node` drains, and is in no pipeline any more: since when? It is to tell all that it has, once more.
@@ -105,7 +124,7 @@ impl Surplus {
     /// What is kept of a container.
     pub fn of(&self, home: ContainerId, limit: usize) -> Vec<(NodeId, Told)> {
         let kept = self.by_home.get(&home).into_iter().flatten();
-        kept.map(|((_, node), told)| (*node, *told)).take(limit).collect()
+        kept.map(|((_, node), (told, _))| (*node, *told)).take(limit).collect()
     }
 
     /// The question about `home` was answered: what is still kept is asked again later, or at once for what was not asked yet.
@@ -187,7 +206,7 @@ impl Surplus {
         let kept = homes
             .filter_map(|home| self.by_home.get(home))
             .flat_map(|of_home| of_home.range((block, NodeId([0; 16]))..=(block, NodeId([0xff; 16]))));
-        let fit = kept.filter(|(_, told)| told.generation >= generation && told.len >= len);
+        let fit = kept.filter(|(_, (told, _))| told.generation >= generation && told.len >= len);
         fit.map(|((_, node), _)| *node).collect()
     }
 
@@ -230,6 +249,25 @@ mod tests {
         assert!(surplus.is_leaving(block, one, Generation(1001)), "ordered, and not told gone");
         surplus.stays(one, block);
         assert!(!surplus.is_leaving(block, one, Generation(1001)));
+    }
+
+    /// A node that told of a replica comes back with an empty disk, or somebody tidied up by hand.
+    #[test]
+    fn what_is_not_told_again_is_no_source() {
+        let (home, node, at) = (ContainerId(1), NodeId([1; 16]), Duration::from_secs);
+        let told = |index| {
+            let block = BlockId::new(home, index);
+            Told { block, generation: Generation(1001), len: 5, file: None, home: None }
+        };
+        let mut surplus = Surplus::default();
+        surplus.keep(node, told(1), home, at(1));
+        surplus.keep(node, told(2), home, at(1));
+        surplus.keep(NodeId([2; 16]), told(1), home, at(1));
+        surplus.on_telling(node, at(600));
+        surplus.keep(node, told(2), home, at(601));
+        surplus.on_told_all(node, at(602));
+        assert_eq!(surplus.sources(told(1).block, Generation(1001), 5), [NodeId([2; 16])]);
+        assert_eq!(surplus.sources(told(2).block, Generation(1001), 5), [node]);
     }
 
     #[test]

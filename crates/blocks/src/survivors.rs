@@ -38,7 +38,7 @@ pub struct Agreed {
 }
 
 /// Finds the length. `generation` and `len` are what the namespace has recorded. `None`: nothing of the block is left.
-pub fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option<Agreed> {
+fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option<Agreed> {
     let usable: Vec<&Survivor> = survivors.iter().filter(|survivor| survivor.generation >= generation).collect();
     // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If something is,
     // the block was opened again under the same generation, as some clients do, and this node was not there.
@@ -77,21 +77,103 @@ pub enum Step {
     Finish(Agreed),
 }
 
-/// Decides on the answers of the members: `survivors` showed a replica, `silent_count` did not answer, the others have none.
-/// `waited` is the time since the recovery began.
-pub fn next_step(
-    survivors: &[Survivor],
-    silent_count: usize,
-    waited: Duration,
-    generation: Generation,
-    len: u64,
-) -> Step {
+/// Datanodes that never were of the home, as far as is known, and do not answer, are waited for so long when nobody shows anything;
+/// and members that answer, and cannot say.
+const SILENT_OTHERS_WAIT: Duration = Duration::from_secs(60);
+
+/// What a datanode said of the block, and that it has fenced what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    Silence,
+    /// It is here, and cannot say: the replica may be on a disk that it started without.
+    Unknown,
+    Nothing,
+    Replica(Survivor),
+}
+
+/// A recovery, as the namespace knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inquest {
+    /// As recorded.
+    pub generation: Generation,
+    pub len: u64,
+    /// The block was whole, and is to be cut to this.
+    pub cut: Option<u64>,
+}
+
+impl Inquest {
+    /// What must be there.
+    fn recorded(&self) -> u64 {
+        self.cut.unwrap_or(self.len)
+    }
+
+    /// Whether it is as good as sure that the block never got a byte: none was recorded, every member answers, at least one of them had
+    /// it never, and nobody shows anything of it, not even something old. Whoever cannot say then would have been alone in the block's
+    /// chain from the first byte on, and the others never in it.
+    fn was_never_begun(&self, members: &[Shown], others: &[Shown]) -> bool {
+        let has_none = |shown: &Shown| matches!(shown, Shown::Nothing | Shown::Unknown);
+        let shows_some = |shown: &Shown| matches!(shown, Shown::Replica(_));
+        self.len == 0
+            && self.cut.is_none()
+            && members.iter().all(has_none)
+            && members.contains(&Shown::Nothing)
+            && !others.iter().any(shows_some)
+    }
+
+    /// Whether all other datanodes are asked as well: the home may have got other members since the block was begun, and those who
+    /// were in its chain are none of them any more, or those who are have fallen.
+    pub fn asks_others(&self, members: &[Shown]) -> bool {
+        let survivors = survivors(members);
+        let agreed = agree(&survivors, self.generation, self.recorded());
+        !agreed.is_some_and(|agreed| agreed.len > 0 && is_sound(&survivors, &agreed, self.recorded()))
+    }
+
+    /// Decides on the answers. `others` are those of all datanodes that are no members, if they were asked. `waited` is the time since
+    /// the recovery began.
+    pub fn next_step(&self, members: &[Shown], others: &[Shown], waited: Duration) -> Step {
+        let is_silent = |shown: &&Shown| matches!(shown, Shown::Silence | Shown::Unknown);
+        let silent = |shown: &[Shown]| shown.iter().filter(is_silent).count();
+        let is_shown = |shown: &Shown| matches!(shown, Shown::Replica(_));
+        let mut survivors = survivors(members);
+        let on_members = agree(&survivors, self.generation, self.recorded()).is_some_and(|agreed| agreed.len > 0);
+        survivors.extend(self::survivors(others));
+        // Who is no member and silent may never have heard of the block: waited for only where the members have none of it, and
+        // for ever only if bytes are known to be somewhere.
+        let awaited = others.iter().any(is_shown) || self.len > 0 || waited < SILENT_OTHERS_WAIT;
+        let silent_others = if awaited && !on_members { silent(others) } else { 0 };
+        let gives_up = waited >= SILENT_OTHERS_WAIT && self.was_never_begun(members, others);
+        let silent_count = if gives_up { 0 } else { silent(members) + silent_others };
+        match next_step(&survivors, silent_count, waited, self.generation, self.recorded()) {
+            // What was recorded was acknowledged: whoever has it may yet come back.
+            Step::Nothing if self.len > 0 => Step::Wait("no node shows bytes that were acknowledged"),
+            Step::Finish(agreed) if silent_count > 0 && self.cut.is_some_and(|cut| agreed.len < cut) => {
+                Step::Wait("those who answer have less of the block than shall be left")
+            }
+            Step::Finish(agreed) => {
+                Step::Finish(Agreed { len: agreed.len.min(self.cut.unwrap_or(u64::MAX)), ..agreed })
+            }
+            step => step,
+        }
+    }
+}
+
+fn survivors(shown: &[Shown]) -> Vec<Survivor> {
+    let replica = |shown: &Shown| match shown {
+        Shown::Replica(survivor) => Some(*survivor),
+        Shown::Silence | Shown::Unknown | Shown::Nothing => None,
+    };
+    shown.iter().filter_map(replica).collect()
+}
+
+/// Decides on the answers: `survivors` showed a replica, `silent_count` did not answer, the others have none.
+fn next_step(survivors: &[Survivor], silent_count: usize, waited: Duration, generation: Generation, len: u64) -> Step {
     let agreed = agree(survivors, generation, len);
     if silent_count > 0 && agreed.is_none() {
         // Whoever is silent may have all of it. Somebody must bring it back, or delete the file.
         return Step::Wait("no replica was found, and not all nodes answer");
     }
-    if silent_count > 0 && waited < patience(survivors, agreed.as_ref(), len) {
+    let sound = agreed.as_ref().is_some_and(|agreed| is_sound(survivors, agreed, len));
+    if silent_count > 0 && waited < if sound { PATIENCE } else { PATIENCE_IN_DOUBT } {
         return Step::Wait("not all nodes answer");
     }
     match agreed.filter(|agreed| agreed.len > 0) {
@@ -100,13 +182,11 @@ pub fn next_step(
     }
 }
 
-fn patience(survivors: &[Survivor], agreed: Option<&Agreed>, recorded: u64) -> Duration {
-    let sound = agreed.is_some_and(|agreed| {
-        let never_fell = |survivor: &Survivor| survivor.state != ReplicaState::WaitingForRecovery;
-        let mut taken = survivors.iter().filter(|survivor| agreed.nodes.contains(&survivor.node));
-        agreed.len >= recorded && taken.any(never_fell)
-    });
-    if sound { PATIENCE } else { PATIENCE_IN_DOUBT }
+/// All that was recorded is there, and somebody who has it never fell.
+fn is_sound(survivors: &[Survivor], agreed: &Agreed, recorded: u64) -> bool {
+    let never_fell = |survivor: &Survivor| survivor.state != ReplicaState::WaitingForRecovery;
+    let mut taken = survivors.iter().filter(|survivor| agreed.nodes.contains(&survivor.node));
+    agreed.len >= recorded && taken.any(never_fell)
 }
 
 #[cfg(test)]
@@ -189,12 +269,12 @@ mod tests {
         let check = |state, len, recorded, wanted| {
             let survivors = [Survivor { node: NodeId([1; 16]), state, generation: Generation(1001), len }];
             let agreed = agree(&survivors, Generation(1001), recorded);
-            assert_eq!(patience(&survivors, agreed.as_ref(), recorded), wanted, "{state:?} {len} of {recorded}");
+            assert_eq!(is_sound(&survivors, &agreed.unwrap(), recorded), wanted, "{state:?} {len} of {recorded}");
         };
-        check(Open, 5, 0, PATIENCE);
-        check(Finalized, 5, 5, PATIENCE);
-        check(Open, 5, 6, PATIENCE_IN_DOUBT);
-        check(WaitingForRecovery, 5, 5, PATIENCE_IN_DOUBT);
+        check(Open, 5, 0, true);
+        check(Finalized, 5, 5, true);
+        check(Open, 5, 6, false);
+        check(WaitingForRecovery, 5, 5, false);
     }
 
     #[test]
@@ -209,5 +289,69 @@ mod tests {
         assert!(matches!(step(&[], 1, 1_000_000), Step::Wait(_)));
         assert_eq!(step(&[], 0, 0), Step::Nothing);
         assert_eq!(step(&[Survivor { len: 0, ..open }], 0, 0), Step::Nothing);
+    }
+
+    fn shown(number: u8, state: ReplicaState, generation: u64, len: u64) -> Shown {
+        Shown::Replica(Survivor { node: NodeId([number; 16]), state, generation: Generation(generation), len })
+    }
+
+    /// The members came while the block was open: they have nothing, or something old, and those who have it are elsewhere.
+    #[test]
+    fn bytes_are_looked_for_where_the_home_is_no_more() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let step = |members: &[Shown], others: &[Shown], seconds| {
+            inquest.next_step(members, others, Duration::from_secs(seconds))
+        };
+        let finish = |len, number| Step::Finish(Agreed { len, nodes: vec![NodeId([number; 16])] });
+        for members in [&[Shown::Nothing, Shown::Nothing][..], &[shown(1, Open, 9, 50), Shown::Nothing]] {
+            assert!(inquest.asks_others(members), "{members:?}");
+            assert_eq!(step(members, &[Shown::Nothing, shown(5, Open, 10, 80)], 0), finish(80, 5), "{members:?}");
+            assert_eq!(step(members, &[Shown::Nothing], 0), Step::Nothing, "{members:?}");
+        }
+        let nothing = [Shown::Nothing];
+        assert!(matches!(step(&nothing, &[Shown::Silence], 59), Step::Wait(_)));
+        assert_eq!(step(&nothing, &[Shown::Silence], 60), Step::Nothing);
+        // Somebody shows it, so whoever is silent may have more.
+        assert!(matches!(step(&nothing, &[Shown::Silence, shown(5, Open, 10, 80)], 4), Step::Wait(_)));
+        // All members fell: somebody else may have all of it.
+        assert!(inquest.asks_others(&[shown(1, WaitingForRecovery, 10, 50)]));
+        assert_eq!(step(&[shown(1, WaitingForRecovery, 10, 50)], &[shown(5, Open, 10, 80)], 0), finish(80, 5));
+        assert!(!inquest.asks_others(&[shown(1, Open, 10, 50), Shown::Silence]));
+    }
+
+    #[test]
+    fn recorded_bytes_are_never_given_up_and_a_cut_waits_for_what_shall_be_left() {
+        let long = Duration::from_secs(1_000_000);
+        let appended = Inquest { generation: Generation(10), len: 80, cut: None };
+        assert!(matches!(appended.next_step(&[Shown::Nothing], &[Shown::Nothing], long), Step::Wait(_)));
+        let cut = Inquest { cut: Some(30), ..appended };
+        let whole = [shown(1, Finalized, 10, 80)];
+        assert_eq!(
+            cut.next_step(&whole, &[], Duration::ZERO),
+            Step::Finish(Agreed { len: 30, nodes: vec![NodeId([1; 16])] })
+        );
+        let short = [shown(1, WaitingForRecovery, 10, 20), Shown::Silence];
+        assert!(matches!(cut.next_step(&short, &[], long), Step::Wait(_)));
+    }
+
+    /// The writer died before its last block got a byte, and one member was started without one of its disks: a file must not stay open
+    /// until somebody brings the disk back.
+    #[test]
+    fn who_cannot_say_is_not_waited_for_for_ever_where_nothing_was_ever_shown() {
+        let begun = Inquest { generation: Generation(10), len: 0, cut: None };
+        let step = |inquest: &Inquest, members: &[Shown], seconds| {
+            inquest.next_step(members, &[Shown::Nothing, Shown::Unknown], Duration::from_secs(seconds))
+        };
+        let waits = |inquest: &Inquest, members: &[Shown]| matches!(step(inquest, members, 1_000_000), Step::Wait(_));
+        let one_cannot_say = [Shown::Nothing, Shown::Unknown, Shown::Nothing];
+        assert!(matches!(step(&begun, &one_cannot_say, 59), Step::Wait(_)));
+        assert_eq!(step(&begun, &one_cannot_say, 60), Step::Nothing);
+        assert!(waits(&begun, &[Shown::Nothing, Shown::Unknown, Shown::Silence]), "one may have gone on with it alone");
+        assert!(waits(&begun, &[Shown::Unknown]), "nobody else was ever to have it");
+        assert!(waits(&begun, &[shown(1, Open, 9, 50), Shown::Unknown]), "its chain went on without that one");
+        assert!(waits(&Inquest { len: 5, ..begun }, &one_cannot_say), "bytes were acknowledged");
+        assert!(waits(&Inquest { cut: Some(5), ..begun }, &one_cannot_say));
+        // Whoever shows it is believed as soon as before.
+        assert!(matches!(step(&begun, &[shown(1, Open, 10, 50), Shown::Unknown], 5), Step::Finish(_)));
     }
 }

@@ -7,22 +7,25 @@
 //! 18 CONTAINER     container u64                ContainerRow: pipeline, epoch, state, leased indexes, bytes about
 //! 19 COUNTERS      (empty)                      Counters: last pipeline, last container
 //! 20 SERVICE       node id 16 B                 Service: absent for a node that serves as usual
+//! 21 JOB           job u64                      JobRow: what was asked for, since when, how it ended
 //! ```
 //!
-//! Tables 21 to 31 are kept free.
+//! Tables 22 to 31 are kept free.
 
+use crate::job::{JobKind, Work};
 use crate::node::Node;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ops::{Bound, ControlFlow};
 use types::rows::{Rows, RowsError, RowsMut, Table};
-use types::{ContainerId, Epoch, NodeId, PipelineId};
+use types::{ContainerId, Epoch, Millis, NodeId, PipelineId};
 
 pub const NODE: Table = Table(16);
 pub const PIPELINE: Table = Table(17);
 pub const CONTAINER: Table = Table(18);
 pub const COUNTERS: Table = Table(19);
 pub const SERVICE: Table = Table(20);
+pub const JOB: Table = Table(21);
 
 /// A set of nodes. Its members are sorted, so that a set has one form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +75,40 @@ pub struct ContainerRow {
     pub len: u64,
 }
 
+/// Work that somebody asked for. How far it is follows from the blocks, or is told by the datanodes, and is written down at its end only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRow {
+    pub kind: JobKind,
+    /// What it is about, for programs: a node's id, or empty.
+    pub subject: String,
+    pub started: Millis,
+    pub task: JobTask,
+    pub end: Option<JobEnd>,
+}
+
+/// What a leader needs to go on with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobTask {
+    /// Nothing more: it stands elsewhere in the rows.
+    Known,
+    /// Until no datanode's fullness is farther from the mean of all, in parts of 10⁹.
+    Balance { within: u64 },
+    /// The number is the one by which the datanodes know it.
+    Scrub { number: u64, len_per_s: u64, nodes: Vec<NodeId> },
+    /// The same, and how far a disk may be from all disks of its node, in parts of 10⁹.
+    BalanceDisks { number: u64, len_per_s: u64, within: u64, nodes: Vec<NodeId> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnd {
+    pub at: Millis,
+    /// Somebody or something ended it before it was done.
+    pub stopped: bool,
+    /// For people.
+    pub note: String,
+    pub work: Work,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counters {
     pub(crate) pipeline: u64,
@@ -108,6 +145,14 @@ pub(crate) fn counters(rows: &dyn Rows) -> Result<Counters, RowsError> {
 
 pub(crate) fn put_counters(rows: &mut dyn RowsMut, counters: Counters) {
     rows.put(COUNTERS, &[], encode(&counters));
+}
+
+pub(crate) fn job(rows: &dyn Rows, id: u64) -> Result<Option<JobRow>, RowsError> {
+    read(rows, JOB, &id.to_be_bytes())
+}
+
+pub(crate) fn put_job(rows: &mut dyn RowsMut, id: u64, row: &JobRow) {
+    rows.put(JOB, &id.to_be_bytes(), encode(row));
 }
 
 /// Every record of `table`, with its key.
@@ -153,6 +198,7 @@ impl Record for Node {}
 impl Record for ContainerRow {}
 impl Record for Counters {}
 impl Record for Service {}
+impl Record for JobRow {}
 
 impl Record for PipelineRow {
     const VERSION: u8 = 2;
@@ -188,11 +234,11 @@ impl From<PipelineRowV1> for PipelineRow {
     }
 }
 
-fn encode<T: Record>(record: &T) -> Vec<u8> {
+pub(crate) fn encode<T: Record>(record: &T) -> Vec<u8> {
     postcard::to_extend(record, vec![T::VERSION]).expect("records of this crate are plain data")
 }
 
-fn decode<T: Record>(value: &[u8]) -> Result<T, RowsError> {
+pub(crate) fn decode<T: Record>(value: &[u8]) -> Result<T, RowsError> {
     let Some((version, record)) = value.split_first() else { return Err(corrupt("an empty record".into())) };
     match T::decode(*version, record) {
         Some(decoded) => decoded.map_err(|error| corrupt(error.to_string())),

@@ -9,19 +9,6 @@ use types::{NodeId, Random};
 
 const NOW: Duration = Duration::from_secs(1);
 
-fn node(number: u8, rack: &str) -> Node {
-    Node {
-        id: NodeId([number; 16]),
-        ip: format!("10.0.0.{number}"),
-        host: format!("node{number}"),
-        xfer_port: 9866,
-        ipc_port: 9867,
-        info_port: 9864,
-        storage: format!("DS-{number}"),
-        rack: rack.into(),
-    }
-}
-
 struct World {
     rows: MemoryRows,
     cluster: Cluster,
@@ -34,7 +21,7 @@ impl World {
         let cluster = Cluster::load(&rows, 1).unwrap();
         let mut world = Self { rows, cluster, random: Seeded(7) };
         for (number, rack) in (1..).zip(racks) {
-            world.propose(&Command::Register(node(number, rack)));
+            world.propose(&Command::Register(Node::example(number, rack)));
             let usage = Usage { capacity_len: 1 << 40, used_len: 0, free_len: 1 << 40, transfer_count: 0 };
             world.cluster.on_registered(NOW, NodeId([number; 16]), usage);
         }
@@ -88,5 +75,25 @@ fn a_chain_leaves_a_rack_once() {
         let rack = |node: &u8| if [1, 3].contains(node) { 'a' } else { 'b' };
         let crossings = chain.windows(2).filter(|pair| rack(&pair[0]) != rack(&pair[1])).count();
         assert_eq!((chain[0], crossings), (client, 1), "{chain:?}");
+    }
+}
+
+#[test]
+fn a_client_on_no_node_writes_and_reads_in_the_rack_that_a_script_told() {
+    let mut world = World::new(&["/a", "/a", "/b", "/b", "/c", "/c"]);
+    assert!(!world.cluster.knows_rack("node99"));
+    world.cluster.on_rack_told("node99".into(), "/b".into());
+    assert!(world.cluster.knows_rack("node99"));
+    for _ in 0..20 {
+        let chain = world.chain(3, 99);
+        assert!([3, 4].contains(&chain[0]), "{chain:?}");
+        let home = world.cluster.place(
+            &Ask { replication: 3, block_len: 1 << 20, client_host: Some("node99".into()), ..Ask::default() },
+            NOW,
+            &mut world.random,
+        );
+        let Ok(Plan::Use(allocation)) = home else { panic!("{home:?}") };
+        let readers = world.cluster.readers_order(allocation.home, true, Some("node99"), NOW, &mut world.random);
+        assert_eq!(readers[0].node.rack, "/b");
     }
 }

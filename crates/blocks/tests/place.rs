@@ -12,17 +12,7 @@ const NOW: Duration = Duration::from_secs(20);
 fn full(free_len: u64) -> (MemoryRows, Cluster) {
     let mut rows = MemoryRows::default();
     let id = |number: u8| NodeId([number; 16]);
-    let described = |number: u8| Node {
-        id: id(number),
-        ip: format!("10.0.0.{number}"),
-        host: format!("node{number}"),
-        xfer_port: 1,
-        ipc_port: 2,
-        info_port: 0,
-        storage: format!("DS-{number}"),
-        rack: "/r".into(),
-    };
-    let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(described(number))).collect();
+    let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
     commands.push(Command::CreatePipeline { members: (1..=3).map(id).collect(), planned: true });
     commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
     for command in &commands {

@@ -45,16 +45,7 @@ impl World {
     }
 
     fn node(number: usize) -> Node {
-        Node {
-            id: NodeId([number as u8; 16]),
-            ip: format!("10.0.{}.{number}", number % 3),
-            host: format!("node{number}"),
-            xfer_port: 9866,
-            ipc_port: 9867,
-            info_port: 9864,
-            storage: format!("DS-{number}"),
-            rack: format!("/rack{}", number % 3),
-        }
+        Node::example(number as u8, &format!("/rack{}", number % 3))
     }
 
     /// Every leader follows the log, also a deposed one.

@@ -3,7 +3,7 @@
 //! ```text
 //! DIR/                      everything of one store
 //! ├── meta/ meta2/ …        the metadata servers: Raft log, key-value store
-//! ├── data1/ data2/ …       one datanode each
+//! ├── data1/ data2/ …       one datanode each; where it has several disks, the others beside it: data1-disk2/ …
 //! └── conf/                 the files `levada meta --config` and `levada data --config` take
 //!     └── hadoop/           where there are several metadata servers: HADOOP_CONF_DIR for stock clients
 //! ```
@@ -136,6 +136,18 @@ pub(crate) fn data_dir(dir: &Path, number: u16) -> PathBuf {
     dir.join(format!("data{number}"))
 }
 
+/// The directories of a datanode with so many disks.
+pub(crate) fn disk_dirs(dir: &Path, number: u16, disks: u16) -> Vec<PathBuf> {
+    let others = (2..=disks).map(|disk| dir.join(format!("data{number}-disk{disk}")));
+    std::iter::once(data_dir(dir, number)).chain(others).collect()
+}
+
+/// How many disks each datanode of a store has there, one at least.
+pub(crate) fn disks_in(dir: &Path, datanodes: u16, max: u16) -> u16 {
+    let has = |number, disks| disk_dirs(dir, number, disks).last().is_some_and(|last| last.is_dir());
+    (2..=max).take_while(|disks| (1..=datanodes).any(|number| has(number, *disks))).count() as u16 + 1
+}
+
 /// How to call this program from a shell elsewhere: by its name if the shell found it by that, else by its path.
 fn own_name() -> String {
     let called = std::env::args().next().unwrap_or_default();
@@ -197,6 +209,38 @@ pub(crate) fn welcome(
 mod tests {
     use super::*;
 
+    /// docs/configuration.md names every setting with its default.
+    #[test]
+    fn the_documentation_knows_every_setting() {
+        let text =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
+        let rows = |title: &str| -> Vec<&str> {
+            let from = text.lines().skip_while(|line| !line.starts_with(&format!("| key of `{title}`")));
+            from.skip(2).take_while(|line| line.starts_with('|')).collect()
+        };
+        let check = |title: &str, settings: toml::Table| {
+            for (key, value) in settings {
+                let named = rows(title)
+                    .into_iter()
+                    .find(|row| row.split('|').nth(1).is_some_and(|cell| cell.contains(&format!("`{key}`"))));
+                let row = named.unwrap_or_else(|| panic!("{title} {key} is not documented"));
+                let default = row.split('|').nth(2).unwrap();
+                let is_given = ["dir", "metad"].contains(&key.as_str()) || key.ends_with("_addr") || value.is_table();
+                assert!(
+                    is_given || default.contains(value.to_string().trim()),
+                    "{title} {key} = {value}, documented as {default}"
+                );
+            }
+        };
+        let port = Ports::Free.meta(1).0;
+        check("[meta]", toml::Table::try_from(metad::Config::new("/d".into(), port)).unwrap());
+        let data = datad::Config::new("/d".into(), port, port, "h:1".into());
+        let mut data = toml::Table::try_from(data).unwrap();
+        let toml::Value::Table(limits) = data.remove("limits").unwrap() else { panic!("limits are a table") };
+        check("[data]", data);
+        check("[data.limits]", limits);
+    }
+
     #[test]
     fn ports_follow_hdfs_or_the_base() {
         let ports = |base| {
@@ -217,6 +261,17 @@ mod tests {
             std::fs::create_dir_all(data_dir(&dir, number)).unwrap();
         }
         assert_eq!((datanodes_in(&dir, 10), datanodes_in(&dir, 1)), (2, 1));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_store_knows_how_many_disks_its_datanodes_have() {
+        let dir = std::env::temp_dir().join(format!("levada-disks-{}", std::process::id()));
+        assert_eq!(disks_in(&dir, 3, 10), 1);
+        for made in disk_dirs(&dir, 1, 3) {
+            std::fs::create_dir_all(made).unwrap();
+        }
+        assert_eq!((disks_in(&dir, 3, 10), disks_in(&dir, 0, 10)), (3, 1));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -76,6 +76,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// A server is up long before, unless it has much to recover; and then it does not matter when exactly this ends.
 const START_MAX: Duration = Duration::from_secs(3);
+/// At the end of the process, for threads that have nothing to lose: all roles were stopped before.
+const THREADS_WAIT: Duration = Duration::from_secs(2);
 
 /// Why `what` did not start. Of all reasons, a port that another program has is the one that people meet first.
 fn not_started(what: &str, error: &(dyn Error + 'static)) -> StartError {
@@ -112,7 +114,7 @@ impl MetaRole {
         let status = Arc::new(move || source.status());
         let source = Arc::clone(&meta);
         let check = Arc::new(move |pairs, peer| source.fsck(pairs, peer));
-        let http = http::Server::bind(file.http_addr, status, check)
+        let http = http::Server::bind(file.http_addr, http::Limits::default(), status, check)
             .await
             .map_err(|error| not_started(&format!("HTTP on {}", file.http_addr), &error))?;
         Ok(Self { meta, http })
@@ -232,12 +234,17 @@ pub(crate) fn serve(run: impl Future<Output = Result<(), StartError>>) -> ExitCo
             return ExitCode::FAILURE;
         }
     };
-    let _guard = runtime.enter();
-    let _start = io::task::spawn_owned("start", async move {
+    let guard = runtime.enter();
+    let start = io::task::spawn_owned("start", async move {
         tokio::time::sleep(START_MAX).await;
         drop(frugal);
     });
-    match runtime.block_on(run) {
+    let ended = runtime.block_on(run);
+    // What was to be written is. A thread that waits for a disk that hangs is not waited for.
+    drop(start);
+    drop(guard);
+    runtime.shutdown_timeout(THREADS_WAIT);
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("levada: {}", error.0);

@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// How many datanodes to run [default: as many as the directory has, 3 in a new one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=DATANODES_MAX as i64))]
     datanodes: Option<u16>,
+    /// How many disks each datanode has: a directory each, on this machine [default: as many as the directory has, or 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=DISKS_MAX as i64))]
+    disks: Option<u16>,
     /// Copies of each block when the client does not say [default: 3, or the number of datanodes if that is less]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     replication: Option<u16>,
@@ -60,6 +63,9 @@ struct Ready {
     dir: PathBuf,
     pids: Pids,
     data_dirs: Vec<PathBuf>,
+    /// Several disks a datanode: the directories of each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_dirs: Option<Vec<Vec<PathBuf>>>,
     /// Several metadata servers: what stock clients need as `HADOOP_CONF_DIR` to find them, as `hdfs://levada/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     hadoop_conf: Option<PathBuf>,
@@ -74,6 +80,8 @@ struct Pids {
 const METAS_MAX: u16 = 5;
 /// More than a machine's ports and disks have a use for.
 const DATANODES_MAX: u16 = 1000;
+/// More than a machine has a use for, to try it.
+const DISKS_MAX: u16 = 100;
 /// As many as a block has copies by HDFS's default.
 const DATANODES_NEW: u16 = 3;
 /// Least memory that makes sense: below it the buffers of a few connections would already be refused.
@@ -102,6 +110,7 @@ struct Plan {
     /// RPC and HTTP addresses of the metadata servers. Where there are several, all know the ports of all beforehand.
     metas: Vec<(SocketAddr, SocketAddr)>,
     datanodes: u16,
+    disks: u16,
     replication: u16,
     durability: Durability,
     memory: u64,
@@ -132,6 +141,14 @@ impl Plan {
                 "levada: {dir} has the data of {there} datanodes; with --datanodes {datanodes}, files may lack blocks"
             );
         }
+        let disks_there = config::disks_in(&dir, datanodes, DISKS_MAX);
+        let disks = args.disks.unwrap_or(disks_there);
+        if disks < disks_there {
+            return Err(StartError(format!(
+                "{} has {disks_there} disks a datanode; with --disks {disks}, files would lack blocks",
+                dir.display()
+            )));
+        }
         let metas_there = config::metas_in(&dir, METAS_MAX);
         let asked = args.meta.as_deref().and_then(|number| number.parse().ok());
         let metas = asked.unwrap_or(metas_there.max(1));
@@ -148,7 +165,8 @@ impl Plan {
             if metas.len() == 1 { metas.collect() } else { metas.map(settled).collect::<Result<_, _>>()? };
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
-        Ok(Self { dir, ports, metas, datanodes, replication, durability: args.durability, memory: args.memory })
+        let (durability, memory) = (args.durability, args.memory);
+        Ok(Self { dir, ports, metas, datanodes, disks, replication, durability, memory })
     }
 
     fn data_dir(&self, number: u16) -> PathBuf {
@@ -180,6 +198,10 @@ impl Plan {
     fn data_file(&self, number: u16, meta: &[MetaReady]) -> DataFile {
         let (xfer, ipc) = self.ports.data(number);
         let mut data = datad::Config::new(self.data_dir(number), xfer, ipc, addrs_of(meta).join(","));
+        if self.disks > 1 {
+            data.dir = PathBuf::new();
+            data.dirs = config::disk_dirs(&self.dir, number, self.disks);
+        }
         data.durability = match self.durability {
             Durability::Synced => datad::Durability::Synced,
             Durability::Replicated => datad::Durability::Replicated,
@@ -215,6 +237,8 @@ impl Plan {
                 data: pids(data.iter().map(|node| node.pid).collect()),
             },
             data_dirs: (1..=self.datanodes).map(|number| self.data_dir(number)).collect(),
+            disk_dirs: (self.disks > 1)
+                .then(|| (1..=self.datanodes).map(|number| config::disk_dirs(&self.dir, number, self.disks)).collect()),
             hadoop_conf,
         };
         say(&serde_json::to_string(&ready).expect("a ready line is plain data"));

@@ -127,14 +127,16 @@ impl Ahead {
         }
     }
 
-    /// After a last flush, with nothing under way: removes all marks that can be.
+    /// After a last flush: removes all marks but those of containers that something was put into since it began.
     pub(crate) fn close(&self) {
         let mut marks = self.lock();
+        let flushes = marks.flushes;
         marks.of.retain(|container, mark| {
-            if mark.pending == 0 {
+            let stays = mark.pending > 0 || mark.touched >= flushes;
+            if !stays {
                 self.unmark(*container);
             }
-            mark.pending > 0
+            stays
         });
     }
 
@@ -195,5 +197,21 @@ mod tests {
         }
         assert_eq!(count(), 0);
         assert!(!ahead.any());
+    }
+
+    #[test]
+    fn a_mark_outlives_a_put_beside_the_last_flush() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = || Ahead::open(dir.path().into(), true).unwrap().1;
+        let (ahead, _) = Ahead::open(dir.path().into(), true).unwrap();
+        drop(ahead.mark(ContainerId(7)).unwrap());
+        let superfluous = ahead.before_flush();
+        drop(ahead.mark(ContainerId(8)).unwrap());
+        ahead.after_flush(superfluous);
+        ahead.close();
+        assert_eq!(left(), [ContainerId(8)], "the flush has not seen it");
+        ahead.after_flush(ahead.before_flush());
+        ahead.close();
+        assert_eq!(left(), []);
     }
 }

@@ -113,6 +113,7 @@ impl Inner {
             return Err(ReplicaError::Packet { block, offset: 0, reason });
         }
         self.check_room(identity.shelf())?;
+        self.check_fence(*identity, false)?;
         match self.make_room(*identity, Room::ForNewer) {
             Err(ReplicaError::Exists { .. }) if self.is_here(put)? => Ok(Some(())),
             outcome => outcome.map(|()| None),

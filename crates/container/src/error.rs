@@ -33,6 +33,8 @@ pub enum ReplicaError {
     VolumeFailed { reason: String },
     #[error("the volume's index: {0}")]
     Index(#[from] RowsError),
+    #[error("the disk that is needed here does not answer; try another node")]
+    Hangs,
 }
 
 /// What the caller does next.
@@ -56,7 +58,7 @@ impl ReplicaError {
     pub fn advice(&self) -> Advice {
         match self {
             Self::NotFound { .. } | Self::Stale { .. } => Advice::RefreshLocations,
-            Self::State { .. } => Advice::ReadElsewhere,
+            Self::State { .. } | Self::Hangs => Advice::ReadElsewhere,
             Self::Exists { .. } | Self::Length { .. } | Self::Gap { .. } | Self::Packet { .. } => Advice::Refuse,
             Self::Fenced { .. } => Advice::StopWriting,
             Self::Corrupt { .. } => Advice::ReportBad,

@@ -233,7 +233,7 @@ fn put<T: Serialize>(rows: &mut dyn RowsMut, table: Table, key: &[u8], value: &T
     Ok(())
 }
 
-fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, RowsError> {
+pub(crate) fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, RowsError> {
     match value.split_first() {
         Some((&ROW_VERSION, body)) => postcard::from_bytes(body).map_err(|problem| error(&problem.to_string())),
         Some((version, _)) => Err(error(&format!("a row has version {version}, known is {ROW_VERSION}"))),

@@ -20,6 +20,8 @@ mod batch;
 mod compact;
 mod delete;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod group;
 pub mod header;
 mod index;

@@ -132,6 +132,8 @@ impl Inner {
     /// A row without bytes: the crash after a deletion that the index had not heard of. The caller holds the stripe.
     fn forget_if_lost(&self, block: BlockId) -> Result<()> {
         if self.find_open(block).is_none() && self.index.replica(block)?.is_some() {
+            // Where the whole disk is gone nothing is forgotten: it may come back.
+            self.check_directory()?;
             tracing::warn!(%block, "the index names a replica that is not there; it is forgotten");
             self.index.change(|rows| index::set_replica(rows, block, None))?;
         }

@@ -297,7 +297,7 @@ impl Drop for RecordHold {
 }
 
 /// Walks the records from `from` on and returns where the last whole one ends.
-fn scan(file: &File, from: u64, mut found: impl FnMut(u64, &RecordHeader)) -> Result<u64> {
+pub(crate) fn scan(file: &File, from: u64, mut found: impl FnMut(u64, &RecordHeader)) -> Result<u64> {
     let file_len = file.metadata()?.len();
     let mut end = from;
     let mut at = from;

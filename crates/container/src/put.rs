@@ -17,7 +17,8 @@ use crate::replica::Identity;
 use crate::volume::{Durability, Inner, lock, remove};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use types::BlockId;
+use std::sync::atomic::Ordering::Relaxed;
+use types::{BlockId, Generation};
 
 /// Which replicas of the same block a new one may take the place of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +78,7 @@ impl Inner {
 
     fn put_files(&self, replica: &OpenReplica, state: &State, synced: bool) -> Result<()> {
         let (block, shelf) = (replica.block, state.identity.shelf());
+        self.syncs_ends.store(synced, Relaxed);
         if synced {
             replica.sync_data()?;
         }
@@ -127,12 +129,21 @@ impl Inner {
         }
     }
 
-    /// Older replicas of the block go; one that is as new is in the way. The caller holds the stripe.
+    /// A recovery shuts out writers up to its generation. A copy of that very generation is what it came to: where this node could
+    /// not take part in its end, since its own replica is damaged, that copy is what mends it.
+    pub(crate) fn check_fence(&self, identity: Identity, is_copy: bool) -> Result<()> {
+        let (block, new) = (identity.block, identity.generation);
+        let shut_out = |by: &&Generation| **by > new || **by == new && !is_copy;
+        match lock(&self.recovering).get(&block).filter(shut_out) {
+            Some(by) => Err(ReplicaError::Fenced { block, by: *by }),
+            None => Ok(()),
+        }
+    }
+
+    /// Older replicas of the block go; one that is as new is in the way. The caller holds the stripe, and has asked
+    /// [`Self::check_fence`].
     pub(crate) fn make_room(&self, identity: Identity, room: Room) -> Result<()> {
         let (block, new) = (identity.block, identity.generation);
-        if let Some(by) = lock(&self.recovering).get(&block).filter(|by| **by >= new) {
-            return Err(ReplicaError::Fenced { block, by: *by });
-        }
         let goes = |have| have < new || room == Room::ForEqual && have == new;
         let free = |have| if goes(have) { Ok(()) } else { Err(ReplicaError::Exists { block, have }) };
         if let Some(open) = self.find_open(block) {

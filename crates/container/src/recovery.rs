@@ -68,7 +68,8 @@ impl Volume {
                 }
                 inner.check_newer(block, row.generation, recovery)?;
                 inner.check_len(block, row.len, len)?;
-                inner.note(inner.unfinalize(block, &row, recovery))?
+                // Under its generation: with the new one it would be taken for what it is to become, at its old length.
+                inner.note(inner.unfinalize(block, &row, row.generation))?
             }
         };
         let mut disk = replica.lock_disk();
@@ -76,6 +77,10 @@ impl Volume {
         let state = replica.state();
         inner.check_len(block, state.len, len)?;
         inner.note(replica.cut(&mut disk, len))?;
+        if len < state.len {
+            // Before the generation: after a loss of power what was cut off must not be seen under the new one.
+            inner.note(replica.sync())?;
+        }
         let identity = Identity { generation: recovery, ..state.identity };
         inner.note(replica.set_identity(identity, Stage::Open))?;
         let state = replica.state();

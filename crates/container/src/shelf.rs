@@ -50,7 +50,11 @@ impl Inner {
         if let Some(syncs) = shelves.get(&shelf) {
             return Ok(Arc::clone(syncs));
         }
-        std::fs::create_dir_all(self.layout.container(shelf)).map_err(io("create the container's directory"))?;
+        // Nothing above it is made: where the disk is gone, something else lies below its path now.
+        match std::fs::create_dir(self.layout.container(shelf)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made.map_err(io("create the container's directory"))?,
+        }
         if self.options.durability == Durability::Synced {
             io::file::sync_dir(&self.layout.containers()).map_err(io("sync the directory of containers"))?;
         }

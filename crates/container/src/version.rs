@@ -30,6 +30,11 @@ pub struct VolumeIdentity {
 }
 
 impl VolumeIdentity {
+    /// Whose volume is in `dir`; `None` if there is none, or no such directory.
+    pub fn of(dir: &Path) -> Result<Option<Self>, VolumeError> {
+        Self::read(&Layout { dir: dir.to_owned() })
+    }
+
     pub(crate) fn read(layout: &Layout) -> Result<Option<Self>, VolumeError> {
         let path = layout.version();
         match std::fs::read_to_string(&path) {
@@ -37,6 +42,17 @@ impl VolumeIdentity {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(VolumeError::Io { op: "read", path: path.display().to_string(), source }),
         }
+    }
+
+    /// As [`Self::read`], from the disk: what is in memory would be told of one that hangs, too.
+    pub(crate) fn read_from_disk(layout: &Layout) -> Result<Option<Self>, VolumeError> {
+        if let Ok(file) = File::open(layout.version())
+            && let Ok(metadata) = file.metadata()
+        {
+            // Only a hint. Where it is not taken, a disk that hangs is found out later.
+            let _refused = io::file::drop_cache(&file, 0, metadata.len());
+        }
+        Self::read(layout)
     }
 
     fn parse(text: &str, layout: &Layout) -> Result<Self, VolumeError> {

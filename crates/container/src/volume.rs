@@ -24,6 +24,7 @@ use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
@@ -60,7 +61,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             durability: Durability::Synced,
-            pack_len_max: 64 << 10,
+            pack_len_max: 256 << 10,
             slot_count_max: 256,
             node: None,
             reserved_len: None,
@@ -101,11 +102,21 @@ pub(crate) struct Inner {
     pub recovering: Mutex<HashMap<BlockId, Generation>>,
     identity: Mutex<VolumeIdentity>,
     stripes: [Mutex<()>; STRIPE_COUNT],
+    /// The last replica with files of its own had to be on disk when it was put, so the next ones' bytes go there early: hdfs-native asks
+    /// for that at the end of every block, and would wait for all of it then.
+    pub syncs_ends: AtomicBool,
     /// Why the volume takes no more writes.
-    failed: OnceLock<String>,
+    failed: OnceLock<Failure>,
     wake: Wake,
     /// Locked for as long as the volume is open.
     _lock: File,
+}
+
+#[derive(Debug)]
+struct Failure {
+    reason: String,
+    /// The disk only refuses to be written: what is there still reads.
+    read_only: bool,
 }
 
 /// Tells the flushing thread to stop.
@@ -122,9 +133,15 @@ struct Closer {
 }
 
 /// Errors that speak of the disk itself: EIO, ENXIO, ENODEV, EROFS (ext4 turns read-only after an error), EUCLEAN.
-const DISK_ERRORS: [i32; 5] = [5, 6, 19, 30, 117];
+const DISK_ERRORS: [i32; 5] = [5, 6, 19, READ_ONLY, 117];
+const READ_ONLY: i32 = 30;
 /// The most that is reserved of a disk unless somebody says more.
 const RESERVED_LEN_MAX: u64 = 1_000_000_000;
+/// A volume that is closed waits for its disk so long: what is written then are some seconds' changes of the index. What is not is
+/// looked up by the next start.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+/// The thread of a volume that failed has nothing to write any more.
+const CLOSE_WAIT_OF_FAILED: Duration = Duration::from_millis(200);
 /// Blocks that share a lock. Enough that strangers rarely meet.
 const STRIPE_COUNT: usize = 64;
 
@@ -170,6 +187,7 @@ impl Volume {
             recovering: Mutex::default(),
             identity: Mutex::new(identity),
             stripes: [const { Mutex::new(()) }; STRIPE_COUNT],
+            syncs_ends: AtomicBool::new(false),
             failed: OnceLock::new(),
             wake: Wake::default(),
             _lock: lock_file,
@@ -295,12 +313,40 @@ impl Volume {
 
     /// Why the volume takes no more writes; `None` for a sound one.
     pub fn failure(&self) -> Option<&str> {
-        self.inner.failed.get().map(String::as_str)
+        self.inner.failed.get().map(|failure| failure.reason.as_str())
+    }
+
+    /// True for a volume that failed only because its disk has become read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.inner.failed.get().is_some_and(|failure| failure.read_only)
+    }
+
+    /// Looks whether the directory is there still: a disk that was taken away leaves an empty one, or another one. If not, the
+    /// volume has failed.
+    pub fn check_directory(&self) -> Result<()> {
+        self.inner.check_directory()?;
+        self.inner.check_health()
+    }
+
+    /// The volume takes no more writes from now on.
+    pub fn give_up(&self, reason: String) {
+        self.inner.fail(reason, false);
+    }
+
+    /// As [`Self::give_up`], and what is there still reads.
+    pub fn become_read_only(&self, reason: String) {
+        self.inner.fail(reason, true);
     }
 
     /// Gives back the space of small replicas that were deleted, as much of it as one step may; this happens by itself, too.
     pub fn compact(&self) {
         self.inner.compact();
+    }
+
+    /// Writes what is to be written, and ends the volume's own thread; whoever has a clone may go on to read. Waits for a disk that does
+    /// not answer for some seconds only. Happens by itself when the last clone is gone.
+    pub fn close(&self) {
+        self._closer.close();
     }
 
     /// Makes the index durable now. Nothing depends on it but the time the next start takes.
@@ -320,9 +366,21 @@ impl Inner {
 
     pub(crate) fn check_health(&self) -> Result<()> {
         match self.failed.get() {
-            Some(reason) => Err(ReplicaError::VolumeFailed { reason: reason.clone() }),
+            Some(Failure { reason, .. }) => Err(ReplicaError::VolumeFailed { reason: reason.clone() }),
             None => Ok(()),
         }
+    }
+
+    pub(crate) fn check_directory(&self) -> Result<()> {
+        let reason = match VolumeIdentity::read_from_disk(&self.layout) {
+            Ok(Some(there)) if there.volume == self.identity().volume => return Ok(()),
+            Ok(Some(_)) => "another volume is in its place".to_owned(),
+            Ok(None) => "its directory is empty, or gone".to_owned(),
+            Err(VolumeError::Io { source, .. }) if io::limit::is_reached(&source) => return Ok(()),
+            Err(error) => error.to_string(),
+        };
+        self.fail(reason.clone(), false);
+        Err(ReplicaError::VolumeFailed { reason })
     }
 
     /// Looks at an outcome: after an error of the disk the volume takes no more writes, since nobody can say what a failed
@@ -331,17 +389,17 @@ impl Inner {
         if let Err(ReplicaError::Io { source, op, .. }) = &outcome {
             let disk_error = source.raw_os_error().is_some_and(|code| DISK_ERRORS.contains(&code));
             if disk_error || (op.starts_with("sync") && !is_full(source)) {
-                self.fail(format!("{op}: {source}"));
+                self.fail(format!("{op}: {source}"), source.raw_os_error() == Some(READ_ONLY));
             }
         }
         if let Err(ReplicaError::Index(error)) = &outcome {
-            self.fail(error.to_string());
+            self.fail(error.to_string(), false);
         }
         outcome
     }
 
-    fn fail(&self, reason: String) {
-        if self.failed.set(reason.clone()).is_ok() {
+    fn fail(&self, reason: String, read_only: bool) {
+        if self.failed.set(Failure { reason: reason.clone(), read_only }).is_ok() {
             tracing::error!(dir = %self.layout.dir.display(), reason, "the volume takes no more writes");
         }
     }
@@ -382,9 +440,11 @@ impl Inner {
     fn create(self: &Arc<Self>, identity: Identity, phase: Phase, room: Room) -> Result<Writer> {
         self.check_health()?;
         let block = identity.block;
-        self.check_room(identity.shelf())?;
         let _stripe = self.stripe(block);
+        self.check_fence(identity, phase == Phase::Copying)?;
+        // First, as what goes there may be what the disk is full of.
         self.make_room(identity, room)?;
+        self.check_room(identity.shelf())?;
         let replica = match phase {
             Phase::Copying => self.create_files(identity, Stage::Copying, phase),
             _ => self.create_short(identity, phase),
@@ -431,41 +491,56 @@ impl Inner {
         Ok(())
     }
 
+    /// Rests for so long, or until the volume is closed. Nothing is held afterwards: who closes it must not wait for the disk.
+    fn is_closing_within(&self, rest: Duration) -> bool {
+        let closing = lock(&self.wake.closing);
+        if *closing {
+            return true;
+        }
+        *self.wake.told.wait_timeout(closing, rest).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// What the volume's thread does. The last flush is its own, too: who closes the volume must not hang with the disk.
     fn flush_until_closed(&self) {
-        let mut closing = lock(&self.wake.closing);
-        while !*closing {
-            closing = self
-                .wake
-                .told
-                .wait_timeout(closing, self.options.flush_interval)
-                .map_or_else(|poisoned| poisoned.into_inner().0, |(closing, _)| closing);
-            if !*closing && (self.index.is_dirty() || self.ahead.any()) {
-                drop(closing);
-                if let Err(error) = self.flush_index() {
-                    tracing::error!(dir = %self.layout.dir.display(), %error, "the index was not flushed; trying again");
-                }
-                closing = lock(&self.wake.closing);
+        while !self.is_closing_within(self.options.flush_interval) {
+            if self.failed.get().is_some() {
+                continue; // nothing more comes to its disk
             }
-            if !*closing {
-                drop(closing);
+            if (self.index.is_dirty() || self.ahead.any())
+                && let Err(error) = self.flush_index()
+            {
+                tracing::error!(dir = %self.layout.dir.display(), %error, "the index was not flushed; trying again");
+            }
+            if !*lock(&self.wake.closing) {
                 self.compact();
-                closing = lock(&self.wake.closing);
             }
+        }
+        if self.failed.get().is_some() {
+            return; // what is there is looked through when the disk is back
+        }
+        match self.flush_index() {
+            Ok(()) => self.ahead.close(),
+            Err(error) => tracing::error!(%error, "the index was not flushed; the next start looks through containers"),
+        }
+    }
+}
+
+impl Closer {
+    fn close(&self) {
+        *lock(&self.inner.wake.closing) = true;
+        self.inner.wake.told.notify_all();
+        let Some(thread) = lock(&self.thread).take() else { return };
+        let wait = if self.inner.failed.get().is_some() { CLOSE_WAIT_OF_FAILED } else { CLOSE_WAIT };
+        if !io::task::join_within(thread, wait) {
+            let dir = self.inner.layout.dir.display();
+            tracing::error!(%dir, "the disk does not answer; it is left as it is, and the next start looks through containers");
         }
     }
 }
 
 impl Drop for Closer {
     fn drop(&mut self) {
-        *lock(&self.inner.wake.closing) = true;
-        self.inner.wake.told.notify_all();
-        if let Some(thread) = lock(&self.thread).take() {
-            let _its_panic_was_reported = thread.join();
-        }
-        match self.inner.flush_index() {
-            Ok(()) => self.inner.ahead.close(),
-            Err(error) => tracing::error!(%error, "the index was not flushed; the next start looks through containers"),
-        }
+        self.close();
     }
 }
 

@@ -6,6 +6,7 @@ use crate::open::{Disk, OpenReplica, Phase};
 use crate::replica::Identity;
 use crate::volume::{Durability, Inner};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Writes one replica, until it is put, or until a recovery, a deletion or another writer takes it over: then every call
 /// fails with [`ReplicaError::Fenced`](crate::ReplicaError::Fenced). Dropped before that, it leaves the replica open for recovery or for its writer's
@@ -86,7 +87,7 @@ impl Writer {
         if self.replica.outgrows(offset.saturating_add(data.len() as u64)) {
             self.spread(&mut self.replica.lock_disk())?;
         }
-        let writeback = self.volume.options.durability == Durability::Synced;
+        let writeback = self.volume.options.durability == Durability::Synced || self.volume.syncs_ends.load(Relaxed);
         self.volume.note(self.replica.write(self.ticket, offset, data, sums, writeback))
     }
 

@@ -35,7 +35,7 @@ fn check(durability: Durability) {
     assert!(volume.put_batch(&puts, false).iter().all(Result::is_ok));
 
     // One that is here already, one that is here with other bytes, one too long, one younger, one twice, and one as it should be.
-    let long = vec![0; 65 << 10];
+    let long = vec![0; options.pack_len_max as usize + 1];
     let mut long_sums = Vec::new();
     ChecksumSpec::DEFAULT.compute(&long, &mut long_sums);
     let other = SmallPut { identity: identity(2, 1, 1001), ..put(2, 2, 1001) };

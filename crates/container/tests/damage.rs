@@ -67,6 +67,25 @@ fn a_container_is_read_anew_around_its_damage() {
     check(&read(&volume, block(8)), &pattern(8, 10_000)[..4608]);
 }
 
+/// A cut that cannot be made leaves a replica that is as old as it was: under the new generation, and longer than others of it, it would
+/// be taken for the one that knows most.
+#[test]
+fn a_cut_of_damage_is_refused_and_makes_nothing_younger() {
+    for (len, file) in [(10_000, format!("{}.data", block(1).0)), (3000, "pack".into())] {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = open(dir.path());
+        put(&volume, identity(1, 1001), &pattern(1, len));
+        let at = if file == "pack" { 64 + 24 + 10 } else { 10 };
+        flip(&dir.path().join("containers/7").join(file), at);
+        volume.begin_recovery(block(1), Generation(1002)).unwrap();
+        volume.finish_recovery(block(1), Generation(1002), 100).unwrap_err();
+        assert_eq!(volume.find(block(1)).unwrap().unwrap().identity.generation, Generation(1001), "{len} bytes");
+        drop(volume);
+        let info = open(dir.path()).find(block(1)).unwrap().unwrap();
+        assert_eq!(info.identity.generation, Generation(1001), "{len} bytes, after a restart");
+    }
+}
+
 /// One of the two files is lost, or the header is broken: what is left stays as long as its file does, and no longer.
 #[test]
 fn the_rest_of_a_damaged_replica_goes_with_its_file() {

@@ -181,6 +181,22 @@ fn recovery_takes_finalized_replicas_as_well() {
     }
 }
 
+/// A node whose own replica is damaged cannot take part in the end of a recovery: what that came to mends it.
+#[test]
+fn a_copy_of_what_a_recovery_came_to_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    put(&volume, identity(1, 1001), &pattern(1, 900));
+    volume.begin_recovery(block(1), Generation(1005)).unwrap();
+    assert!(volume.create(identity(1, 1005)).is_err(), "a writer is shut out");
+    assert!(volume.create_copy(identity(1, 1004)).is_err(), "overtaken");
+    let data = pattern(1, 700);
+    let mut writer = volume.create_copy(identity(1, 1005)).unwrap();
+    writer.write(0, &data, &[]).unwrap();
+    writer.put(700).unwrap();
+    check(&volume.read(block(1), Generation(1005)).unwrap(), &data);
+}
+
 #[test]
 fn a_writer_under_a_newer_generation_ends_a_recovery_that_never_finished() {
     let dir = tempfile::tempdir().unwrap();

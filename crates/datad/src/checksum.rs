@@ -18,7 +18,7 @@ const WINDOW_LEN: u64 = 256 << 10;
 /// Blocks: the checksums come from the disk.
 pub(crate) fn answer(node: &Arc<Node>, op: &OpBlockChecksumProto) -> Result<BlockOpResponseProto, Refusal> {
     let named = Named::of(&op.header, node.pool().as_deref())?;
-    let reader = node.volume.read(named.block, named.generation)?;
+    let reader = node.disks.read(named.block, named.generation)?;
     let len = match op.header.block.num_bytes {
         None => reader.visible_len(), // who does not say means all
         Some(len) if len <= reader.len() => len,

@@ -18,8 +18,12 @@ pub(crate) fn compare(node: &Node, request: &CompareRequest) -> Result<CompareRe
         answer.same = self_digest(node, request, digest.count)? == Some(digest);
         return Ok(answer);
     }
-    for wanted in request.replicas.iter().take(PAGE_COUNT_MAX) {
-        answer.fitness.push(fitness(node, wanted)?.into());
+    for (at, wanted) in (0..).zip(request.replicas.iter().take(PAGE_COUNT_MAX)) {
+        let fitness = fitness(node, wanted)?;
+        answer.fitness.push(fitness.into());
+        if fitness == Fitness::Absent && is_readable(node, wanted)? {
+            answer.readable.push(at);
+        }
     }
     Ok(answer)
 }
@@ -29,7 +33,7 @@ fn self_digest(node: &Node, request: &CompareRequest, count_max: u64) -> Result<
     let mut digest = Digest::default();
     let mut from = BlockId(request.from);
     loop {
-        let infos = node.volume.replicas(from, STEP_COUNT)?;
+        let infos = node.disks.replicas(from, STEP_COUNT)?;
         for info in &infos {
             let identity = info.identity;
             if identity.block.0 > request.through {
@@ -52,7 +56,7 @@ fn self_digest(node: &Node, request: &CompareRequest, count_max: u64) -> Result<
 }
 
 fn fitness(node: &Node, wanted: &Replica) -> Result<Fitness, ReplicaError> {
-    let Some(info) = node.volume.find(wanted.block_id())? else { return Ok(Fitness::Absent) };
+    let Some(info) = node.disks.find(wanted.block_id())? else { return Ok(Fitness::Absent) };
     let have = info.identity.generation;
     let is_whole = match info.state {
         ReplicaState::Finalized => info.len >= wanted.len,
@@ -70,10 +74,18 @@ fn fitness(node: &Node, wanted: &Replica) -> Result<Fitness, ReplicaError> {
     })
 }
 
+/// It is on a disk that is lost for all but reading.
+fn is_readable(node: &Node, wanted: &Replica) -> Result<bool, ReplicaError> {
+    let Some(info) = node.disks.find_readable(wanted.block_id())? else { return Ok(false) };
+    let have = info.identity.generation;
+    let is_whole = info.state == ReplicaState::Finalized && info.len >= wanted.len;
+    Ok(is_whole && have >= wanted.generation_stamp() && !node.deleter.is_ordered(info.identity.block, have))
+}
+
 /// Reads a replica from end to end.
 pub(crate) fn verify(node: &Arc<Node>, request: &VerifyRequest) -> VerifyResponse {
     let block = BlockId(request.block);
-    let fitness = match node.volume.find(block) {
+    let fitness = match node.disks.find(block) {
         Ok(Some(info)) if info.identity.generation >= Generation(request.generation) => {
             match node.copier.verify(node, block) {
                 Ok(()) => Fitness::Fit,
@@ -82,8 +94,21 @@ pub(crate) fn verify(node: &Arc<Node>, request: &VerifyRequest) -> VerifyRespons
                 Err(_) => Fitness::Unfit,
             }
         }
-        Ok(_) => Fitness::Absent,
+        Ok(Some(_)) => Fitness::Absent,
+        Ok(None) => verify_readable(node, block, Generation(request.generation)),
         Err(_) => Fitness::Unfit,
     };
     VerifyResponse { fitness: fitness.into() }
+}
+
+/// Whether what counts as absent and was called damaged reads well: if not, nobody is to be sent to it again.
+fn verify_readable(node: &Node, block: BlockId, generation: Generation) -> Fitness {
+    match node.disks.find_readable(block) {
+        Ok(Some(info)) if info.identity.generation >= generation => match node.disks.verify(block) {
+            Ok(_) => Fitness::Fit,
+            Err(error) if error.is_momentary() => Fitness::Busy,
+            Err(_) => Fitness::Unfit,
+        },
+        _ => Fitness::Absent,
+    }
 }

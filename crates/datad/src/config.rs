@@ -1,8 +1,10 @@
 //! How a datanode is set up. Every limit has its name here.
 
+use crate::error::StartError;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// When a block counts as written.
@@ -16,12 +18,16 @@ pub enum Durability {
     Replicated,
 }
 
-/// One datanode. A file of it needs `dir`, the two addresses and `metad`.
+/// One datanode. A file of it needs `dir` or `dirs`, the two addresses and `metad`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The volume: replicas and their index. Made if it does not exist.
+    /// The node's only disk: replicas and their index. Made if it does not exist.
+    #[serde(default, skip_serializing_if = "is_empty")]
     pub dir: PathBuf,
+    /// Or several, each on a disk of its own. HDFS: `dfs.datanode.data.dir`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dirs: Vec<PathBuf>,
     /// Where clients read and write blocks; port 0 takes a free one.
     pub xfer_addr: SocketAddr,
     /// Where clients and the metadata server ask about replicas.
@@ -91,6 +97,9 @@ pub struct Limits {
     /// Bytes a second that are read in the background to find damage; 0 for never. HDFS takes 1 MiB/s
     /// (`dfs.block.scanner.volume.bytes.per.second`).
     pub scrub_len_per_s: u64,
+    /// A disk that does not answer a look for so long, while another one does, has failed. HDFS waits ten minutes
+    /// (`dfs.datanode.disk.check.timeout`); what is asked here is one small read.
+    pub disk_answer_ms: u64,
 }
 
 impl Default for Limits {
@@ -112,6 +121,7 @@ impl Default for Limits {
             copy_count_max: 4,
             copy_len_per_s: 200_000_000,
             scrub_len_per_s: 1 << 20,
+            disk_answer_ms: 60_000,
         }
     }
 }
@@ -132,7 +142,43 @@ fn default_rack() -> String {
     "/default-rack".to_owned()
 }
 
+fn is_empty(dir: &Path) -> bool {
+    dir.as_os_str().is_empty()
+}
+
 impl Config {
+    /// The directories of its disks, whichever way they were named.
+    pub(crate) fn dirs(&self) -> Result<Vec<PathBuf>, StartError> {
+        let dirs = match (is_empty(&self.dir), &self.dirs[..]) {
+            (false, []) => std::slice::from_ref(&self.dir),
+            (true, [_, ..]) => &self.dirs,
+            (false, _) => return Err(StartError::Dirs("name `dir` or `dirs`, not both".to_owned())),
+            (true, []) => {
+                return Err(StartError::Dirs(
+                    "no directory is named: set `dir`, or `dirs` for several disks".to_owned(),
+                ));
+            }
+        };
+        let mut known = BTreeSet::new();
+        let whole = |dir: &PathBuf| {
+            let whole =
+                std::path::absolute(dir).map_err(|source| StartError::Dirs(format!("{}: {source}", dir.display())))?;
+            // They are written down, a line each.
+            if whole.to_str().is_none_or(|text| text.chars().any(char::is_control)) {
+                return Err(StartError::Dirs(format!(
+                    "{} has letters that a directory of replicas may not have",
+                    dir.display()
+                )));
+            }
+            if known.insert(whole.clone()) {
+                Ok(whole)
+            } else {
+                Err(StartError::Dirs(format!("{} is named twice", dir.display())))
+            }
+        };
+        dirs.iter().map(whole).collect()
+    }
+
     pub(crate) fn metads(&self) -> Vec<String> {
         let addrs = self.metad.split(',').map(str::trim).filter(|addr| !addr.is_empty());
         let addrs: Vec<String> = addrs.map(str::to_owned).collect();
@@ -143,6 +189,7 @@ impl Config {
     pub fn new(dir: PathBuf, xfer_addr: SocketAddr, ipc_addr: SocketAddr, metad: String) -> Self {
         Self {
             dir,
+            dirs: Vec::new(),
             xfer_addr,
             ipc_addr,
             metad,

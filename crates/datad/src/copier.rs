@@ -8,13 +8,15 @@
 //!
 //! Promise: a replica that was told as put was read back and agrees with the checksums its writer gave. What a failed or broken copy
 //! wrote is gone; the replica it was to replace stays until the copy is put. The threads are there while there is something to copy.
+//! One that waits for a disk that does not answer is followed by another; once that disk is given up its order counts as lost, so that
+//! the metadata server gives it again.
 
 use crate::fetch::{Fault, Fetcher};
 use crate::node::{Node, report};
 use crate::pace::Pace;
 use crate::scrub::is_damage;
 use container::{Identity, ReplicaError, ReplicaState};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, InodeId};
@@ -38,10 +40,21 @@ struct State {
     waiting: VecDeque<Copy>,
     /// Waiting or under way.
     known: BTreeSet<BlockId>,
-    thread_count: usize,
+    /// By their numbers, each with what it is at. One that was written off is not among them.
+    threads: BTreeMap<u64, Option<Work>>,
+    /// Counts threads.
+    begun_count: u64,
     failures: VecDeque<(Duration, CopyFailure)>,
     failure_count: u64,
     bad: VecDeque<Bad>,
+}
+
+/// What a thread is at.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    block: BlockId,
+    /// The disk it writes to, once that is chosen.
+    disk: Option<usize>,
 }
 
 /// A damaged replica: since when it is known, and whether the metadata server was told.
@@ -60,19 +73,28 @@ pub(crate) struct Report {
     pub(crate) bad: Vec<Replica>,
 }
 
-/// A thread, and what it is at. A panic takes both from the count.
+/// A thread. A panic takes it and what it is at from the count.
 struct AtWork<'a> {
     copier: &'a Copier,
-    block: Option<BlockId>,
+    number: u64,
 }
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        if let Some(block) = self.block {
-            let mut state = self.copier.lock();
-            state.known.remove(&block);
-            state.thread_count -= 1;
-        }
+        self.copier.lock().write_off(self.number);
+    }
+}
+
+impl State {
+    /// What the thread is at is not under way any more. False if that was said before: the order may be another thread's by now.
+    fn finish(&mut self, number: u64) -> bool {
+        let at = self.threads.get_mut(&number).and_then(Option::take);
+        at.is_some_and(|work| self.known.remove(&work.block))
+    }
+
+    fn write_off(&mut self, number: u64) {
+        self.finish(number);
+        self.threads.remove(&number);
     }
 }
 
@@ -87,17 +109,47 @@ impl Copier {
                 state.waiting.push_back(order);
             }
         }
-        while state.thread_count < node.config.limits.copy_count_max.max(1) && state.thread_count < state.waiting.len()
-        {
-            let of_thread = Arc::clone(node);
-            match io::task::thread("copy", move || of_thread.copier.work(&of_thread)) {
-                Ok(_) => state.thread_count += 1,
+        Self::begin(&mut state, node, 0);
+    }
+
+    /// Threads for what waits, beside so many that wait themselves.
+    fn begin(state: &mut State, node: &Arc<Node>, held_up_count: usize) {
+        let count_max = node.config.limits.copy_count_max.max(1) + held_up_count;
+        while state.threads.len() < count_max && state.threads.len() < state.waiting.len() + held_up_count {
+            state.begun_count += 1;
+            let (of_thread, number) = (Arc::clone(node), state.begun_count);
+            match io::task::thread("copy", move || of_thread.copier.work(&of_thread, number)) {
+                Ok(_) => _ = state.threads.insert(number, None),
                 Err(error) => {
                     tracing::error!(%error, "no thread for copies");
                     break;
                 }
             }
         }
+    }
+
+    /// Goes on beside threads that wait for a disk which does not answer, and without those whose disk was given up. To be called each
+    /// second or so.
+    pub(crate) fn tend(&self, node: &Arc<Node>) {
+        let mut state = self.lock();
+        let disks = &node.disks;
+        // Before a disk is chosen it waits for who decides about the block, or for no disk at all.
+        let disk_of = |work: &Work| work.disk.or_else(|| disks.decided_at(work.block));
+        let waiting: Vec<(u64, BlockId, usize)> = state
+            .threads
+            .iter()
+            .filter_map(|(number, work)| work.as_ref().and_then(|work| Some((*number, work.block, disk_of(work)?))))
+            .collect();
+        let mut held_up_count = 0;
+        for (number, block, disk) in waiting {
+            if disks.disks()[disk].hangs() {
+                tracing::warn!(%block, "a copy hangs in a disk that was given up; it is written off");
+                state.write_off(number);
+            } else {
+                held_up_count += usize::from(disks.holds_up(disk));
+            }
+        }
+        Self::begin(&mut state, node, held_up_count);
     }
 
     pub(crate) fn report(&self, now: Duration) -> Report {
@@ -136,6 +188,11 @@ impl Copier {
         state.bad.push_back(Bad { at: now, replica, told: false });
     }
 
+    /// A damaged replica is no more: it was deleted, or a good copy has its place. Whoever were told of it again would not forget it.
+    pub(crate) fn forget_bad(&self, block: BlockId) {
+        self.lock().bad.retain(|known| known.replica.block != block.0);
+    }
+
     /// Copies that are under way.
     pub(crate) fn running_count(&self) -> usize {
         let state = self.lock();
@@ -147,20 +204,25 @@ impl Copier {
     }
 
     /// What one thread does.
-    fn work(&self, node: &Arc<Node>) {
+    fn work(&self, node: &Arc<Node>, number: u64) {
         let mut fetcher = Fetcher::new(&node.config.limits);
-        let mut at_work = AtWork { copier: self, block: None };
-        while let Some(order) = self.take(&mut at_work, node.stop.is_set()) {
+        let _at_work = AtWork { copier: self, number };
+        while let Some(order) = self.take(number, node.stop.is_set()) {
             let block = BlockId(order.block);
-            match self.copy(node, &mut fetcher, &order) {
+            let copied = self.copy(node, &mut fetcher, &order, number);
+            if !self.lock().finish(number) {
+                return; // it was written off
+            }
+            match copied {
                 Ok(()) => {
-                    self.lock().known.remove(&block);
+                    if order.replaces {
+                        self.forget_bad(block);
+                    }
                     node.was_put(block);
                 }
                 Err(failures) => {
                     let now = node.now();
                     let mut state = self.lock();
-                    state.known.remove(&block);
                     for mut failure in failures {
                         state.failure_count += 1;
                         failure.number = state.failure_count;
@@ -179,18 +241,24 @@ impl Copier {
 
     /// The next order for a thread; `None`: it ends. That it does is counted under the same lock, so that orders which come just
     /// then begin another.
-    fn take(&self, at_work: &mut AtWork<'_>, stopping: bool) -> Option<Copy> {
+    fn take(&self, number: u64, stopping: bool) -> Option<Copy> {
         let mut state = self.lock();
         let order = if stopping { None } else { state.waiting.pop_front() };
-        at_work.block = order.as_ref().map(|order| BlockId(order.block));
-        if order.is_none() {
-            state.thread_count -= 1;
+        match &order {
+            Some(order) => _ = state.threads.insert(number, Some(Work { block: BlockId(order.block), disk: None })),
+            None => _ = state.threads.remove(&number),
         }
         order
     }
 
+    fn writes_to(&self, number: u64, disk: usize) {
+        if let Some(Some(work)) = self.lock().threads.get_mut(&number) {
+            work.disk = Some(disk);
+        }
+    }
+
     /// Tries one source after the other.
-    fn copy(&self, node: &Arc<Node>, fetcher: &mut Fetcher, order: &Copy) -> Result<(), Vec<CopyFailure>> {
+    fn copy(&self, node: &Arc<Node>, fetcher: &mut Fetcher, order: &Copy, number: u64) -> Result<(), Vec<CopyFailure>> {
         let mut failures = Vec::new();
         let failure = |source: &str, corrupt, reason: String| CopyFailure {
             block: order.block,
@@ -209,8 +277,11 @@ impl Copier {
         if node.is_writing(BlockId(order.block)) {
             return Err(vec![failure("", false, "a chain is writing it here".to_owned())]);
         }
+        if node.disks.is_held_up(BlockId(order.block)) {
+            return Err(vec![failure("", false, "the disk that has it does not answer now".to_owned())]);
+        }
         for source in &order.sources {
-            match self.copy_from(node, fetcher, order, &source.addr) {
+            match self.copy_from(node, fetcher, order, &source.addr, number) {
                 Ok(()) => return Ok(()),
                 Err(Fault::Source { reason, corrupt }) => failures.push(failure(&source.node, corrupt, reason)),
                 Err(Fault::Own(reason)) => {
@@ -227,7 +298,7 @@ impl Copier {
 
     /// A replica that serves is there already: the order was given again, or a chain was faster.
     fn is_here(&self, node: &Node, order: &Copy) -> bool {
-        let found = node.volume.find(BlockId(order.block)).ok().flatten();
+        let found = node.disks.find(BlockId(order.block)).ok().flatten();
         found.is_some_and(|info| {
             info.state == ReplicaState::Finalized
                 && info.identity.generation >= Generation(order.generation)
@@ -237,11 +308,18 @@ impl Copier {
     }
 
     fn is_finalized(&self, node: &Node, block: BlockId) -> bool {
-        let found = node.volume.find(block).ok().flatten();
+        let found = node.disks.find(block).ok().flatten();
         found.is_none_or(|info| info.state == ReplicaState::Finalized)
     }
 
-    fn copy_from(&self, node: &Arc<Node>, fetcher: &mut Fetcher, order: &Copy, addr: &str) -> Result<(), Fault> {
+    fn copy_from(
+        &self,
+        node: &Arc<Node>,
+        fetcher: &mut Fetcher,
+        order: &Copy,
+        addr: &str,
+        number: u64,
+    ) -> Result<(), Fault> {
         let own = |error: ReplicaError| Fault::Own(error.to_string());
         let block = BlockId(order.block);
         if order.replaces && !self.is_finalized(node, block) {
@@ -266,9 +344,11 @@ impl Copier {
             home: ContainerId(order.home),
             checksum: reply.spec(),
         };
-        let volume = &node.volume;
-        let created = if order.replaces { volume.create_replacement(identity) } else { volume.create_copy(identity) };
+        let disks = &node.disks;
+        let created =
+            if order.replaces { disks.create_replacement(identity, order.len) } else { disks.create_copy(identity) };
         let mut writer = created.map_err(own)?;
+        self.writes_to(number, writer.disk());
         let mut len = 0;
         while let Some(packet) = reply.next_packet()? {
             if node.stop.is_set() {
@@ -283,9 +363,11 @@ impl Copier {
             return Err(Fault::Source { reason, corrupt: false });
         }
         // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced once.
+        node.contents.put(node, block);
         writer.put_synced(len).map_err(own)?;
-        if let Err(error) = volume.read(block, identity.generation).and_then(|reader| reader.verify()) {
-            let _gone = volume.delete(block, identity.generation);
+        node.contents.put(node, block);
+        if let Err(error) = disks.verify(block) {
+            let _gone = disks.delete(block, identity.generation);
             return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));
         }
         tracing::debug!(%block, len, from = addr, "a replica was copied and read back");
@@ -294,11 +376,11 @@ impl Copier {
 
     /// Reads a replica from end to end, if it is there; a damaged one is told to the metadata server.
     pub(crate) fn verify(&self, node: &Node, block: BlockId) -> Result<(), ReplicaError> {
-        let Some(info) = node.volume.find(block)? else { return Err(ReplicaError::NotFound { block }) };
-        let mut outcome = node.volume.verify(block);
+        let Some(info) = node.disks.find(block)? else { return Err(ReplicaError::NotFound { block }) };
+        let mut outcome = node.disks.verify(block);
         if matches!(outcome, Err(ReplicaError::Io { .. })) {
             // It may have been deleted, or moved, just while it was read.
-            outcome = node.volume.verify(block);
+            outcome = node.disks.verify(block);
         }
         match outcome {
             Err(error) if is_damage(&error) => {

@@ -8,6 +8,8 @@ pub enum StartError {
     Checksum(String),
     #[error("the volume: {0}")]
     Volume(#[from] container::VolumeError),
+    #[error("{0}")]
+    Dirs(String),
     #[error("listening on {addr}: {source}")]
     Bind { addr: SocketAddr, source: std::io::Error },
     #[error("the address of the metadata server, {addr:?}, is not of the form host:port")]

@@ -5,7 +5,7 @@ use crate::compare;
 use crate::node::{Node, report};
 use bytes::Bytes;
 use container::{ReplicaError, ReplicaState};
-use hdfs::exception::{Exception, REPLICA_NOT_FOUND};
+use hdfs::exception::{Exception, REPLICA_NOT_FOUND, UNSUPPORTED_OPERATION};
 use hdfs::proto;
 use hdfs::protocol::CLIENT_DATANODE;
 use prost::Message;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use types::{BlockId, Generation};
 use wire::meter::METER_PROTOCOL;
 use wire::node::{self, REPLICA_PROTOCOL};
+use wire::tree::TREE;
 
 /// Requests and answers name a block and a number; the memory is for blocks.
 pub(crate) fn options() -> rpc::ServerOptions {
@@ -24,35 +25,102 @@ pub(crate) struct Ipc {
     pub(crate) node: Arc<Node>,
 }
 
+type Answer = Result<Bytes, Exception>;
+
+impl Ipc {
+    /// What has to do with one block waits for its disk alone.
+    async fn for_block(&self, block: BlockId, work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+        self.node.disks.for_block(block, move |_| work()).await.map_err(exception).flatten()
+    }
+
+    async fn for_all(&self, work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+        self.node.disks.for_all(move |_| work()).await.map_err(exception).flatten()
+    }
+}
+
 impl rpc::Service for Ipc {
     async fn call(&self, call: rpc::Call) -> Result<Bytes, Exception> {
         let node = Arc::clone(&self.node);
         match (call.protocol.as_str(), call.method.as_str()) {
             (CLIENT_DATANODE, "getReplicaVisibleLength") => {
                 let request: proto::GetReplicaVisibleLengthRequestProto = call.request()?;
-                io::task::blocking(move || visible_len(&node, &request)).await
+                let block = BlockId(request.block.block_id);
+                self.for_block(block, move || visible_len(&node, &request)).await
             }
+            (CLIENT_DATANODE, "getDatanodeInfo") => info(&node),
+            (CLIENT_DATANODE, "getVolumeReport") => volumes(&node),
+            // An empty list.
+            (CLIENT_DATANODE, "listReconfigurableProperties") => Ok(Bytes::new()),
+            (CLIENT_DATANODE, method) => Err(unsupported(method).unwrap_or_else(|| call.no_such_method())),
             (REPLICA_PROTOCOL, node::BEGIN_RECOVERY) => {
-                let request = call.request()?;
-                io::task::blocking(move || begin_recovery(&node, &request)).await
+                let request: node::BeginRecoveryRequest = call.request()?;
+                self.for_block(BlockId(request.block), move || begin_recovery(&node, &request)).await
             }
             (REPLICA_PROTOCOL, node::FINISH_RECOVERY) => {
-                let request = call.request()?;
-                io::task::blocking(move || finish_recovery(&node, &request)).await
+                let request: node::FinishRecoveryRequest = call.request()?;
+                self.for_block(BlockId(request.block), move || finish_recovery(&node, &request)).await
             }
             (METER_PROTOCOL, _) => crate::meter::call(&call),
             (REPLICA_PROTOCOL, node::COMPARE) => {
                 let request = call.request()?;
-                io::task::blocking(move || encode(&compare::compare(&node, &request).map_err(exception)?)).await
+                self.for_all(move || encode(&compare::compare(&node, &request).map_err(exception)?)).await
             }
             (REPLICA_PROTOCOL, node::VERIFY) => {
-                let request = call.request()?;
-                io::task::blocking(move || encode(&compare::verify(&node, &request))).await
+                let request: node::VerifyRequest = call.request()?;
+                self.for_block(BlockId(request.block), move || encode(&compare::verify(&node, &request))).await
             }
-            (CLIENT_DATANODE | REPLICA_PROTOCOL, _) => Err(call.no_such_method()),
+            (REPLICA_PROTOCOL, TREE) => {
+                let request = call.request()?;
+                self.for_all(move || encode(&node.contents.answer(&node, &request)?)).await
+            }
+            (REPLICA_PROTOCOL, _) => Err(call.no_such_method()),
             _ => Err(call.no_such_protocol()),
         }
     }
+}
+
+/// `hdfs dfsadmin -getDatanodeInfo`. HDFS tells the versions of its configuration files; ours has one.
+fn info(node: &Node) -> Result<Bytes, Exception> {
+    let local_info = proto::DatanodeLocalInfoProto {
+        software_version: env!("CARGO_PKG_VERSION").into(),
+        config_version: "levada".into(),
+        uptime: node.now().as_secs(),
+    };
+    encode(&proto::GetDatanodeInfoResponseProto { local_info })
+}
+
+/// `hdfs dfsadmin -getVolumeReport`: the disks that work.
+fn volumes(node: &Node) -> Result<Bytes, Exception> {
+    let disks = node.disks.reports().into_iter().filter(|disk| disk.failure.is_empty());
+    let volume_info = disks.map(|disk| proto::DatanodeVolumeInfoProto {
+        path: disk.dir,
+        storage_type: proto::StorageTypeProto::Disk.into(),
+        used_space: disk.used_len,
+        free_space: disk.free_len,
+        reserved_space: 0,
+        reserved_space_for_replicas: 0,
+        num_blocks: disk.replica_count,
+    });
+    encode(&proto::GetVolumeReportResponseProto { volume_info: volume_info.collect() })
+}
+
+/// What `hdfs dfsadmin` would have a datanode do, and what to do instead.
+fn unsupported(method: &str) -> Option<Exception> {
+    let instead = match method {
+        "shutdownDatanode" => "stop its process (SIGTERM)",
+        "evictWriters" | "deleteBlockPool" => "`levada admin datanode drain` empties a datanode",
+        "refreshNamenodes" => "a datanode hears by itself who the metadata servers are",
+        "triggerBlockReport" => "a datanode tells each second what has changed",
+        "getBalancerBandwidth" => "`levada admin balance` takes a rate",
+        "submitDiskBalancerPlan" | "cancelDiskBalancerPlan" | "queryDiskBalancerPlan" | "getDiskBalancerSetting" => {
+            "use `levada admin balance --disks`"
+        }
+        "startReconfiguration" | "getReconfigurationStatus" => {
+            "settings are read when a datanode starts: change its file and start it again"
+        }
+        _ => return None,
+    };
+    Some(Exception::new(UNSUPPORTED_OPERATION, format!("{method} is not supported: {instead}")))
 }
 
 /// The length that this node and all below it in the chain have acknowledged.
@@ -60,7 +128,7 @@ fn visible_len(node: &Node, request: &proto::GetReplicaVisibleLengthRequestProto
     check_pool(&request.block, node.pool().as_deref()).map_err(|refusal| Exception::io(refusal.message))?;
     let block = BlockId(request.block.block_id);
     let wanted = Generation(request.block.generation_stamp);
-    let info = node.volume.find(block).map_err(exception)?;
+    let info = node.disks.find(block).map_err(exception)?;
     let info = info.ok_or_else(|| exception(ReplicaError::NotFound { block }))?;
     if info.identity.generation < wanted {
         return Err(exception(ReplicaError::Stale { block, have: info.identity.generation, want: wanted }));
@@ -75,9 +143,12 @@ fn visible_len(node: &Node, request: &proto::GetReplicaVisibleLengthRequestProto
 
 fn begin_recovery(node: &Node, request: &node::BeginRecoveryRequest) -> Result<Bytes, Exception> {
     let block = BlockId(request.block);
-    let replica = match node.volume.begin_recovery(block, Generation(request.generation)) {
+    let replica = match node.disks.begin_recovery(block, Generation(request.generation)) {
         Ok(info) => Some(report(&info)),
         Err(ReplicaError::NotFound { .. }) => None,
+        Err(error) if node.disks.may_be_missed(block) => {
+            return Err(Exception::new(node::CANNOT_SAY, error.to_string()));
+        }
         Err(error) => return Err(exception(error)),
     };
     encode(&node::BeginRecoveryResponse { replica })
@@ -85,7 +156,7 @@ fn begin_recovery(node: &Node, request: &node::BeginRecoveryRequest) -> Result<B
 
 fn finish_recovery(node: &Node, request: &node::FinishRecoveryRequest) -> Result<Bytes, Exception> {
     let block = BlockId(request.block);
-    node.volume.finish_recovery(block, Generation(request.generation), request.len).map_err(exception)?;
+    node.disks.finish_recovery(block, Generation(request.generation), request.len).map_err(exception)?;
     node.was_put(block);
     encode(&node::FinishRecoveryResponse {})
 }

@@ -1,9 +1,9 @@
-//! A datanode: one volume of replicas, served to clients and to other datanodes.
+//! A datanode: the replicas of some disks, served to clients and to other datanodes.
 //!
 //! ```text
 //! transfer port ── session ── read ──▶ sendfile                       tasks
 //!                     ├────── write ─▶ chain::Link, container::Writer  a thread each
-//!                     ├────── small ─▶ Volume::put_batch             a thread for all, and links to other nodes
+//!                     ├────── small ─▶ Volume::put_batch             a thread a disk, and links to other nodes
 //!                     ├────── checksum
 //!                     └────── transfer (a copy for a client's chain)
 //! RPC port ─────── ipc: visible length; recovery, for the metadata server
@@ -22,8 +22,10 @@ mod changes;
 mod checksum;
 mod compare;
 mod config;
+mod contents;
 mod copier;
 mod deleter;
+mod disks;
 mod error;
 mod fetch;
 mod inbox;
@@ -31,6 +33,7 @@ mod ipc;
 mod metad;
 mod meter;
 mod node;
+mod owners;
 mod pace;
 mod read;
 mod scrub;
@@ -44,13 +47,12 @@ mod write;
 pub use config::{Config, Durability, Limits};
 pub use error::StartError;
 
-use container::Volume;
 use node::Node;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use types::NodeId;
 
 /// A running datanode. Dropping it stops it as well, but does not wait.
@@ -72,20 +74,18 @@ const SHUTDOWN_LOOK: Duration = Duration::from_millis(5);
 /// After the kernel refused a connection for want of descriptors: the next try finds none either, so let it rest.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-/// Opens the volume and serves it. Returns as soon as reads are served; see [`Datad::registered`].
+/// Opens the disks and serves them. Returns as soon as reads are served; see [`Datad::registered`].
 pub async fn start(config: Config) -> Result<Datad, StartError> {
     types::checksum::self_test().map_err(StartError::Checksum)?;
     let durability = match config.durability {
         Durability::Synced => container::Durability::Synced,
         Durability::Replicated => container::Durability::Replicated,
     };
-    let dir = config.dir.clone();
-    let volume = io::task::blocking(move || {
-        Volume::open(&dir, container::Options { durability, ..container::Options::default() })
-    })
-    .await?;
+    let dirs = config.dirs()?;
+    let options = container::Options { durability, ..container::Options::default() };
+    let disks = io::task::blocking(move || disks::open(&dirs, &options)).await?;
     let (xfer, ipc) = (config.xfer_addr, config.ipc_addr);
-    let node = Arc::new(Node::new(config, volume)?);
+    let node = Arc::new(Node::new(config, disks)?);
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
     let service = Arc::new(ipc::Ipc { node: Arc::clone(&node) });
@@ -105,14 +105,18 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         io::task::spawn_owned("metad session", session.run())
     };
     let (known, failed) = (leader.known(), leader.failed());
-    let tasks = Vec::from([
+    let mut tasks = Vec::from([
         io::task::spawn_owned("metad sessions", servers::run(metads, leader, known, session)),
         io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
-        io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node))),
         io::task::spawn_owned("scrub", scrub::background(Arc::clone(&node))),
         io::task::spawn_owned("beacon", beacon::run(Arc::clone(&node))),
     ]);
-    tracing::info!(node = %node.volume.identity().node, %xfer_addr, %ipc_addr, "a datanode serves");
+    for number in 0..node.disks.disks().len() {
+        tasks.push(io::task::spawn_owned("disk", disks::watch(Arc::clone(&node), number)));
+        tasks.push(io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node), number)));
+    }
+    tasks.push(io::task::spawn_owned("settle", disks::settle(Arc::clone(&node))));
+    tracing::info!(node = %node.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
     Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks })
 }
@@ -128,7 +132,7 @@ impl Datad {
     }
 
     pub fn node_id(&self) -> NodeId {
-        self.node.volume.identity().node
+        self.node.disks.node_id()
     }
 
     /// Returns, with the reason, when the node turns out to belong to another cluster. Then the process should end.
@@ -153,14 +157,14 @@ impl Datad {
         self.node.transfer_count()
     }
 
-    /// Ends connections and closes the volume. What was acknowledged stays.
+    /// Ends connections and closes the disks. What was acknowledged stays.
     pub async fn shutdown(mut self) {
         self.tasks.clear();
         drop(self.stop);
         self.ipc.shutdown().await;
         let ended = async {
             self.node.transfers_ended().await;
-            // Idle connections go as well, and with the last of them the volume is nobody's but ours.
+            // Idle connections go as well, and with the last of them the disks are nobody's but ours.
             while Arc::strong_count(&self.node) > 1 {
                 tokio::time::sleep(SHUTDOWN_LOOK).await;
             }
@@ -168,8 +172,28 @@ impl Datad {
         if tokio::time::timeout(SHUTDOWN_WAIT, ended).await.is_err() {
             tracing::warn!(count = self.node.transfer_count(), "transfers are cut off by the shutdown");
         }
-        io::task::blocking(move || drop(self.node)).await; // closing the volume writes its index
+        // On threads of their own: the runtime would wait for its own, and one disk may hang.
+        let volumes: Vec<_> = self.node.disks.disks().iter().map(|disk| disk.volume().clone()).collect();
+        let node = self.node;
+        aside("end of a datanode", move || drop(node)).await;
+        let closing: Vec<_> = volumes.into_iter().map(|volume| aside("close a disk", move || volume.close())).collect();
+        for closed in closing {
+            closed.await;
+        }
     }
+}
+
+/// Does `work` on a thread of its own, from this call on; the future ends with it.
+fn aside(name: &'static str, work: impl FnOnce() + Send + 'static) -> impl Future<Output = ()> {
+    let (sender, ended) = oneshot::channel::<()>();
+    let thread = io::task::thread(name, move || {
+        work();
+        drop(sender);
+    });
+    if let Err(error) = thread {
+        tracing::error!(name, %error, "no thread left");
+    }
+    async move { _ = ended.await }
 }
 
 #[derive(Debug)]

@@ -16,17 +16,17 @@ use crate::changes::Batch;
 use crate::copier::Report;
 use crate::node::{Node, report};
 use crate::servers::Known;
-use container::ReplicaState;
+use container::{ReplicaInfo, ReplicaState};
 use rpc::CallError;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use types::{BlockId, ContainerId, Generation, InodeId};
+use types::{BlockId, Generation};
 use wire::node::{
-    CATALOGUE, CatalogueRequest, Deletion, HEARTBEAT, HeartbeatRequest, Orders, Owner, PAGE_COUNT_MAX, REGISTER,
-    RegisterRequest, RegisterResponse, Usage,
+    CATALOGUE, CatalogueRequest, Deletion, HEARTBEAT, HeartbeatRequest, Orders, PAGE_COUNT_MAX, REGISTER,
+    RegisterRequest, RegisterResponse, Replica, Usage,
 };
 
 /// Between heartbeats when nothing happens.
@@ -34,6 +34,8 @@ const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
 /// What was put is told after so long, together with what is put meanwhile.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 const CATALOGUE_EACH: Duration = Duration::from_secs(600);
+/// What changed is not told for so long while a disk does not say what it has.
+const HELD_BACK_MAX: Duration = Duration::from_secs(20);
 /// Replicas in a page: small enough that a page is looked up and sent in a blink.
 const PAGE_COUNT: usize = 2000;
 /// After a failure: doubling from the first to the second.
@@ -156,6 +158,8 @@ enum Broken {
     Call(#[from] CallError),
     #[error("the metadata server does not know this node")]
     Unknown,
+    #[error("a disk of this node has failed")]
+    DiskFailed,
     #[error(transparent)]
     Volume(#[from] container::VolumeError),
     #[error(transparent)]
@@ -170,6 +174,7 @@ impl Session {
             let Err(broken) = self.serve(&mut retry).await else { continue };
             let known = self.leader.note(self.number, false);
             match broken {
+                Broken::DiskFailed => tracing::info!("registering again, so that what a failed disk had is missed"),
                 Broken::Unknown => tracing::info!("the metadata server does not know this node; registering again"),
                 Broken::Call(CallError::Connect(error)) if !known => {
                     tracing::debug!(%error, "the metadata server cannot be reached");
@@ -189,19 +194,28 @@ impl Session {
 
     /// From registration to the first failure.
     async fn serve(&self, retry: &mut Duration) -> Result<(), Broken> {
+        let out = self.node.disks.out();
         let mut standing = self.register().await?;
-        let mut told = self.greet(standing).await?;
+        let mut told = self.greet(&mut standing).await?;
         *retry = RETRY_FIRST;
         loop {
-            let now = self.heartbeat(standing).await?;
+            let now = self.heartbeat(standing, true).await?;
+            if self.node.disks.out() != out {
+                // Whoever leads compares what a node that registers has with what it should have.
+                return Err(Broken::DiskFailed);
+            }
             if now != standing {
                 standing = now;
-                told = self.greet(standing).await?;
+                told = self.greet(&mut standing).await?;
             }
             let leads = standing != Standing::Standby;
             if leads && (self.node.changes.overflowed() || self.node.now() >= told + CATALOGUE_EACH) {
-                self.catalogue().await?;
+                let now = self.catalogue(standing).await?;
                 told = self.node.now();
+                if now != standing {
+                    standing = now;
+                    told = self.greet(&mut standing).await?;
+                }
             }
             tokio::select! {
                 () = tokio::time::sleep(HEARTBEAT_EACH) => {}
@@ -211,63 +225,71 @@ impl Session {
     }
 
     /// The server knows the node. One that leads anew hears all that is here; tells when it did.
-    async fn greet(&self, standing: Standing) -> Result<Duration, Broken> {
-        let leads = standing != Standing::Standby;
-        // Before the catalogue: a large node must not wait minutes until it may be used.
-        self.leader.note(self.number, leads);
-        if leads {
-            self.catalogue().await?;
+    async fn greet(&self, standing: &mut Standing) -> Result<Duration, Broken> {
+        loop {
+            let leads = *standing != Standing::Standby;
+            // Before the catalogue: a large node must not wait minutes until it may be used.
+            self.leader.note(self.number, leads);
+            let now = if leads { self.catalogue(*standing).await? } else { *standing };
+            if now == std::mem::replace(standing, now) {
+                return Ok(self.node.now());
+            }
         }
-        Ok(self.node.now())
     }
 
     async fn register(&self) -> Result<Standing, Broken> {
-        let identity = self.node.volume.identity();
+        let node = self.node.disks.node_id();
         let config = &self.node.config;
         let ip = match config.ip {
             Some(ip) => ip,
             None => own_ip(self.xfer_addr.ip(), self.metad.addr().to_owned()).await,
         };
         let request = RegisterRequest {
-            node: identity.node.to_string(),
+            node: node.to_string(),
             ip: ip.to_string(),
             host: config.host.clone().unwrap_or_else(|| own_host(ip)),
             xfer_port: self.xfer_addr.port().into(),
             ipc_port: self.ipc_addr.port().into(),
             info_port: config.info_port.into(),
-            storage: identity.volume.to_string(),
+            storage: self.node.disks.storage_id().to_string(),
             rack: config.rack.clone(),
             usage: self.usage().await?,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            pool: identity.pool.unwrap_or_default(),
+            pool: self.node.pool().unwrap_or_default(),
         };
         let response: RegisterResponse = self.metad.call(REGISTER, &request).await?;
-        let volume = self.node.volume.clone();
         let RegisterResponse { block_pool, standby, term } = response;
-        io::task::blocking(move || volume.join_pool(&block_pool)).await?;
-        tracing::info!(node = %identity.node, metad = self.metad.addr(), standby, "the metadata server knows this node");
+        // Only a new disk is asked: nobody waits for one that has joined.
+        if self.node.pool().as_ref() != Some(&block_pool) {
+            let disks = self.node.disks.clone();
+            io::task::blocking(move || disks.join_pool(&block_pool)).await?;
+        }
+        tracing::info!(%node, metad = self.metad.addr(), standby, "the metadata server knows this node");
         Ok(Standing::of(standby, term))
     }
 
-    /// Tells that the node lives, and to who leads what changed; answers what the server is now.
-    async fn heartbeat(&self, standing: Standing) -> Result<Standing, Broken> {
+    /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is now.
+    async fn heartbeat(&self, standing: Standing, tells_changes: bool) -> Result<Standing, Broken> {
         let usage = self.usage().await?;
         if standing == Standing::Standby {
-            let node = self.node.volume.identity().node.to_string();
+            let node = self.node.disks.node_id().to_string();
             let transfer_count = self.node.transfer_count() as u32;
             let request = HeartbeatRequest { node, usage, transfer_count, ..HeartbeatRequest::default() };
             let orders = self.orders(HEARTBEAT, &request).await?;
             let standing = Standing::of(orders.standby, orders.term);
-            self.obey(orders).await;
+            self.obey(orders);
             return Ok(standing);
         }
+        self.node.copier.tend(&self.node);
         let left_for = Duration::from_millis(self.node.config.limits.left_open_ms);
-        let batch = self.node.changes.take(self.node.now().checked_sub(left_for));
-        let Batch { put, deleted, left } = batch.clone();
-        let at = Arc::clone(&self.node);
-        let look = move || left.into_iter().filter_map(|block| at.left_open(block)).collect();
-        let stale = if batch.left.is_empty() { Vec::new() } else { io::task::blocking(look).await };
-        let node = self.node.volume.identity().node.to_string();
+        let mut batch = if tells_changes {
+            self.node.changes.take(self.node.now().checked_sub(left_for))
+        } else {
+            Batch::default()
+        };
+        let stale = self.left_open(&mut batch).await;
+        let Batch { put, deleted, left: _ } = batch.clone();
+        let node = self.node.disks.node_id().to_string();
         let transfer_count = (self.node.transfer_count() + self.node.copier.running_count()) as u32;
         let Report { copying, failures: copy_failures, bad } = self.node.copier.report(self.node.now());
         let deletions_waiting = u32::try_from(self.node.deleter.len()).unwrap_or(u32::MAX);
@@ -283,6 +305,8 @@ impl Session {
             bad,
             deletions_waiting,
             scrub: self.node.scrubber.report(),
+            disks: self.node.disks.reports(),
+            disk_balance: self.node.leveller.report(),
         };
         let told_bad = request.bad.clone();
         match self.orders(HEARTBEAT, &request).await {
@@ -293,7 +317,7 @@ impl Session {
                 } else {
                     self.node.copier.told(&told_bad);
                 }
-                self.obey(orders).await;
+                self.obey(orders);
                 Ok(standing)
             }
             Err(broken) => {
@@ -303,12 +327,62 @@ impl Session {
         }
     }
 
+    /// Those of the batch that were left open and are so still. If a disk does not say so at once, that is told later.
+    async fn left_open(&self, batch: &mut Batch) -> Vec<Replica> {
+        if batch.left.is_empty() {
+            return Vec::new();
+        }
+        let (at, left) = (Arc::clone(&self.node), batch.left.clone());
+        let look = self.node.disks.for_all(move |_| left.into_iter().filter_map(|block| at.left_open(block)).collect());
+        match tokio::time::timeout(HEARTBEAT_EACH, look).await {
+            Ok(Ok(stale)) => stale,
+            Ok(Err(_)) | Err(_) => {
+                let left = std::mem::take(&mut batch.left);
+                self.node.changes.give_back(Batch { left, ..Batch::default() });
+                Vec::new()
+            }
+        }
+    }
+
+    /// A page of what is here, from this block on. Heartbeats go on while a disk does not answer: what changed is told behind a page that
+    /// was looked up before it changed, or else the page is looked up again. `Err` inside: the server is something else now.
+    async fn page(&self, from: BlockId, standing: Standing) -> Result<Result<Vec<ReplicaInfo>, Standing>, Broken> {
+        let out = self.node.disks.out();
+        loop {
+            let lookup = self.node.disks.for_all(move |disks| disks.replicas(from, PAGE_COUNT));
+            let mut lookup = std::pin::pin!(lookup);
+            let (began, mut told) = (self.node.now(), false);
+            let found = loop {
+                if let Ok(found) = tokio::time::timeout(HEARTBEAT_EACH, &mut lookup).await {
+                    break found;
+                }
+                let tells = self.node.now() >= began + HELD_BACK_MAX;
+                told |= tells;
+                let now = self.heartbeat(standing, tells).await?;
+                if self.node.disks.out() != out {
+                    return Err(Broken::DiskFailed);
+                }
+                if now != standing {
+                    return Ok(Err(now));
+                }
+            };
+            match found {
+                Ok(infos) if !told => return Ok(Ok(infos?)),
+                Ok(_outdated) => {}
+                Err(_hangs) => tokio::time::sleep(HEARTBEAT_EACH).await,
+            }
+        }
+    }
+
     /// Tells all that is here, in pages that together cover all block ids.
-    async fn catalogue(&self) -> Result<(), Broken> {
+    /// Answers what the server is then: if it is something else than it was, not all has been told.
+    async fn catalogue(&self, standing: Standing) -> Result<Standing, Broken> {
         let mut from = 0;
         loop {
-            let volume = self.node.volume.clone();
-            let infos = io::task::blocking(move || volume.replicas(BlockId(from), PAGE_COUNT)).await?;
+            let infos = match self.page(BlockId(from), standing).await? {
+                Ok(infos) => infos,
+                Err(now) => return Ok(now),
+            };
             let through = match infos.last() {
                 Some(last) if infos.len() == PAGE_COUNT => last.identity.block.0,
                 _ => u64::MAX,
@@ -318,17 +392,17 @@ impl Session {
                 info.state != ReplicaState::Finalized && (info.has_writer || busy(info.identity.block))
             });
             let request = CatalogueRequest {
-                node: self.node.volume.identity().node.to_string(),
+                node: self.node.disks.node_id().to_string(),
                 from,
                 through,
                 replicas: told.into_iter().map(report).collect(),
                 writing: writing.into_iter().map(|info| info.identity.block.0).collect(),
             };
             let orders = self.orders(CATALOGUE, &request).await?;
-            self.obey(orders).await;
+            self.obey(orders);
             match through.checked_add(1) {
                 Some(next) => from = next,
-                None => return Ok(()),
+                None => return Ok(standing),
             }
         }
     }
@@ -339,12 +413,12 @@ impl Session {
         if orders.known { Ok(orders) } else { Err(Broken::Unknown) }
     }
 
-    async fn obey(&self, orders: Orders) {
+    fn obey(&self, orders: Orders) {
         if orders.standby || !self.leader.is_believed(orders.term) {
             return;
         }
         for Deletion { block, generation_at_most } in orders.delete {
-            self.node.deleter.order(BlockId(block), Generation(generation_at_most));
+            self.node.deleter.order(&self.node.disks, BlockId(block), Generation(generation_at_most));
         }
         if !orders.copy.is_empty() {
             self.node.copier.order(&self.node, orders.copy);
@@ -355,27 +429,19 @@ impl Session {
         if let Some(scrub) = orders.scrub {
             self.node.scrubber.order(&self.node, scrub);
         }
-        if orders.owners.is_empty() {
-            return;
+        if let Some(balance) = orders.disk_balance {
+            self.node.leveller.order(&self.node, balance);
         }
-        let node = Arc::clone(&self.node);
-        io::task::blocking(move || {
-            for Owner { block, file, home } in orders.owners {
-                let block = BlockId(block);
-                if let Err(error) = node.volume.set_owner(block, InodeId(file), ContainerId(home)) {
-                    tracing::error!(%block, %error, "a replica's owner could not be recorded");
-                }
-            }
-        })
-        .await;
+        self.node.owners.order(&self.node, orders.owners);
     }
 
     async fn usage(&self) -> Result<Usage, Broken> {
-        let volume = self.node.volume.clone();
-        let usage = io::task::blocking(move || volume.usage()).await?;
-        // A volume that takes no writes offers no room.
-        let free_len = if self.node.volume.failure().is_some() { 0 } else { usage.remaining };
-        Ok(Usage { capacity_len: usage.capacity, used_len: usage.used, free_len })
+        let disks = self.node.disks.clone();
+        // Threads of the pool may all be waiting for one disk that hangs; the others' heartbeats go on.
+        if disks.is_gauged() {
+            return Ok(disks.usage()?);
+        }
+        Ok(io::task::blocking(move || disks.usage()).await?)
     }
 }
 

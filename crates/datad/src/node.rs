@@ -4,12 +4,15 @@ use crate::beacon::Beacon;
 use crate::budget::Budget;
 use crate::changes::Changes;
 use crate::config::Config;
+use crate::contents::Contents;
 use crate::copier::Copier;
 use crate::deleter::Deleter;
+use crate::disks::{Disks, Leveller};
+use crate::owners::Owners;
 use crate::scrub::Scrubber;
 use crate::small::Committer;
 use crate::stop::Stop;
-use container::{ReplicaInfo, ReplicaState, Volume};
+use container::{ReplicaInfo, ReplicaState};
 use io::socket::SocketOptions;
 use io::{Clock, Crew, SystemClock};
 use rpc::small::{SmallLinks, SmallOptions};
@@ -24,13 +27,17 @@ use wire::node;
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) config: Config,
-    pub(crate) volume: Volume,
+    pub(crate) disks: Disks,
     clock: SystemClock,
     pub(crate) budget: Budget,
     pub(crate) changes: Arc<Changes>,
     pub(crate) deleter: Deleter,
     pub(crate) copier: Copier,
+    pub(crate) owners: Owners,
     pub(crate) scrubber: Scrubber,
+    /// Moves replicas from disk to disk.
+    pub(crate) leveller: Leveller,
+    pub(crate) contents: Contents,
     pub(crate) stop: Stop,
     pub(crate) beacon: Beacon,
     /// Puts the replicas of small writes.
@@ -56,22 +63,26 @@ pub(crate) struct Writing {
 }
 
 impl Node {
-    pub(crate) fn new(config: Config, volume: Volume) -> std::io::Result<Self> {
+    pub(crate) fn new(config: Config, disks: Disks) -> std::io::Result<Self> {
         let transfers = config.limits.transfer_count_max.min(Semaphore::MAX_PERMITS);
         let changes = Arc::new(Changes::default());
+        let trees = disks.trees();
         let socket = SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() };
         let connect_time_max = Duration::from_millis(config.limits.connect_ms);
         let small = SmallOptions { socket, connect_time_max, ..SmallOptions::default() };
         Ok(Self {
-            committer: Committer::start(volume.clone(), Arc::clone(&changes))?,
+            committer: Committer::start(&disks, &changes)?,
             small_links: SmallLinks::new(small),
             budget: Budget::new(config.memory),
-            volume,
+            deleter: Deleter::new(disks.disks().len()),
+            disks,
             clock: SystemClock::new(),
             changes,
-            deleter: Deleter::default(),
             copier: Copier::default(),
+            owners: Owners::default(),
             scrubber: Scrubber::default(),
+            leveller: Leveller::default(),
+            contents: Contents::new(trees),
             stop: Stop::new()?,
             beacon: Beacon::default(),
             streams: Crew::new("write stream"),
@@ -86,9 +97,9 @@ impl Node {
         self.clock.monotonic()
     }
 
-    /// The block pool, once the metadata server has told it; kept with the volume.
+    /// The block pool, once the metadata server has told it; kept with the disks.
     pub(crate) fn pool(&self) -> Option<String> {
-        self.volume.identity().pool
+        self.disks.pool()
     }
 
     pub(crate) fn set_options(&self, socket: &impl AsFd) {
@@ -123,7 +134,7 @@ impl Node {
 
     /// The replica of a broken chain, unless it was taken up since.
     pub(crate) fn left_open(&self, block: BlockId) -> Option<node::Replica> {
-        let info = self.volume.find(block).ok()??;
+        let info = self.disks.find(block).ok()??;
         let left = info.state == ReplicaState::Open && !info.has_writer && !self.is_writing(block);
         left.then(|| report(&info))
     }
@@ -138,7 +149,7 @@ impl Node {
 
     /// A replica is whole: the metadata server is to hear of it soon.
     pub(crate) fn was_put(&self, block: BlockId) {
-        match self.volume.find(block) {
+        match self.disks.find(block) {
             Ok(Some(info)) => self.changes.put(report(&info)),
             Ok(None) => {} // deleted meanwhile
             Err(error) => tracing::error!(%block, %error, "a replica that was just put is not found"),

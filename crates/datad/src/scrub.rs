@@ -109,8 +109,9 @@ impl Scrubber {
                 !node.stop.is_set()
             })
         });
-        if let Err(error) = read {
-            tracing::error!(%error, "a scrub was broken off");
+        match read {
+            Ok(()) => node.contents.forget_all(node),
+            Err(error) => tracing::error!(%error, "a scrub was broken off"),
         }
     }
 
@@ -118,7 +119,7 @@ impl Scrubber {
     fn walk(&self, node: &Node, look: &mut dyn FnMut(&ReplicaInfo) -> bool) -> Result<(), ReplicaError> {
         let mut from = BlockId(0);
         loop {
-            let infos = node.volume.replicas(from, STEP_COUNT)?;
+            let infos = node.disks.replicas(from, STEP_COUNT)?;
             for info in infos.iter().filter(|info| info.state == ReplicaState::Finalized) {
                 if !look(info) {
                     return Ok(());
@@ -162,9 +163,8 @@ pub(crate) async fn background(node: Arc<Node>) {
         if from == BlockId(0) {
             tokio::time::sleep(REST).await;
         }
-        let at = Arc::clone(&node);
-        let step = io::task::blocking(move || at.volume.replicas(from, STEP_COUNT)).await;
-        let Ok(infos) = step else {
+        let step = node.disks.for_all(move |disks| disks.replicas(from, STEP_COUNT)).await;
+        let Ok(Ok(infos)) = step else {
             from = BlockId(0);
             continue;
         };
@@ -173,11 +173,16 @@ pub(crate) async fn background(node: Arc<Node>) {
                 tokio::time::sleep(PAUSE_MAX).await;
             }
             let (at, info) = (Arc::clone(&node), *info);
-            let _damage_is_told = io::task::blocking(move || at.copier.verify(&at, info.identity.block)).await;
+            let block = info.identity.block;
+            // Nor is a disk that hangs waited for once it was given up.
+            let _damage_is_told = node.disks.for_block(block, move |_| at.copier.verify(&at, block)).await;
             // Behind, not before: a node that was just started reads nothing yet.
             tokio::time::sleep(Duration::from_secs_f64(info.len as f64 / len_per_s as f64)).await;
         }
         let next = infos.last().and_then(|last| last.identity.block.0.checked_add(1));
         from = BlockId(next.filter(|_| infos.len() == STEP_COUNT).unwrap_or_default());
+        if from == BlockId(0) {
+            node.contents.forget_all(&node);
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use types::BlockId;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use wire::Op;
 
@@ -55,8 +56,9 @@ async fn run(node: &Arc<Node>, mut socket: TcpStream) -> std::result::Result<(),
             Op::BlockChecksum => {
                 let op = op::<proto::OpBlockChecksumProto>(&mut inbox, &mut socket, message).await?;
                 let its_node = Arc::clone(node);
-                let answer = io::task::blocking(move || checksum::answer(&its_node, &op)).await;
-                send(&socket, answer).await?
+                let block = BlockId(op.header.block.block_id);
+                let answer = node.disks.for_block(block, move |_| checksum::answer(&its_node, &op)).await;
+                send(&socket, answer.map_err(Refusal::from).flatten()).await?
             }
             Op::TransferBlock => {
                 let op = op(&mut inbox, &mut socket, message).await?;

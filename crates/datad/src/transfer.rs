@@ -7,7 +7,7 @@ use crate::inbox::Inbox;
 use crate::node::Node;
 use crate::read::{Plan, send_packets};
 use crate::write::node_addr;
-use container::ReplicaState;
+use container::{ReplicaError, ReplicaState};
 use hdfs::proto::{self, BlockConstructionStage as Stage};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,19 +22,20 @@ pub(crate) async fn serve(
     if op.targets.is_empty() {
         return Err(Refusal::error("no target is named"));
     }
-    let volume = node.volume.clone();
-    let (plan, sums) = io::task::blocking(move || {
-        let reader = volume.read(named.block, named.generation)?;
-        if reader.len() < named.len {
-            let why = format!("{} has {} bytes here, not {}", named.block, reader.len(), named.len);
-            return Err(Refusal::error(why));
-        }
-        // All of it, a little more than was acknowledged perhaps: up to there the stored checksums hold.
+    let found = node.disks.for_block(named.block, move |disks| -> Result<_, Refusal> {
+        // The length that is named says nothing: hdfs-native counts what it has not sent yet. Whether the copy is long enough is asked
+        // when the chain is joined. All of it, a little more than was acknowledged perhaps: up to there the stored checksums hold.
+        let reader = match disks.read(named.block, named.generation) {
+            Err(ReplicaError::NotFound { .. }) => return Ok(None),
+            read => read?,
+        };
         let plan = Plan::whole(reader);
         let sums = plan.sums(plan.start)?;
-        Ok((plan, sums))
-    })
-    .await?;
+        Ok(Some((plan, sums)))
+    });
+    // The chain broke before it reached this node. There is nothing to copy; if anything was acknowledged, the target says so when
+    // it is to join the chain.
+    let Some((plan, sums)) = found.await?? else { return Ok(success()) };
     for (place, target) in op.targets.iter().enumerate() {
         let storage = (op.target_storage_types.get(place).copied(), op.target_storage_ids.get(place).cloned());
         let copied = copy(node, &plan, sums.clone(), &op, target, storage).await;
@@ -74,7 +75,8 @@ async fn copy(
     let mut front = OpHeader { op: Op::WriteBlock }.encode().to_vec();
     delimited::put(&write, &mut front);
     let stalled = limits.with_nodes(limits.below_silent_ms, 0);
-    send_packets(&socket, plan, front, sums, stalled).await.map_err(text)?;
+    let share = node.disks.share(identity.block);
+    send_packets(&socket, plan, share, front, sums, stalled).await.map_err(text)?;
     let answer = Inbox::default().answer(&mut socket, limits.with_nodes(limits.setup_ms, 0)).await?;
     if answer.status == i32::from(Status::SUCCESS.0) { Ok(()) } else { Err(answer.message().to_owned()) }
 }

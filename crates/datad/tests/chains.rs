@@ -2,10 +2,10 @@
 
 mod support;
 
-use hdfs::proto::BlockConstructionStage as Stage;
-use support::{Ask, Chain, Cluster, GENERATION, PACKET_LEN, chain, eventually, info, pattern};
+use hdfs::proto::{self, BlockConstructionStage as Stage};
+use support::{Ask, Chain, Cluster, GENERATION, PACKET_LEN, block_proto, chain, eventually, header, info, pattern};
 use types::{ChecksumKind, ChecksumSpec};
-use wire::{PacketHeader, PipelineAck, Status};
+use wire::{Op, PacketHeader, PipelineAck, Status};
 
 #[test]
 fn a_block_written_through_three_nodes_is_read_from_each() {
@@ -197,6 +197,40 @@ fn a_node_below_that_refuses_is_named() {
     assert!(refused.message().contains("exists already"), "{refused:?}");
     let refused = cluster.chain(&[1, 0], &Ask::create(5)).err().unwrap();
     assert_eq!(refused.first_bad_link(), "");
+}
+
+/// As hdfs-native does: it streams on whatever the answer says, learns from an ack who is to blame, has a node put in its place, and goes
+/// on with nodes that never heard of the block.
+#[test]
+fn who_does_not_read_the_answer_learns_from_an_ack_and_goes_on_with_the_others() {
+    let mut cluster = Cluster::new(4);
+    let gone = cluster.info(1);
+    cluster.stop(1);
+    let mut connection = cluster.connect(0);
+    connection.send_op(Op::WriteBlock, &Ask::create(4).op(vec![gone, cluster.info(2)]));
+    assert_eq!(connection.answer().status, 1);
+    let ack = connection.ack().expect("an ack behind the answer");
+    assert_eq!(ack.replies, [Status::SUCCESS, Status::ERROR]);
+    let copy = proto::OpTransferBlockProto {
+        header: header(block_proto(4, GENERATION, 70_000)),
+        targets: vec![cluster.info(3)],
+        target_storage_types: vec![1],
+        ..Default::default()
+    };
+    let mut connection = cluster.connect(2);
+    connection.send_op(Op::TransferBlock, &copy);
+    assert_eq!(connection.answer().status, 0, "there is nothing to copy");
+    let ask = Ask::again(4, Stage::PipelineSetupStreamingRecovery, GENERATION + 1, 0, 70_000);
+    let mut chain = cluster.chain(&[0, 2, 3], &ask).unwrap();
+    let data = pattern(4, 70_000);
+    chain.send_all(&data);
+    chain.finish();
+    for node in [0, 2, 3] {
+        assert!(cluster.read(node, 4, 0, 70_000).unwrap() == data);
+    }
+    // Who has acknowledged bytes to look for finds out that they are not there.
+    let ask = Ask::again(5, Stage::PipelineSetupStreamingRecovery, GENERATION + 1, 1, 70_000);
+    assert!(cluster.chain(&[0], &ask).err().unwrap().message().contains("not on this volume"));
 }
 
 #[test]

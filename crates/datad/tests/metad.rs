@@ -267,3 +267,40 @@ fn of_several_servers_the_leader_counts() {
     eventually("the new leader hears of it", || heard(1, 6) || told(1).catalogue.len() > 1);
     assert_eq!(cluster.read(0, 5, 0, 5).unwrap(), b"first");
 }
+
+/// A replica that was never finished may be the best there is. What is to take its place is read whole before it makes room: if that
+/// is damaged, nothing has changed.
+#[test]
+fn an_unfinished_replica_outlives_a_source_that_is_damaged() {
+    let world = World::new();
+    let data = pattern(5, 300_000);
+    let mut chain = world.cluster.chain(&[0], &Ask::create(5)).unwrap();
+    chain.send_all(&data);
+    drop(chain);
+    eventually("it is left open", || world.told(|told| told.heartbeats.iter().any(|beat| !beat.stale.is_empty())));
+    let other = Cluster::new(1);
+    other.write(&[0], 5, &data);
+    let stored = other.configs[0].dir.join("containers/0/5.data");
+    let mut damaged = std::fs::read(&stored).unwrap();
+    damaged[150_000] ^= 1;
+    std::fs::write(&stored, damaged).unwrap();
+
+    let source = Source { node: "other".into(), addr: other.node(0).xfer_addr().to_string() };
+    let copy = node::Copy {
+        block: 5,
+        generation: GENERATION,
+        len: data.len() as u64,
+        file: 16_386,
+        home: 0,
+        sources: vec![source],
+        replaces: true,
+    };
+    world.told(|told| told.orders = Some(Orders { known: true, copy: vec![copy], ..Orders::default() }));
+    let failed = || world.told(|told| told.heartbeats.iter().flat_map(|beat| beat.copy_failures.clone()).next());
+    eventually("the failure is told", || failed().is_some());
+    let failure = failed().unwrap();
+    assert!(failure.corrupt && failure.source == "other", "{failure:?}");
+    let begin = BeginRecoveryRequest { block: 5, generation: GENERATION + 5 };
+    let left: BeginRecoveryResponse = world.call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &begin).unwrap();
+    assert_eq!(left.replica.unwrap().len, data.len() as u64, "all that was here is here");
+}

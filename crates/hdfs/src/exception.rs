@@ -93,6 +93,7 @@ pub const INVALID_TOKEN: &str = "org.apache.hadoop.security.token.SecretManager$
 pub const STANDBY: &str = "org.apache.hadoop.ipc.StandbyException";
 pub const OBSERVER_RETRY_ON_ACTIVE: &str = "org.apache.hadoop.ipc.ObserverRetryOnActiveException";
 pub const RETRIABLE: &str = "org.apache.hadoop.ipc.RetriableException";
+pub const HEALTH_CHECK_FAILED: &str = "org.apache.hadoop.ha.HealthCheckFailedException";
 pub const SAFE_MODE: &str = "org.apache.hadoop.hdfs.server.namenode.SafeModeException";
 
 // RPC itself.

@@ -978,6 +978,39 @@ pub struct GetGroupsForUserResponseProto {
 pub struct RefreshUserToGroupsMappingsRequestProto {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RefreshUserToGroupsMappingsResponseProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetServiceStatusResponseProto {
+    /// The number of HAServiceStateResponseProto.HAServiceStateProto.
+    #[prost(int32, required, tag = "1")]
+    pub state: i32,
+    #[prost(bool, optional, tag = "2")]
+    pub ready_to_become_active: ::core::option::Option<bool>,
+    /// If it is not.
+    #[prost(string, optional, tag = "3")]
+    pub not_ready_reason: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DatanodeVolumeInfoProto {
+    #[prost(string, required, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(enumeration = "StorageTypeProto", required, tag = "2")]
+    pub storage_type: i32,
+    #[prost(uint64, required, tag = "3")]
+    pub used_space: u64,
+    #[prost(uint64, required, tag = "4")]
+    pub free_space: u64,
+    #[prost(uint64, required, tag = "5")]
+    pub reserved_space: u64,
+    #[prost(uint64, required, tag = "6")]
+    pub reserved_space_for_replicas: u64,
+    #[prost(uint64, required, tag = "7")]
+    pub num_blocks: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetVolumeReportResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub volume_info: ::prost::alloc::vec::Vec<DatanodeVolumeInfoProto>,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OpenFilesTypeProto {
@@ -1291,6 +1324,52 @@ impl XAttrSetFlagProto {
         }
     }
 }
+/// One version of one block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BlockProto {
+    #[prost(uint64, required, tag = "1")]
+    pub block_id: u64,
+    #[prost(uint64, required, tag = "2")]
+    pub gen_stamp: u64,
+    #[prost(uint64, optional, tag = "3", default = "0")]
+    pub num_bytes: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetBlocksRequestProto {
+    #[prost(message, required, tag = "1")]
+    pub datanode: DatanodeIdProto,
+    /// Of all blocks of the answer together.
+    #[prost(uint64, required, tag = "2")]
+    pub size: u64,
+    #[prost(uint64, optional, tag = "3", default = "10485760")]
+    pub min_block_size: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "4", default = "0")]
+    pub time_interval: ::core::option::Option<u64>,
+    #[prost(enumeration = "StorageTypeProto", optional, tag = "5")]
+    pub storage_type: ::core::option::Option<i32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetBlocksResponseProto {
+    #[prost(message, required, tag = "1")]
+    pub blocks: BlocksWithLocationsProto,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BlocksWithLocationsProto {
+    #[prost(message, repeated, tag = "1")]
+    pub blocks: ::prost::alloc::vec::Vec<BlockWithLocationsProto>,
+}
+/// The three lists go together.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BlockWithLocationsProto {
+    #[prost(message, required, tag = "1")]
+    pub block: BlockProto,
+    #[prost(string, repeated, tag = "2")]
+    pub datanode_uuids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    pub storage_uuids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(enumeration = "StorageTypeProto", repeated, packed = "false", tag = "4")]
+    pub storage_types: ::prost::alloc::vec::Vec<i32>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetReplicaVisibleLengthRequestProto {
     #[prost(message, required, tag = "1")]
@@ -1300,6 +1379,23 @@ pub struct GetReplicaVisibleLengthRequestProto {
 pub struct GetReplicaVisibleLengthResponseProto {
     #[prost(uint64, required, tag = "1")]
     pub length: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDatanodeInfoRequestProto {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDatanodeInfoResponseProto {
+    #[prost(message, required, tag = "1")]
+    pub local_info: DatanodeLocalInfoProto,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DatanodeLocalInfoProto {
+    #[prost(string, required, tag = "1")]
+    pub software_version: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "2")]
+    pub config_version: ::prost::alloc::string::String,
+    /// Seconds.
+    #[prost(uint64, required, tag = "3")]
+    pub uptime: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetFileInfoRequestProto {
@@ -1349,6 +1445,44 @@ pub struct GetListingResponseProto {
     /// Absent: there is no such path.
     #[prost(message, optional, tag = "1")]
     pub dir_list: ::core::option::Option<DirectoryListingProto>,
+}
+/// Pages of several paths in one answer.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetBatchedListingRequestProto {
+    #[prost(string, repeated, tag = "1")]
+    pub paths: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Empty at first, then what came back.
+    #[prost(bytes = "bytes", required, tag = "2")]
+    pub start_after: ::prost::bytes::Bytes,
+    #[prost(bool, required, tag = "3")]
+    pub need_location: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoteExceptionProto {
+    #[prost(string, required, tag = "1")]
+    pub class_name: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub message: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BatchedDirectoryListingProto {
+    #[prost(message, repeated, tag = "1")]
+    pub partial_listing: ::prost::alloc::vec::Vec<HdfsFileStatusProto>,
+    /// Which of the paths.
+    #[prost(uint32, required, tag = "2")]
+    pub parent_idx: u32,
+    /// Why this one could not be listed.
+    #[prost(message, optional, tag = "3")]
+    pub exception: ::core::option::Option<RemoteExceptionProto>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetBatchedListingResponseProto {
+    #[prost(message, repeated, tag = "1")]
+    pub listings: ::prost::alloc::vec::Vec<BatchedDirectoryListingProto>,
+    #[prost(bool, required, tag = "2")]
+    pub has_more: bool,
+    #[prost(bytes = "bytes", required, tag = "3")]
+    pub start_after: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetBlockLocationsRequestProto {

@@ -12,5 +12,16 @@ pub const PROTOCOL_META_INFO: &str = "org.apache.hadoop.ipc.ProtocolMetaInfoPB";
 pub const GET_USER_MAPPINGS: &str = "org.apache.hadoop.tools.GetUserMappingsProtocol";
 /// `hdfs dfsadmin -refreshUserToGroupsMappings`.
 pub const REFRESH_USER_MAPPINGS: &str = "org.apache.hadoop.security.RefreshUserMappingsProtocol";
+/// `hdfs dfsadmin -refreshServiceAcl`.
+pub const REFRESH_AUTHORIZATION_POLICY: &str =
+    "org.apache.hadoop.security.authorize.RefreshAuthorizationPolicyProtocol";
+/// `hdfs dfsadmin -refreshCallQueue`.
+pub const REFRESH_CALL_QUEUE: &str = "org.apache.hadoop.ipc.RefreshCallQueueProtocol";
+/// `hdfs dfsadmin -refresh`.
+pub const GENERIC_REFRESH: &str = "org.apache.hadoop.ipc.GenericRefreshProtocol";
+/// `hdfs dfsadmin -reconfig`.
+pub const RECONFIGURATION: &str = "org.apache.hadoop.hdfs.protocol.ReconfigurationProtocol";
+/// Among HDFS's servers; of it, `hdfs balancer` and tools like it ask where blocks are.
+pub const NAMENODE: &str = "org.apache.hadoop.hdfs.server.protocol.NamenodeProtocol";
 
 pub const VERSION: u64 = 1;

@@ -6,7 +6,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
-//! | [`Crew`] | threads that are used again |
+//! | [`stage`] | the same three from somebody who plays them |
+//! | [`Crew`], [`Share`] | threads that are used again; a bounded part of the runtime's |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`process`] | what this process has used |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
@@ -22,7 +23,9 @@ pub mod memory;
 pub mod poll;
 pub mod process;
 pub mod random;
+mod share;
 pub mod socket;
+pub mod stage;
 pub mod task;
 pub mod transfer;
 pub mod user;
@@ -30,3 +33,4 @@ pub mod user;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use crew::Crew;
 pub use random::OsRandom;
+pub use share::{Share, Stuck};

@@ -71,6 +71,21 @@ pub fn thread<T: Send + 'static>(
     })
 }
 
+/// Waits for the end of a thread, as long as it may take at most. False if it goes on: then it is left to itself.
+pub fn join_within(thread: std::thread::JoinHandle<()>, limit: std::time::Duration) -> bool {
+    let (mut waited, mut pause) = (std::time::Duration::ZERO, std::time::Duration::from_micros(100));
+    while !thread.is_finished() {
+        if waited >= limit {
+            return false;
+        }
+        sleep(pause);
+        waited += pause;
+        pause = (pause * 2).min(std::time::Duration::from_millis(10));
+    }
+    let _its_panic_was_reported = thread.join();
+    true
+}
+
 /// Rests on a thread of one's own. Tasks use the runtime's sleep.
 #[expect(clippy::disallowed_methods, reason = "the one place where a thread rests")]
 pub fn sleep(pause: std::time::Duration) {
@@ -79,8 +94,12 @@ pub fn sleep(pause: std::time::Duration) {
 
 /// Runs what may wait for a disk on the runtime's blocking threads. A panic in it goes on in the caller, as if it had
 /// been called in place. Once the runtime shuts down this never returns, as the caller is about to be dropped.
+/// On a [`crate::stage`] it is done in place, as what is done elsewhere ends when it ends.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts blocking work")]
 pub async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    if crate::stage::is_played() {
+        return run();
+    }
     match tokio::task::spawn_blocking(run).await {
         Ok(output) => output,
         Err(error) => match error.try_into_panic() {

@@ -2,9 +2,9 @@
 //!
 //! Promise: the synchronous calls never wait for the socket if it is non-blocking (`WouldBlock`), and the asynchronous
 //! ones never wait for the disk on the runtime's own threads: a piece that is not in the page cache is sent from the
-//! blocking pool, one [`PIECE_LEN`] at a time.
+//! blocking pool, one [`PIECE_LEN`] at a time, and of that the file's disk has a [`Share`].
 
-use crate::{file, task};
+use crate::{Share, file};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::SendFlags;
 use std::fs::File;
@@ -52,10 +52,10 @@ pub async fn send_all(socket: &TcpStream, mut bytes: &[u8], more: bool) -> io::R
     Ok(())
 }
 
-/// Sends `len` bytes of `file` from `offset` on. `UnexpectedEof` if the file is shorter.
+/// Sends `len` bytes of `file` from `offset` on, waiting for its disk in that disk's share. `UnexpectedEof` if the file is shorter.
 ///
 /// If the returned future is dropped, a piece may still leave from the blocking pool: close such a connection.
-pub async fn sendfile_all(socket: &TcpStream, file: &File, offset: u64, len: u64) -> io::Result<()> {
+pub async fn sendfile_all(socket: &TcpStream, file: &File, share: &Share, offset: u64, len: u64) -> io::Result<()> {
     let (mut offset, end) = (offset, offset + len);
     let mut cold = None;
     while offset < end {
@@ -71,11 +71,11 @@ pub async fn sendfile_all(socket: &TcpStream, file: &File, offset: u64, len: u64
             // Only a fresh answer of the kernel may clear tokio's idea that the socket is writable: the pool's
             // `WouldBlock` is old by the time we hear of it, and clearing on it could lose the wake-up.
             socket.async_io(Interest::WRITABLE, || is_writable(socket)).await?;
-            let (path, sent) = task::blocking(move || {
+            let sending = share.run(move || {
                 let sent = path.send(offset, piece_len, ahead_len);
                 (path, sent)
-            })
-            .await;
+            });
+            let (path, sent) = sending.await.map_err(|stuck| io::Error::new(io::ErrorKind::TimedOut, stuck))?;
             cold = Some(path);
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
@@ -141,13 +141,13 @@ mod tests {
             file::drop_cache(&file, 0, bytes.len() as u64).unwrap();
         }
         let (near, mut far) = pair().await;
-        let reader = task::spawn("reader", async move {
+        let reader = crate::task::spawn("reader", async move {
             let mut read = Vec::new();
             far.read_to_end(&mut read).await.unwrap();
             read
         });
         send_all(&near, b"header", true).await.unwrap();
-        sendfile_all(&near, &file, offset, len).await.unwrap();
+        sendfile_all(&near, &file, &Share::new(1), offset, len).await.unwrap();
         drop(near);
         let read = reader.await.unwrap();
         assert_eq!(&read[..6], b"header");
@@ -169,7 +169,7 @@ mod tests {
     async fn a_short_file_is_an_error_and_a_full_socket_would_block() {
         let file = file_of(&pattern(100));
         let (near, _far) = pair().await;
-        let error = sendfile_all(&near, &file, 50, 51).await.unwrap_err();
+        let error = sendfile_all(&near, &file, &Share::new(1), 50, 51).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         let file = file_of(&pattern(1 << 20));
         near.writable().await.unwrap();
@@ -184,7 +184,7 @@ mod tests {
         let file = file_of(&pattern(1 << 20));
         let mut outcome = Ok(());
         for _ in 0..100 {
-            outcome = sendfile_all(&near, &file, 0, 1 << 20).await;
+            outcome = sendfile_all(&near, &file, &Share::new(1), 0, 1 << 20).await;
             if outcome.is_err() {
                 return;
             }

@@ -29,6 +29,8 @@ pub(crate) struct Disk {
 const READERS_MAX: u32 = 4096;
 /// Stores up to this length are read whole when they are opened: some tenths of a second if the machine has them in memory.
 const CHECKED_LEN_MAX: u64 = 256 << 20;
+/// As LMDB calls it.
+const FILE: &str = "data.mdb";
 const SUM_LEN: usize = 4;
 pub(crate) const FORMAT_KEY: &[u8] = b"\0format";
 const FORMAT: &[u8] = &[1];
@@ -46,6 +48,9 @@ impl Disk {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(KvError::InUse { dir: dir.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(fault("locking the directory")(source)),
+        }
+        if !dir.join(FILE).try_exists().map_err(fault("looking for the store"))? {
+            make(dir, map_len)?;
         }
         check_pages(dir)
             .map_err(fault("reading the store"))?
@@ -150,13 +155,16 @@ impl Disk {
     }
 
     fn put(&self, write: &mut RwTxn<'_>, full: &[u8], value: &[u8]) -> Result<(), KvError> {
-        let sum = sum(full, value).to_be_bytes();
-        let put = self.rows.put_reserved(write, full, SUM_LEN + value.len(), |space| {
-            space.write_all(&sum)?;
-            space.write_all(value)
-        });
-        put.map_err(self.fault("writing"))
+        put(&self.rows, write, full, value).map_err(self.fault("writing"))
     }
+}
+
+fn put(rows: &Database<Bytes, Bytes>, write: &mut RwTxn<'_>, full: &[u8], value: &[u8]) -> heed::Result<()> {
+    let sum = sum(full, value).to_be_bytes();
+    rows.put_reserved(write, full, SUM_LEN + value.len(), |space| {
+        space.write_all(&sum)?;
+        space.write_all(value)
+    })
 }
 
 /// New rows for the whole store. Until [`Replacement::commit`] nobody sees them; dropped, they are gone.
@@ -185,9 +193,32 @@ impl Replacement<'_> {
     }
 }
 
+/// Makes an empty store, whole or not at all: LMDB writes the two heads of a new file without a sync, and a loss of power between
+/// them would leave something that is neither a store nor none. So it is made beside, and named when it is on disk.
+fn make(dir: &Path, map_len: usize) -> Result<(), KvError> {
+    let fault = |op| move |source| fault(dir, map_len, op, heed::Error::Io(source));
+    let beside = dir.join("new");
+    match std::fs::remove_dir_all(&beside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(fault("removing a store half made")(error)),
+        _ => {}
+    }
+    std::fs::create_dir(&beside).map_err(fault("making the store"))?;
+    let (env, rows) = open_map(&beside, map_len)?;
+    let begun = || -> heed::Result<()> {
+        let mut write = env.write_txn()?;
+        put(&rows, &mut write, FORMAT_KEY, FORMAT)?;
+        write.commit()
+    };
+    begun().map_err(|error| self::fault(dir, map_len, "making the store", error))?;
+    env.prepare_for_closing().wait();
+    std::fs::rename(beside.join(FILE), dir.join(FILE)).map_err(fault("naming the store"))?;
+    io::file::sync_dir(dir).map_err(fault("syncing the directory"))?;
+    std::fs::remove_dir_all(&beside).map_err(fault("removing what is left of making the store"))
+}
+
 /// Reads all of a store that is not large. The inner error tells of damage.
 fn check_pages(dir: &Path) -> std::io::Result<Result<(), pages::Fault>> {
-    let file = match File::open(dir.join("data.mdb")) {
+    let file = match File::open(dir.join(FILE)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(())),
         file => file?,
     };

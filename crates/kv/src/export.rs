@@ -23,7 +23,7 @@ use std::ops::Bound;
 use types::ChecksumKind;
 use types::rows::Table;
 
-const SUM_LEN: usize = 4;
+pub(crate) const SUM_LEN: usize = 4;
 const ROW_HEAD_LEN: usize = 6;
 
 /// The rows as of the last flush. It holds nobody up.

@@ -14,6 +14,8 @@
 mod change;
 mod disk;
 mod export;
+#[doc(hidden)]
+pub mod fuzz;
 mod held;
 mod import;
 mod layer;

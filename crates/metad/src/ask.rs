@@ -1,10 +1,29 @@
 //! Several datanodes are asked the same at a time.
+//!
+//! One that has stopped sending heartbeats will not answer either: it is not waited for to the end.
 
 use crate::core::Core;
 use std::time::Duration;
 use types::NodeId;
 
-/// `None` where no answer came in time, or a refusal.
+/// What a node is granted that may be silent by chance.
+const QUIET_WAIT: Duration = Duration::from_secs(1);
+const QUIET_LOOK: Duration = Duration::from_millis(100);
+
+/// What came of a question.
+pub(crate) enum Answer<A> {
+    Said(A),
+    /// The node is there, and answers with an error of this class.
+    Refused {
+        class: String,
+    },
+    /// It could not be reached, or answers what nobody understands.
+    Unreached,
+    /// It let the time pass.
+    Silence,
+}
+
+/// `None` where no answer came in time, or a refusal, or the node has fallen silent.
 pub(crate) async fn all<Q, A>(
     core: &Core,
     nodes: &[(NodeId, String)],
@@ -16,18 +35,77 @@ where
     Q: prost::Message + Clone + 'static,
     A: prost::Message + Default + 'static,
 {
+    let answers = each(core, nodes, method, request, limit).await.into_iter();
+    answers.map(|(id, answer)| (id, answer.said())).collect()
+}
+
+/// As [`all`], for work that can be done later as well: who let a question pass is not asked for a while, so one node that hangs holds
+/// up a round of many questions once.
+pub(crate) async fn talkative<Q, A>(
+    core: &Core,
+    nodes: &[(NodeId, String)],
+    method: &'static str,
+    request: &Q,
+    limit: Duration,
+) -> Vec<(NodeId, Option<A>)>
+where
+    Q: prost::Message + Clone + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let (mute, asked): (Vec<_>, Vec<_>) = nodes.iter().cloned().partition(|(id, _)| core.is_mute(*id));
+    let mut answers: Vec<(NodeId, Option<A>)> = Vec::with_capacity(nodes.len());
+    for (id, answer) in each(core, &asked, method, request, limit).await {
+        match &answer {
+            Answer::Said(_) => core.speaks(id),
+            Answer::Silence => {
+                tracing::warn!(node = %id, method, "a datanode beats and does not answer; it is not asked for a while");
+                core.was_mute(id);
+            }
+            Answer::Refused { .. } | Answer::Unreached => {}
+        }
+        answers.push((id, answer.said()));
+    }
+    answers.extend(mute.into_iter().map(|(id, _)| (id, None)));
+    answers
+}
+
+impl<A> Answer<A> {
+    fn said(self) -> Option<A> {
+        match self {
+            Self::Said(answer) => Some(answer),
+            Self::Refused { .. } | Self::Unreached | Self::Silence => None,
+        }
+    }
+}
+
+/// As [`all`], and why there is no answer.
+pub(crate) async fn each<Q, A>(
+    core: &Core,
+    nodes: &[(NodeId, String)],
+    method: &'static str,
+    request: &Q,
+    limit: Duration,
+) -> Vec<(NodeId, Answer<A>)>
+where
+    Q: prost::Message + Clone + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let asked = core.monotonic();
     let calls: Vec<_> = nodes
         .iter()
         .map(|(id, addr)| {
             let (id, client, request) = (*id, core.dial(addr), request.clone());
             let call = async move {
                 match tokio::time::timeout(limit, client.call::<Q, A>(method, &request)).await {
-                    Ok(Ok(answer)) => Some(answer),
+                    Ok(Ok(answer)) => Answer::Said(answer),
                     Ok(Err(error)) => {
                         tracing::warn!(node = %id, method, %error, "a datanode did not answer as it should");
-                        None
+                        match error {
+                            rpc::CallError::Remote { class, .. } => Answer::Refused { class },
+                            _ => Answer::Unreached,
+                        }
                     }
-                    Err(_) => None,
+                    Err(_) => Answer::Silence,
                 }
             };
             (id, io::task::spawn_owned("question", call))
@@ -35,7 +113,24 @@ where
         .collect();
     let mut answers = Vec::with_capacity(calls.len());
     for (id, call) in calls {
-        answers.push((id, call.await.ok().flatten()));
+        let answer = tokio::select! {
+            biased;
+            answer = call => answer.unwrap_or(Answer::Unreached),
+            () = fallen_silent(core, id, asked) => Answer::Unreached, // nothing is known of it when it beats again
+        };
+        answers.push((id, answer));
     }
     answers
+}
+
+/// Returns when no heartbeat comes from the node any more.
+async fn fallen_silent(core: &Core, id: NodeId, asked: Duration) {
+    loop {
+        let now = core.monotonic();
+        let quiet = core.with_cluster(|cluster, _| cluster.node(id).is_none_or(|member| member.is_quiet(now)));
+        if quiet && now >= asked + QUIET_WAIT {
+            return;
+        }
+        tokio::time::sleep(QUIET_LOOK).await;
+    }
 }

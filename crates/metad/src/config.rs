@@ -8,6 +8,8 @@ use types::limits;
 
 /// Heartbeats come each second, and one may be late.
 const LOST_AFTER_MS_MIN: u64 = 2000;
+/// Each container costs a row, and a question each hour.
+const CONTAINER_LEN_MIN: u64 = 1 << 20;
 
 /// A metadata server. A file of it needs `dir` and `rpc_addr`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,9 +53,16 @@ pub struct Config {
     /// A datanode silent for longer is lost: others take its place and copy what it had. HDFS waits ten and a half minutes.
     #[serde(default = "default_lost_after_ms")]
     pub lost_after_ms: u64,
+    /// Containers are sealed at about this length: the unit in which blocks are placed, compared and moved.
+    #[serde(default = "default_container_len")]
+    pub container_len: u64,
     /// Access times are not kept more exactly than this; 0: not at all. HDFS: `dfs.namenode.accesstime.precision`, 1 h.
     #[serde(default = "default_access_time_ms")]
     pub access_time_ms: u64,
+    /// Program that tells which rack an address is in, as HDFS's `net.topology.script.file.name`: of datanodes whose configuration names
+    /// no `rack`, and of clients. None: all others are in `/default-rack`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_script: Option<PathBuf>,
     /// Bytes of changes that are kept in the log, in memory and on disk, for servers of the group that were away for a while.
     #[serde(default = "default_log_kept_len")]
     pub log_kept_len: u64,
@@ -90,7 +99,9 @@ impl Config {
             lease_soft_ms: default_lease_soft_ms(),
             lease_hard_ms: default_lease_hard_ms(),
             lost_after_ms: default_lost_after_ms(),
+            container_len: default_container_len(),
             access_time_ms: default_access_time_ms(),
+            topology_script: None,
             log_kept_len: default_log_kept_len(),
             memory: default_memory(),
         }
@@ -112,6 +123,9 @@ impl Config {
         }
         if self.lost_after_ms < LOST_AFTER_MS_MIN {
             return Err(format!("lost_after_ms ({}) must be at least {LOST_AFTER_MS_MIN}", self.lost_after_ms));
+        }
+        if self.container_len < CONTAINER_LEN_MIN {
+            return Err(format!("container_len ({}) must be at least {CONTAINER_LEN_MIN}", self.container_len));
         }
         if self.lease_soft_ms > self.lease_hard_ms {
             return Err("lease_soft_ms must not be above lease_hard_ms".into());
@@ -196,6 +210,10 @@ fn default_lease_hard_ms() -> u64 {
 
 fn default_lost_after_ms() -> u64 {
     15_000
+}
+
+fn default_container_len() -> u64 {
+    limits::CONTAINER_LEN_MAX
 }
 
 fn default_access_time_ms() -> u64 {

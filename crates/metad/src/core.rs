@@ -4,11 +4,13 @@ use crate::caller::{Session, Users};
 use crate::command::{Command, Reply};
 use crate::config::Config;
 use crate::machine::{Machine, Picture};
+use crate::racks::Racks;
 use crate::recovery::Recoveries;
 use crate::refusal;
-use crate::repair::balance::Balance;
+use crate::repair::{self, balance::Balance, contents::Contents};
 use blocks::{
-    Allocation, Ask, Batch, BlocksError, Cluster, Doomed, Jobs, PlaceError, Plan, Repair, Scrub, Surplus, Undecided,
+    Allocation, Ask, Batch, BlocksError, Cluster, DiskBalance, Doomed, Jobs, PlaceError, Plan, Repair, Scrub, Surplus,
+    Undecided,
 };
 use hdfs::Exception;
 use io::{Clock, OsRandom};
@@ -33,6 +35,8 @@ const ARRIVAL_POLL: Duration = Duration::from_millis(50);
 const DIALLED_COUNT_MAX: usize = 4096;
 /// Reports of bad replicas that are remembered.
 const BAD_COUNT_MAX: usize = 10_000;
+/// A datanode that beats and lets a question about its replicas pass has a disk or a port that hangs; that is no matter of seconds.
+const MUTE_FOR: Duration = Duration::from_secs(30);
 
 /// Calls that look at many rows at the same time. A guess: enough that some may wait for a disk while others compute.
 const WALK_COUNT_MAX: usize = 4;
@@ -43,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
+    /// `None`: racks are told by the datanodes alone.
+    pub(crate) racks: Option<Racks>,
     pub(crate) pool: String,
     /// Since when this server leads.
     pub(crate) started: Duration,
@@ -65,6 +71,8 @@ pub(crate) struct Core {
     surplus: Mutex<Surplus>,
     scrub: Mutex<Option<Scrub>>,
     balance: Mutex<Option<Balance>>,
+    disk_balance: Mutex<Option<DiskBalance>>,
+    disks: Mutex<BTreeMap<NodeId, Vec<wire::node::Disk>>>,
     jobs: Mutex<Jobs>,
     /// There may be something to mend, to compare or to move.
     pub(crate) repair_wake: Notify,
@@ -75,6 +83,11 @@ pub(crate) struct Core {
     dialled: Mutex<HashMap<String, rpc::Client>>,
     /// Replicas that readers complained of, and when.
     bad: Mutex<BTreeMap<(BlockId, NodeId), Millis>>,
+    /// There may be such.
+    pub(crate) reported: Notify,
+    /// Nodes that let a question pass, and until when they are not asked another one.
+    mute: Mutex<BTreeMap<NodeId, Duration>>,
+    contents: Mutex<Contents>,
 }
 
 impl std::fmt::Debug for Core {
@@ -109,13 +122,17 @@ impl Core {
         let Parts { config, machine, raft, clock, users, pool, picture, term } = parts;
         let started = clock.monotonic();
         let leases = Mutex::new(Leases::load(&machine.store().view(), started)?);
+        let unended = repair::jobs::load(&machine.store().view(), clock.now(), started)?;
+        let repair::jobs::Unended { jobs, scrub, balance, disk_balance } = unended;
         let leased = Mutex::new(Leased::load(&machine.store().view(), started, config.lease_soft())?);
+        let racks = config.topology_script.clone().map(Racks::new);
         Ok(Self {
             config,
             machine,
             raft,
             clock,
             users,
+            racks,
             pool,
             started,
             term,
@@ -131,14 +148,19 @@ impl Core {
             undecided: Mutex::default(),
             repair: Mutex::default(),
             surplus: Mutex::default(),
-            scrub: Mutex::default(),
-            balance: Mutex::default(),
-            jobs: Mutex::default(),
+            scrub: Mutex::new(scrub),
+            balance: Mutex::new(balance),
+            jobs: Mutex::new(jobs),
+            disk_balance: Mutex::new(disk_balance),
+            disks: Mutex::default(),
             repair_wake: Notify::new(),
             walks: tokio::sync::Semaphore::new(WALK_COUNT_MAX),
             planning: tokio::sync::Mutex::new(()),
             dialled: Mutex::default(),
             bad: Mutex::default(),
+            reported: Notify::new(),
+            mute: Mutex::default(),
+            contents: Mutex::default(),
         })
     }
 
@@ -209,6 +231,21 @@ impl Core {
     /// The balancing that is under way. To be locked after all but the jobs.
     pub(crate) fn balance(&self) -> MutexGuard<'_, Option<Balance>> {
         lock(&self.balance)
+    }
+
+    /// The balancing of disks that is under way. To be locked after all but the jobs.
+    pub(crate) fn disk_balance(&self) -> MutexGuard<'_, Option<DiskBalance>> {
+        lock(&self.disk_balance)
+    }
+
+    /// The disks of each node, as it told last. Held for a moment only.
+    pub(crate) fn disks(&self) -> MutexGuard<'_, BTreeMap<NodeId, Vec<wire::node::Disk>>> {
+        lock(&self.disks)
+    }
+
+    /// What is known of what sealed containers hold. To be locked alone.
+    pub(crate) fn contents(&self) -> MutexGuard<'_, Contents> {
+        lock(&self.contents)
     }
 
     /// Work that takes a while. To be locked last of all.
@@ -383,12 +420,29 @@ impl Core {
         }
         bad.insert((block, node), self.now());
         drop(bad);
-        self.repair_wake.notify_one();
+        self.reported.notify_one();
     }
 
-    /// A replica that somebody complained of, to be read by its node.
-    pub(crate) fn take_reported(&self) -> Option<(BlockId, NodeId)> {
-        lock(&self.bad).pop_first().map(|(reported, _)| reported)
+    /// A replica that somebody complained of, to be read by its node, which must be one of those that are `free`.
+    pub(crate) fn take_reported(&self, free: impl Fn(NodeId) -> bool) -> Option<(BlockId, NodeId)> {
+        let mut bad = lock(&self.bad);
+        let reported = bad.keys().find(|(_, node)| free(*node)).copied()?;
+        bad.remove(&reported);
+        Some(reported)
+    }
+
+    /// `node` let a question pass: it is asked no other one for a while, so that those who do answer are not held up by it.
+    pub(crate) fn was_mute(&self, node: NodeId) {
+        lock(&self.mute).insert(node, self.monotonic() + MUTE_FOR);
+    }
+
+    /// It answers, or it started anew.
+    pub(crate) fn speaks(&self, node: NodeId) {
+        lock(&self.mute).remove(&node);
+    }
+
+    pub(crate) fn is_mute(&self, node: NodeId) -> bool {
+        lock(&self.mute).get(&node).is_some_and(|until| self.monotonic() < *until)
     }
 
     pub(crate) fn bad_count(&self) -> usize {

@@ -4,6 +4,7 @@
 
 use crate::core::Core;
 use crate::heard::Heard;
+use crate::racks::{self, DEFAULT_RACK};
 use crate::refusal;
 use crate::repair;
 use crate::seat::Seat;
@@ -42,7 +43,9 @@ pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: Call) -> Result<By
             let request: HeartbeatRequest = call.request()?;
             heard.beat(node_id(&request.node)?, usage(&request.usage, request.transfer_count), core.monotonic());
             let (id, members) = seat.members();
+            let node = node_id(&request.node)?;
             let orders = heartbeat(core, request).await?;
+            seat.beat(call.peer, node);
             command(core, Orders { id, members, ..orders }).await
         }
         CATALOGUE => command(core, catalogue(core, call.request()?).await?).await,
@@ -116,12 +119,16 @@ fn is_foreign(request: &RegisterRequest, pool: &str) -> bool {
     foreign
 }
 
-async fn register(core: &Core, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
+async fn register(core: &Arc<Core>, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
     if is_foreign(&request, &core.pool) {
         return Ok(RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term });
     }
     let usage = usage(&request.usage, 0);
-    let node = described(request)?;
+    let mut node = described(request)?;
+    // What a datanode's own configuration says stands above the script.
+    if node.rack == DEFAULT_RACK {
+        node.rack = racks::of_node(core, &node).await;
+    }
     let known = core.with_cluster(|cluster, _| cluster.node(node.id).is_some_and(|member| member.node == node));
     let (id, addr) = (node.id, node.xfer_addr());
     if !known {
@@ -129,15 +136,18 @@ async fn register(core: &Core, request: RegisterRequest) -> Result<RegisterRespo
         answer.map_err(|refused| Exception::io(refused.to_string()))?;
     }
     let now = core.monotonic();
-    core.with_cluster(|cluster, _| {
+    core.speaks(id);
+    let called_bad = core.with_cluster(|cluster, _| {
         cluster.on_registered(now, id, usage);
         // What it lacks, or brings back.
         let mut repair = core.repair();
-        repair.on_registered(id);
+        let called_bad = repair.on_registered(id);
         for pipeline in cluster.pipelines_of(id) {
             cluster.containers_of(*pipeline).for_each(|home| repair.suspect(home, now + CATALOGUE_WAIT));
         }
+        called_bad
     });
+    called_bad.into_iter().for_each(|block| core.note_bad(block, id));
     core.repair_wake.notify_one();
     tracing::info!(node = %id, addr, "a datanode registered");
     core.prepare.notify_one();
@@ -159,8 +169,7 @@ fn described(request: RegisterRequest) -> Result<Node, Exception> {
         ipc_port: port(request.ipc_port)?,
         info_port: port(request.info_port)?,
         storage: or(request.storage, &request.node),
-        // Java takes an empty rack for none at all, and fails.
-        rack: if request.rack.starts_with('/') { request.rack } else { "/default-rack".to_owned() },
+        rack: if request.rack.starts_with('/') { request.rack } else { DEFAULT_RACK.to_owned() },
     })
 }
 
@@ -172,7 +181,10 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     let node = node_id(&request.node)?;
     let now = core.monotonic();
     let usage = usage(&request.usage, request.transfer_count);
-    if !core.with_cluster(|cluster, _| cluster.on_heartbeat(now, node, usage)) {
+    let known = core.with_cluster(|cluster, _| {
+        if has_no_disk(&request) { cluster.on_diskless(node, usage) } else { cluster.on_heartbeat(now, node, usage) }
+    });
+    if !known {
         return Ok(Orders::default());
     }
     tell_repair(core, node, &request, now);
@@ -204,6 +216,8 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     orders.copy = copies(core, node, now);
     orders.tell_all = core.surplus().take_ask(node);
     orders.scrub = repair::scrub::beat(core, node, request.scrub.as_ref(), now);
+    orders.disk_balance = repair::disks::beat(core, node, request.disk_balance.as_ref(), now);
+    repair::disks::told(core, node, request.disks);
     Ok(orders)
 }
 
@@ -216,23 +230,27 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
     let core = Arc::clone(core);
     io::task::blocking(move || {
         let found = core.rows(|rows| look_up(rows, &going))?;
-        let (mut orders, mut ownerless) = (Vec::new(), Vec::new());
+        let mut orders = Vec::new();
         core.with_cluster(|cluster, _| {
             for (told, wanted) in going.iter().zip(found) {
-                let fate = cluster.judge(node, told, wanted.as_ref(), true).fate;
-                if fate == Fate::Surplus && !comes_here(&core, cluster, node, told.block) {
+                // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
+                let goes = wanted.is_none() || cluster.judge(node, told, wanted.as_ref(), true).fate == Fate::Surplus;
+                let is_doubtful = |wanted: &&Wanted| {
+                    let repair = core.repair();
+                    let members = cluster.member_ids(wanted.home).iter();
+                    members.filter(|member| **member != node).any(|member| repair.is_bad(told.block, *member))
+                };
+                if let Some(wanted) = wanted.as_ref().filter(is_doubtful) {
+                    // One of those who said that they have it has not: all of them are asked again.
+                    core.surplus().stays(node, told.block);
+                    core.surplus().keep(node, *told, wanted.home, now);
+                } else if goes && !comes_here(&core, cluster, node, told.block) {
                     orders.push(Deletion { block: told.block.0, generation_at_most: told.generation.0 });
                 } else {
                     core.surplus().stays(node, told.block);
-                    if wanted.is_none() {
-                        ownerless.push(*told);
-                    }
                 }
             }
         });
-        // Their files were deleted meanwhile. After the picture, which is locked later than this where both are.
-        let mut undecided = core.undecided();
-        ownerless.into_iter().for_each(|told| undecided.keep(node, told));
         Ok(orders)
     })
     .await
@@ -245,6 +263,12 @@ fn comes_here(core: &Core, cluster: &Cluster, node: NodeId, block: BlockId) -> b
 }
 
 /// What a node copied, could not copy, and found damaged.
+/// All disks of the node have failed, and nothing counts that is there: it lives for nobody.
+fn has_no_disk(request: &HeartbeatRequest) -> bool {
+    let disks = &request.disks;
+    request.usage.capacity_len == 0 && !disks.is_empty() && disks.iter().all(|disk| !disk.failure.is_empty())
+}
+
 fn tell_repair(core: &Core, node: NodeId, request: &HeartbeatRequest, now: Duration) {
     let mut complaints = Vec::new();
     let mut repair = core.repair();
@@ -298,9 +322,17 @@ fn copies(core: &Core, node: NodeId, now: Duration) -> Vec<Copy> {
 /// A page of all that a node has. What it lacks is a matter of repair.
 async fn catalogue(core: &Arc<Core>, request: CatalogueRequest) -> Result<Orders, Exception> {
     let node = node_id(&request.node)?;
-    let registered = core.with_cluster(|cluster, _| cluster.node(node).is_some_and(|member| member.seen().is_some()));
+    let now = core.monotonic();
+    let registered = core.with_cluster(|cluster, _| {
+        // A long catalogue stands in the way of heartbeats: each part of it says that the node lives.
+        cluster.on_sign(now, node);
+        cluster.node(node).is_some_and(|member| member.seen().is_some())
+    });
     if !registered {
         return Ok(Orders::default());
+    }
+    if request.from == 0 {
+        core.surplus().on_telling(node, core.monotonic());
     }
     let orders = reconcile(core, node, request.replicas.iter().map(told).collect()).await?;
     if request.through == u64::MAX {

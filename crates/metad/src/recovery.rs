@@ -5,18 +5,19 @@
 //!        │
 //!        ▼
 //! beginRecovery on every member ── each fences its replica and says what it has
-//!        │    unreachable ones are asked again for a while; for ever, if nobody else has anything
+//!        │    if that is not enough, on every other datanode as well; unreachable ones are asked again for a while; for ever, if nobody
+//!        │    else has anything
 //!        ▼
-//! blocks::next_step ── one length ──▶ finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
+//! blocks::Inquest ── one length ──▶ finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
 //! ```
 //!
 //! Promise: the file is seen closed only after every member that answers has fenced its replica; one that does not answer is left with a
 //! replica of a lower generation, which counts for nothing from then on. What is under way is soft: the namespace remembers
 //! that the file is being recovered, and whoever looks next begins again under a higher generation.
 
-use crate::ask;
+use crate::ask::{self, Answer};
 use crate::core::{ChangeError, Core};
-use blocks::{Agreed, ReplicaState, Step, Survivor, next_step};
+use blocks::{Agreed, Inquest, ReplicaState, Shown, Step, Survivor};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -163,7 +164,7 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
     let begun = core.monotonic();
     let mut retry = RETRY_FIRST;
     loop {
-        match attempt(core, &last, generation, core.monotonic().saturating_sub(begun)).await {
+        match attempt(core, &last, generation, begun).await {
             Attempt::Ended(len) => return finish(core, file, &last, generation, len).await,
             Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "a recovery waits"),
             Attempt::Doubtful => {
@@ -177,9 +178,6 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
     }
 }
 
-/// Datanodes that are down, and were of the home at no time that is known, are waited for so long.
-const SILENT_OTHERS_WAIT: Duration = Duration::from_secs(60);
-
 enum Attempt {
     /// The length of the block now; `None`: nothing is left of it.
     Ended(Option<u64>),
@@ -189,57 +187,54 @@ enum Attempt {
     Doubtful,
 }
 
-async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, waited: Duration) -> Attempt {
-    let mut members: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
-        cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
-    });
-    let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
-    let mut answers =
-        ask::all::<_, node::BeginRecoveryResponse>(core, &members, node::BEGIN_RECOVERY, &request, ANSWER_MAX).await;
-    let has_replica =
-        |answer: &Option<node::BeginRecoveryResponse>| answer.as_ref().is_some_and(|answer| answer.replica.is_some());
-    if !answers.iter().any(|(_, answer)| has_replica(answer)) {
-        // The home may have got other members since the block was begun, and those who were in its chain are none of them any more.
-        let others: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
-            let known = cluster.nodes().filter(|member| !members.iter().any(|(id, _)| *id == member.node.id));
-            known.map(|member| (member.node.id, member.node.ipc_addr())).collect()
-        });
-        let more =
-            ask::all::<_, node::BeginRecoveryResponse>(core, &others, node::BEGIN_RECOVERY, &request, ANSWER_MAX);
-        let more = more.await;
-        let found = more.iter().any(|(_, answer)| has_replica(answer));
-        // Bytes that are known to be there are waited for, whoever has them; others for a while.
-        let wait = found || last.len > 0 || waited < SILENT_OTHERS_WAIT;
-        answers.extend(more.into_iter().filter(|(_, answer)| wait || answer.is_some()));
-        members.extend(others);
-    }
-    let silent = answers.iter().filter(|(_, answer)| answer.is_none()).count();
-    let survivors: Vec<Survivor> = answers
-        .iter()
-        .filter_map(|(node, answer)| answer.as_ref()?.replica.map(|replica| survivor(*node, &replica)))
-        .collect();
+async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, begun: Duration) -> Attempt {
     // A block that is being cut was whole: what must be there is what shall be left.
     let Ok(cut) = core.rows(|rows| read::cut_len(rows, last.block)) else {
         return Attempt::Again("the store cannot be read");
     };
-    let Agreed { len, nodes } = match next_step(&survivors, silent, waited, last.generation, cut.unwrap_or(last.len)) {
+    let inquest = Inquest { generation: last.generation, len: last.len, cut };
+    let mut nodes: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
+        cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
+    });
+    let members = show(core, &nodes, last, generation).await;
+    let mut others = Vec::new();
+    if inquest.asks_others(&members) {
+        let more: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
+            let known = cluster.nodes().filter(|member| !nodes.iter().any(|(id, _)| *id == member.node.id));
+            known.map(|member| (member.node.id, member.node.ipc_addr())).collect()
+        });
+        others = show(core, &more, last, generation).await;
+        nodes.extend(more);
+    }
+    // Together with the time that the answers took: whoever is silent was silent in it, too.
+    let waited = core.monotonic().saturating_sub(begun);
+    let Agreed { len, nodes: agreed } = match inquest.next_step(&members, &others, waited) {
         Step::Wait(reason) => return Attempt::Again(reason),
-        // What was recorded was acknowledged: whoever has it may yet come back.
-        Step::Nothing if last.len > 0 => return Attempt::Again("no node shows bytes that were acknowledged"),
         Step::Nothing => return Attempt::Ended(None),
-        Step::Finish(agreed) if silent > 0 && cut.is_some_and(|cut| agreed.len < cut) => {
-            return Attempt::Again("those who answer have less of the block than shall be left");
-        }
-        Step::Finish(agreed) => Agreed { len: agreed.len.min(cut.unwrap_or(u64::MAX)), ..agreed },
+        Step::Finish(agreed) => agreed,
     };
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
-    let members: Vec<(NodeId, String)> = members.into_iter().filter(|(id, _)| nodes.contains(id)).collect();
+    nodes.retain(|(id, _)| agreed.contains(id));
     let answers =
-        ask::all::<_, node::FinishRecoveryResponse>(core, &members, node::FINISH_RECOVERY, &request, ANSWER_MAX).await;
+        ask::all::<_, node::FinishRecoveryResponse>(core, &nodes, node::FINISH_RECOVERY, &request, ANSWER_MAX).await;
     if answers.iter().all(|(_, answer)| answer.is_none()) {
         return Attempt::Doubtful;
     }
     Attempt::Ended(Some(len))
+}
+
+/// Has nodes fence their replicas of the block, and say what they have.
+async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generation: Generation) -> Vec<Shown> {
+    let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
+    let answers =
+        ask::each::<_, node::BeginRecoveryResponse>(core, nodes, node::BEGIN_RECOVERY, &request, ANSWER_MAX).await;
+    let shown = |(id, answer)| match answer {
+        Answer::Refused { class } if class == node::CANNOT_SAY => Shown::Unknown,
+        Answer::Refused { .. } | Answer::Unreached | Answer::Silence => Shown::Silence,
+        Answer::Said(node::BeginRecoveryResponse { replica: None }) => Shown::Nothing,
+        Answer::Said(node::BeginRecoveryResponse { replica: Some(replica) }) => Shown::Replica(survivor(id, &replica)),
+    };
+    answers.into_iter().map(shown).collect()
 }
 
 fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {

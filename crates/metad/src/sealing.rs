@@ -49,16 +49,17 @@ pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Config;
     use blocks::{Ask, Node, Usage};
     use namespace::{AddBlock, Allocated, BlockRef, Complete, Create, Reply};
+    use std::sync::Arc;
     use types::NodeId;
 
-    const LEN: u64 = 6 << 30;
+    pub(crate) const LEN: u64 = 6 << 30;
 
-    async fn write_block(core: &Core, path: &FsPath) -> (BlockRef, ContainerId) {
+    pub(crate) async fn write_block(core: &Core, path: &FsPath) -> (BlockRef, ContainerId) {
         let ask = Ask { replication: 1, block_len: 1, ..Ask::default() };
         let allocation = core.allocate(path, &ask).await.unwrap();
         let allocated = Allocated { block: allocation.block, home: allocation.home };
@@ -69,7 +70,7 @@ mod tests {
         (BlockRef { block: view.block, generation: view.generation, len: LEN }, view.home)
     }
 
-    async fn create(core: &Core, path: &FsPath) {
+    pub(crate) async fn create(core: &Core, path: &FsPath) {
         let create = Create {
             path: path.clone(),
             client: "writer".into(),
@@ -86,9 +87,8 @@ mod tests {
         core.change_unasked(create).await.unwrap();
     }
 
-    /// A container with six gigabytes takes no more; it is sealed once its last writer has closed.
-    #[tokio::test]
-    async fn a_full_container_is_sealed_when_nobody_writes_into_it() {
+    /// A server that leads, and one datanode that it has heard.
+    pub(crate) async fn with_node() -> (tempfile::TempDir, crate::Metad, Arc<Core>) {
         let dir = tempfile::tempdir().unwrap();
         let metad = crate::start(Config::new(dir.path().into(), "127.0.0.1:0".parse().unwrap())).await.unwrap();
         let core = metad.running().as_ref().unwrap().seat.core().unwrap();
@@ -106,7 +106,13 @@ mod tests {
         core.change_blocks(Command::Register(node)).await.unwrap().unwrap();
         let now = core.monotonic();
         core.with_cluster(|cluster, _| cluster.on_registered(now, NodeId([1; 16]), usage));
+        (dir, metad, core)
+    }
 
+    /// A container with six gigabytes takes no more; it is sealed once its last writer has closed.
+    #[tokio::test]
+    async fn a_full_container_is_sealed_when_nobody_writes_into_it() {
+        let (_dir, metad, core) = with_node().await;
         let state = |id| core.with_cluster(|cluster, _| cluster.container(id).unwrap().state);
         let (first, second) = (FsPath::parse("/first").unwrap(), FsPath::parse("/second").unwrap());
         create(&core, &first).await;

@@ -23,10 +23,11 @@ use io::Clock;
 use io::task::Owned;
 use raft::{Raft, RaftError, Standing};
 use rpc::Call;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use types::Random;
+use types::{NodeId, Random};
 
 /// Between two tries of an elected leader to take its seat.
 const TRY_PAUSE: Duration = Duration::from_millis(200);
@@ -43,6 +44,8 @@ pub(crate) struct Seat {
     /// Where this server listens, once it does.
     pub(crate) rpc_addr: OnceLock<SocketAddr>,
     taken: Mutex<Option<Taken>>,
+    /// Connections over which datanodes send heartbeats.
+    hearts: Mutex<HashMap<SocketAddr, NodeId>>,
 }
 
 /// The time of one leadership.
@@ -68,11 +71,29 @@ impl Seat {
     ) -> Self {
         let users = Arc::new(Users::new(io::user::current(), config.supergroup.clone()));
         let (heard, rpc_addr, taken) = (Heard::default(), OnceLock::new(), Mutex::default());
-        Self { config, machine, raft, clock, users, heard, peers, rpc_addr, taken }
+        Self { config, machine, raft, clock, users, heard, peers, rpc_addr, taken, hearts: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hearts(&self) -> MutexGuard<'_, HashMap<SocketAddr, NodeId>> {
+        self.hearts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A heartbeat of a datanode came from `peer`.
+    pub(crate) fn beat(&self, peer: SocketAddr, node: NodeId) {
+        self.hearts().insert(peer, node);
+    }
+
+    /// A connection has ended. If it was a datanode's, the process is likely to be gone: the next blocks go elsewhere until it is
+    /// heard again.
+    pub(crate) fn hung_up(&self, peer: SocketAddr) {
+        let Some(node) = self.hearts().remove(&peer) else { return };
+        if let Some(core) = self.core() {
+            core.with_cluster(|cluster, _| cluster.on_hung_up(node));
+        }
     }
 
     /// What the leader works with, while this member takes itself for it.
@@ -167,7 +188,11 @@ impl Seat {
         let core = io::task::blocking(move || -> Result<Core, StartError> {
             // Named at random, so that ids leased by another time than this are never taken for its own.
             let picture = seat.machine.watch_blocks(io::OsRandom::new().next_u64())?;
-            seat.heard.tell(&mut picture.lock().unwrap_or_else(PoisonError::into_inner));
+            {
+                let mut cluster = picture.lock().unwrap_or_else(PoisonError::into_inner);
+                cluster.set_container_len_max(seat.config.container_len);
+                seat.heard.tell(&mut cluster, seat.config.topology_script.is_some());
+            }
             let Seat { config, machine, raft, clock, users, .. } = &*seat;
             Ok(Core::new(Parts {
                 config: config.clone(),

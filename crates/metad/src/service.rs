@@ -1,18 +1,15 @@
 //! The door: which protocol a call speaks, and whether this server may answer it.
 
 use crate::seat::Seat;
-use crate::{admin, client, mappings, meter, nodes, own};
+use crate::{admin, balancer, client, ha, mappings, meter, nodes, own, racks, settings, standby};
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::STANDBY;
-use hdfs::proto::{HaServiceStateProto, HaServiceStateResponseProto};
 use prost::Message;
 use rpc::Call;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::raft::{MemberMessage, RAFT_PROTOCOL, RAFT_VERSION, TELL};
-
-/// How a client asks whether a server leads; the only call of theirs that one that stands by answers.
-const HA_STATE: &str = "getHAServiceState";
 
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -27,10 +24,11 @@ impl rpc::Service for Service {
                 call.check_version(hdfs::protocol::VERSION)?;
                 let core = match seat.leading().await {
                     Ok(core) => core,
-                    Err(error) if error.class == STANDBY && call.method == HA_STATE => return Ok(standby()),
+                    Err(error) if error.class == STANDBY => return standby::call(seat, &call, error).await,
                     Err(error) => return Err(error),
                 };
                 let session = core.users.session(&call, core.monotonic()).await?;
+                racks::locate(&core, &session).await;
                 client::call(&core, &session, &call.method, call.body).await
             }
             wire::client::CLIENT_PROTOCOL => own::call(&seat.leading().await?, call).await,
@@ -40,24 +38,28 @@ impl rpc::Service for Service {
                 Err(error) => Err(error),
             },
             wire::admin::ADMIN_PROTOCOL => admin::call(seat, call).await,
-            hdfs::protocol::GET_USER_MAPPINGS => {
-                let core = seat.leading().await?;
-                mappings::get(&core, &call.method, call.body).await
+            hdfs::protocol::GET_USER_MAPPINGS | hdfs::protocol::REFRESH_USER_MAPPINGS => {
+                mappings::call(seat, &call).await
             }
-            hdfs::protocol::REFRESH_USER_MAPPINGS => {
+            hdfs::protocol::NAMENODE => {
                 let core = seat.leading().await?;
                 let session = core.users.session(&call, core.monotonic()).await?;
-                mappings::refresh(&core, &session, &call.method)
+                balancer::call(&core, &session, &call.method, call.body).await
             }
+            hdfs::protocol::HA_SERVICE => ha::call(seat, &call).await,
+            hdfs::protocol::REFRESH_AUTHORIZATION_POLICY
+            | hdfs::protocol::REFRESH_CALL_QUEUE
+            | hdfs::protocol::GENERIC_REFRESH
+            | hdfs::protocol::RECONFIGURATION => settings::call(seat, &call).await,
             wire::meter::METER_PROTOCOL => meter::call(&call),
             RAFT_PROTOCOL => member(seat, &call).await,
             _ => Err(call.no_such_protocol()),
         }
     }
-}
 
-fn standby() -> Bytes {
-    HaServiceStateResponseProto { state: HaServiceStateProto::Standby.into() }.encode_to_vec().into()
+    fn hung_up(&self, peer: SocketAddr) {
+        self.seat.hung_up(peer);
+    }
 }
 
 /// A message of another member.

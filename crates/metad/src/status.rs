@@ -28,23 +28,42 @@ pub(crate) fn status(seat: &Seat) -> Value {
     status
 }
 
+fn disk(disk: &wire::node::Disk) -> Value {
+    json!({
+        "dir": disk.dir, "volume": disk.volume, "failure": disk.failure, "capacity_len": disk.capacity_len,
+        "used_len": disk.used_len, "free_len": disk.free_len, "replicas": disk.replica_count, "streams": disk.stream_count,
+    })
+}
+
 fn of_leader(core: &Core) -> Value {
     let now = core.monotonic();
     let (mut live, mut capacity_len, mut used_len, mut free_len) = (0u64, 0u64, 0u64, 0u64);
+    let (mut sound, mut full, mut failed) = (0u64, 0u64, 0u64);
+    let disks = core.disks().clone();
     let (nodes, containers, pipelines) = core.with_cluster(|cluster, _| {
         let nodes: Vec<Value> = cluster
             .nodes()
             .map(|member| {
                 let (node, usage) = (&member.node, &member.usage);
                 let is_live = member.is_live(now);
+                let disks = disks.get(&node.id).map_or(&[][..], Vec::as_slice);
                 if is_live {
                     live += 1;
                     capacity_len += usage.capacity_len;
                     used_len += usage.used_len;
                     free_len += usage.free_len;
+                    // What a node that is down told last says nothing of its disks.
+                    for disk in disks {
+                        match (disk.failure.is_empty(), disk.free_len) {
+                            (false, _) => failed += 1,
+                            (true, 0) => full += 1,
+                            (true, _) => sound += 1,
+                        }
+                    }
                 }
+                let disks: Vec<Value> = disks.iter().map(disk).collect();
                 json!({
-                    "id": node.id.to_string(), "addr": node.xfer_addr(), "rack": node.rack, "live": is_live,
+                    "disks": disks, "id": node.id.to_string(), "addr": node.xfer_addr(), "rack": node.rack, "live": is_live,
                     "used_len": usage.used_len, "free_len": usage.free_len, "transfers": usage.transfer_count,
                 })
             })
@@ -58,6 +77,7 @@ fn of_leader(core: &Core) -> Value {
         "uptime_s": core.uptime().as_secs(),
         "nodes": { "live": live, "dead": nodes.len() as u64 - live, "list": nodes },
         "space": { "capacity_len": capacity_len, "used_len": used_len, "free_len": free_len },
+        "disks": { "ok": sound, "full": full, "failed": failed },
         "containers": containers,
         "pipelines": pipelines,
         "writers": core.leases().len(),

@@ -1,7 +1,7 @@
-//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, repairing, sealing containers.
+//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, repairing, measuring and sealing containers.
 
 use crate::core::Core;
-use crate::{reaper, recovery, repair, sealing};
+use crate::{measuring, reaper, recovery, repair, sealing};
 use io::task::{Owned, spawn_owned};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const REAP_EACH: Duration = Duration::from_secs(5);
 /// At most so often, so that a storm of heartbeats is answered by one look.
 const REAP_PAUSE: Duration = Duration::from_millis(200);
 const LEASES_EACH: Duration = Duration::from_secs(1);
-const SEAL_EACH: Duration = Duration::from_secs(60);
+const SEAL_EACH: Duration = Duration::from_secs(10);
 /// After a fault of the store or the log; the server is about to stop then.
 const FAULT_PAUSE: Duration = Duration::from_secs(5);
 
@@ -49,9 +49,15 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         }),
         spawn_owned("repair", repair::run(Arc::clone(core))),
         spawn_owned("members", repair::run_members(Arc::clone(core))),
+        spawn_owned("reported", repair::reported::run(Arc::clone(core))),
+        spawn_owned("contents", repair::contents::run(Arc::clone(core))),
         spawn_owned("sealer", async move {
+            let mut measure = measuring::Measure::default();
             loop {
                 sleep(SEAL_EACH).await;
+                if let Err(error) = measuring::round(&sealer, &mut measure).await {
+                    fault(&error).await;
+                }
                 if let Err(error) = sealing::round(&sealer).await {
                     fault(&error).await;
                 }

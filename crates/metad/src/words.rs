@@ -79,12 +79,12 @@ impl<'a> Locator<'a> {
 
     /// For readers: every member, live ones first.
     pub(crate) fn for_reader(&self, cluster: &Cluster, random: &mut OsRandom, view: &BlockView) -> LocatedBlockProto {
-        self.located(view, cluster.readers_order(view.home, Some(self.host), self.now, random))
+        self.located(view, cluster.readers_order(view.home, view.complete, Some(self.host), self.now, random))
     }
 
     /// For somebody who goes on writing: members that can take part.
     pub(crate) fn for_append(&self, cluster: &Cluster, random: &mut OsRandom, view: &BlockView) -> LocatedBlockProto {
-        let mut members = cluster.readers_order(view.home, Some(self.host), self.now, random);
+        let mut members = cluster.readers_order(view.home, false, Some(self.host), self.now, random);
         if members.iter().any(|member| member.is_live(self.now)) {
             members.retain(|member| member.is_live(self.now));
         }

@@ -37,7 +37,12 @@ async fn a_new_store_answers_every_stranger() {
     assert_eq!(class, "RpcNoSuchMethod");
     assert_eq!(message, format!("Unknown method getSlots called on {CLIENT} protocol."));
     let other = rpc::Client::new(world.addr().to_string(), "alice".into(), "org.apache.hadoop.ha.HAServiceProtocol");
-    let answer: Result<MsyncResponseProto, _> = other.call("getServiceStatus", &MsyncRequestProto {}).await;
+    let status: GetServiceStatusResponseProto = other.call("getServiceStatus", &MsyncRequestProto {}).await.unwrap();
+    assert_eq!((status.state, status.ready_to_become_active, status.not_ready_reason), (1, Some(true), None));
+    let answer: Result<MsyncResponseProto, _> = other.call("transitionToStandby", &MsyncRequestProto {}).await;
+    assert_eq!(refusal(answer).0, "AccessControl");
+    let other = rpc::Client::new(world.addr().to_string(), "alice".into(), "org.apache.hadoop.ha.ZKFCProtocol");
+    let answer: Result<MsyncResponseProto, _> = other.call("cedeActive", &MsyncRequestProto {}).await;
     assert_eq!(refusal(answer).0, "RpcNoSuchProtocol");
 }
 
@@ -230,7 +235,45 @@ async fn a_long_listing_comes_in_pages() {
         }
         after = seen.last().unwrap().clone();
     }
-    assert_eq!((seen, pages), (names, 2));
+    assert_eq!((seen, pages), (names.clone(), 2));
+    several_at_once(&root, &names).await;
+}
+
+/// Pages of several directories in one answer; one that cannot be listed says so for itself.
+async fn several_at_once(root: &User, names: &[String]) {
+    root.mkdirs("/empty", 0o755).await.unwrap();
+    root.mkdirs("/two/a", 0o755).await.unwrap();
+    root.mkdirs("/two/b", 0o755).await.unwrap();
+    let paths = ["/two", "/none", "/list", "/empty", "/list"].map(String::from).to_vec();
+    let mut request = GetBatchedListingRequestProto { paths, start_after: Default::default(), need_location: false };
+    let (mut seen, mut answers) = (vec![Vec::new(); 5], 0);
+    loop {
+        let answer: GetBatchedListingResponseProto = root.ask("getBatchedListing", &request).await.unwrap();
+        answers += 1;
+        assert!(!answer.listings.is_empty());
+        for listing in answer.listings {
+            let is_absent =
+                listing.exception.is_some_and(|exception| exception.class_name.ends_with("FileNotFoundException"));
+            assert_eq!(is_absent, listing.parent_idx == 1);
+            let entries = listing.partial_listing.iter().map(|entry| String::from_utf8(entry.path.to_vec()).unwrap());
+            seen[listing.parent_idx as usize].extend(entries);
+        }
+        if !answer.has_more {
+            break;
+        }
+        request.start_after = answer.start_after;
+    }
+    let two = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(seen, [two, Vec::new(), names.to_vec(), Vec::new(), names.to_vec()]);
+    assert_eq!(answers, 3, "1002 entries, 1100, 100");
+    for start_after in [&b"\0\0\0\x05"[..], b"\xff\xff\xff\xffx", b"no"] {
+        request.start_after = start_after.into();
+        let answer: Result<GetBatchedListingResponseProto, _> = root.ask("getBatchedListing", &request).await;
+        assert_eq!(refusal(answer).0, "IllegalArgument");
+    }
+    request.paths = vec!["/".to_owned(); 101];
+    let answer: Result<GetBatchedListingResponseProto, _> = root.ask("getBatchedListing", &request).await;
+    assert!(refusal(answer).1.contains("Too many source paths (101 > 100)"));
 }
 
 /// The answer got lost, and the client asks again under the same name.

@@ -83,6 +83,9 @@ async fn a_broken_chain_is_mended() {
     let attempt = root.rpc.name_call();
     let _: UpdatePipelineResponseProto = root.rpc.attempt(attempt, "updatePipeline", &request).await.unwrap();
     let _: UpdatePipelineResponseProto = root.rpc.attempt(attempt.again(), "updatePipeline", &request).await.unwrap();
+    root.create("/next", "writer").await.unwrap();
+    let next = root.add_block("/next", "writer", None).await.unwrap();
+    assert!(!ids(&next.locs).contains(&failed.id), "who was dropped gets nothing new until it is heard again");
     world.put(&mended, 2000);
     assert!(root.complete("/f", "writer", Some(written(&mended, 2000))).await.unwrap());
 
@@ -120,6 +123,28 @@ async fn a_copy_that_no_chain_took_up_goes() {
     assert!(root.recover_lease("/f").await.unwrap());
     world.until("the copy is gone", async || outsider.replica(block.b.block_id).is_none()).await;
     assert_eq!(world.replica_count(block.b.block_id), 3);
+}
+
+/// hdfs-native tells of bytes that no node ever got, and gives up. The recovery must not look for them.
+#[tokio::test]
+async fn bytes_that_were_only_meant_to_be_sent_keep_no_file_open() {
+    let world = World::new(3).await;
+    let root = world.root();
+    let holder = "hdfs_native_client-1";
+    root.create("/f", holder).await.unwrap();
+    let block = root.add_block("/f", holder, None).await.unwrap();
+    let request = UpdateBlockForPipelineRequestProto { block: block.b.clone(), client_name: holder.into() };
+    let bumped: UpdateBlockForPipelineResponseProto = root.ask("updateBlockForPipeline", &request).await.unwrap();
+    let request = UpdatePipelineRequestProto {
+        client_name: holder.into(),
+        old_block: block.b.clone(),
+        new_block: written(&bumped.block, 70_000),
+        new_nodes: block.locs[1..].iter().map(|place| place.id.clone()).collect(),
+        storage_i_ds: block.storage_i_ds[1..].to_vec(),
+    };
+    let _: UpdatePipelineResponseProto = root.ask("updatePipeline", &request).await.unwrap();
+    assert!(root.recover_lease("/f").await.unwrap());
+    assert_eq!(root.locations("/f", 0, 1).await.unwrap().file_length, 0);
 }
 
 #[tokio::test]

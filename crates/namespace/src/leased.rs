@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
-use types::{BlockId, ContainerId, FileId, Generation, InodeId};
+use types::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, PipelineId};
 
 /// Ids one holder may have out. A client with more writers than that is several clients.
 const HELD_COUNT_MAX: usize = 4096;
@@ -46,7 +46,7 @@ struct Holder {
 #[derive(Debug)]
 struct Out {
     file: FileId,
-    home: ContainerId,
+    home: LeasedHome,
     holder: String,
     committing: bool,
 }
@@ -56,6 +56,15 @@ struct Out {
 pub struct Grant {
     pub block: BlockId,
     pub file: FileId,
+}
+
+/// Where the block will be at home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeasedHome {
+    pub container: ContainerId,
+    /// The nodes that the client was told of; `None` if that is not known any more. If the container has another set when the block
+    /// is put, some of its members may never have heard of it.
+    pub set: Option<(PipelineId, Epoch)>,
 }
 
 /// Why ids are not given out, or not taken back.
@@ -89,7 +98,7 @@ impl Leased {
     pub fn grant(
         &mut self,
         holder: &str,
-        home: ContainerId,
+        home: LeasedHome,
         blocks: &[BlockId],
         open: Option<FileId>,
         now: Duration,
@@ -155,7 +164,7 @@ impl Leased {
     }
 
     /// `holder` puts a file with this block and id. The block's home; it counts as held until [`Leased::end_put`].
-    pub fn begin_put(&mut self, holder: &str, put: Grant, now: Duration) -> Result<ContainerId, LeaseRefused> {
+    pub fn begin_put(&mut self, holder: &str, put: Grant, now: Duration) -> Result<LeasedHome, LeaseRefused> {
         self.renew(holder, now);
         let young = self.is_young(now);
         match self.out.get_mut(&put.block) {
@@ -164,7 +173,7 @@ impl Leased {
                 Ok(out.home)
             }
             None if young => {
-                let home = put.block.born_in();
+                let home = LeasedHome { container: put.block.born_in(), set: None };
                 let out = Out { file: put.file, home, holder: holder.to_owned(), committing: true };
                 self.out.insert(put.block, out);
                 Ok(home)
@@ -196,7 +205,12 @@ impl Leased {
 
     /// Containers of blocks that are out; `None`: any may have some.
     pub fn homes(&self, now: Duration) -> Option<BTreeSet<ContainerId>> {
-        (!self.is_young(now)).then(|| self.out.values().map(|out| out.home).collect())
+        (!self.is_young(now)).then(|| self.out.values().map(|out| out.home.container).collect())
+    }
+
+    /// Whether clients may hold ids: of this leader, or of one before it.
+    pub fn any_out(&self, now: Duration) -> bool {
+        !self.out.is_empty() || self.is_young(now)
     }
 
     pub fn len(&self) -> usize {
@@ -218,6 +232,7 @@ mod tests {
     use types::rows::{MemoryRows, RowsMut};
 
     const HOME: ContainerId = ContainerId(1);
+    const PLACE: LeasedHome = LeasedHome { container: HOME, set: Some((PipelineId(3), Epoch(2))) };
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -234,9 +249,9 @@ mod tests {
             rows.put(crate::tables::RESERVED, &[], vec![0; 8]);
         }
         let mut leased = Leased::load(&rows, at(100), at(60)).unwrap();
-        assert_eq!(leased.grant("a", HOME, &[block(0)], None, at(100)), Err(LeaseRefused::NoIds));
+        assert_eq!(leased.grant("a", PLACE, &[block(0)], None, at(100)), Err(LeaseRefused::NoIds));
         leased.reserved(InodeId(50), 10, Generation(1001));
-        let (grants, generation) = leased.grant("a", HOME, &[block(0), block(1)], None, at(100)).unwrap();
+        let (grants, generation) = leased.grant("a", PLACE, &[block(0), block(1)], None, at(100)).unwrap();
         assert_eq!(generation, Generation(1001));
         (leased, grants)
     }
@@ -248,10 +263,11 @@ mod tests {
         assert!(leased.may_be_put(block(0), at(210)));
         assert!(!leased.may_be_put(block(0), at(211)));
         assert!(!leased.may_be_put(block(2), at(110)), "nobody has it");
+        assert!(leased.any_out(at(110)));
         leased.renew("a", at(211));
         assert!(!leased.may_be_put(block(0), at(211)), "too late");
         assert_eq!(leased.begin_put("a", grants[0], at(211)), Err(LeaseRefused::NotHeld));
-        leased.grant("a", HOME, &[block(5)], None, at(212)).unwrap();
+        leased.grant("a", PLACE, &[block(5)], None, at(212)).unwrap();
         assert_eq!(leased.begin_put("a", grants[0], at(213)), Err(LeaseRefused::NotHeld));
     }
 
@@ -261,7 +277,7 @@ mod tests {
         assert_eq!(leased.begin_put("b", grants[0], at(101)), Err(LeaseRefused::NotHeld));
         let other_file = Grant { file: InodeId(51), ..grants[0] };
         assert_eq!(leased.begin_put("a", other_file, at(101)), Err(LeaseRefused::NotHeld));
-        assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(HOME));
+        assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(PLACE));
         leased.give_back("a", [block(0)].into_iter());
         leased.give_back("b", [block(1)].into_iter());
         assert!(leased.may_be_put(block(1), at(101)), "it is not b's to give");
@@ -280,7 +296,7 @@ mod tests {
         assert!(leased.may_be_put(block(9), at(160)));
         assert_eq!(leased.homes(at(160)), None);
         let strange = Grant { block: block(9), file: InodeId(7) };
-        assert_eq!(leased.begin_put("z", strange, at(160)), Ok(HOME));
+        assert_eq!(leased.begin_put("z", strange, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
         assert!(leased.may_be_put(block(9), at(161)), "until it is applied");
         leased.end_put(block(9));
         assert!(!leased.may_be_put(block(9), at(161)));
@@ -293,10 +309,10 @@ mod tests {
         let (mut leased, _) = leader(false);
         let open = InodeId(40);
         let left = leased.files.clone();
-        let (grants, _) = leased.grant("a", HOME, &[block(3), block(4)], Some(open), at(100)).unwrap();
+        let (grants, _) = leased.grant("a", PLACE, &[block(3), block(4)], Some(open), at(100)).unwrap();
         assert_eq!(grants, [block(3), block(4)].map(|block| Grant { block, file: open }));
         assert_eq!(leased.files, left);
-        assert_eq!(leased.begin_put("a", grants[1], at(101)), Ok(HOME));
+        assert_eq!(leased.begin_put("a", grants[1], at(101)), Ok(PLACE));
         let other = Grant { file: InodeId(41), ..grants[0] };
         assert_eq!(leased.begin_put("a", other, at(101)), Err(LeaseRefused::NotHeld));
     }
@@ -315,8 +331,8 @@ mod tests {
         let (mut leased, _) = leader(false);
         leased.reserved(InodeId(100), 60_000, Generation(1002));
         let blocks: Vec<BlockId> = (10..10 + HELD_COUNT_MAX as u32).map(block).collect();
-        assert_eq!(leased.grant("a", HOME, &blocks, None, at(101)), Err(LeaseRefused::TooMany));
-        assert!(leased.grant("a", HOME, &blocks[2..], None, at(101)).is_ok());
-        assert!(leased.grant("b", HOME, &[block(9000)], None, at(101)).is_ok());
+        assert_eq!(leased.grant("a", PLACE, &blocks, None, at(101)), Err(LeaseRefused::TooMany));
+        assert!(leased.grant("a", PLACE, &blocks[2..], None, at(101)).is_ok());
+        assert!(leased.grant("b", PLACE, &[block(9000)], None, at(101)).is_ok());
     }
 }

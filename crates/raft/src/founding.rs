@@ -10,16 +10,17 @@
 //! the second case its votes and acknowledgements of before may be counted on: so it takes part only when it is asked to
 //! found, which it never is again once all have joined; and the one that founds does so only if all others are new.
 
+use crate::disk::Disk;
 use crate::machine::{Applier, Machine};
 use crate::message::{Answer, Ask};
 use crate::network::Network;
 use crate::transport::{Lane, Peer};
 use crate::types::Types;
+use ::io::stage;
 use openraft::BasicNode;
 use openraft::errors::{InitializeError, RaftError};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -47,7 +48,7 @@ impl Founding {
     pub(crate) async fn joined(&self, node_id: u64) {
         let mut waiting = self.waiting.subscribe();
         let joined = async { waiting.wait_for(|waiting| !waiting).await.map(drop) };
-        if tokio::time::timeout(SILENCE_MAX, joined).await.is_err() {
+        if stage::timeout(SILENCE_MAX, joined).await.is_err() {
             tracing::warn!(
                 member = node_id,
                 "waiting for the member with the lowest id to found the group; all first members must be up once. If this \
@@ -82,8 +83,10 @@ async fn initialize<M: Machine>(
 }
 
 /// The file that says that not all have joined.
-pub(crate) fn mark(dir: &Path) -> PathBuf {
-    dir.join("founding")
+const MARK: &str = "founding";
+
+pub(crate) fn is_marked(disk: &dyn Disk) -> io::Result<bool> {
+    Ok(disk.names()?.iter().any(|name| name == MARK))
 }
 
 /// The member that founds.
@@ -91,7 +94,9 @@ pub(crate) struct First<M: Machine> {
     pub(crate) raft: openraft::Raft<Types, Applier<M>>,
     pub(crate) founding: Arc<Founding>,
     pub(crate) network: Network,
-    pub(crate) dir: PathBuf,
+    pub(crate) disk: Arc<dyn Disk>,
+    /// Not all had joined when this member stopped.
+    pub(crate) is_marked: bool,
     pub(crate) members: Vec<Peer>,
 }
 
@@ -99,7 +104,7 @@ impl<M: Machine> First<M> {
     /// Ends when all have joined, or when it turns out that this member is not the one to found.
     pub(crate) async fn run(self) {
         if self.founding.is_waiting() {
-            if !mark(&self.dir).exists() && !self.all_are_new().await {
+            if !self.is_marked && !self.all_are_new().await {
                 return;
             }
             if let Err(error) = self.begin().await {
@@ -110,7 +115,7 @@ impl<M: Machine> First<M> {
         let members = plain(&self.members);
         self.ask_all(Ask::Found { members }, |answer| matches!(answer, Answer::Joined).then_some(true)).await;
         // One that stays makes us ask again, which does no harm as long as nobody loses a disk.
-        if let Err(error) = std::fs::remove_file(mark(&self.dir)).and_then(|()| ::io::file::sync_dir(&self.dir)) {
+        if let Err(error) = self.disk.remove(MARK).and_then(|()| self.disk.sync_names()) {
             tracing::warn!(%error, "the mark of a founding could not be removed");
         }
     }
@@ -133,8 +138,8 @@ impl<M: Machine> First<M> {
     }
 
     async fn begin(&self) -> io::Result<()> {
-        std::fs::write(mark(&self.dir), b"not all first members have joined yet\n")?;
-        ::io::file::sync_dir(&self.dir)?;
+        self.disk.create(MARK)?.write_at(b"not all first members have joined yet\n", 0)?;
+        self.disk.sync_names()?;
         initialize(&self.raft, plain(&self.members)).await.map_err(io::Error::other)?;
         self.founding.waiting.send_replace(false);
         Ok(())
@@ -157,7 +162,7 @@ impl<M: Machine> First<M> {
                 return true;
             }
             missing = still;
-            tokio::time::sleep(ASK_EACH).await;
+            stage::sleep(ASK_EACH).await;
         }
     }
 }

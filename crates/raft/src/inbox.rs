@@ -14,10 +14,10 @@ use crate::message::{Answer, Ask, Chunk, Request, decode, encode, id_of, plain_i
 use crate::position::Position;
 use crate::snapshot::{Import, SnapshotData};
 use crate::types::{Snapshot, SnapshotMeta, Types, Vote};
+use ::io::stage::{self, Moment};
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::RaftError;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse};
-use openraft::{Instant, TokioInstant};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct Inbox<M: Machine> {
     pub(crate) raft: openraft::Raft<Types, Applier<M>>,
     pub(crate) machine: Arc<M>,
     pub(crate) founding: Arc<Founding>,
-    pub(crate) started: TokioInstant,
+    pub(crate) started: Moment,
     /// No votes for so long after the start.
     pub(crate) silence: Duration,
     pub(crate) arrival: Mutex<Option<Arrival>>,
@@ -166,7 +166,7 @@ impl<M: Machine> Inbox<M> {
         };
         if is_last {
             let inbox = Arc::clone(self);
-            ::io::task::spawn("raft install", async move {
+            stage::spawn("raft install", async move {
                 let stage = match inbox.install(vote_of(vote), &position, import).await {
                     Ok(vote) => Stage::Installed(vote),
                     Err(why) => Stage::Failed(why),

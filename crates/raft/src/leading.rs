@@ -3,9 +3,10 @@
 use crate::machine::{Applier, Machine};
 use crate::raft::{Raft, RaftError, elsewhere, stopped};
 use crate::types::Types;
+use ::io::stage;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ForwardToLeader, LinearizableReadError, RaftError as OpenraftError};
-use openraft::{Instant, LinearizerOption, ServerState};
+use openraft::{LinearizerOption, ServerState};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -47,6 +48,7 @@ pub(crate) async fn follow<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, 
         if state == ServerState::Leader && !is_known {
             // An entry of our own term: once it is applied, so is everything that was answered before.
             let (written, changed) = tokio::select! {
+                biased;
                 written = raft.write_blank() => match written {
                     Err(OpenraftError::Fatal(_)) => return,
                     written => (written.is_ok(), Ok(())),
@@ -60,7 +62,7 @@ pub(crate) async fn follow<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, 
                 set(&told, Standing::Leading { term });
             } else {
                 // A leader that no majority has answered yet is refused.
-                tokio::time::sleep(BLANK_PAUSE).await;
+                stage::sleep(BLANK_PAUSE).await;
             }
             continue; // there may be news meanwhile
         } else if state != ServerState::Leader {
@@ -104,7 +106,7 @@ impl<M: Machine> Raft<M> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let is_ours = metrics.vote.committed && metrics.vote.leader_id.voted_for == self.inner.node_id;
-        let heard = metrics.last_quorum_acked.map(|instant| instant.into_inner().elapsed());
+        let heard = metrics.last_quorum_acked.map(|instant| instant.into_inner().0.elapsed());
         let is_sure = is_ours && metrics.state == ServerState::Leader && heard.is_some_and(|heard| heard < age);
         is_sure.then_some(metrics.vote.leader_id.term)
     }
@@ -123,7 +125,7 @@ impl<M: Machine> Raft<M> {
     pub(crate) async fn cut_off(&self) {
         let Some(timing) = self.inner.timing else { return std::future::pending().await };
         loop {
-            tokio::time::sleep(CUT_OFF_POLL.max(timing.patience())).await;
+            stage::sleep(CUT_OFF_POLL.max(timing.patience())).await;
             if self.heard_majority(timing.patience()).is_none() {
                 return;
             }

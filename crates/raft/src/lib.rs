@@ -19,9 +19,13 @@
 //! skipped would be a hole.
 //!
 //! Members reach each other by a [`Transport`] that whoever starts them brings along, so a whole group runs in one process of a
-//! test. openraft is seen by this crate alone.
+//! test; and on a stage ([`io::stage`]) and a [`Disk`] of whoever plays them, in one thread, from a seed. openraft is seen by this
+//! crate alone.
 
+mod disk;
 mod founding;
+#[doc(hidden)]
+pub mod fuzz;
 mod group;
 mod inbox;
 mod leading;
@@ -31,8 +35,11 @@ mod members;
 mod message;
 mod network;
 mod position;
+#[cfg(test)]
+mod power;
 mod raft;
 mod record;
+mod runtime;
 mod segment;
 mod snapshot;
 mod stop;
@@ -41,6 +48,7 @@ mod transport;
 mod types;
 mod writer;
 
+pub use disk::{Directory, Disk, Paper};
 pub use group::{Group, Member, Role};
 pub use leading::Standing;
 pub use machine::{Machine, MachineError};

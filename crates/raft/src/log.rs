@@ -3,20 +3,22 @@
 //! Entries that are not purged yet are in memory too, where openraft reads them: a second of work, which is bounded as
 //! the changes above the machine's store are. The disk is read at the start only.
 
+use crate::disk::Disk;
 use crate::position::Position;
 use crate::record::Facts;
 use crate::stop::Stop;
 use crate::types::{Entry, LogId, Payload, Types, Vote};
 use crate::writer::{Done, Job, Writer};
+use ::io::stage;
 use openraft::OptionalSend;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 /// Bytes of entries sent to another member at once, and the last one beyond.
@@ -25,7 +27,14 @@ const MESSAGE_LEN: usize = 1 << 20;
 /// The writing end; openraft has the only one.
 pub(crate) struct Log {
     known: Arc<Mutex<Known>>,
-    jobs: mpsc::Sender<Job>,
+    jobs: Jobs,
+}
+
+/// Who writes.
+enum Jobs {
+    Thread(mpsc::Sender<Job>),
+    /// Of a member that is played.
+    Task(UnboundedSender<Job>),
 }
 
 /// The reading end.
@@ -41,12 +50,18 @@ struct Known {
 }
 
 impl Log {
-    /// Also gives the thread that writes. It ends, and lets go of the directory, when the log is dropped.
-    pub(crate) fn open(dir: &Path, node_id: u64, stop: Stop) -> io::Result<(Self, JoinHandle<()>)> {
-        let found = Writer::open(dir, node_id, stop)?;
-        let (jobs, work) = mpsc::channel();
+    /// Also gives the thread that writes, unless this is played. It ends, and lets go of the directory, when the log is dropped.
+    pub(crate) fn open(disk: Arc<dyn Disk>, node_id: u64, stop: Stop) -> io::Result<(Self, Option<JoinHandle<()>>)> {
+        let found = Writer::open(disk, node_id, stop)?;
         let writer = found.writer;
-        let thread = ::io::task::thread("raft log", move || writer.run(&work))?;
+        let (jobs, thread) = if stage::is_played() {
+            let (jobs, work) = unbounded_channel();
+            let _ends_with_the_log = stage::spawn("raft log", writer.play(work));
+            (Jobs::Task(jobs), None)
+        } else {
+            let (jobs, work) = mpsc::channel();
+            (Jobs::Thread(jobs), Some(::io::task::thread("raft log", move || writer.run(&work))?))
+        };
         let known = Known { facts: found.facts, entries: found.entries };
         Ok((Self { known: Arc::new(Mutex::new(known)), jobs }, thread))
     }
@@ -68,6 +83,11 @@ impl Log {
         Some(format!("entry {} in the log is {} in the store", show(Some(differs.log_id)), show(applied)))
     }
 
+    #[cfg(test)]
+    pub(crate) fn facts(&self) -> Facts {
+        lock(&self.known).facts.clone()
+    }
+
     async fn ask(&self, job: impl FnOnce(Done) -> Job) -> io::Result<()> {
         let (done, answer) = oneshot::channel();
         self.send(job(done))?;
@@ -75,7 +95,10 @@ impl Log {
     }
 
     fn send(&self, job: Job) -> io::Result<()> {
-        self.jobs.send(job).map_err(|_| ended())
+        match &self.jobs {
+            Jobs::Thread(jobs) => jobs.send(job).map_err(|_| ended()),
+            Jobs::Task(jobs) => jobs.send(job).map_err(|_| ended()),
+        }
     }
 }
 
@@ -240,9 +263,11 @@ impl RaftLogStorage<Types> for Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Directory;
     use crate::types::{Command, log_id, vote};
     use ::types::random::{Random, Seeded};
     use openraft::type_config::TypeConfigExt;
+    use std::path::Path;
 
     /// A log under test, and what it must be.
     struct Story {
@@ -252,7 +277,15 @@ mod tests {
         entries: VecDeque<Entry>,
     }
 
+    fn open(dir: &Path, node_id: u64) -> io::Result<(Log, Option<JoinHandle<()>>)> {
+        Log::open(Arc::new(Directory::new(dir)), node_id, Stop::new())
+    }
+
     impl Story {
+        fn disk(&self) -> Directory {
+            Directory::new(self.dir.path())
+        }
+
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let mut story = Self { dir, log: None, facts: Facts::default(), entries: VecDeque::new() };
@@ -261,7 +294,8 @@ mod tests {
         }
 
         fn open(&mut self) {
-            self.log = Some(Log::open(self.dir.path(), 1, Stop::new()).unwrap());
+            let (log, thread) = open(self.dir.path(), 1).unwrap();
+            self.log = Some((log, thread.unwrap()));
         }
 
         fn close(&mut self) {
@@ -342,7 +376,7 @@ mod tests {
                 story.check().await;
             }
             story.close();
-            let left = crate::segment::list(story.dir.path()).unwrap();
+            let left = crate::segment::list(&story.disk()).unwrap();
             assert!(left.len() <= 8, "seed {seed}: {} segments are left", left.len());
         }
     }
@@ -368,8 +402,9 @@ mod tests {
         let mut story = Story::new();
         story.append(1, 5, 100).await;
         story.close();
-        let (_, path) = crate::segment::list(story.dir.path()).unwrap().pop().unwrap();
-        let whole = crate::segment::read(&path).unwrap();
+        let (_, name) = crate::segment::list(&story.disk()).unwrap().pop().unwrap();
+        let whole = crate::segment::read(&story.disk(), &name).unwrap();
+        let path = story.dir.path().join(name);
         let mut bytes = std::fs::read(&path).unwrap();
         let len = whole.len as usize;
         bytes[len..len + 50].copy_from_slice(&[0xab; 50]);
@@ -389,12 +424,13 @@ mod tests {
         story.append(1, 5, 100).await;
         story.append(1, 5, 100).await;
         story.close();
-        let (_, path) = crate::segment::list(story.dir.path()).unwrap().pop().unwrap();
+        let (_, name) = crate::segment::list(&story.disk()).unwrap().pop().unwrap();
+        let path = story.dir.path().join(name);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[300] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
         for _ in 0..2 {
-            let error = Log::open(story.dir.path(), 1, Stop::new()).map(drop).unwrap_err();
+            let error = open(story.dir.path(), 1).map(drop).unwrap_err();
             assert!(error.to_string().contains("damaged"), "{error}");
         }
         assert_eq!(std::fs::read(&path).unwrap(), bytes, "evidence is left alone");
@@ -408,20 +444,21 @@ mod tests {
             story.append(1, 5, 16 << 10).await;
         }
         story.close();
-        let segments = crate::segment::list(story.dir.path()).unwrap();
+        let segments = crate::segment::list(&story.disk()).unwrap();
         assert!(segments.len() >= 3, "{segments:?}");
-        let refused = || Log::open(story.dir.path(), 1, Stop::new()).map(drop).unwrap_err().to_string();
-        for (_, path) in &segments[..2] {
+        let refused = || open(story.dir.path(), 1).map(drop).unwrap_err().to_string();
+        for (_, name) in &segments[..2] {
+            let path = story.dir.path().join(name);
             let away = path.with_extension("away");
-            std::fs::rename(path, &away).unwrap();
+            std::fs::rename(&path, &away).unwrap();
             assert!(refused().contains("missing"), "{}", refused());
             std::fs::rename(away, path).unwrap();
         }
-        let other = Log::open(story.dir.path(), 2, Stop::new()).map(drop).unwrap_err();
+        let other = open(story.dir.path(), 2).map(drop).unwrap_err();
         assert!(other.to_string().contains("member"), "{other}");
         story.open();
         story.check().await;
-        let second = Log::open(story.dir.path(), 1, Stop::new()).map(drop).unwrap_err();
+        let second = open(story.dir.path(), 1).map(drop).unwrap_err();
         assert_eq!(second.kind(), io::ErrorKind::WouldBlock);
     }
 

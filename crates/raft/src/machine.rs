@@ -8,6 +8,7 @@ use crate::position::Position;
 use crate::snapshot::{Export, Import, SnapshotData};
 use crate::stop::Stop;
 use crate::types::{Entry, LogId, Outcome, Payload, Snapshot, SnapshotMeta, StoredMembership, Types};
+use ::io::stage;
 use futures_util::{Stream, StreamExt};
 use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -111,11 +112,15 @@ type Run = (Vec<EntryResponder<Types>>, oneshot::Sender<io::Result<()>>);
 /// or for a flush when too much is in memory, and must find a thread even when all others wait for it.
 pub(crate) struct Applier<M> {
     driver: Driver<M>,
-    runs: mpsc::Sender<Run>,
+    /// `None`: the member is played, and has no threads.
+    runs: Option<mpsc::Sender<Run>>,
 }
 
 impl<M: Machine> Applier<M> {
     pub(crate) fn start(driver: Driver<M>) -> io::Result<Self> {
+        if stage::is_played() {
+            return Ok(Self { driver, runs: None });
+        }
         let (runs, work) = mpsc::channel::<Run>();
         let applied_by = driver.clone();
         ::io::task::thread("raft apply", move || {
@@ -123,7 +128,7 @@ impl<M: Machine> Applier<M> {
                 let _openraft_may_have_ended = done.send(applied_by.apply_all(entries));
             }
         })?;
-        Ok(Self { driver, runs })
+        Ok(Self { driver, runs: Some(runs) })
     }
 }
 
@@ -298,8 +303,12 @@ impl<M: Machine> RaftStateMachine<Types> for Applier<M> {
         let mut runs = entries.ready_chunks(RUN_COUNT);
         while let Some(run) = runs.next().await {
             let run = run.into_iter().collect::<io::Result<Vec<_>>>()?;
+            let Some(runs) = &self.runs else {
+                self.driver.apply_all(run)?;
+                continue;
+            };
             let (done, answer) = oneshot::channel();
-            self.runs.send((run, done)).map_err(|_| ended())?;
+            runs.send((run, done)).map_err(|_| ended())?;
             answer.await.map_err(|_| ended())??;
         }
         Ok(())

@@ -2,8 +2,9 @@
 
 use crate::group::{Group, Role};
 use crate::machine::Machine;
+use crate::message::Ask;
 use crate::raft::{Raft, RaftError, refused, stopped};
-use crate::transport::Peer;
+use crate::transport::{Lane, Peer};
 use openraft::{BasicNode, ChangeMembers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,6 +12,8 @@ use std::time::Duration;
 /// For another member to take over the lead: an election without waiting takes milliseconds, a disk's hiccup a second, and a usual
 /// election two.
 const HAND_OVER_WAIT: Duration = Duration::from_millis(2_500);
+/// For one that is to join to say that it is there.
+const GREET_WAIT: Duration = Duration::from_secs(5);
 const HAND_OVER_COUNT: usize = 4;
 
 impl<M: Machine> Raft<M> {
@@ -25,12 +28,25 @@ impl<M: Machine> Raft<M> {
         if let Some(other) = known.filter(|member| member.addr != peer.addr) {
             return Err(wrong(format!("there is a member {} at {} already; choose another id", peer.id, other.addr)));
         }
+        if known.is_none_or(|member| member.role == Role::Learner) {
+            self.greet(&peer).await?;
+        }
         let raft = &self.inner.raft;
         let node = BasicNode { addr: peer.addr };
         raft.add_learner(peer.id, node, true).await.map_err(|error| refused(&self.inner.stop, error))?;
         let change = ChangeMembers::AddVoterIds(BTreeSet::from([peer.id]));
         raft.change_membership(change, true).await.map_err(|error| refused(&self.inner.stop, error))?;
         Ok(())
+    }
+
+    /// A vote of somebody who is not there counts against all others: with one such in a group of two nothing can be changed any more, not
+    /// even that.
+    async fn greet(&self, peer: &Peer) -> Result<(), RaftError> {
+        let answer = self.inner.network.ask(peer, Lane::Beat, Ask::AreYouNew, GREET_WAIT).await;
+        answer.map(|_new_or_known| ()).map_err(|error| {
+            let Peer { id, addr } = peer;
+            wrong(format!("nobody answers as member {id} at {addr} ({error}); start it there with that id first. Nothing was changed"))
+        })
     }
 
     /// Removes a member, which may be gone. Asked to remove itself, the leader hands over to another and says that it does not

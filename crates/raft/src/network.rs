@@ -5,6 +5,7 @@ use crate::position::Position;
 use crate::snapshot::{Export, SnapshotData};
 use crate::transport::{Lane, Peer, Transport};
 use crate::types::{Snapshot, Types, Vote};
+use ::io::stage;
 use openraft::errors::{ErrorSource, NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
 use openraft::raft::{
@@ -29,9 +30,6 @@ const CHUNK_LEN: usize = 1 << 20;
 /// While the other member puts a snapshot in place, it is asked so often whether it is done.
 const INSTALL_POLL: Duration = Duration::from_millis(100);
 
-/// Snapshots that this process began to send; tells one from the next.
-static SENT: AtomicU64 = AtomicU64::new(1);
-
 /// Makes the ends towards other members.
 #[derive(Clone)]
 pub(crate) struct Network {
@@ -40,6 +38,8 @@ pub(crate) struct Network {
     pub(crate) from: u64,
     /// Snapshots on their way, and the index of the last entry in each.
     sending: Arc<Mutex<BTreeMap<u64, u64>>>,
+    /// Snapshots that were begun; tells one from the next.
+    sent: Arc<AtomicU64>,
 }
 
 /// The end towards one member, in one lane.
@@ -51,7 +51,7 @@ pub(crate) struct Way {
 
 impl Network {
     pub(crate) fn new(transport: Option<Arc<dyn Transport>>, from: u64) -> Self {
-        Self { transport, from, sending: Arc::default() }
+        Self { transport, from, sending: Arc::default(), sent: Arc::default() }
     }
 
     /// The first entry's index behind which the receiver of a snapshot will go on, less one.
@@ -180,6 +180,7 @@ impl RaftNetworkV2<Types> for Way {
             return Err(Unreachable::from_string("the state cannot be read").into());
         };
         tokio::select! {
+            biased;
             closed = cancel => Err(closed.into()),
             sent = self.send_snapshot(vote, export) => sent,
         }
@@ -200,7 +201,7 @@ impl Way {
             ))
         };
         let mut bytes = export.position().map_err(local)?;
-        let snapshot = SENT.fetch_add(1, Ordering::Relaxed);
+        let snapshot = 1 + self.network.sent.fetch_add(1, Ordering::Relaxed);
         let applied = Position::decode(&bytes).ok().and_then(|position| position.applied);
         let _held = Held::new(&self.network.sending, snapshot, applied.map_or(0, |id| id.index));
         for number in 0.. {
@@ -212,7 +213,7 @@ impl Way {
                     RPCError::Network(error) => StreamingError::Network(error),
                     error => StreamingError::Unreachable(Unreachable::new(&error)),
                 })? {
-                    Answer::Installing => tokio::time::sleep(INSTALL_POLL).await,
+                    Answer::Installing => stage::sleep(INSTALL_POLL).await,
                     answer => break answer,
                 }
             };

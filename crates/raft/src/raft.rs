@@ -4,6 +4,7 @@
 //! machine has. Members of a group take the shorter times of [`Timing`], and keep some of the log for those who lag.
 
 use crate::COMMAND_LEN_MAX;
+use crate::disk::{Directory, Disk};
 use crate::founding::{self, Founding};
 use crate::group::Group;
 use crate::inbox::Inbox;
@@ -15,10 +16,10 @@ use crate::stop::Stop;
 use crate::timing::Timing;
 use crate::transport::{Peer, Transport};
 use crate::types::{Command, Types};
+use ::io::stage::{self, Moment};
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, RaftError as OpenraftError};
 use openraft::storage::RaftLogStorage;
-use openraft::type_config::TypeConfigExt;
 use openraft::{BasicNode, Config, ServerState, SnapshotPolicy};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -94,6 +95,7 @@ pub struct Raft<M: Machine> {
 pub(crate) struct Inner<M: Machine> {
     pub(crate) node_id: u64,
     pub(crate) raft: openraft::Raft<Types, Applier<M>>,
+    pub(crate) network: Network,
     driver: Driver<M>,
     pub(crate) stop: Stop,
     /// `None`: this member is alone.
@@ -103,8 +105,8 @@ pub(crate) struct Inner<M: Machine> {
     /// Bytes of proposals that may be under way, in units of [`BUDGET_UNIT`].
     budget: Semaphore,
     writer: Mutex<Option<JoinHandle<()>>>,
-    flusher: ::io::task::Owned<()>,
-    _tasks: Vec<::io::task::Owned<()>>,
+    flusher: stage::Owned<()>,
+    _tasks: Vec<stage::Owned<()>>,
 }
 
 impl<M: Machine> Clone for Raft<M> {
@@ -141,22 +143,34 @@ impl<M: Machine> Raft<M> {
     /// directory is free again.
     pub async fn start(options: Options, machine: Arc<M>) -> Result<Self, RaftError> {
         let Options { dir, node_id, group } = options;
+        Self::start_on(Arc::new(Directory::new(&dir)), node_id, group, machine).await
+    }
+
+    /// As [`Raft::start`], with the log on another disk than the machine's.
+    pub async fn start_on(
+        disk: Arc<dyn Disk>,
+        node_id: u64,
+        group: Option<GroupOptions>,
+        machine: Arc<M>,
+    ) -> Result<Self, RaftError> {
+        let dir = disk.path().to_owned();
         let log_error = |source: io::Error| match source.kind() {
             io::ErrorKind::WouldBlock => RaftError::InUse { dir: dir.clone() },
             _ => RaftError::Log { dir: dir.clone(), source },
         };
-        let started = Types::now();
+        let started = Moment::now();
         let stop = Stop::new();
         let open = {
-            let (dir, stop, machine) = (dir.clone(), stop.clone(), Arc::clone(&machine));
+            let (disk, stop, machine) = (Arc::clone(&disk), stop.clone(), Arc::clone(&machine));
             move || -> io::Result<_> {
                 let driver = Driver::new(machine, stop.clone())?;
                 let applier = Applier::start(driver.clone())?;
-                let (log, writer) = Log::open(&dir, node_id, stop)?;
-                Ok((log, writer, driver, applier))
+                let (log, writer) = Log::open(Arc::clone(&disk), node_id, stop)?;
+                let is_marked = founding::is_marked(&*disk)?;
+                Ok((log, writer, driver, applier, is_marked))
             }
         };
-        let (mut log, writer, driver, applier) = ::io::task::blocking(open).await.map_err(log_error)?;
+        let (mut log, writer, driver, applier, is_marked) = ::io::task::blocking(open).await.map_err(log_error)?;
         if let Some(reason) = log.mismatch(&driver.position()) {
             drop(log);
             join(writer).await;
@@ -196,25 +210,25 @@ impl<M: Machine> Raft<M> {
             network: network.clone(),
             retain_len: group.as_ref().map_or(0, |group| group.retain_len),
         };
-        let flusher = ::io::task::spawn_owned("raft flush", flushing.run());
+        let flusher = stage::spawn_owned("raft flush", flushing.run());
         let (told, standing) = watch::channel(leading::first(&raft));
         let mut tasks = vec![
-            ::io::task::spawn_owned("raft watch", watch(raft.clone(), stop.clone())),
-            ::io::task::spawn_owned("raft standing", leading::follow(raft.clone(), told)),
+            stage::spawn_owned("raft watch", watch(raft.clone(), stop.clone())),
+            stage::spawn_owned("raft standing", leading::follow(raft.clone(), told)),
         ];
         if let Some(group) = group {
             let (candidate, joining, rest) = (raft.clone(), Arc::clone(&founding), group.timing.silence());
-            tasks.push(::io::task::spawn_owned("raft election", async move {
+            tasks.push(stage::spawn_owned("raft election", async move {
                 // See the inbox: a member that has just started forgot what it answered before.
-                tokio::time::sleep(rest).await;
+                stage::sleep(rest).await;
                 joining.joined(node_id).await;
                 candidate.runtime_config().elect(true);
             }));
             let is_first = group.founders.iter().map(|peer| peer.id).min() == Some(node_id);
-            if founding::mark(&dir).exists() || (is_first && founding.is_waiting()) {
-                let (raft, founding) = (raft.clone(), Arc::clone(&founding));
-                let first = founding::First { raft, founding, network, dir, members: group.founders };
-                tasks.push(::io::task::spawn_owned("raft founding", first.run()));
+            if is_marked || (is_first && founding.is_waiting()) {
+                let (raft, founding, network) = (raft.clone(), Arc::clone(&founding), network.clone());
+                let first = founding::First { raft, founding, network, disk, is_marked, members: group.founders };
+                tasks.push(stage::spawn_owned("raft founding", first.run()));
             }
         }
         let inbox = Arc::new(Inbox {
@@ -229,13 +243,14 @@ impl<M: Machine> Raft<M> {
         let inner = Inner {
             node_id,
             raft,
+            network,
             driver,
             stop,
             timing,
             inbox,
             standing,
             budget: Semaphore::new(BUDGET_LEN / BUDGET_UNIT),
-            writer: Mutex::new(Some(writer)),
+            writer: Mutex::new(writer),
             flusher,
             _tasks: tasks,
         };
@@ -266,6 +281,7 @@ impl<M: Machine> Raft<M> {
         let _budget = self.inner.budget.acquire_many(units as u32).await;
         let written = self.inner.raft.client_write(Command(bytes.into()));
         let written = tokio::select! {
+            biased;
             written = written => written,
             () = self.cut_off() => return Err(self.not_leader()),
         };
@@ -307,9 +323,7 @@ impl<M: Machine> Raft<M> {
         };
         let ended = raft.shutdown().await;
         let thread = writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            join(thread).await;
-        }
+        join(thread).await;
         flushed.map_err(|error| RaftError::Stopped { reason: error.to_string() })?;
         ended.map_err(|error| RaftError::Stopped { reason: error.to_string() })
     }
@@ -342,7 +356,8 @@ async fn lead<M: Machine>(
 }
 
 /// The writer ends when openraft has let go of the log, and lets go of the directory.
-async fn join(writer: JoinHandle<()>) {
+async fn join(writer: Option<JoinHandle<()>>) {
+    let Some(writer) = writer else { return };
     let _a_panic_was_reported = ::io::task::blocking(move || writer.join()).await;
 }
 
@@ -395,7 +410,8 @@ impl<M: Machine> Flushing<M> {
         loop {
             self.driver.wait_behind().await;
             tokio::select! {
-                () = tokio::time::sleep(FLUSH_INTERVAL) => {}
+                biased;
+                () = stage::sleep(FLUSH_INTERVAL) => {}
                 () = self.driver.wait_large() => {}
             }
             while self.driver.is_behind() {
@@ -404,7 +420,7 @@ impl<M: Machine> Flushing<M> {
                 if self.raft.trigger().snapshot().await.is_err() {
                     return;
                 }
-                if tokio::time::timeout(FLUSH_WAIT, flushes.changed()).await.is_ok() {
+                if stage::timeout(FLUSH_WAIT, flushes.changed()).await.is_ok() {
                     break; // what was applied meanwhile has left its own notice
                 }
             }

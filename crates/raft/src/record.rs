@@ -114,12 +114,17 @@ impl Place {
 impl Record {
     /// Appends the record as it stands on disk at `place`.
     pub(crate) fn encode(&self, place: Place, synced: u64, bytes: &mut Vec<u8>) {
+        Self::seal(self.kind(), place, synced, bytes, |bytes| self.encode_body(bytes));
+    }
+
+    /// A record of any body.
+    pub(crate) fn seal(kind: u8, place: Place, synced: u64, bytes: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
         let start = bytes.len();
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&[VERSION, self.kind(), 0, 0, 0, 0]);
+        bytes.extend_from_slice(&[VERSION, kind, 0, 0, 0, 0]);
         bytes.extend_from_slice(&place.mixed());
         bytes.extend_from_slice(&synced.to_be_bytes());
-        self.encode_body(bytes);
+        body(bytes);
         let body_len = bytes.len() - start - HEADER_LEN;
         assert!(body_len <= BODY_LEN_MAX, "a record of {body_len} bytes; proposals are bounded before they come here");
         bytes[start + 4..start + 8].copy_from_slice(&(body_len as u32).to_be_bytes());

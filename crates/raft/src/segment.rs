@@ -11,58 +11,56 @@
 //! Space is reserved when a segment is made, so that a sync need not write the file's length too (a third faster), and a
 //! full disk is noticed then. A segment gets its name when its head is on disk, so one without a head is damage.
 
+use crate::disk::{Disk, Paper};
 use crate::record::{Facts, Head, Place, Record, may_begin};
-use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
-use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// A new segment is begun at this length: small enough that cutting the log gives space back, large enough to be rare.
-/// Tests of this crate begin new ones all the time.
-pub(crate) const SEGMENT_LEN: u64 = if cfg!(test) { 64 << 10 } else { 16 << 20 };
+/// A new segment has this name until its head is on disk.
+const UNNAMED: &str = "new";
 
 /// The segment that is written to.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) path: PathBuf,
+    pub(crate) name: String,
     pub(crate) sequence: u64,
     salt: u64,
-    file: File,
+    file: Box<dyn Paper>,
     len: u64,
     /// As far as the disk is known to have it.
     synced: u64,
 }
 
 impl Segment {
-    pub(crate) fn create(dir: &Path, node_id: u64, sequence: u64, salt: u64, facts: &Facts) -> io::Result<Self> {
+    pub(crate) fn create(disk: &dyn Disk, node_id: u64, sequence: u64, salt: u64, facts: &Facts) -> io::Result<Self> {
         let mut bytes = Vec::new();
         Record::Head(Head::new(salt, node_id, sequence, facts)).encode(Place::HEAD, 0, &mut bytes);
-        let unnamed = dir.join("new");
-        let file = File::options().create(true).truncate(true).write(true).open(&unnamed)?;
-        reserve(&file)?;
-        file.write_all_at(&bytes, 0)?;
-        ::io::file::sync_all(&file)?;
-        let path = path_of(dir, sequence);
-        fs::rename(unnamed, &path)?;
-        ::io::file::sync_dir(dir)?;
+        let file = disk.create(UNNAMED)?;
+        file.reserve(disk.segment_len())?;
+        file.write_at(&bytes, 0)?;
+        file.sync_all()?;
+        let name = name_of(sequence);
+        disk.rename(UNNAMED, &name)?;
+        disk.sync_names()?;
         let len = bytes.len() as u64;
-        Ok(Self { path, sequence, salt, file, len, synced: len })
+        Ok(Self { name, sequence, salt, file, len, synced: len })
     }
 
     /// Goes on behind what was read.
-    pub(crate) fn resume(path: PathBuf, read: &Contents) -> io::Result<Self> {
-        let file = File::options().write(true).open(&path)?;
+    pub(crate) fn resume(disk: &dyn Disk, name: String, read: &Contents) -> io::Result<Self> {
+        let file = disk.open(&name)?;
         if read.end == End::Torn {
+            let path = disk.path().join(&name);
             tracing::warn!(path = %path.display(), kept = read.len, "the end of the Raft log was torn; cutting it");
             file.set_len(read.len)?;
         }
-        reserve(&file)?;
-        // What was read may have been in the page cache alone; from here on it counts.
-        ::io::file::sync_all(&file)?;
+        file.reserve(disk.segment_len())?;
+        // What was read may have been in the page cache alone; from here on it counts. After a sync that failed the kernel takes it
+        // for written, and would sync nothing: so it is written once more.
+        file.write_at(&read.doubtful, read.len - read.doubtful.len() as u64)?;
+        file.sync_all()?;
         let Contents { head, len, .. } = read;
-        Ok(Self { path, sequence: head.sequence, salt: head.salt, file, len: *len, synced: *len })
+        Ok(Self { name, sequence: head.sequence, salt: head.salt, file, len: *len, synced: *len })
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -76,13 +74,13 @@ impl Segment {
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, self.len)?;
+        self.file.write_at(bytes, self.len)?;
         self.len += bytes.len() as u64;
         Ok(())
     }
 
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        ::io::file::sync_data(&self.file)?;
+        self.file.sync_data()?;
         self.synced = self.len;
         Ok(())
     }
@@ -94,25 +92,17 @@ impl Segment {
     }
 }
 
-fn reserve(file: &File) -> io::Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, SEGMENT_LEN) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()), // then syncs are a little slower
-        done => Ok(done?),
-    }
-}
-
-fn path_of(dir: &Path, sequence: u64) -> PathBuf {
-    dir.join(format!("{sequence:016x}.log"))
+fn name_of(sequence: u64) -> String {
+    format!("{sequence:016x}.log")
 }
 
 /// The segments of a directory, ascending.
-pub(crate) fn list(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+pub(crate) fn list(disk: &dyn Disk) -> io::Result<Vec<(u64, String)>> {
     let mut found = Vec::new();
-    for file in fs::read_dir(dir)? {
-        let name = file?.file_name();
-        let sequence = name.to_str().and_then(|name| name.strip_suffix(".log"));
-        if let Some(sequence) = sequence.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
-            found.push((sequence, path_of(dir, sequence)));
+    for name in disk.names()? {
+        let digits = name.strip_suffix(".log");
+        if let Some(sequence) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+            found.push((sequence, name_of(sequence)));
         }
     }
     found.sort_unstable();
@@ -126,6 +116,8 @@ pub(crate) struct Contents {
     pub(crate) records: Vec<Record>,
     /// Where the last valid record ends.
     pub(crate) len: u64,
+    /// The last bytes before that: those of which no later record says that they are on disk.
+    pub(crate) doubtful: Vec<u8>,
     pub(crate) end: End,
 }
 
@@ -139,15 +131,20 @@ pub(crate) enum End {
     Damaged,
 }
 
-pub(crate) fn read(path: &Path) -> io::Result<Contents> {
-    let bytes = fs::read(path)?;
-    let Some(Record::Head(head)) = Record::decode(&bytes, Place::HEAD).map(|found| found.record) else {
-        return Err(damage(path, "it does not begin with a head that this program knows"));
-    };
+pub(crate) fn read(disk: &dyn Disk, name: &str) -> io::Result<Contents> {
+    let unknown = || damage(&disk.path().join(name), "it does not begin with a head that this program knows");
+    parse(&disk.read(name)?).ok_or_else(unknown)
+}
+
+/// `None`: it does not begin with a head.
+pub(crate) fn parse(bytes: &[u8]) -> Option<Contents> {
+    let first = Record::decode(bytes, Place::HEAD)?;
+    let Record::Head(head) = first.record else { return None };
     let at = |offset: usize| Record::decode(&bytes[offset..], Place { salt: head.salt, offset: offset as u64 });
-    let mut len = Record::decode(&bytes, Place::HEAD).map_or(0, |found| found.len);
+    let (mut len, mut synced) = (first.len, 0);
     let mut records = Vec::new();
     while let Some(found) = at(len) {
+        synced = found.synced;
         len += found.len;
         records.push(found.record);
     }
@@ -159,7 +156,8 @@ pub(crate) fn read(path: &Path) -> io::Result<Contents> {
             |offset: usize| may_begin(&bytes[offset..]) && at(offset).is_some_and(|later| later.synced > len as u64);
         if rest.into_iter().any(known) { End::Damaged } else { End::Torn }
     };
-    Ok(Contents { head, records, len: len as u64, end })
+    let doubtful = bytes[len.min(synced as usize)..len].to_vec();
+    Some(Contents { head, records, len: len as u64, doubtful, end })
 }
 
 pub(crate) fn damage(path: &Path, what: &str) -> io::Error {
@@ -173,11 +171,14 @@ pub(crate) fn damage(path: &Path, what: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Directory;
     use crate::types::{Command, Entry, Payload, log_id};
+    use std::fs;
+    use std::path::PathBuf;
 
     /// Writes `batches` of one-byte commands, each batch synced, and gives back where each record ends.
     fn written(dir: &Path, batches: &[&[u8]]) -> (PathBuf, Vec<usize>) {
-        let mut segment = Segment::create(dir, 1, 7, 0x5a17, &Facts::default()).unwrap();
+        let mut segment = Segment::create(&Directory::new(dir), 1, 7, 0x5a17, &Facts::default()).unwrap();
         let (mut index, mut ends) = (0, Vec::new());
         for batch in batches {
             let mut bytes = Vec::new();
@@ -190,7 +191,7 @@ mod tests {
             segment.write(&bytes).unwrap();
             segment.sync().unwrap();
         }
-        (segment.path.clone(), ends)
+        (dir.join(&segment.name), ends)
     }
 
     fn end_after(edit: impl FnOnce(&mut Vec<u8>, &[usize])) -> (usize, End) {
@@ -199,7 +200,7 @@ mod tests {
         let mut bytes = fs::read(&path).unwrap();
         edit(&mut bytes, &ends);
         fs::write(&path, bytes).unwrap();
-        let read = read(&path).unwrap();
+        let read = read(&Directory::new(dir.path()), &name_of(7)).unwrap();
         assert!(
             read.records.len() == ends.len()
                 || read.end != End::Clean
@@ -243,13 +244,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut forged = Vec::new();
         Record::Committed(log_id(9, 9)).encode(Place { salt: 0, offset: 0 }, u64::MAX, &mut forged);
-        let mut segment = Segment::create(dir.path(), 1, 1, 77, &Facts::default()).unwrap();
+        let disk = Directory::new(dir.path());
+        let mut segment = Segment::create(&disk, 1, 1, 77, &Facts::default()).unwrap();
         let mut bytes = Vec::new();
         let payload = Payload::Normal(Command(forged.into()));
         segment.encode(&Record::Entry(Entry { log_id: log_id(1, 0), payload }), &mut bytes);
         bytes[25] ^= 1; // the outer record is torn, the inner one is whole
         segment.write(&bytes).unwrap();
-        assert_eq!(read(&segment.path).unwrap().end, End::Torn);
+        assert_eq!(read(&disk, &segment.name).unwrap().end, End::Torn);
     }
 
     #[test]
@@ -259,6 +261,6 @@ mod tests {
         let mut bytes = fs::read(&path).unwrap();
         bytes[24] ^= 1;
         fs::write(&path, bytes).unwrap();
-        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read(&Directory::new(dir.path()), &name_of(7)).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -10,6 +10,7 @@ openraft::declare_raft_types!(
         D = Command,
         R = Outcome,
         LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>,
+        AsyncRuntime = crate::runtime::Runtime,
 );
 
 pub(crate) type LogId = openraft::alias::LogIdOf<Types>;

@@ -3,17 +3,18 @@
 //! Promise: whoever waits for something is told that it is on disk after `fdatasync` said so, and never before. After a
 //! first error nothing is written any more: what a failed sync has left on disk is unknown.
 
+use crate::disk::Disk;
 use crate::record::{Facts, Record};
-use crate::segment::{self, End, SEGMENT_LEN, Segment, damage};
+use crate::segment::{self, End, Segment, damage};
 use crate::stop::Stop;
 use crate::types::{Entry, LogId, Types, Vote};
-use ::types::Random;
+use ::io::stage;
 use openraft::storage::IOFlushed;
 use std::collections::VecDeque;
-use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 /// Bytes written and synced at once, unless a single entry is longer. A guess: half a millisecond of a disk's work more
@@ -33,16 +34,16 @@ pub(crate) enum Job {
 }
 
 pub(crate) struct Writer {
-    dir: PathBuf,
+    disk: Arc<dyn Disk>,
     node_id: u64,
     facts: Facts,
     /// Older segments, and the index of the last entry before each one's successor.
-    closed: VecDeque<(PathBuf, Option<u64>)>,
+    closed: VecDeque<(String, Option<u64>)>,
     active: Segment,
     failed: Option<(io::ErrorKind, String)>,
     stop: Stop,
     /// Held locked as long as the log is open.
-    _lock: File,
+    _lock: Box<dyn Send>,
 }
 
 /// What is on disk.
@@ -53,20 +54,16 @@ pub(crate) struct Found {
 }
 
 impl Writer {
-    /// Opens the log in `dir`, which is made if it is not there. An error of kind `WouldBlock`: another process has it.
-    pub(crate) fn open(dir: &Path, node_id: u64, stop: Stop) -> io::Result<Found> {
-        fs::create_dir_all(dir)?;
-        let lock = File::options().create(true).append(true).open(dir.join("lock"))?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
-            TryLockError::Error(error) => error,
-        })?;
+    /// Opens the log, which is made if it is not there. An error of kind `WouldBlock`: another process has it.
+    pub(crate) fn open(disk: Arc<dyn Disk>, node_id: u64, stop: Stop) -> io::Result<Found> {
+        let lock = disk.lock()?;
         let mut replay = Replay::default();
-        let mut closed: VecDeque<(PathBuf, Option<u64>)> = VecDeque::new();
+        let mut closed: VecDeque<(String, Option<u64>)> = VecDeque::new();
         let mut active = None;
-        let segments = segment::list(dir)?;
-        for (place, (sequence, path)) in segments.iter().enumerate() {
-            let contents = segment::read(path)?;
+        let segments = segment::list(&*disk)?;
+        for (place, (sequence, name)) in segments.iter().enumerate() {
+            let path = &disk.path().join(name);
+            let contents = segment::read(&*disk, name)?;
             if contents.head.node_id != node_id {
                 let text = format!("{} is of member {}, not {node_id}", path.display(), contents.head.node_id);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
@@ -83,46 +80,63 @@ impl Writer {
             } else if contents.head.facts() != replay.facts {
                 return Err(damage(path, "its head does not follow from the segment before it"));
             }
-            let last = if is_last { Some(Segment::resume(path.clone(), &contents)?) } else { None };
+            let last = if is_last { Some(Segment::resume(&*disk, name.clone(), &contents)?) } else { None };
             for record in contents.records {
                 replay.take(record).map_err(|what| damage(path, &what))?;
             }
             match last {
                 Some(segment) => active = Some(segment),
-                None => closed.push_back((path.clone(), replay.facts.last.map(|id| id.index))),
+                None => closed.push_back((name.clone(), replay.facts.last.map(|id| id.index))),
             }
         }
         let active = match active {
             Some(active) => active,
             None => {
-                let first = Segment::create(dir, node_id, 1, salt(), &Facts::default())?;
-                if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                    ::io::file::sync_dir(parent)?;
-                }
+                let first = Segment::create(&*disk, node_id, 1, stage::draw(), &Facts::default())?;
+                disk.sync_self()?;
                 first
             }
         };
         let Replay { facts, removed, entries } = replay;
         if facts.purged < removed {
-            return Err(damage(&active.path, "segments before it are missing that were still needed"));
+            return Err(damage(
+                &disk.path().join(&active.name),
+                "segments before it are missing that were still needed",
+            ));
         }
         let facts_now = facts.clone();
-        let writer = Self { dir: dir.to_owned(), node_id, facts, closed, active, failed: None, stop, _lock: lock };
+        let writer = Self { disk, node_id, facts, closed, active, failed: None, stop, _lock: lock };
         Ok(Found { facts: facts_now, entries, writer })
     }
 
     /// Works until the senders are gone.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
         while let Ok(job) = jobs.recv() {
-            let mut batch = Batch::default();
-            let mut next = Ok(job);
-            // Everything that waits shares one sync.
-            while let Ok(job) = next {
-                self.take(job, &mut batch);
-                next = if batch.bytes.len() < BATCH_LEN_MAX { jobs.try_recv() } else { Err(TryRecvError::Empty) };
-            }
-            self.write(batch);
+            let batch = self.collect(job, || jobs.try_recv().ok());
+            self.write(&batch);
+            self.sync(batch);
         }
+    }
+
+    /// As [`Writer::run`], for a member that is played: a task does it, and takes its time.
+    pub(crate) async fn play(mut self, mut jobs: UnboundedReceiver<Job>) {
+        while let Some(job) = jobs.recv().await {
+            let batch = self.collect(job, || jobs.try_recv().ok());
+            self.write(&batch);
+            stage::sleep(self.disk.sync_time()).await;
+            self.sync(batch);
+        }
+    }
+
+    /// Everything that waits shares one sync.
+    fn collect(&mut self, job: Job, mut more: impl FnMut() -> Option<Job>) -> Batch {
+        let mut batch = Batch::default();
+        let mut next = Some(job);
+        while let Some(job) = next {
+            self.take(job, &mut batch);
+            next = if batch.bytes.len() < BATCH_LEN_MAX { more() } else { None };
+        }
+        batch
     }
 
     /// Puts what `job` asks for into the batch.
@@ -156,8 +170,15 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, batch: Batch) {
-        self.unless_failed(|writer| writer.try_write(&batch));
+    fn write(&mut self, batch: &Batch) {
+        self.unless_failed(|writer| writer.active.write(&batch.bytes));
+    }
+
+    /// What was written is on disk then, and whoever waits is told so.
+    fn sync(&mut self, batch: Batch) {
+        if !batch.waiting.is_empty() {
+            self.unless_failed(|writer| writer.active.sync());
+        }
         for waiting in batch.waiting {
             let result = self.failed.as_ref().map_or(Ok(()), |(kind, text)| Err(io::Error::new(*kind, text.clone())));
             match waiting {
@@ -172,27 +193,19 @@ impl Writer {
         if self.failed.is_none()
             && let Err(error) = run(self)
         {
-            self.stop.because(format!("the Raft log in {} cannot be written: {error}", self.dir.display()));
+            self.stop.because(format!("the Raft log in {} cannot be written: {error}", self.disk.path().display()));
             self.failed = Some((error.kind(), error.to_string()));
         }
     }
 
-    fn try_write(&mut self, batch: &Batch) -> io::Result<()> {
-        self.active.write(&batch.bytes)?;
-        if !batch.waiting.is_empty() {
-            self.active.sync()?;
-        }
-        Ok(())
-    }
-
     /// What need not be done before the answers: begins a new segment, removes old ones.
     fn tidy(&mut self) -> io::Result<()> {
-        if self.active.len() >= SEGMENT_LEN {
+        if self.active.len() >= self.disk.segment_len() {
             self.active.close()?;
             let sequence = self.active.sequence + 1;
-            let next = Segment::create(&self.dir, self.node_id, sequence, salt(), &self.facts)?;
+            let next = Segment::create(&*self.disk, self.node_id, sequence, stage::draw(), &self.facts)?;
             let last = std::mem::replace(&mut self.active, next);
-            self.closed.push_back((last.path, self.facts.last.map(|id| id.index)));
+            self.closed.push_back((last.name, self.facts.last.map(|id| id.index)));
         }
         self.remove_purged()
     }
@@ -203,9 +216,9 @@ impl Writer {
         let purged = self.facts.purged.map(|id| id.index);
         while self.closed.front().is_some_and(|(_, last)| *last <= purged) {
             self.active.sync()?; // the record that says so must outlive the entries
-            if let Some((path, _)) = self.closed.pop_front() {
-                fs::remove_file(path)?;
-                ::io::file::sync_dir(&self.dir)?;
+            if let Some((name, _)) = self.closed.pop_front() {
+                self.disk.remove(&name)?;
+                self.disk.sync_names()?;
             }
         }
         Ok(())
@@ -224,10 +237,6 @@ enum Waiting {
     Done(Done),
 }
 
-fn salt() -> u64 {
-    ::io::OsRandom::new().next_u64()
-}
-
 impl Facts {
     pub(crate) fn purge(&mut self, id: LogId) {
         self.purged = Some(id);
@@ -237,7 +246,7 @@ impl Facts {
 
 /// Rebuilds a log from its records.
 #[derive(Default)]
-struct Replay {
+pub(crate) struct Replay {
     facts: Facts,
     /// What the first segment found says was before it, in segments that were removed.
     removed: Option<LogId>,
@@ -245,12 +254,12 @@ struct Replay {
 }
 
 impl Replay {
-    fn begin(&mut self, facts: Facts) {
+    pub(crate) fn begin(&mut self, facts: Facts) {
         self.removed = facts.last;
         self.facts = facts;
     }
 
-    fn take(&mut self, record: Record) -> Result<(), String> {
+    pub(crate) fn take(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Head(_) => return Err("a head in its middle".into()),
             Record::Vote(vote) => self.facts.vote = Some(vote),

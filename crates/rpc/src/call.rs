@@ -89,4 +89,7 @@ pub trait Service: Send + Sync + 'static {
     /// Answers with the response message, encoded and undelimited. It runs in a task of its own, to its end even if the
     /// client hangs up. A panic is answered as an error of the call.
     fn call(&self, call: Call) -> impl Future<Output = Result<Bytes, Exception>> + Send;
+
+    /// The connection of this peer has ended, in whatever way. Calls of it may still be under way.
+    fn hung_up(&self, _peer: SocketAddr) {}
 }

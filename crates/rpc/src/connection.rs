@@ -45,6 +45,7 @@ pub(crate) async fn serve<S: Service>(
     host: Arc<Host<S>>,
     mut phase: watch::Receiver<Phase>,
 ) {
+    let _told = HungUp { peer, host: host.clone() };
     let ended = {
         let (mut inward, mut outward) = socket.split();
         let patience = Patience::new(host.options.answer_time_max, &host.options, &host.answers);
@@ -88,6 +89,18 @@ pub(crate) async fn serve<S: Service>(
     }
 }
 
+/// Tells the service of the end.
+struct HungUp<S: Service> {
+    peer: SocketAddr,
+    host: Arc<Host<S>>,
+}
+
+impl<S: Service> Drop for HungUp<S> {
+    fn drop(&mut self) {
+        self.host.service.hung_up(self.peer);
+    }
+}
+
 struct Reader<S> {
     buffer: BytesMut,
     peer: SocketAddr,
@@ -121,7 +134,7 @@ impl<S: Service> Reader<S> {
                 None => return Ok(()),
             };
             match session.on_frame(frame) {
-                Ok(Event::Call(request)) => self.start(*request, permit, charge).await,
+                Ok(Event::Call(request)) => self.start(*request, permit, charge, self.is_urgent(&session)).await,
                 Ok(Event::Answer(head, body)) => self.send(Outgoing::of_connection(head, body)).await?,
                 Ok(Event::Nothing) => {}
                 Err(refusal) => return self.refuse(&refusal).await,
@@ -168,7 +181,7 @@ impl<S: Service> Reader<S> {
                 Err(_elapsed) => return Ok(None),
             }
         };
-        let is_urgent = session.protocol().is_some() && session.protocol() == self.host.options.urgent_protocol;
+        let is_urgent = self.is_urgent(session);
         let came = match len {
             _ if is_urgent => self.host.urgent.admit(len).await,
             // Who it is must be known before it can be urgent; that is short.
@@ -193,6 +206,10 @@ impl<S: Service> Reader<S> {
         Ok(Some(Ok((self.buffer.split_to(len).freeze(), Charges { _came: came, _decoded: decoded }))))
     }
 
+    fn is_urgent(&self, session: &Session) -> bool {
+        session.protocol().is_some() && session.protocol() == self.host.options.urgent_protocol
+    }
+
     /// Whether a client that has been silent for the idle time is kept: as in Hadoop, while there is room for others.
     fn may_stay(&self, session: &Session) -> bool {
         let options = &self.host.options;
@@ -201,14 +218,15 @@ impl<S: Service> Reader<S> {
     }
 
     /// Starts a call as soon as there is room for the answer it is expected to have.
-    async fn start(&self, request: Request, permit: OwnedSemaphorePermit, charge: Charges) {
+    async fn start(&self, request: Request, permit: OwnedSemaphorePermit, charge: Charges, is_urgent: bool) {
         let Request { header, what, body, user } = request;
         let expected_len = self.host.expected.of(&what.method_name);
         // First its own: who does not take its answers must not queue up for the memory of all.
         let own = self.answers.admit(expected_len).await;
-        let all = match expected_len {
-            0..=SHORT_LEN_MAX => self.host.answers.count(expected_len),
-            _ => self.host.answers.admit(expected_len).await,
+        let all = if is_urgent || expected_len <= SHORT_LEN_MAX {
+            self.host.answers.count(expected_len)
+        } else {
+            self.host.answers.admit(expected_len).await
         };
         let answer = Room { _place: permit, own, all };
         let pending = Pending {

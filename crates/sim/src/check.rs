@@ -1,7 +1,7 @@
 //! What must hold, while a run goes on and when it is over.
 
 use crate::history;
-use crate::metad::{Metad, REPLICATION};
+use crate::metad::Metad;
 use crate::volume::{Info, ReplicaState};
 use crate::work::Work;
 use crate::world::{World, content};
@@ -76,6 +76,9 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
     unrest.extend(open.map(|file| format!("{} is open by {}", file.path, file.holder.holder)));
     let doomed = read::doomed_blocks(&*rows, None, 10_000).expect("memory can be read");
     unrest.extend(doomed.iter().map(|doomed| format!("{doomed:?} is not forgotten")));
+    let resized = read::resized_files(&*rows, None, 10_000).expect("memory can be read");
+    let resized = resized.iter().filter(|file| !has_missing(world, &rows, **file));
+    unrest.extend(resized.map(|file| format!("{file} has not got its number of copies")));
     if read::has_deleted_trees(&*rows).expect("memory can be read") {
         unrest.push("a deleted tree is not freed".into());
     }
@@ -92,18 +95,35 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
     unrest
 }
 
-/// Bytes of its last block are recorded, and no node has any of them: as in HDFS such a file stays open, since whoever has them
-/// may come back. Whether they were promised to anybody is for [`promises`] to find.
+/// Bytes of its last block are recorded, and no node has them, or none has them unharmed where they are to be cut: as in HDFS such a
+/// file stays open, since whoever has them may come back. Whether they were promised to anybody is for [`promises`] to find.
 fn waits_for_the_lost(world: &World, rows: &MemoryRows, path: &str) -> bool {
     let Ok(path) = FsPath::parse(path) else { return false };
     let Ok(file) = read::located(rows, &Caller::system(), &path, 0, u64::MAX).expect("memory can be read") else {
         return false;
     };
-    let has = |view: &BlockView| {
-        let found = |number| world.node(number).is_some_and(|node| node.volume.find(view.block).is_some());
-        (0..world.plan.node_count).any(found)
+    file.blocks.last().is_some_and(|view| is_lost(world, rows, view))
+}
+
+fn is_lost(world: &World, rows: &MemoryRows, view: &BlockView) -> bool {
+    let cut = read::cut_len(rows, view.block).expect("memory can be read");
+    let len = cut.unwrap_or(view.len) as usize;
+    let has = |number| {
+        let platter = world.node_platter(number).borrow();
+        let stored = platter.open.get(&view.block).or_else(|| platter.shelf.get(&view.block));
+        stored.map(|stored| stored.image()).is_some_and(|image| {
+            // What is older may lack what came since, or have what was cut off and written again.
+            image.identity.generation >= view.generation && image.data.len() >= len && image.can_cut(len)
+        })
     };
-    file.blocks.last().is_some_and(|view| view.len > 0 && !has(view))
+    view.len > 0 && !(0..world.plan.node_count).any(has)
+}
+
+/// True if nobody has a sound copy of one of its blocks, so it cannot get another home.
+fn has_missing(world: &World, rows: &MemoryRows, file: FileId) -> bool {
+    let found = read::file_replicas(rows, file, 0, 10_000).expect("memory can be read");
+    let blocks = found.map(|found| found.blocks).unwrap_or_default();
+    blocks.iter().any(|view| !(0..world.plan.node_count).any(|number| is_sound(world, World::node_id(number), view)))
 }
 
 fn is_fit(world: &World, id: NodeId, view: &BlockView) -> bool {
@@ -130,7 +150,9 @@ fn useless(world: &World, leader: &Rc<Metad>, number: usize, info: &Info) -> Opt
         // Without another it may be the best that is left.
         () if info.identity.generation < view.generation => (others > 0).then_some("it is stale"),
         () if !members.contains(&id) => (others >= members.len()).then_some("its home is elsewhere"),
-        () if info.state != ReplicaState::Finalized && !view.complete => Some("it is not finalized"),
+        () if info.state != ReplicaState::Finalized && !view.complete => {
+            (!is_lost(world, &leader.group.rows(), &view)).then_some("it is not finalized")
+        }
         () => None,
     }
 }
@@ -138,26 +160,60 @@ fn useless(world: &World, leader: &Rc<Metad>, number: usize, info: &Info) -> Opt
 /// Blocks that have fewer copies than they should, though somebody has a sound one.
 fn short(world: &World, leader: &Rc<Metad>) -> Vec<String> {
     let homes = leader.group.see_cluster(|cluster| {
-        let homes = cluster.containers().map(|(home, _)| (home, cluster.member_ids(home).to_vec()));
+        let homes =
+            cluster.containers().map(|(home, _)| (home, cluster.wanted(home), cluster.member_ids(home).to_vec()));
         homes.collect::<Vec<_>>()
     });
     let mut short = Vec::new();
-    for (home, members) in homes.unwrap_or_default() {
+    let mut is_known = true;
+    let mut odd = Vec::new();
+    for (home, wanted, members) in homes.unwrap_or_default() {
+        let mut is_used = false;
         let mut place = Some(Place::start(home));
         while let Some(from) = place {
             let page = read::container_page(&*leader.group.rows(), home, from, 1000).expect("memory can be read");
             place = page.next;
-            if page.blocks.len() + page.open.len() > 0 && members.len() < usize::from(REPLICATION) {
-                short.push(format!("{home:?} has only {members:?}"));
-            }
+            is_used |= page.blocks.len() + page.open.len() > 0;
+            is_known &= page.open.is_empty();
             for view in &page.blocks {
                 let there = (0..world.plan.node_count).map(World::node_id).any(|id| is_sound(world, id, view));
+                is_known &= there;
                 let lacks = members.iter().filter(|id| there && !is_fit(world, **id, view));
                 short.extend(lacks.map(|id| format!("node {} lacks {view:?}", World::node_number(*id))));
             }
         }
+        if is_used && members.len() != usize::from(wanted) {
+            odd.push((home, wanted, members));
+        }
     }
+    // While nobody has a block of some container of a set, nobody of the set who may have it is let go.
+    odd.retain(|(_, wanted, members)| members.len() < usize::from(*wanted) || is_known);
+    short.extend(
+        odd.iter().map(|(home, wanted, members)| format!("{home:?} should have {wanted} members and has {members:?}")),
+    );
     short
+}
+
+/// What is damaged on a node though another one has a sound copy. Everything was read before.
+pub(crate) fn damage(world: &World) -> Vec<String> {
+    let Some(leader) = world.leader() else { return vec!["nobody leads".into()] };
+    let homes = leader.group.see_cluster(|cluster| {
+        let homes = cluster.containers().map(|(home, _)| (home, cluster.member_ids(home).to_vec()));
+        homes.collect::<Vec<_>>()
+    });
+    let mut damage = Vec::new();
+    for (home, members) in homes.unwrap_or_default() {
+        let page = read::container_page(&*leader.group.rows(), home, Place::start(home), usize::MAX);
+        for view in page.expect("memory can be read").blocks {
+            let (sound, bad): (Vec<&NodeId>, Vec<_>) = members.iter().partition(|id| is_sound(world, **id, &view));
+            if !sound.is_empty() {
+                damage.extend(
+                    bad.into_iter().map(|id: &NodeId| format!("{view:?} is damaged on {}", World::node_number(*id))),
+                );
+            }
+        }
+    }
+    damage
 }
 
 /// After all has come to rest: every promise that any node could keep is kept.

@@ -3,12 +3,10 @@
 
 use crate::datanode::{Datanode, ReadFault};
 use crate::executor::Notify;
-use crate::healing::Fitness;
 use crate::platter::Identity;
-use crate::volume::ReplicaState;
-use crate::world::World;
-use blocks::Copy;
-use namespace::BlockView;
+use crate::volume::{ReplicaState, VolumeError};
+use crate::world::{Mutation, World};
+use blocks::{Copy, Expected, Fitness};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -70,6 +68,11 @@ impl Copier {
         self.bad.borrow().iter().map(|(_, block)| *block).collect()
     }
 
+    /// A damaged replica is no more.
+    pub(crate) fn forget_bad(&self, block: BlockId) {
+        self.bad.borrow_mut().retain(|(_, known)| *known != block);
+    }
+
     fn failed(&self, now: Duration, block: BlockId, source: Option<NodeId>, corrupt: bool) {
         let number = self.failure_count.get() + 1;
         self.failure_count.set(number);
@@ -89,6 +92,9 @@ impl Datanode {
             self.copier.known.borrow_mut().remove(&order.block);
             self.sim.say(|| format!("node {} copies {order:?}: {copied}", self.number));
             if copied {
+                if order.unfit {
+                    self.copier.forget_bad(order.block);
+                }
                 self.was_put(order.block);
             } else {
                 self.tell_soon();
@@ -145,12 +151,15 @@ impl Datanode {
             Ok(Ok(read)) => read,
             Ok(Err(ReadFault::Refused(_) | ReadFault::TooShort)) | Err(_) => return Err(blame(false)),
         };
-        if !sound {
+        if !sound && self.world.mutation != Some(Mutation::CopyUnverified) {
             return Err(blame(true));
         }
         let identity = Identity { block, generation, file: Some(file), home: Some(home) };
-        self.volume.put_copy(identity, &bytes, order.unfit).await.map_err(|_| Fault::Own)?;
-        if self.volume.verify(block).await != Some(true) {
+        self.volume.put_copy(identity, &bytes, order.unfit).await.map_err(|error| {
+            self.sim.say(|| format!("node {} cannot put a copy of {block:?}: {error:?}", self.number));
+            Fault::Own
+        })?;
+        if self.volume.verify(block).await != Ok(true) {
             let _gone = self.volume.delete(block, generation).await;
             return Err(Fault::Own);
         }
@@ -160,7 +169,7 @@ impl Datanode {
 
     // ── questions ──
 
-    pub(crate) fn fitness(&self, wanted: &BlockView) -> Fitness {
+    pub(crate) fn fitness(&self, wanted: &Expected) -> Fitness {
         let Some(info) = self.volume.find(wanted.block) else { return Fitness::Absent };
         let have = info.identity.generation;
         let is_whole = match info.state {
@@ -179,13 +188,14 @@ impl Datanode {
     pub(crate) async fn verify(&self, block: BlockId, generation: Generation) -> Fitness {
         match self.volume.find(block) {
             Some(info) if info.identity.generation >= generation => match self.volume.verify(block).await {
-                Some(true) => Fitness::Fit,
-                Some(false) => {
+                Ok(true) => Fitness::Fit,
+                Ok(false) => {
                     self.copier.bad.borrow_mut().push_back((self.sim.now(), block));
                     self.tell_soon();
                     Fitness::Unfit
                 }
-                None => Fitness::Absent,
+                Err(VolumeError::NotFound) => Fitness::Absent,
+                Err(_) => Fitness::Unfit,
             },
             _ => Fitness::Absent,
         }

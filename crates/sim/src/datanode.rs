@@ -4,9 +4,10 @@ use crate::copier::{COPY_COUNT_MAX, Copier, CopyFailure};
 use crate::executor::{Notify, Sim};
 use crate::metad::{Metad, Refused, told};
 use crate::platter::Identity;
+use crate::scrubber::Scrubber;
 use crate::volume::{Info, ReplicaState, Volume, VolumeError};
 use crate::world::{Mutation, World};
-use blocks::{Told, Usage};
+use blocks::{Scrubbed, Told, Usage};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -32,6 +33,7 @@ pub(crate) struct Heartbeat {
     pub(crate) copying: BTreeSet<BlockId>,
     pub(crate) copy_failures: Vec<CopyFailure>,
     pub(crate) bad: Vec<BlockId>,
+    pub(crate) scrub: Option<(u64, Scrubbed)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -39,6 +41,9 @@ pub(crate) struct Orders {
     pub(crate) delete: Vec<(BlockId, Generation)>,
     pub(crate) owners: Vec<(BlockId, FileId, ContainerId)>,
     pub(crate) copy: Vec<blocks::Copy>,
+    /// All that is here, soon.
+    pub(crate) tell_all: bool,
+    pub(crate) scrub: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +80,7 @@ pub(crate) struct Datanode {
     deleting: Cell<Option<(BlockId, Generation)>>,
     delete_came: Notify,
     pub(crate) copier: Copier,
+    pub(crate) scrubber: Scrubber,
     transfers: Cell<u32>,
 }
 
@@ -119,6 +125,7 @@ impl Datanode {
             deleting: Cell::default(),
             delete_came: Notify::default(),
             copier: Copier::default(),
+            scrubber: Scrubber::default(),
             transfers: Cell::default(),
         })
     }
@@ -131,6 +138,8 @@ impl Datanode {
         }
         let node = Rc::clone(self);
         self.sim.spawn(host, async move { node.delete_always().await });
+        let node = Rc::clone(self);
+        self.sim.spawn(host, async move { node.scrub_always().await });
         for _ in 0..COPY_COUNT_MAX {
             let node = Rc::clone(self);
             self.sim.spawn(host, async move { node.copy_always().await });
@@ -166,7 +175,9 @@ impl Datanode {
 
     fn usage(&self) -> Usage {
         let free_len = if self.volume.has_failed() || self.volume.is_full() { 0 } else { 1 << 40 };
-        Usage { capacity_len: 1 << 41, used_len: 1 << 30, free_len, transfer_count: self.transfers.get() }
+        // As if every byte were many, so that it counts beside a block's usual length.
+        let used_len = (1 << 30) + ((self.volume.used_len() as u64) << 20);
+        Usage { capacity_len: 1 << 41, used_len, free_len, transfer_count: self.transfers.get() }
     }
 
     // ── sessions ──
@@ -198,8 +209,8 @@ impl Datanode {
         let mut told_at = self.sim.now();
         let changes = &self.changes[member];
         loop {
-            self.heartbeat(member).await?;
-            if self.sim.now() >= told_at + CATALOGUE_EACH {
+            let tell_all = self.heartbeat(member).await?;
+            if tell_all || self.sim.now() >= told_at + CATALOGUE_EACH {
                 self.catalogue(member).await?;
                 told_at = self.sim.now();
             }
@@ -209,7 +220,8 @@ impl Datanode {
         }
     }
 
-    async fn heartbeat(&self, member: usize) -> Option<()> {
+    /// True: this server wants to be told all that is here.
+    async fn heartbeat(&self, member: usize) -> Option<bool> {
         let changes = &self.changes[member];
         let taken = std::mem::take(&mut *changes.by_block.borrow_mut());
         let until = self.sim.now().saturating_sub(LEFT_OPEN);
@@ -227,6 +239,7 @@ impl Datanode {
             copying: self.copier.copying(),
             copy_failures: self.copier.failures(self.sim.now()),
             bad: self.copier.bad(self.sim.now()),
+            scrub: self.scrubber.report(),
         };
         for (block, change) in &taken {
             match change {
@@ -236,8 +249,9 @@ impl Datanode {
         }
         match self.ask(member, move |metad| Box::pin(metad.heartbeat(told))).await {
             Some(Some(orders)) => {
+                let tell_all = orders.tell_all;
                 self.obey(orders).await;
-                Some(())
+                Some(tell_all)
             }
             _ => {
                 for (block, change) in taken {
@@ -269,6 +283,9 @@ impl Datanode {
             *known = generation.max(*known);
             self.delete_came.notify();
         }
+        if let Some(number) = orders.scrub {
+            self.scrubber.order(number);
+        }
         for order in orders.copy {
             // The metadata server gives no order to delete together with one to copy the same, so these are from before.
             self.to_delete.borrow_mut().remove(&order.block);
@@ -295,6 +312,7 @@ impl Datanode {
             if deleted {
                 self.sim.say(|| format!("node {} deleted {block:?} up to {generation}", self.number));
                 self.world.was_deleted(self.number, block);
+                self.copier.forget_bad(block);
                 for changes in &self.changes {
                     changes.add(block, Change::Deleted);
                 }

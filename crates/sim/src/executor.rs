@@ -3,14 +3,19 @@
 //! Promise: what runs next is decided by (time, order of scheduling) alone, and all chance comes from one generator, so a run
 //! is a function of its seed. No real clock is read, no thread is started. A task belongs to a host; when the host dies
 //! its tasks are dropped where they stand, as `kill -9` would.
+//!
+//! Code that takes tasks, time and chance from [`io::stage`] plays here too, see [`Sim::play`]. tokio's channels, which need no
+//! runtime, wake those who wait for a `watch` in an order that is drawn from the machine's own chance. So what one step wakes is
+//! not run in the order of the waking but, where such code plays, in one that is drawn here.
 
+use io::stage::{self, Played, Scene, Stage};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use types::Random;
@@ -42,6 +47,10 @@ struct Inner {
     sequence: Cell<u64>,
     timers: RefCell<BTreeMap<(Duration, u64), Waker>>,
     tasks: RefCell<BTreeMap<u64, Task>>,
+    /// Whose task runs.
+    running: Cell<HostId>,
+    /// When alarms of the stage are due, by their number.
+    alarms: RefCell<BTreeMap<u64, Duration>>,
     ready: Arc<Ready>,
     random: RefCell<Seeded>,
     polls: Cell<u64>,
@@ -57,15 +66,35 @@ struct Task {
 }
 
 #[derive(Default)]
-struct Ready(Mutex<VecDeque<u64>>);
+struct Ready(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    tasks: VecDeque<u64>,
+    /// Woken by the last step, where their order counts for nothing.
+    woken: Vec<u64>,
+    mixed: bool,
+}
 
 impl Ready {
-    fn push(&self, task: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(task);
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pop(&self) -> Option<u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    fn push(&self, task: u64) {
+        let mut queue = self.queue();
+        if queue.mixed { queue.woken.push(task) } else { queue.tasks.push_back(task) }
+    }
+
+    fn pop(&self, chance: &mut Seeded) -> Option<u64> {
+        let mut queue = self.queue();
+        let mut woken = std::mem::take(&mut queue.woken);
+        woken.sort_unstable();
+        while !woken.is_empty() {
+            let next = if woken.len() == 1 { 0 } else { chance.below(woken.len()) };
+            queue.tasks.push_back(woken.remove(next));
+        }
+        queue.tasks.pop_front()
     }
 }
 
@@ -90,6 +119,8 @@ impl Sim {
             sequence: Cell::default(),
             timers: RefCell::default(),
             tasks: RefCell::default(),
+            running: Cell::new(HostId::NOBODY),
+            alarms: RefCell::default(),
             ready: Arc::default(),
             random: RefCell::new(Seeded(seed)),
             polls: Cell::default(),
@@ -149,19 +180,37 @@ impl Sim {
     // ── tasks ──
 
     pub(crate) fn spawn(&self, owner: HostId, future: impl Future<Output = ()> + 'static) {
+        self.spawn_boxed(owner, Box::pin(future));
+    }
+
+    fn spawn_boxed(&self, owner: HostId, future: Boxed<()>) -> u64 {
         let task = self.next_number();
         let waker = Arc::new(TaskWaker { task, queued: AtomicBool::new(true), ready: Arc::clone(&self.inner.ready) });
-        self.inner.tasks.borrow_mut().insert(task, Task { owner, future: Some(Box::pin(future)), waker });
+        self.inner.tasks.borrow_mut().insert(task, Task { owner, future: Some(future), waker });
         self.inner.ready.push(task);
+        task
     }
 
     /// Drops all tasks of a host. Never called by one of them.
     pub(crate) fn kill(&self, host: HostId) {
-        let mut tasks = self.inner.tasks.borrow_mut();
-        let mine: Vec<u64> = tasks.iter().filter(|(_, task)| task.owner == host).map(|(id, _)| *id).collect();
-        let dropped: Vec<Task> = mine.iter().filter_map(|id| tasks.remove(id)).collect();
-        drop(tasks);
-        drop(dropped); // their ends of connections close now
+        let running = self.inner.running.replace(host);
+        loop {
+            let mut tasks = self.inner.tasks.borrow_mut();
+            let mine: Vec<u64> = tasks.iter().filter(|(_, task)| task.owner == host).map(|(id, _)| *id).collect();
+            let dropped: Vec<Task> = mine.iter().filter_map(|id| tasks.remove(id)).collect();
+            drop(tasks);
+            if dropped.is_empty() {
+                break;
+            }
+            drop(dropped); // their ends of connections close now, and may begin something
+        }
+        self.inner.running.set(running);
+    }
+
+    /// Until what is returned is dropped, tasks of [`io::stage`] that this thread starts belong to the host whose task starts them.
+    pub(crate) fn play(&self) -> Played {
+        self.inner.ready.queue().mixed = true;
+        stage::play(Rc::new(OnStage(self.clone())))
     }
 
     /// Forgets all tasks and timers, which hold the world as the world holds them.
@@ -177,7 +226,7 @@ impl Sim {
     /// Runs until nothing is left to do before `until`.
     pub(crate) fn run_until(&self, until: Duration) {
         loop {
-            while let Some(task) = self.inner.ready.pop() {
+            while let Some(task) = self.next_ready() {
                 self.poll(task);
             }
             let mut timers = self.inner.timers.borrow_mut();
@@ -194,12 +243,17 @@ impl Sim {
         self.inner.now.set(until);
     }
 
+    fn next_ready(&self) -> Option<u64> {
+        self.inner.ready.pop(&mut self.inner.random.borrow_mut())
+    }
+
     fn poll(&self, id: u64) {
         let taken = self.inner.tasks.borrow_mut().get_mut(&id).and_then(|task| {
             task.waker.queued.store(false, Ordering::Relaxed);
-            Some((task.future.take()?, Arc::clone(&task.waker)))
+            Some((task.future.take()?, Arc::clone(&task.waker), task.owner))
         });
-        let Some((mut future, waker)) = taken else { return };
+        let Some((mut future, waker, owner)) = taken else { return };
+        self.inner.running.set(owner);
         self.inner.polls.set(self.inner.polls.get() + 1);
         assert!(self.inner.polls.get() < POLLS_MAX, "the run goes round in a circle at {:?}", self.now());
         self.note(self.now().as_nanos() as u64);
@@ -236,6 +290,42 @@ impl Sim {
         match race(future, self.sleep(time)).await {
             Either::First(value) => Some(value),
             Either::Second(()) => None,
+        }
+    }
+}
+
+/// This world, for those who know [`io::stage`] alone.
+struct OnStage(Sim);
+
+impl Stage for OnStage {
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+
+    fn draw(&self) -> u64 {
+        self.0.inner.random.borrow_mut().next_u64()
+    }
+
+    fn begin(&self, scene: Scene) -> u64 {
+        self.0.spawn_boxed(self.0.inner.running.get(), scene)
+    }
+
+    fn end(&self, task: u64) {
+        let ended = self.0.inner.tasks.borrow_mut().remove(&task);
+        drop(ended);
+    }
+
+    fn wake_at(&self, at: Duration, waker: &Waker) -> u64 {
+        let alarm = self.0.next_number();
+        self.0.inner.timers.borrow_mut().insert((at, alarm), waker.clone());
+        self.0.inner.alarms.borrow_mut().insert(alarm, at);
+        alarm
+    }
+
+    fn forget(&self, alarm: u64) {
+        if let Some(at) = self.0.inner.alarms.borrow_mut().remove(&alarm) {
+            let waker = self.0.inner.timers.borrow_mut().remove(&(at, alarm));
+            drop(waker);
         }
     }
 }
@@ -438,5 +528,43 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.0.held.set(false);
         self.0.wake_first();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In which order tasks go on that wait for one `watch` of tokio's.
+    fn order_of_waking(plays: bool) -> Vec<usize> {
+        let sim = Sim::new(7, None);
+        let _played = plays.then(|| sim.play());
+        let told = tokio::sync::watch::Sender::new(0);
+        let order: Rc<RefCell<Vec<usize>>> = Rc::default();
+        for number in 0..24 {
+            let (mut hears, order) = (told.subscribe(), Rc::clone(&order));
+            sim.spawn(HostId::NOBODY, async move {
+                hears.changed().await.expect("it is told");
+                order.borrow_mut().push(number);
+            });
+        }
+        sim.run_until(Duration::from_secs(1));
+        told.send_replace(1);
+        sim.run_until(Duration::from_secs(2));
+        order.take()
+    }
+
+    /// The same waiting in the same order: tokio wakes in another one each time. This is what kept openraft from replaying.
+    #[test]
+    fn what_tokio_wakes_by_chance_runs_in_an_order_of_the_seed() {
+        assert_ne!(
+            order_of_waking(false),
+            order_of_waking(false),
+            "tokio has no chance in this any more: nothing need be mixed"
+        );
+        let order = order_of_waking(true);
+        assert_eq!(order, order_of_waking(true));
+        assert_eq!(order.len(), 24);
+        assert!(!order.is_sorted(), "the seed has no part in it");
     }
 }

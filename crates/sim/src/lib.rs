@@ -14,6 +14,7 @@
 //! modelled around it (network, disk, volume, the log) is written for this crate, and `docs/adr/0009` says how far it is to be
 //! believed. Start reading at [`run`], then `scenario` for the faults and `check` for what must hold.
 
+mod administrator;
 mod check;
 mod client;
 mod copier;
@@ -21,7 +22,7 @@ mod datanode;
 mod disk;
 mod executor;
 mod group;
-mod healing;
+mod groups;
 mod history;
 mod metad;
 mod net;
@@ -31,10 +32,13 @@ mod raft;
 mod rows;
 mod run;
 mod scenario;
+mod scrubber;
+mod small;
 mod stream;
 mod volume;
 mod work;
 mod world;
 
+pub use groups::run_group;
 pub use run::{Options, Outcome, run, run_caught};
 pub use world::Mutation;

@@ -25,9 +25,13 @@ struct Arguments {
     /// A deliberate fault of the program, to see whether it is found.
     #[arg(long)]
     mutation: Option<Mutation>,
-    /// Nodes are away for longer than they are waited for, one after the other, and writers die: instead of the seed's faults.
+    /// Nodes are away for longer than they are waited for, one after the other, and writers die: instead of the seed's faults. With
+    /// `--groups`: members join and leave.
     #[arg(long)]
     rolling: bool,
+    /// Groups of Raft members alone, with all that lies under them, instead of whole clusters.
+    #[arg(long)]
+    groups: bool,
     /// Runs at a time, each in a thread of its own.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -41,7 +45,8 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let options = Options { mutation: arguments.mutation, trace: arguments.trace, rolling: arguments.rolling };
+    let Arguments { mutation, trace, rolling, groups, .. } = arguments;
+    let options = Options { mutation, trace, rolling, groups };
     let seeds = arguments.seed.map_or(arguments.seeds, |seed| seed..seed + 1);
     let (mut failed, mut all_hours) = (0, 0.0);
     let mut from = seeds.start;

@@ -33,6 +33,8 @@ pub(crate) struct File {
     pub(crate) closed: Option<usize>,
     /// Its deletion was asked for.
     pub(crate) doomed: bool,
+    /// How often it was cut.
+    pub(crate) cuts: u32,
     pub(crate) promises: Vec<Promise>,
 }
 
@@ -81,23 +83,49 @@ impl Oracle {
         }
     }
 
-    /// One who held the block deleted it; these have it, whole.
-    pub(crate) fn hand_over(&mut self, from: NodeId, block: BlockId, to: &[(NodeId, u64)]) {
-        for promise in self.files.values_mut().flat_map(|file| &mut file.promises) {
-            if promise.block != block || !promise.holders.iter().any(|(node, _)| *node == from) {
-                continue;
-            }
-            promise.holders.retain(|(node, _)| *node != from);
-            for holder in to {
-                if promise.holders.iter().all(|(node, _)| *node != holder.0) {
-                    promise.holders.push(*holder);
+    /// One who held the block, `from` with what it has lost so far, deleted it; these have it, whole. What a loss of power had taken from it
+    /// before is not with them either. Answers a promise that had a holder before (`held`), and has none now.
+    pub(crate) fn hand_over(
+        &mut self,
+        from: (NodeId, u64),
+        spoiled: bool,
+        block: BlockId,
+        to: &[(NodeId, u64)],
+        held: impl Fn(&Promise) -> bool,
+    ) -> Option<Promise> {
+        let mut lost = None;
+        for file in self.files.values_mut() {
+            for promise in &mut file.promises {
+                if promise.block != block || !promise.holders.iter().any(|(node, _)| *node == from.0) {
+                    continue;
                 }
+                let had = |(node, falls): &(NodeId, u64)| *node == from.0 && (promise.durable || *falls == from.1);
+                let handed = !spoiled && promise.holders.iter().any(had);
+                let before = (!file.doomed && held(promise)).then(|| promise.clone());
+                promise.holders.retain(|(node, _)| *node != from.0);
+                for holder in to.iter().filter(|_| handed) {
+                    if promise.holders.iter().all(|(node, _)| *node != holder.0) {
+                        promise.holders.push(*holder);
+                    }
+                }
+                lost = lost.or(before.filter(|_| promise.holders.is_empty()));
             }
         }
+        lost
     }
 
-    pub(crate) fn promised(&self, id: FileId, world: &World) -> Vec<Promise> {
-        let promises = self.files.get(&id).map_or(&[][..], |file| &file.promises);
-        promises.iter().filter(|promise| promise.holds(world)).cloned().collect()
+    /// The file is to be cut to `len` bytes: what was promised behind that is so no more.
+    pub(crate) fn cut(&mut self, id: FileId, len: usize) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        file.cuts += 1;
+        file.closed = None;
+        file.promises.retain(|promise| promise.start < len);
+        file.promises.iter_mut().for_each(|promise| promise.end = promise.end.min(len));
+    }
+
+    /// With the number of cuts so far.
+    pub(crate) fn promised(&self, id: FileId, world: &World) -> (u32, Vec<Promise>) {
+        let Some(file) = self.files.get(&id) else { return (0, Vec::new()) };
+        (file.cuts, file.promises.iter().filter(|promise| promise.holds(world)).cloned().collect())
     }
 }

@@ -282,6 +282,15 @@ impl Platter {
         }
     }
 
+    /// The disk is gone.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn blocks(&self) -> BTreeSet<BlockId> {
+        self.open.keys().chain(self.shelf.keys()).copied().collect()
+    }
+
     /// A sync of directories, as each put has it, makes removals before it durable.
     pub(crate) fn forget_removed(&mut self) {
         self.removed.clear();

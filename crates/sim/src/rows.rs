@@ -58,3 +58,9 @@ impl RowsMut for Journaled {
         self.rows.delete(table, key);
     }
 }
+
+impl From<MemoryRows> for Journaled {
+    fn from(rows: MemoryRows) -> Self {
+        Self { rows, undo: Vec::new() }
+    }
+}

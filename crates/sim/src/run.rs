@@ -1,7 +1,9 @@
 //! One run, from its seed to its end.
 
+use crate::administrator::{administer, scrub};
 use crate::check;
 use crate::executor::{HostId, Listener, Sim};
+use crate::groups::run_group;
 use crate::scenario::{Plan, make_faults};
 use crate::work::{self, Work};
 use crate::world::{Mutation, World};
@@ -20,8 +22,11 @@ pub struct Options {
     pub mutation: Option<Mutation>,
     /// Print the story.
     pub trace: bool,
-    /// Nodes are away for longer than they are waited for, one after the other, instead of the seed's faults.
+    /// Nodes are away for longer than they are waited for, one after the other, instead of the seed's faults. In groups: members
+    /// join and leave.
     pub rolling: bool,
+    /// Groups of members of the crate `raft`, instead of whole clusters: see [`run_group`].
+    pub groups: bool,
 }
 
 /// What became of a run.
@@ -37,9 +42,10 @@ pub struct Outcome {
     pub fingerprint: (u64, u64),
 }
 
-/// As [`run`]; a wrong thought of the program (a panic) is one more failure.
+/// As [`run`], or [`run_group`]; a wrong thought of the program (a panic) is one more failure.
 pub fn run_caught(seed: u64, options: Options) -> Outcome {
-    let caught = std::panic::catch_unwind(|| run(seed, options));
+    let caught =
+        std::panic::catch_unwind(|| if options.groups { run_group(seed, options) } else { run(seed, options) });
     caught.unwrap_or_else(|_| Outcome {
         seed,
         failures: vec!["a panic, see above".to_owned()],
@@ -71,6 +77,12 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         start_client(number);
     }
     sim.spawn(HostId::NOBODY, make_faults(Rc::clone(&world), Rc::clone(&start_client)));
+    let administering = Rc::new(Cell::new(true));
+    let (at, over) = (Rc::clone(&world), Rc::clone(&administering));
+    sim.spawn(HostId::NOBODY, async move {
+        administer(at).await;
+        over.set(false);
+    });
     let end = sim.now() + world.plan.rough + Duration::from_millis(1);
     while sim.now() < end && world.failures().is_empty() {
         sim.run_until(end.min(sim.now() + LOOK_EACH));
@@ -80,20 +92,29 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 
     work.stopping.set(true);
     let end = sim.now() + WIND_DOWN;
-    while sim.now() < end && work.busy.get() > 0 && world.failures().is_empty() {
+    while sim.now() < end && (work.busy.get() > 0 || administering.get()) && world.failures().is_empty() {
         sim.run_until(sim.now() + LOOK_EACH);
     }
     for number in 0..world.plan.client_count {
         sim.kill(World::client_host(number));
     }
-    let end = sim.now() + SETTLE;
-    let mut unrest = check::unrest(&world);
-    while sim.now() < end && !unrest.is_empty() && world.failures().is_empty() {
-        sim.run_until(sim.now() + LOOK_EACH);
-        unrest = check::unrest(&world);
-    }
-    if let Some(first) = unrest.first().filter(|_| world.failures().is_empty()) {
-        world.fail(|| format!("it does not come to rest: {} things, the first: {first}", unrest.len()));
+    settle(&world, check::unrest);
+    if world.failures().is_empty() {
+        sim.say(|| "all is to be read".to_owned());
+        let begun = Rc::new(Cell::new(false));
+        let (at, waits) = (Rc::clone(&world), Rc::clone(&begun));
+        sim.spawn(HostId::NOBODY, async move {
+            scrub(&at).await;
+            waits.set(true);
+        });
+        settle(&world, |world| {
+            let over = world.leader().is_some_and(|leader| leader.has_scrubbed());
+            let reads = !begun.get() || !over;
+            let mut unrest = check::damage(world);
+            unrest.extend(reads.then(|| "not all has been read".to_owned()));
+            unrest.extend(check::unrest(world));
+            unrest
+        });
     }
     check::contradictions(&world);
     check::rows(&world);
@@ -113,6 +134,21 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     world.take_down();
     sim.clear();
     outcome
+}
+
+/// Runs until nothing is left that moves, or for so long that something is wrong.
+fn settle(world: &World, unrest: impl Fn(&World) -> Vec<String>) {
+    let sim = &world.sim;
+    let end = sim.now() + SETTLE;
+    while sim.now() < end && world.failures().is_empty() && !unrest(world).is_empty() {
+        sim.run_until(sim.now() + LOOK_EACH);
+    }
+    let unrest = unrest(world);
+    if let Some(first) = unrest.first().filter(|_| world.failures().is_empty()) {
+        unrest.iter().for_each(|thing| sim.say(|| thing.clone()));
+        world.leader().iter().for_each(|leader| leader.tell_worries());
+        world.fail(|| format!("it does not come to rest: {} things, the first: {first}", unrest.len()));
+    }
 }
 
 fn begin(world: &Rc<World>) {

@@ -1,5 +1,6 @@
 //! What a seed decides: how large the cluster is, what its clients do, and which faults come when.
 
+use crate::administrator::{CHORES, Chore};
 use crate::executor::{HostId, Sim};
 use crate::world::World;
 use std::rc::Rc;
@@ -20,14 +21,17 @@ pub(crate) enum Fault {
     SplitGroup,
     SlowDisk,
     FullDisk,
+    /// The disk dies, and an empty one takes its place.
+    LostDisk,
     SyncError,
     LogError,
+    FullLog,
     BitFlip,
     WireFlips,
     Rough,
 }
 
-const ALL: [Fault; 15] = [
+const ALL: [Fault; 17] = [
     Fault::KillNode,
     Fault::PowerNode,
     Fault::KillMetad,
@@ -38,8 +42,10 @@ const ALL: [Fault; 15] = [
     Fault::SplitGroup,
     Fault::SlowDisk,
     Fault::FullDisk,
+    Fault::LostDisk,
     Fault::SyncError,
     Fault::LogError,
+    Fault::FullLog,
     Fault::BitFlip,
     Fault::WireFlips,
     Fault::Rough,
@@ -61,6 +67,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<Fault>,
     /// Nodes are away for longer than they are waited for.
     pub(crate) long: bool,
+    /// What an administrator does meanwhile.
+    pub(crate) chores: Vec<Chore>,
 }
 
 impl Plan {
@@ -79,6 +87,11 @@ impl Plan {
                 (0..count).map(|_| ALL[random.below(ALL.len())]).collect()
             }
         };
+        let chores = match random.below(3) {
+            0 => Vec::new(),
+            1 => vec![CHORES[random.below(CHORES.len())]],
+            _ => CHORES.to_vec(),
+        };
         Self {
             metad_count,
             node_count,
@@ -89,6 +102,7 @@ impl Plan {
             calm: Duration::from_millis(500 + random.below(6000) as u64),
             faults,
             long: false,
+            chores,
         }
     }
 
@@ -97,7 +111,8 @@ impl Plan {
         let plan = Self::new(seed);
         let faults = vec![Fault::KillNode, Fault::KillNode, Fault::KillClient];
         let (node_count, calm) = (plan.node_count.max(5), Duration::from_secs(6));
-        Self { node_count, faults, calm, rough: Duration::from_secs(150), long: true, ..plan }
+        let (rough, chores) = (Duration::from_secs(150), vec![Chore::Drain]);
+        Self { node_count, faults, calm, rough, long: true, chores, ..plan }
     }
 }
 
@@ -110,6 +125,7 @@ enum Cure {
     Heal(HostId, HostId),
     Fast(usize),
     Room(usize),
+    LogRoom(usize),
     WireFlips,
     Rough,
 }
@@ -236,6 +252,16 @@ fn strike(world: &Rc<World>, fault: Fault) -> Option<Vec<Cure>> {
             world.node_disk(node).set_full(true);
             Some(vec![Cure::Room(node)])
         }
+        Fault::LostDisk if node_up => {
+            say(format!("the disk of node {node} dies"));
+            world.lose_disk(node);
+            Some(vec![Cure::Node(node)])
+        }
+        Fault::FullLog if metad_up => {
+            say(format!("the disk of metad {metad} is full"));
+            world.metad_disk(metad).set_full(true);
+            Some(vec![Cure::LogRoom(metad)])
+        }
         Fault::SyncError if node_up => {
             say(format!("the next sync of node {node} fails"));
             world.node_disk(node).fail_next_sync();
@@ -294,6 +320,7 @@ fn apply(world: &Rc<World>, cure: Cure, start_client: &Rc<dyn Fn(usize)>) {
         Cure::Heal(from, to) => world.net.heal(from, to),
         Cure::Fast(node) => world.node_disk(node).set_slowness(1),
         Cure::Room(node) => world.node_disk(node).set_full(false),
+        Cure::LogRoom(metad) => world.metad_disk(metad).set_full(false),
         Cure::WireFlips => world.wire_flips.set(0),
         Cure::Rough => world.net.set_rough(0, 0),
     }

@@ -1,7 +1,7 @@
 //! A write stream through one node: `chain::Link` decides, this does it, as `datad`'s thread around two sockets.
 
 use crate::datanode::Datanode;
-use crate::executor::{Either, race};
+use crate::executor::{Boxed, Either, all, race};
 use crate::net::{Rx, Tx};
 use crate::platter::{Identity, SPEC};
 use crate::volume::{ReopenAsk, VolumeError, Writer};
@@ -9,8 +9,10 @@ use crate::world::{Mutation, World};
 use chain::{Action, Ending, Event, Failure, Link, Reply};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+use wire::Routing;
 
 // As in `datad`.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -38,6 +40,8 @@ pub(crate) struct WriteOp {
     pub(crate) file: FileId,
     pub(crate) home: ContainerId,
     pub(crate) targets: Vec<NodeId>,
+    /// Who of them sends to whom.
+    pub(crate) routing: Routing,
     pub(crate) stage: Stage,
     /// The new generation, in recovery.
     pub(crate) latest: Generation,
@@ -91,9 +95,10 @@ struct Stream {
     acks: Rc<Tx<Ack>>,
     /// When those above heard from this node last.
     told: Duration,
-    below: Option<Below>,
-    /// The node below owed nothing before the packet in hand.
-    idle_below: bool,
+    /// Those this node sends to; `None`: lost.
+    below: Vec<Option<Below>>,
+    /// Of each, whether it owed nothing before the packet in hand.
+    idle: Vec<bool>,
     ending: Option<Ending>,
 }
 
@@ -139,8 +144,8 @@ impl Datanode {
         let host = World::node_host(self.number);
         let (packets, taken) = self.world.net.pipe(from, host);
         let (acks, ends_acks) = self.world.net.pipe(host, from);
-        let below_count = [op.targets.len()];
-        let link = Link::new(SPEC, &below_count[..op.targets.len().min(1)], writer.received() as u64);
+        let below_count: Vec<usize> = op.routing.children().iter().map(|child| child.len()).collect();
+        let link = Link::new(SPEC, &below_count, writer.received() as u64);
         let stream = Stream {
             node: Rc::clone(&self),
             block,
@@ -148,38 +153,62 @@ impl Datanode {
             writer: Some(writer),
             acks: Rc::new(acks),
             told: self.sim.now(),
+            idle: vec![true; below.len()],
             below,
-            idle_below: true,
             ending: None,
         };
         self.sim.spawn(host, stream.run(taken));
         Ok(Some(Ends { packets, acks: ends_acks }))
     }
 
-    async fn join_below(&self, op: &WriteOp) -> Result<Option<Below>, Refusal> {
-        let Some((next, behind)) = op.targets.split_first() else { return Ok(None) };
-        let next = *next;
-        let blame = Refusal { bad: Some(next) };
-        let (host, number) = (World::node_host(self.number), World::node_number(next));
-        let allowance = PER_NODE * behind.len() as u32;
-        self.world.connect(host, number, CONNECT).await.map_err(|_| blame)?;
-        let op = WriteOp { targets: behind.to_vec(), ..op.clone() };
-        let joined = self.world.call_node(host, number, SETUP + allowance, move |node| Box::pin(node.set_up(host, op)));
-        match joined.await {
-            Err(_) => Err(blame),
-            Ok(Err(refusal)) => Err(Refusal { bad: refusal.bad.or(Some(next)) }),
-            Ok(Ok(ends)) => Ok(ends.map(|ends| {
-                let (heard, moved) = (self.sim.now(), self.sim.now());
-                Below { ends, heard, moved, silent: BELOW_SILENT + allowance }
-            })),
-        }
+    /// Joins those that this node sends to, and through them the others.
+    async fn join_below(&self, op: &WriteOp) -> Result<Vec<Option<Below>>, Refusal> {
+        let joins = op.routing.children().into_iter().map(|child| {
+            let next = op.targets[child.start];
+            let behind = op.targets[child.start + 1..child.end].to_vec();
+            let op = WriteOp { targets: behind, routing: op.routing.below(&child), ..op.clone() };
+            let (world, sim, host) = (Rc::clone(&self.world), self.sim.clone(), World::node_host(self.number));
+            let join: Boxed<Result<Option<Below>, Refusal>> = Box::pin(async move {
+                let blame = Refusal { bad: Some(next) };
+                let number = World::node_number(next);
+                let allowance = PER_NODE * op.targets.len() as u32;
+                world.connect(host, number, CONNECT).await.map_err(|_| blame)?;
+                let set_up =
+                    world.call_node(host, number, SETUP + allowance, move |node| Box::pin(node.set_up(host, op)));
+                match set_up.await {
+                    Err(_) => Err(blame),
+                    Ok(Err(refusal)) => Err(Refusal { bad: refusal.bad.or(Some(next)) }),
+                    Ok(Ok(ends)) => Ok(ends.map(|ends| {
+                        let (heard, moved) = (sim.now(), sim.now());
+                        Below { ends, heard, moved, silent: BELOW_SILENT + allowance }
+                    })),
+                }
+            });
+            join
+        });
+        all(joins.collect()).await.into_iter().collect()
     }
 }
 
 enum Came {
     Packet(Option<PacketMessage>),
-    Ack(Option<Ack>),
+    Ack(usize, Option<Ack>),
     Time,
+}
+
+/// What the first of several nodes below says.
+async fn any_ack(below: &mut [Option<Below>]) -> (usize, Option<Ack>) {
+    std::future::poll_fn(|context| {
+        for (place, below) in below.iter_mut().enumerate() {
+            let Some(below) = below else { continue };
+            let mut ack = std::pin::pin!(below.ends.acks.recv());
+            if let Poll::Ready(ack) = ack.as_mut().poll(context) {
+                return Poll::Ready((place, ack));
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 impl Stream {
@@ -188,20 +217,21 @@ impl Stream {
         let sim = self.node.sim.clone();
         let mut above_heard = sim.now();
         while self.ending.is_none() {
-            let owed = self.below.as_ref().filter(|_| self.link.awaits(0));
-            let below_until = owed.map(|below| (below.heard + STALLED).min(below.moved + below.silent));
+            let below_until = |place: usize| {
+                let owed = self.below[place].as_ref().filter(|_| self.link.awaits(place));
+                owed.map_or(Duration::MAX, |below| (below.heard + STALLED).min(below.moved + below.silent))
+            };
+            let first_until = (0..self.below.len()).map(below_until).min().unwrap_or(Duration::MAX);
             let sign_due = if self.link.is_idle() { Duration::MAX } else { self.told + SIGN_EACH };
-            let until = (above_heard + WRITER_SILENT).min(sign_due).min(below_until.unwrap_or(Duration::MAX));
+            let until = (above_heard + WRITER_SILENT).min(sign_due).min(first_until);
             let wants = self.link.wants_packets();
             let came = {
                 let packet =
                     async { if wants { Came::Packet(packets.recv().await) } else { std::future::pending().await } };
                 let below = &mut self.below;
                 let ack = async {
-                    match below {
-                        Some(below) => Came::Ack(below.ends.acks.recv().await),
-                        None => std::future::pending().await,
-                    }
+                    let (place, ack) = any_ack(below).await;
+                    Came::Ack(place, ack)
                 };
                 match race(race(ack, packet), sim.sleep_until(until)).await {
                     Either::First(Either::First(came) | Either::Second(came)) => came,
@@ -215,25 +245,25 @@ impl Stream {
                     self.on_event(Event::Packet(message.packet), Some(&message)).await;
                 }
                 Came::Packet(None) => self.on_event(Event::AboveLost, None).await,
-                Came::Ack(Some(Ack::Sign)) => {
-                    if let Some(below) = &mut self.below {
+                Came::Ack(place, Some(Ack::Sign)) => {
+                    if let Some(below) = &mut self.below[place] {
                         below.heard = now;
                     }
                 }
-                Came::Ack(Some(Ack::Packet { seqno, replies })) => {
-                    if let Some(below) = &mut self.below {
+                Came::Ack(place, Some(Ack::Packet { seqno, replies })) => {
+                    if let Some(below) = &mut self.below[place] {
                         (below.heard, below.moved) = (now, now);
                     }
-                    self.on_event(Event::Ack { below: 0, seqno, replies }, None).await;
+                    self.on_event(Event::Ack { below: place, seqno, replies }, None).await;
                 }
-                Came::Ack(None) => {
-                    self.below = None;
-                    self.on_event(Event::BelowLost { below: 0 }, None).await;
-                }
+                Came::Ack(place, None) => self.lose(place).await,
                 Came::Time => {
-                    if below_until.is_some_and(|until| now >= until) {
-                        self.below = None;
-                        self.on_event(Event::BelowLost { below: 0 }, None).await;
+                    for place in 0..self.below.len() {
+                        let owed = self.below[place].as_ref().filter(|_| self.link.awaits(place));
+                        let until = owed.map(|below| (below.heard + STALLED).min(below.moved + below.silent));
+                        if until.is_some_and(|until| now >= until) {
+                            self.lose(place).await;
+                        }
                     }
                     if now >= sign_due {
                         self.told = now;
@@ -247,7 +277,7 @@ impl Stream {
         }
         self.node.sim.say(|| format!("node {}: stream of {:?} ended: {:?}", self.node.number, self.block, self.ending));
         if matches!(self.ending, Some(Ending::Failed { .. })) {
-            self.below = None;
+            self.below.clear();
             let drop_all = async { while packets.recv().await.is_some() {} };
             let _over = sim.timeout(LINGER, drop_all).await;
         }
@@ -256,19 +286,26 @@ impl Stream {
         }
     }
 
+    async fn lose(&mut self, place: usize) {
+        self.below[place] = None;
+        self.on_event(Event::BelowLost { below: place }, None).await;
+    }
+
     async fn on_event(&mut self, event: Event, message: Option<&PacketMessage>) {
         let mut events = VecDeque::from([event]);
         let mut actions = Vec::new();
         while let Some(event) = events.pop_front() {
-            self.idle_below = !self.link.awaits(0);
+            self.idle = (0..self.below.len()).map(|place| !self.link.awaits(place)).collect();
             self.link.on_event(event, &mut actions);
             for action in actions.drain(..) {
                 match action {
                     Action::Forward => {
                         let message = message.expect("a packet to forward came");
-                        if !self.forward(message.clone()) {
-                            self.below = None;
-                            events.push_back(Event::BelowLost { below: 0 });
+                        for place in 0..self.below.len() {
+                            if self.below[place].is_some() && !self.forward(place, message.clone()) {
+                                self.below[place] = None;
+                                events.push_back(Event::BelowLost { below: place });
+                            }
                         }
                     }
                     Action::Store { write, sync, put } => {
@@ -291,10 +328,11 @@ impl Stream {
         }
     }
 
-    fn forward(&mut self, message: PacketMessage) -> bool {
+    fn forward(&mut self, place: usize, message: PacketMessage) -> bool {
         let now = self.node.sim.now();
-        let Some(below) = &mut self.below else { return false };
-        if self.idle_below {
+        let idle = self.idle[place];
+        let Some(below) = &mut self.below[place] else { return false };
+        if idle {
             (below.heard, below.moved) = (now, now);
         }
         below.ends.packets.send(self.node.world.carry(message))

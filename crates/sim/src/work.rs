@@ -1,8 +1,8 @@
 //! What the clients of a run do: some write, read, append, rename and delete files; some work on a few names together.
 
-use crate::client::{BLOCK_LEN, Client, Error};
+use crate::client::{BLOCK_LEN, Client, Error, Shape};
 use crate::history::{Event, Name, Op, Outcome};
-use crate::metad::Refused;
+use crate::metad::{Refused, Wish};
 use crate::world::World;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,6 +12,8 @@ use types::{FileId, FsPath};
 /// Operations of one run that are checked for an order: the checker's work grows with them.
 const HISTORY_COUNT_MAX: usize = 110;
 const NAMES: usize = 3;
+/// How long a cut is waited for.
+const CUT_MAX: Duration = Duration::from_secs(100);
 
 /// What the clients share.
 #[derive(Default)]
@@ -68,11 +70,14 @@ async fn work_on_files(client: &Rc<Client>, work: &Rc<Work>) {
     while !work.stopping.get() {
         sim.sleep(sim.between(Duration::ZERO, Duration::from_millis(1500))).await;
         work.done.set(work.done.get() + 1);
-        match sim.below(12) {
+        match sim.below(18) {
             0..=4 => write_file(client, work, &mut own).await,
             5..=8 => read_any(client, work).await,
             9 => append(client, &own).await,
             10 => rename_or_delete(client, work, &mut own).await,
+            11..=13 => put_small(client, work, &mut own).await,
+            14 => set_replication(client, &own).await,
+            15 | 16 => truncate(client, &own).await,
             _ => {
                 let any = any_path(client, work);
                 if let Some(any) = any.filter(|_| sim.one_in(3)) {
@@ -93,11 +98,79 @@ async fn write_file(client: &Rc<Client>, work: &Rc<Work>, own: &mut Vec<Own>) {
     let number = work.next.get() + 1;
     work.next.set(number);
     let at = path(&format!("/files/{number}"));
-    let Ok(mut writer) = client.create(&at, number).await else { return };
+    let shape = [Shape::Chain, Shape::Chain, Shape::Tree, Shape::Star][sim.below(4)];
+    let looks_ahead = sim.one_in(2);
+    let created = client.create(&at, number, any_replication(sim), shape, looks_ahead).await;
+    let Ok(mut writer) = created else { return };
     work.paths.borrow_mut().push(at.clone());
     own.push(Own { path: at, file: writer.file, closed: false });
     let last = own.len() - 1;
     own[last].closed = write_some(sim, &mut writer).await && finish(client, writer).await;
+}
+
+/// Mostly the usual one.
+fn any_replication(sim: &crate::executor::Sim) -> u16 {
+    [3, 3, 3, 3, 2, 1][sim.below(6)]
+}
+
+async fn put_small(client: &Rc<Client>, work: &Rc<Work>, own: &mut Vec<Own>) {
+    let sim = &client.sim;
+    // Leases get old between one burst and the next.
+    for _ in 0..1 + sim.below(3) {
+        let number = work.next.get() + 1;
+        work.next.set(number);
+        let at = path(&format!("/small/{number}"));
+        let (len, replication, synced) = (1 + sim.below(90), any_replication(sim), sim.one_in(4));
+        let put = client.put_small(&at, number, len, replication, synced).await;
+        sim.say(|| format!("{} puts {at}: {put:?}", client.name));
+        let Ok(file) = put else { return };
+        work.paths.borrow_mut().push(at.clone());
+        own.push(Own { path: at, file, closed: true });
+    }
+}
+
+fn any_closed<'a>(client: &Client, own: &'a [Own]) -> Option<&'a Own> {
+    let closed: Vec<&Own> = own.iter().filter(|own| own.closed).collect();
+    if closed.is_empty() { None } else { Some(closed[client.sim.below(closed.len())]) }
+}
+
+async fn set_replication(client: &Rc<Client>, own: &[Own]) {
+    let Some(Own { path: at, .. }) = any_closed(client, own) else { return };
+    let (at, replication) = (at.clone(), 1 + client.sim.below(3) as u16);
+    client.sim.say(|| format!("{} wants {replication} copies of {at}", client.name));
+    let _again = client.call(move |metad, key| Box::pin(metad.set_replication(key, at.clone(), replication))).await;
+}
+
+async fn truncate(client: &Rc<Client>, own: &[Own]) {
+    let (sim, world) = (&client.sim, &client.world);
+    let Some(Own { path: at, file, .. }) = any_closed(client, own) else { return };
+    let before = client.call({
+        let at = at.clone();
+        move |metad, _| Box::pin(metad.status(at.clone()))
+    });
+    let Ok(Some(status)) = before.await else { return };
+    // Often where a block begins.
+    let len = match sim.below(status.len as usize + 1) {
+        len if sim.one_in(4) => len - len % BLOCK_LEN,
+        len => len,
+    };
+    sim.say(|| format!("{} cuts {at} of {} bytes to {len}", client.name, status.len));
+    world.oracle.borrow_mut().cut(*file, len);
+    let (who, of_call) = (client.name.clone(), at.clone());
+    let cut = client.call(move |metad, key| Box::pin(metad.truncate(key, who.clone(), of_call.clone(), len as u64)));
+    let mut done = match cut.await {
+        Ok(done) => done,
+        Err(error) => return sim.say(|| format!("{} does not cut {at}: {error:?}", client.name)),
+    };
+    let until = sim.now() + CUT_MAX;
+    while !done && sim.now() < until {
+        sim.sleep(Duration::from_millis(500)).await;
+        let of_call = at.clone();
+        done = client.call(move |metad, _| Box::pin(metad.is_closed(of_call.clone()))).await.unwrap_or(false);
+    }
+    if done {
+        world.oracle.borrow_mut().closed(*file, len);
+    }
 }
 
 /// False if the writer failed, or was left lying.
@@ -135,11 +208,7 @@ async fn read_any(client: &Rc<Client>, work: &Work) {
 
 async fn append(client: &Rc<Client>, own: &[Own]) {
     let sim = &client.sim;
-    let closed: Vec<&Own> = own.iter().filter(|own| own.closed).collect();
-    if closed.is_empty() {
-        return;
-    }
-    let at = closed[sim.below(closed.len())].path.clone();
+    let Some(at) = any_closed(client, own).map(|own| own.path.clone()) else { return };
     if let Ok(Some(mut writer)) = client.append(&at).await
         && write_some(sim, &mut writer).await
     {
@@ -206,9 +275,8 @@ async fn work_on_names(client: &Rc<Client>, work: &Rc<Work>, number: usize) {
         let outcome = match op {
             Op::Write(at, tag) => {
                 let (who, at) = (client.name.clone(), name(at));
-                let done = client.call(move |metad, key| {
-                    Box::pin(metad.create(key, who.clone(), at.clone(), true, tag, BLOCK_LEN as u64))
-                });
+                let wish = Wish { overwrite: true, mode: tag, replication: 3, block_len: BLOCK_LEN as u64 };
+                let done = client.call(move |metad, key| Box::pin(metad.create(key, who.clone(), at.clone(), wish)));
                 known(done.await.map(|_| Outcome::Done))
             }
             Op::Read(at) => {

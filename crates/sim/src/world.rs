@@ -13,7 +13,7 @@ use crate::stream::PacketMessage;
 use crate::volume::Volume;
 use blocks::Node;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, FileId, NodeId};
@@ -31,7 +31,18 @@ pub enum Mutation {
     LogWithoutSync,
     /// A datanode forgets to delete.
     ForgetDeletions,
+    /// Small files that a majority acknowledged are not looked after.
+    ForgetShortPuts,
+    /// Members go while blocks are open that only they have, and a recovery asks those alone who are members now.
+    ForgetChains,
+    /// A node counts as empty as soon as it is in no pipeline.
+    HastyDrain,
+    /// A datanode copies without looking at the checksums.
+    CopyUnverified,
 }
+
+/// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
+const UNDER_WAY_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) struct World {
     pub(crate) sim: Sim,
@@ -42,10 +53,14 @@ pub(crate) struct World {
     nodes: Vec<NodeSeat>,
     pub(crate) oracle: RefCell<Oracle>,
     spoiled: RefCell<BTreeSet<(usize, BlockId)>>,
+    /// Sound replicas that went with their disk: which node's, and when.
+    died: RefCell<BTreeMap<BlockId, (usize, Duration)>>,
     failures: RefCell<Vec<String>>,
     /// Of a thousand packets, so many get a bit turned over on the wire.
     pub(crate) wire_flips: Cell<usize>,
     pub(crate) fault_count: Cell<u64>,
+    /// How often a metadata server began to lead.
+    pub(crate) reign_count: Cell<u64>,
 }
 
 struct MetadSeat {
@@ -67,6 +82,10 @@ pub(crate) fn content(tag: u64, offset: usize) -> u8 {
     (mixed >> 56) as u8 ^ (mixed >> 23) as u8
 }
 
+pub(crate) fn rack_of(number: usize) -> String {
+    format!("/rack{}", number % 2)
+}
+
 pub(crate) fn node_of(number: usize) -> Node {
     Node {
         id: World::node_id(number),
@@ -76,7 +95,7 @@ pub(crate) fn node_of(number: usize) -> Node {
         ipc_port: 9867,
         info_port: 0,
         storage: format!("storage{number}"),
-        rack: format!("/rack{}", number % 2),
+        rack: rack_of(number),
     }
 }
 
@@ -100,9 +119,11 @@ impl World {
             nodes: nodes.collect(),
             oracle: RefCell::default(),
             spoiled: RefCell::default(),
+            died: RefCell::default(),
             failures: RefCell::default(),
             wire_flips: Cell::default(),
             fault_count: Cell::default(),
+            reign_count: Cell::default(),
             plan,
             sim,
         })
@@ -189,6 +210,13 @@ impl World {
         if power && (self.mutation == Some(Mutation::LogWithoutSync) || self.sim.one_in(2)) {
             let mut platter = seat.platter.borrow_mut();
             platter.written = platter.durable.clone();
+        } else if power {
+            // A few entries may have come to disk before somebody waited for them, and a torn one is none.
+            let mut platter = seat.platter.borrow_mut();
+            let (durable, written) = (platter.durable.log.len(), platter.written.log.len());
+            if written > durable {
+                platter.written.log.truncate(durable + self.sim.below(written - durable + 1));
+            }
         }
         let mut platter = seat.platter.borrow_mut();
         if self.mutation != Some(Mutation::LogWithoutSync) {
@@ -272,7 +300,36 @@ impl World {
         };
         let others = (0..self.plan.node_count).filter(|other| *other != number).filter(holds);
         let holders: Vec<(NodeId, u64)> = others.map(|other| (Self::node_id(other), self.falls(other))).collect();
-        self.oracle.borrow_mut().hand_over(Self::node_id(number), block, &holders);
+        let mut oracle = self.oracle.borrow_mut();
+        // Another had a copy, which was read back when it was made, and has rotted since; or its disk died while the order to
+        // delete this one was on its way.
+        let has = |other: usize| other != number && self.nodes[other].platter.borrow().shelf.contains_key(&block);
+        let died = self.died.borrow().get(&block).copied();
+        let is_excused = (0..self.plan.node_count).any(has)
+            || died.is_some_and(|(other, at)| other != number && self.sim.now() < at + UNDER_WAY_MAX);
+        let held = |promise: &Promise| !is_excused && promise.holds(self);
+        let from = (Self::node_id(number), self.falls(number));
+        if let Some(promise) = oracle.hand_over(from, self.is_spoiled(number, block), block, &holders, held) {
+            self.fail(|| format!("node {number} gave up the last copy of {block:?}, but {promise:?}"));
+        }
+    }
+
+    /// A node is emptied, and taken away with all it has.
+    pub(crate) fn take_away(&self, number: usize) {
+        let blocks = self.nodes[number].platter.borrow().blocks();
+        blocks.into_iter().for_each(|block| self.was_deleted(number, block));
+        self.stop_node(number, true);
+        self.nodes[number].platter.borrow_mut().clear();
+    }
+
+    /// A node's disk dies: another comes in its place, with nothing on it.
+    pub(crate) fn lose_disk(&self, number: usize) {
+        self.stop_node(number, true);
+        let sound = self.nodes[number].platter.borrow().sound_blocks();
+        self.died.borrow_mut().extend(sound.into_iter().map(|block| (block, (number, self.sim.now()))));
+        let blocks = self.nodes[number].platter.borrow().blocks();
+        blocks.into_iter().for_each(|block| self.spoil(number, block));
+        self.nodes[number].platter.borrow_mut().clear();
     }
 
     pub(crate) fn is_spoiled(&self, number: usize, block: BlockId) -> bool {
@@ -358,7 +415,8 @@ impl World {
         self.oracle.borrow_mut().promise(file, promise);
     }
 
-    pub(crate) fn check_read(&self, reader: &str, file: FileId, bytes: &[u8], promised: &[Promise]) {
+    /// `promised` before the read, when the file had been cut `cuts` times.
+    pub(crate) fn check_read(&self, reader: &str, file: FileId, bytes: &[u8], promised: &[Promise], cuts: u32) {
         let oracle = self.oracle.borrow();
         let Some(truth) = oracle.files.get(&file) else { return };
         if let Some(at) = bytes.iter().enumerate().position(|(at, byte)| *byte != content(truth.tag, at)) {
@@ -368,7 +426,7 @@ impl World {
             self.fail(|| format!("{reader} read {} bytes of {file}, only {} were written", bytes.len(), truth.sent));
         }
         let lacking = promised.iter().find(|promise| promise.end > bytes.len() && promise.holds(self));
-        if let Some(promise) = lacking.filter(|_| !truth.doomed) {
+        if let Some(promise) = lacking.filter(|_| !truth.doomed && truth.cuts == cuts) {
             self.fail(|| format!("{reader} read {} bytes of {file}, but {promise:?}", bytes.len()));
         }
     }

@@ -1,5 +1,7 @@
 //! What tests of several crates share. Nothing here is linked into a product.
 
+pub mod power;
+
 use serde_json::Value;
 use std::process::Command;
 

@@ -27,7 +27,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("levada", &["types", "io", "metad", "datad", "client", "http"]),
     // aside: development only
     ("testkit", &["types"]),
-    ("levada-sim", &["types", "namespace", "blocks", "chain"]),
+    ("fuzzed", &["types", "wire", "hdfs", "namespace", "blocks", "kv", "container", "raft"]),
+    ("levada-sim", &["types", "wire", "namespace", "blocks", "chain", "io", "raft"]),
     ("xtask", &[]),
 ];
 

@@ -31,6 +31,7 @@ pub mod raft;
 pub mod routing;
 pub mod small;
 pub mod token;
+pub mod tree;
 
 pub use ack::{PipelineAck, Status};
 pub use error::WireError;

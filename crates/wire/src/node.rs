@@ -8,6 +8,7 @@
 //!          ── finishRecovery ▶          cuts it to the length agreed on, under the new generation
 //!          ── compare ──────▶           has it these replicas? by a digest, and by the list where that differs
 //!          ── verify ───────▶           reads a replica from end to end against its checksums
+//!          ── tree ─────────▶           sums over what a container holds ([`crate::tree`])
 //! ```
 //!
 //! A message is protobuf with fields that may be added and are never renumbered. Numbers of blocks, generations,
@@ -22,6 +23,10 @@ pub const NODE_PROTOCOL: &str = "org.levada.NodeProtocol";
 pub const REPLICA_PROTOCOL: &str = "org.levada.ReplicaProtocol";
 /// Version of both.
 pub const PROTOCOL_VERSION: u64 = 1;
+
+/// The class of the error by which a node says to [`BEGIN_RECOVERY`] that it knows of no replica, and that one may be on a disk that it
+/// was started without. No field of the answer, as who does not know one takes the answer for "nothing is here".
+pub const CANNOT_SAY: &str = "org.levada.CannotSayException";
 
 pub const REGISTER: &str = "register";
 pub const HEARTBEAT: &str = "heartbeat";
@@ -170,6 +175,83 @@ pub struct HeartbeatRequest {
     /// The last scrub that was ordered, told until another one is.
     #[prost(message, optional, tag = "11")]
     pub scrub: Option<ScrubReport>,
+    /// Each disk by itself, those that failed too.
+    #[prost(message, repeated, tag = "12")]
+    pub disks: Vec<Disk>,
+    /// The last balancing of disks that was ordered, told until another one is.
+    #[prost(message, optional, tag = "13")]
+    pub disk_balance: Option<DiskBalanceReport>,
+}
+
+/// One disk of a node.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Disk {
+    /// The volume's id, a UUID; empty if it was never known.
+    #[prost(string, tag = "1")]
+    pub volume: String,
+    /// Where it lies on the node.
+    #[prost(string, tag = "2")]
+    pub dir: String,
+    /// Why nothing is written there any more; empty for a sound one.
+    #[prost(string, tag = "3")]
+    pub failure: String,
+    #[prost(uint64, tag = "4")]
+    pub capacity_len: u64,
+    /// By replicas.
+    #[prost(uint64, tag = "5")]
+    pub used_len: u64,
+    #[prost(uint64, tag = "6")]
+    pub free_len: u64,
+    #[prost(uint64, tag = "7")]
+    pub replica_count: u64,
+    /// Replicas that are being written there.
+    #[prost(uint64, tag = "8")]
+    pub stream_count: u64,
+}
+
+/// Disks that a node may tell of.
+pub const DISK_COUNT_MAX: usize = 1000;
+
+/// Replicas are to move from fuller disks of the node to emptier ones.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct DiskBalanceOrder {
+    /// Tells one from another; a later one has a higher number.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    #[prost(uint64, tag = "2")]
+    pub len_per_s: u64,
+    #[prost(bool, tag = "3")]
+    pub stop: bool,
+    /// How far a disk's fullness may be from that of all together, in parts of 10⁹.
+    #[prost(uint64, tag = "4")]
+    pub within: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct DiskBalanceReport {
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// Moved, and read back where they are now.
+    #[prost(uint64, tag = "2")]
+    pub done_count: u64,
+    #[prost(uint64, tag = "3")]
+    pub done_len: u64,
+    /// As far as it is known: it ends earlier if the disks are near enough to each other.
+    #[prost(uint64, tag = "4")]
+    pub total_len: u64,
+    /// Replicas that were found damaged, and stay.
+    #[prost(uint64, tag = "5")]
+    pub failed_count: u64,
+    #[prost(bool, tag = "6")]
+    pub ended: bool,
+    /// Why it ended, if not because the disks are even; for people.
+    #[prost(string, tag = "7")]
+    pub note: String,
+    /// As they were ordered, for a server that leads anew.
+    #[prost(uint64, tag = "8")]
+    pub len_per_s: u64,
+    #[prost(uint64, tag = "9")]
+    pub within: u64,
 }
 
 /// All replicas are to be read against their checksums.
@@ -294,6 +376,9 @@ pub struct Orders {
     /// The node is to tell all that it has, before its usual time.
     #[prost(bool, tag = "6")]
     pub tell_all: bool,
+    /// The balancing of disks that is under way.
+    #[prost(message, optional, tag = "7")]
+    pub disk_balance: Option<DiskBalanceOrder>,
     /// True: this server stands by, and what it was told besides that the node lives is to be told again, to the leader.
     #[prost(bool, tag = "10")]
     pub standby: bool,
@@ -418,6 +503,10 @@ pub struct CompareResponse {
     /// For each replica of the list a [`Fitness`].
     #[prost(enumeration = "Fitness", repeated, tag = "2")]
     pub fitness: Vec<i32>,
+    /// Places in the list of replicas that are absent, and can be read for now: on a disk that was made read-only. To be copied
+    /// from, and not counted on. No value of [`Fitness`], as who does not know one takes it for another.
+    #[prost(uint32, repeated, tag = "3")]
+    pub readable: Vec<u32>,
 }
 
 /// Whether a node can serve a replica.

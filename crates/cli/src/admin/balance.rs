@@ -1,13 +1,23 @@
 //! `levada admin balance`
 
 use super::jobs::{tell_begun, wait};
-use crate::shell::{Common, Session, Stop};
+use crate::shell::{Common, Session, Stop, size};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How far a datanode's use of its disk may be from the mean of all, in percent
+    /// How far a datanode's use of its disks may be from the mean of all (with --disks: a disk's from the mean of its datanode), in
+    /// percent
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = percent)]
     within: f64,
+    /// Between the disks of each datanode, not between datanodes
+    #[arg(long)]
+    disks: bool,
+    /// With --disks: ids, beginnings of ids, or addresses [default: all datanodes that are up]
+    #[arg(value_name = "DATANODE", requires = "disks")]
+    datanodes: Vec<String>,
+    /// With --disks: bytes a second of each datanode, as in 20M [default: 50M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "disks")]
+    rate: Option<u64>,
     /// Return when all is moved and read back; without it, see `levada admin jobs`
     #[arg(long)]
     wait: bool,
@@ -22,7 +32,13 @@ fn percent(text: &str) -> Result<f64, String> {
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     let target = session.target("/")?;
-    let begun = target.client.admin().balance((args.within * 1e7) as u64).await;
+    let admin = target.client.admin();
+    let within = (args.within * 1e7) as u64;
+    let begun = if args.disks {
+        admin.balance_disks(args.datanodes, args.rate.unwrap_or_default(), within).await
+    } else {
+        admin.balance(within).await
+    };
     let job = begun.map_err(|error| target.failure(&error))?;
     if args.wait { wait(session, &target, job).await } else { tell_begun(session, job) }
 }

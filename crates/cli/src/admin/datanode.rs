@@ -3,7 +3,7 @@
 use super::jobs::wait;
 use super::table::{self, span};
 use crate::shell::{Common, Session, Stop, size};
-use client::admin::datanodes::Datanode;
+use client::admin::datanodes::{Datanode, Disk};
 use serde::Serialize;
 
 #[derive(Debug, clap::Subcommand)]
@@ -67,6 +67,45 @@ struct Line {
     transfers: u32,
     pipelines: u64,
     containers: u64,
+    disks: Vec<DiskLine>,
+}
+
+/// One disk of a datanode.
+#[derive(Debug, Serialize)]
+struct DiskLine {
+    dir: String,
+    volume: String,
+    /// `ok`, `full` (it takes no new replicas until there is room) or `failed`.
+    state: &'static str,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    failure: String,
+    capacity: u64,
+    used: u64,
+    free: u64,
+    replicas: u64,
+    streams: u64,
+}
+
+impl From<Disk> for DiskLine {
+    fn from(disk: Disk) -> Self {
+        let state = match (disk.failure.is_empty(), disk.free_len) {
+            (false, _) => "failed",
+            (true, 0) => "full",
+            (true, _) => "ok",
+        };
+        Self {
+            dir: disk.dir,
+            volume: disk.volume,
+            state,
+            failure: disk.failure,
+            capacity: disk.capacity_len,
+            used: disk.used_len,
+            free: disk.free_len,
+            replicas: disk.replica_count,
+            streams: disk.stream_count,
+        }
+    }
 }
 
 impl From<Datanode> for Line {
@@ -90,7 +129,23 @@ impl From<Datanode> for Line {
             transfers: node.transfer_count,
             pipelines: node.pipeline_count,
             containers: node.container_count,
+            disks: node.disks.into_iter().map(DiskLine::from).collect(),
         }
+    }
+}
+
+impl Line {
+    /// How many there are, and which of them are not as they should be.
+    fn disks_text(&self) -> String {
+        let count = |state| self.disks.iter().filter(|disk| disk.state == state).count();
+        let mut text = format!("{} ok", count("ok"));
+        for disk in self.disks.iter().filter(|disk| disk.state != "ok") {
+            text += &format!(", {} {}", disk.dir, disk.state);
+            if !disk.failure.is_empty() {
+                text += &format!(" ({})", disk.failure);
+            }
+        }
+        text
     }
 }
 
@@ -128,6 +183,7 @@ async fn list(session: &Session) -> Result<(), Stop> {
             line.transfers.to_string(),
             line.pipelines.to_string(),
             line.containers.to_string(),
+            line.disks_text(),
         ]
     };
     let head = [
@@ -142,6 +198,7 @@ async fn list(session: &Session) -> Result<(), Stop> {
         ">TRANSFERS",
         ">PIPELINES",
         ">CONTAINERS",
+        "DISKS",
     ];
     table::print(session, head, &lines.iter().map(row).collect::<Vec<_>>())
 }

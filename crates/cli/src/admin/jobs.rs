@@ -80,6 +80,7 @@ impl From<Job> for Line {
                 JobKind::Drain => "drain",
                 JobKind::Balance => "balance",
                 JobKind::Scrub => "scrub",
+                JobKind::BalanceDisks => "balance-disks",
                 JobKind::Unknown => "unknown",
             },
             state: match job.state() {

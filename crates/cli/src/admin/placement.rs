@@ -2,7 +2,7 @@
 
 use super::table;
 use crate::shell::{Common, Session, Stop, size};
-use client::admin::datanodes::{ContainerState, Trouble};
+use client::admin::datanodes::{Compared, ContainerState, Trouble};
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
@@ -73,6 +73,10 @@ struct ContainerLine {
     bytes: u64,
     /// All members are known to have all blocks.
     whole: bool,
+    /// Of a sealed one: whether its members' replicas hold the same.
+    compared: Option<&'static str>,
+    /// The root of the hash tree that they have in common.
+    root: Option<String>,
     members: Vec<String>,
 }
 
@@ -92,6 +96,12 @@ pub(super) async fn containers(session: &Session) -> Result<(), Stop> {
                     ContainerState::Sealing => "sealing",
                     ContainerState::Sealed => "sealed",
                 },
+                compared: match container.compared() {
+                    Compared::Never => None,
+                    Compared::Alike => Some("alike"),
+                    Compared::Differ => Some("differ"),
+                },
+                root: Some(container.root).filter(|root| !root.is_empty()),
                 id: container.id,
                 pipeline: container.pipeline,
                 indexes: container.leased,
@@ -110,6 +120,7 @@ pub(super) async fn containers(session: &Session) -> Result<(), Stop> {
                 line.indexes.to_string(),
                 size::human(line.bytes),
                 if line.whole { "yes" } else { "copying" }.to_owned(),
+                line.root.or(line.compared.map(str::to_owned)).unwrap_or_default(),
                 line.members.join(", "),
             ]);
         }
@@ -117,7 +128,8 @@ pub(super) async fn containers(session: &Session) -> Result<(), Stop> {
     if session.output.is_json() {
         return Ok(());
     }
-    table::print(session, [">CONTAINER", ">PIPELINE", "STATE", ">INDEXES", ">BYTES", "WHOLE", "MEMBERS"], &rows)
+    let head = [">CONTAINER", ">PIPELINE", "STATE", ">INDEXES", ">BYTES", "WHOLE", "HASH TREE", "MEMBERS"];
+    table::print(session, head, &rows)
 }
 
 #[derive(Debug, Serialize)]
@@ -142,6 +154,7 @@ pub(super) async fn under_replicated(session: &Session) -> Result<(), Stop> {
                 Trouble::Short => "short",
                 Trouble::Missing => "missing",
                 Trouble::Damaged => "damaged",
+                Trouble::Contradictory => "contradictory",
             },
             block: block.block,
             container: block.container,

@@ -150,7 +150,7 @@ impl Session {
         let temp = beside_local(&name);
         let ticket = self.temps.open(Temp::Local(temp.clone()));
         let got = async {
-            let mut file = File::create(&temp).map_err(local)?;
+            let mut file = File::create_new(&temp).map_err(local)?;
             let len = self.fill(from, &mut file, to).await?;
             if how.preserve {
                 preserve_local(&file, to, &from.status)?;
@@ -206,14 +206,8 @@ impl Session {
             return Err(Failure::new(to, "already exists").advise("use -f to replace it"));
         }
         let temp = beside(to);
-        let create = Create {
-            overwrite: true,
-            parents: false,
-            replication: how.replication,
-            block_len: how.block_len,
-            len,
-            ..Create::default()
-        };
+        let create =
+            Create { parents: false, replication: how.replication, block_len: how.block_len, len, ..Create::default() };
         let ticket = self.temps.open(Temp::Remote(temp.clone()));
         match temp.client.create(&temp.path, &create).await {
             Ok(writer) => Ok((writer, ticket, temp)),

@@ -1,7 +1,6 @@
 //! What is not to stay: files that are not called yet what they will be, taken away when a command is interrupted.
 
 use super::Target;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,14 +10,12 @@ const SUFFIX: &str = "._COPYING_";
 /// Bytes in a name, with HDFS as with Linux.
 const NAME_LEN_MAX: usize = 255;
 
-/// `name` becomes `name._COPYING_`. A name too long for that is cut, and told from its like by a hash of the whole.
+/// `name` becomes `name.3f29c1d07ab84e65._COPYING_`, each time another: two who copy to one name must not write into one file, and a file
+/// that somebody has called so must not be taken for one of ours. A name too long for that is cut.
 fn temporary(name: &str) -> String {
-    if name.len() + SUFFIX.len() <= NAME_LEN_MAX {
-        return format!("{name}{SUFFIX}");
-    }
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    let tail = format!("~{:016x}{SUFFIX}", hasher.finish());
+    let mut number = [0; 8];
+    io::random::fill(&mut number);
+    let tail = format!(".{:016x}{SUFFIX}", u64::from_ne_bytes(number));
     format!("{}{tail}", &name[..name.floor_char_boundary(NAME_LEN_MAX - tail.len())])
 }
 
@@ -116,13 +113,13 @@ mod tests {
 
     #[test]
     fn a_temporary_name_lies_beside_and_fits() {
-        assert_eq!(beside(&found("/a/b", false).target).path, "/a/b._COPYING_");
-        assert_eq!(beside(&found("/b", false).target).path, "/b._COPYING_");
-        assert_eq!(beside_local("a/b".as_ref()), Path::new("a/b._COPYING_"));
-        assert_eq!(beside_local("b".as_ref()), Path::new("b._COPYING_"));
+        let remote = |path| beside(&found(path, false).target).path;
+        assert!(remote("/a/b").starts_with("/a/b.") && remote("/a/b").ends_with(SUFFIX));
+        assert!(remote("/b").starts_with("/b.") && remote("/b") != remote("/b"));
+        let local = |path: &str| beside_local(path.as_ref()).into_os_string().into_string().unwrap();
+        assert!(local("a/b").starts_with("a/b.") && local("b").starts_with("b.") && local("b") != local("b"));
         // Two bytes a letter: the cut must not fall inside of one.
-        let long = |last: &str| format!("{}{last}", "\u{fc}".repeat(125));
-        let (one, other) = (temporary(&long("1")), temporary(&long("2")));
-        assert!(one != other && one.len() <= NAME_LEN_MAX && one.ends_with(SUFFIX));
+        let long = temporary(&"\u{fc}".repeat(127));
+        assert!((NAME_LEN_MAX - 1..=NAME_LEN_MAX).contains(&long.len()) && long.ends_with(SUFFIX));
     }
 }

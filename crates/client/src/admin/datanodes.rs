@@ -4,17 +4,18 @@ use super::Admin;
 use crate::error::Result;
 use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse, LIST_DATANODES, ListDatanodesRequest};
 use wire::admin::jobs::{
-    BEGIN_BALANCE, BEGIN_SCRUB, BeginBalanceRequest, BeginScrubRequest, BegunResponse, LIST_JOBS, ListJobsRequest,
-    STOP_JOB, StopJobRequest, StopJobResponse,
+    BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, BeginBalanceRequest, BeginDiskBalanceRequest, BeginScrubRequest,
+    BegunResponse, LIST_JOBS, ListJobsRequest, STOP_JOB, StopJobRequest, StopJobResponse,
 };
 use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, PageRequest, UNDER_REPLICATED, UnderReplicatedRequest};
 
 pub use wire::admin::datanodes::{Datanode, ListDatanodesResponse};
 pub use wire::admin::jobs::{Job, JobKind, JobState, ListJobsResponse};
 pub use wire::admin::placement::{
-    Container, ContainerState, ListContainersResponse, ListPipelinesResponse, Pipeline, ShortBlock, Trouble,
+    Compared, Container, ContainerState, ListContainersResponse, ListPipelinesResponse, Pipeline, ShortBlock, Trouble,
     UnderReplicatedResponse,
 };
+pub use wire::node::Disk;
 
 impl Admin {
     pub async fn datanodes(&self) -> Result<Vec<Datanode>> {
@@ -68,6 +69,14 @@ impl Admin {
     /// Moves containers until no datanode's fullness is further from the mean than this, in parts of 10⁹. Answers the job.
     pub async fn balance(&self, within: u64) -> Result<u64> {
         let answer: BegunResponse = self.call(BEGIN_BALANCE, &BeginBalanceRequest { within }).await?;
+        Ok(answer.job)
+    }
+
+    /// Moves replicas between the disks of these datanodes, or of all, until no disk's fullness is further than `within` (in parts of
+    /// 10⁹) from that of its datanode. Answers the job.
+    pub async fn balance_disks(&self, datanodes: Vec<String>, len_per_s: u64, within: u64) -> Result<u64> {
+        let request = BeginDiskBalanceRequest { datanodes, len_per_s, within };
+        let answer: BegunResponse = self.call(BEGIN_DISK_BALANCE, &request).await?;
         Ok(answer.job)
     }
 

@@ -43,10 +43,12 @@ pub(crate) async fn serve(
     let Some(_memory) = node.budget.take(plan.memory_len()) else {
         return Ok(Err(Refusal::error("no memory left for another read; try another node")));
     };
+    tracing::debug!(block = %plan.reader.identity().block, client = op.header.client_name, "a read begins");
     let info = proto::ReadOpChecksumInfoProto { checksum: checksum_proto(plan.spec), chunk_offset: plan.start };
     let answer = message_bytes(&proto::BlockOpResponseProto { read_op_checksum_info: Some(info), ..success() });
     let stalled = Duration::from_millis(node.config.limits.reader_stalled_ms);
-    send_packets(socket, &plan, answer, first_sums, stalled).await?;
+    let share = node.disks.share(plan.reader.identity().block);
+    send_packets(socket, &plan, share, answer, first_sums, stalled).await?;
     // A reader that verified nothing, or went away, is as good as one that did; only the connection's fate differs.
     let limit = Duration::from_millis(node.config.limits.op_ms);
     let status = inbox.message::<proto::ClientReadStatusProto>(socket, "read status", 64);
@@ -67,16 +69,14 @@ async fn open(node: &Arc<Node>, op: &proto::OpReadBlockProto, with_sums: bool) -
     let (offset, len) = (op.offset, op.len);
     let started = node.now();
     loop {
-        let volume = node.volume.clone();
-        let opened = io::task::blocking(move || {
-            let reader = volume.read(named.block, named.generation)?;
+        let opened = node.disks.for_block(named.block, move |disks| {
+            let reader = disks.read(named.block, named.generation)?;
             match Plan::new(reader, offset, len, with_sums) {
                 Ok(plan) => plan.sums(plan.start).map(|sums| Ok((plan, sums))),
                 Err(short) => Ok(Err(short)),
             }
-        })
-        .await?;
-        match opened {
+        });
+        match opened.await?? {
             Ok(opened) => return Ok(opened),
             Err(short) if short.state == ReplicaState::Open && node.now() < started + GROWTH_WAIT => {
                 tokio::time::sleep(GROWTH_LOOK).await;

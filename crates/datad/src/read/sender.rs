@@ -1,17 +1,20 @@
 //! Packets onto a socket, without a copy of the data.
 
 use super::plan::Plan;
+use io::Share;
 use io::transfer::{send_all, sendfile_all};
 use std::io::{Error, ErrorKind, Result};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use wire::PacketHeader;
 
-/// Sends `front`, the packets of `plan` and the empty packet at the end. `sums` are the first of [`Plan::sums`].
+/// Sends `front`, the packets of `plan` and the empty packet at the end. `sums` are the first of [`Plan::sums`]; what follows waits
+/// for its disk in that disk's share.
 /// Gives up if the peer takes longer than `stalled` over one packet.
 pub(crate) async fn send_packets(
     socket: &TcpStream,
     plan: &Plan,
+    share: &Share,
     front: Vec<u8>,
     mut sums: Vec<u8>,
     stalled: Duration,
@@ -25,7 +28,8 @@ pub(crate) async fn send_packets(
         let sums_len = plan.spec.sums_len(data_len) as usize;
         if sums_at + sums_len > sums.len() {
             let (window, from) = (plan.clone(), at);
-            sums = io::task::blocking(move || window.sums(from)).await.map_err(Error::other)?;
+            let read = share.run(move || window.sums(from)).await.map_err(Error::other)?;
+            sums = read.map_err(Error::other)?;
             sums_at = 0;
         }
         let header = PacketHeader { offset: at as i64, seqno, last: false, data_len: data_len as i32, sync: false };
@@ -34,7 +38,7 @@ pub(crate) async fn send_packets(
         let data_at = plan.reader.data_offset() + at;
         let packet = async {
             send_all(socket, &head, true).await?;
-            sendfile_all(socket, plan.reader.data(), data_at, data_len).await
+            sendfile_all(socket, plan.reader.data(), share, data_at, data_len).await
         };
         within(stalled, packet).await?;
         head.clear();

@@ -1,22 +1,29 @@
-//! One thread that puts small replicas: all that came while it was busy go together.
+//! A thread for each disk that puts small replicas: all that came while it was busy go together.
 //!
-//! In `synced` that is the group commit: one sync of the disk for all writers of the moment.
+//! In `synced` that is the group commit: one sync of the disk for all writers of the moment. A disk that refuses a replica, as it is
+//! full or fails, is followed by another one; so is one that hangs, once it is given up.
 
 use crate::changes::Changes;
+use crate::disks::Disks;
 use crate::node::report;
 use bytes::Bytes;
-use container::{Identity, ReplicaInfo, ReplicaState, SmallPut, Volume};
+use container::{Advice, Identity, ReplicaError, ReplicaInfo, ReplicaState, SmallPut, Volume};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Replicas of one batch: a batch holds up those behind it.
 const BATCH_COUNT_MAX: usize = 256;
+/// Bytes of one batch, unless a single replica is longer: they are gathered once more for the one write.
+const BATCH_LEN_MAX: usize = 4 << 20;
+/// What is under way at the end of a node is put; a disk that takes longer is not waited for.
+const END_WAIT: Duration = Duration::from_secs(10);
 
 /// A replica to be put, in the bytes that came.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) identity: Identity,
     pub(super) bytes: Bytes,
@@ -33,15 +40,37 @@ impl Job {
     }
 }
 
-type Outcome = Result<(), String>;
+type Outcome = Result<(), Refused>;
 
-/// Takes jobs, and ends its thread when it is dropped.
+/// Why a disk did not put a replica.
+#[derive(Debug)]
+struct Refused {
+    reason: String,
+    /// Another disk may.
+    elsewhere: bool,
+}
+
+impl Refused {
+    fn hangs(error: &ReplicaError) -> Self {
+        Self { reason: error.to_string(), elsewhere: true }
+    }
+}
+
+impl From<ReplicaError> for Refused {
+    fn from(error: ReplicaError) -> Self {
+        let elsewhere = error.advice() == Advice::WriteElsewhere && !error.is_momentary();
+        Self { reason: error.to_string(), elsewhere }
+    }
+}
+
+/// Takes jobs, and ends its threads when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Committer {
-    queue: Arc<Queue>,
-    volume: Volume,
+    disks: Disks,
+    /// One for each disk.
+    queues: Vec<Arc<Queue>>,
     changes: Arc<Changes>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -58,45 +87,86 @@ struct Waiting {
 }
 
 impl Committer {
-    pub(crate) fn start(volume: Volume, changes: Arc<Changes>) -> std::io::Result<Self> {
-        let queue = Arc::new(Queue::default());
-        let (of_thread, its_volume, its_changes) = (Arc::clone(&queue), volume.clone(), Arc::clone(&changes));
-        let thread = io::task::thread("small writes", move || {
-            while let Some(batch) = of_thread.take() {
-                commit(&its_volume, &its_changes, batch);
-            }
-        })?;
-        Ok(Self { queue, volume, changes, thread: Some(thread) })
+    pub(crate) fn start(disks: &Disks, changes: &Arc<Changes>) -> std::io::Result<Self> {
+        let queues = disks.disks().iter().map(|_| Arc::default()).collect();
+        let (disks, changes) = (disks.clone(), Arc::clone(changes));
+        let mut committer = Self { disks, queues, changes, threads: Vec::new() };
+        for (disk, queue) in committer.disks.disks().iter().zip(&committer.queues) {
+            let (queue, volume, changes) = (Arc::clone(queue), disk.volume().clone(), Arc::clone(&committer.changes));
+            let thread = io::task::thread("small writes", move || {
+                while let Some(batch) = queue.take() {
+                    commit(&volume, &changes, batch);
+                }
+            })?;
+            committer.threads.push(thread);
+        }
+        Ok(committer)
     }
 
     /// Puts a replica. What was begun is ended, whether somebody waits for it or not.
-    pub(super) async fn put(&self, job: Job) -> Outcome {
-        if !self.volume.is_small(job.data.len() as u64) {
+    pub(super) async fn put(&self, job: Job) -> Result<(), String> {
+        let block = job.identity.block;
+        let mut refusal = "no disk of this node takes writes now".to_owned();
+        let mut avoided = Vec::new();
+        while let Some((at, _stream)) = self.disks.place_small(block, &avoided) {
+            match self.put_at(at, job.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(Refused { reason, elsewhere }) => refusal = if elsewhere { reason } else { return Err(reason) },
+            }
+            let _whether_it_hangs = self.disks.for_disk(at, move |disks| disks.did_not_take(at, block)).await;
+            avoided.push(at);
+        }
+        Err(refusal)
+    }
+
+    async fn put_at(&self, at: usize, job: Job) -> Outcome {
+        let disk = &self.disks.disks()[at];
+        let volume = disk.volume();
+        if !volume.is_small(job.data.len() as u64) {
             // It gets files of its own, and takes the disk for longer: nobody waits behind it.
-            let (volume, changes) = (self.volume.clone(), Arc::clone(&self.changes));
-            return io::task::blocking(move || {
-                let outcome = volume.put_whole(&job.put(), job.synced).map_err(|error| error.to_string());
+            let (volume, changes) = (volume.clone(), Arc::clone(&self.changes));
+            let put = move |_: &Disks| {
+                let outcome = volume.put_whole(&job.put(), job.synced).map_err(Refused::from);
                 tell(&changes, &job, &outcome);
                 outcome
-            })
-            .await;
+            };
+            return self.disks.for_disk(at, put).await.unwrap_or_else(|hangs| Err(Refused::hangs(&hangs)));
         }
         let (sender, receiver) = oneshot::channel();
-        {
-            let mut waiting = self.queue.lock();
-            waiting.jobs.push_back((job, sender));
+        let queue = &self.queues[at];
+        let given_up = disk.share().given_up();
+        if disk.hangs() {
+            return Err(Refused::hangs(&ReplicaError::Hangs));
         }
-        self.queue.came.notify_one();
-        receiver.await.unwrap_or_else(|_stopped| Err("the node stops".to_owned()))
+        queue.lock().jobs.push_back((job, sender));
+        queue.came.notify_one();
+        tokio::select! {
+            biased;
+            outcome = receiver => match outcome {
+                Ok(outcome) => outcome,
+                Err(_) if disk.hangs() => Err(Refused::hangs(&ReplicaError::Hangs)),
+                Err(_) => Err(Refused { reason: "the node stops".to_owned(), elsewhere: false }),
+            },
+            () = given_up => {
+                // Those behind are told the same; what they brought takes no memory any longer.
+                queue.lock().jobs.clear();
+                Err(Refused::hangs(&ReplicaError::Hangs))
+            }
+        }
     }
 }
 
 impl Drop for Committer {
     fn drop(&mut self) {
-        self.queue.lock().closed = true;
-        self.queue.came.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _its_panic_was_reported = thread.join();
+        for queue in &self.queues {
+            queue.lock().closed = true;
+            queue.came.notify_one();
+        }
+        for (thread, disk) in self.threads.drain(..).zip(self.disks.disks()) {
+            let wait = if disk.volume().failure().is_some() { Duration::ZERO } else { END_WAIT };
+            if !io::task::join_within(thread, wait) {
+                tracing::error!("small writes wait for a disk that does not answer; they are cut off");
+            }
         }
     }
 }
@@ -111,7 +181,12 @@ impl Queue {
             }
             waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        let count = waiting.jobs.len().min(BATCH_COUNT_MAX);
+        let mut len = 0;
+        let fits = |(job, _): &&(Job, oneshot::Sender<Outcome>)| {
+            len += job.data.len();
+            len <= BATCH_LEN_MAX
+        };
+        let count = waiting.jobs.iter().take(BATCH_COUNT_MAX).take_while(fits).count().max(1);
         Some(waiting.jobs.drain(..count).collect())
     }
 
@@ -127,7 +202,7 @@ fn commit(volume: &Volume, changes: &Changes, batch: Vec<(Job, oneshot::Sender<O
     for ((job, sender), outcome) in batch.into_iter().zip(outcomes) {
         let outcome = outcome.map_err(|error| {
             tracing::info!(block = %job.identity.block, %error, "a small replica was not put");
-            error.to_string()
+            Refused::from(error)
         });
         tell(changes, &job, &outcome);
         let _nobody_waits = sender.send(outcome);

@@ -1,7 +1,7 @@
 //! Small blocks in one request (op 200): received once, sent to all others at the same time, put in one step.
 //!
 //! ```text
-//!             ┌── committer: one append and one sync for all that wait ──▶ volume
+//!             ┌── committer: one append and one sync for all that wait ──▶ a disk
 //! connection ─┤
 //!             └── links ──▶ the other nodes, each at once (no chain)
 //!                  answers: all have it, or a majority and a short while has passed

@@ -8,6 +8,7 @@ mod above;
 mod below;
 mod buffer;
 mod join;
+mod refused;
 mod stream;
 
 pub(crate) use above::Above;
@@ -15,11 +16,12 @@ pub(crate) use join::node_addr;
 
 use crate::answer::{Refusal, message_bytes, success};
 use crate::block::{Named, checksum_spec};
+use crate::disks::Writer;
 use crate::node::{Node, Transfer};
 use below::Below;
 use buffer::PacketBuffer;
 use chain::{Ending, Link};
-use container::{Identity, ReopenAsk, ReopenKind, Writer};
+use container::{Identity, ReopenAsk, ReopenKind, ReplicaError};
 use hdfs::proto::{BlockConstructionStage as Stage, BlockOpResponseProto, OpWriteBlockProto};
 use std::net::TcpStream;
 use std::ops::Range;
@@ -58,12 +60,17 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
         Ok(None) => return flush_within(node, &above, ANSWER_WAIT),
         Err(refusal) => {
             tracing::info!(block = op.header.base_header.block.block_id, why = refusal.message, "a write was refused");
+            let blame = refused::blame(op, &refusal).filter(|_| !takes_signs); // our own read the answer
             above.put_answer(&refusal.bytes());
+            if let Some(ack) = blame {
+                above.put_ack(&ack);
+            }
             return flush_within(node, &above, ANSWER_WAIT);
         }
     };
     let Begun { block, mode, spec, writer, below, node_counts, buffer } = begun;
     let _writing = node.writing(block);
+    tracing::debug!(%block, ?mode, behind = op.targets.len(), "a write stream begins");
     let mut stream = Stream {
         node: Arc::clone(node),
         block,
@@ -162,15 +169,22 @@ fn open(
             max_len: op.max_bytes_rcvd,
             kind,
         };
-        node.volume.reopen(named.block, ask)
+        node.disks.reopen(named.block, ask)
     };
     let writer = match stage {
         // The block's own stamp is the one it is written under; Java and HBase leave the other at 0.
-        Stage::PipelineSetupCreate => node.volume.create(identity(named.generation)),
-        Stage::TransferRbw | Stage::TransferFinalized => node.volume.create_copy(identity(named.generation)),
+        Stage::PipelineSetupCreate => node.disks.create(identity(named.generation)),
+        Stage::TransferRbw | Stage::TransferFinalized => node.disks.create_copy(identity(named.generation)),
         Stage::PipelineSetupAppend => reopen(ReopenKind::Append),
         Stage::PipelineSetupAppendRecovery => reopen(ReopenKind::AppendRecovery),
-        Stage::PipelineSetupStreamingRecovery => reopen(ReopenKind::StreamingRecovery),
+        Stage::PipelineSetupStreamingRecovery => match reopen(ReopenKind::StreamingRecovery) {
+            // The chain broke before it stood, and this node forgot its empty replica, or never heard of it. Nothing was acknowledged,
+            // so nothing can be missing.
+            Err(ReplicaError::NotFound { .. }) if op.min_bytes_rcvd == 0 => {
+                node.disks.create(identity(Generation(op.latest_generation_stamp).max(named.generation)))
+            }
+            reopened => reopened,
+        },
         Stage::PipelineCloseRecovery => reopen(ReopenKind::CloseRecovery),
         Stage::DataStreaming | Stage::PipelineClose => {
             return Err(Refusal::error(format!("{} is no stage to begin with", stage.as_str_name())));
@@ -181,7 +195,7 @@ fn open(
 
 /// Forgets the empty replica of a chain that did not come about.
 fn discard(node: &Node, named: &Named) {
-    match node.volume.delete(named.block, named.generation) {
+    match node.disks.delete(named.block, named.generation) {
         Ok(_) => {}
         Err(error) => tracing::warn!(block = %named.block, %error, "the replica of a chain that failed stays"),
     }

@@ -16,9 +16,10 @@
 use super::above::Above;
 use super::below::Below;
 use super::buffer::{BufferError, PacketBuffer};
+use crate::disks::Writer;
 use crate::node::Node;
 use chain::{Action, Ending, Event, Failure, Link, Packet, Reply};
-use container::{ReplicaError, Writer};
+use container::ReplicaError;
 use io::poll::{Ready, Watch, poll};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};

@@ -34,7 +34,7 @@ pub struct Cluster {
     /// Of whatever else belongs to the world.
     pub runtimes: Vec<Runtime>,
     nodes: Vec<Option<Datad>>,
-    configs: Vec<Config>,
+    pub configs: Vec<Config>,
     _dir: tempfile::TempDir,
 }
 
@@ -72,6 +72,18 @@ impl Cluster {
     pub fn start(&mut self, number: usize) {
         let started = self.runtime.block_on(datad::start(self.configs[number].clone()));
         self.nodes[number] = Some(started.unwrap());
+    }
+
+    /// As `start`, with what has changed in its configuration.
+    pub fn start_with(&mut self, number: usize, change: impl FnOnce(&mut Config)) -> Result<(), datad::StartError> {
+        change(&mut self.configs[number]);
+        self.nodes[number] = Some(self.runtime.block_on(datad::start(self.configs[number].clone()))?);
+        Ok(())
+    }
+
+    /// Where the directories of all nodes are.
+    pub fn dir(&self) -> &std::path::Path {
+        self._dir.path()
     }
 
     pub fn info(&self, number: usize) -> proto::DatanodeInfoProto {
@@ -275,6 +287,18 @@ impl Connection {
         self.message().expect("an answer")
     }
 
+    pub fn ack(&mut self) -> Option<PipelineAck> {
+        loop {
+            if let Some((ack, len)) = PipelineAck::split(&self.came).unwrap() {
+                self.came.drain(..len);
+                return Some(ack);
+            }
+            if !self.fill() {
+                return None;
+            }
+        }
+    }
+
     pub fn is_closed(&mut self) -> bool {
         self.came.is_empty() && !self.fill()
     }
@@ -406,15 +430,7 @@ impl Chain {
 
     /// The next ack or sign of life.
     pub fn word(&mut self) -> Option<PipelineAck> {
-        loop {
-            if let Some((ack, len)) = PipelineAck::split(&self.connection.came).unwrap() {
-                self.connection.came.drain(..len);
-                return Some(ack);
-            }
-            if !self.connection.fill() {
-                return None;
-            }
-        }
+        self.connection.ack()
     }
 
     /// Takes the ack of packet `seqno`, which must be good.
@@ -449,7 +465,8 @@ impl Chain {
 /// Waits until `look` says yes.
 pub fn eventually(what: &str, mut look: impl FnMut() -> bool) {
     let (_sender, receiver) = std::sync::mpsc::channel::<()>();
-    for _ in 0..1000 {
+    // A minute: what is slow is not what hangs.
+    for _ in 0..6000 {
         if look() {
             return;
         }

@@ -15,6 +15,7 @@ const NAME_LEN_MAX: usize = 300;
 
 pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodesResponse {
     let now = core.monotonic();
+    let disks = core.disks().clone();
     core.with_cluster(|cluster, _| {
         let datanodes = cluster.nodes().map(|member| {
             let pipelines = cluster.pipelines_of(member.node.id);
@@ -36,6 +37,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 drained: member.service == Service::Draining
                     && pipelines.is_empty()
                     && is_drained(core, member.node.id),
+                disks: disks.get(&member.node.id).cloned().unwrap_or_default(),
             }
         });
         ListDatanodesResponse { datanodes: datanodes.collect() }
@@ -48,7 +50,7 @@ pub(super) async fn drain(core: &Core, request: DrainRequest) -> Result<DrainRes
     tracing::info!(%node, ?service, "the service of a datanode is changed");
     let answer = core.change_blocks(Command::SetService { node, service }).await.map_err(refusal::raft)?;
     answer.map_err(|refused| refusal::illegal(refused.to_string()))?;
-    let job = if request.drain { begin_drain(core, node) } else { 0 };
+    let job = if request.drain { begin_drain(core, node).await.map_err(super::jobs::refused)? } else { 0 };
     core.repair_wake.notify_one();
     core.prepare.notify_one();
     Ok(DrainResponse { id: node.to_string(), job })

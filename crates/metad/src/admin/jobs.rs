@@ -2,13 +2,14 @@
 
 use crate::core::Core;
 use crate::refusal;
+use crate::repair::RepairError;
 use crate::repair::scrub::LEN_PER_S_USUAL;
 use blocks::{Command, FULL_PARTS, JobKind, JobState, Service};
 use hdfs::Exception;
 use types::NodeId;
 use wire::admin::jobs::{
-    self as told, BeginBalanceRequest, BeginScrubRequest, BegunResponse, ListJobsRequest, ListJobsResponse,
-    StopJobRequest, StopJobResponse,
+    self as told, BeginBalanceRequest, BeginDiskBalanceRequest, BeginScrubRequest, BegunResponse, ListJobsRequest,
+    ListJobsResponse, StopJobRequest, StopJobResponse,
 };
 
 /// Datanodes named in one call.
@@ -31,6 +32,7 @@ pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
                 JobKind::Drain => told::JobKind::Drain,
                 JobKind::Balance => told::JobKind::Balance,
                 JobKind::Scrub => told::JobKind::Scrub,
+                JobKind::BalanceDisks => told::JobKind::BalanceDisks,
             }
             .into(),
             subject: job.subject.clone(),
@@ -50,39 +52,61 @@ pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
     ListJobsResponse { jobs: jobs.iter().map(line).collect() }
 }
 
-pub(super) fn scrub(core: &Core, request: BeginScrubRequest) -> Result<BegunResponse, Exception> {
-    let nodes = if request.datanodes.is_empty() {
-        let now = core.monotonic();
-        core.with_cluster(|cluster, _| {
-            cluster.nodes().filter(|member| member.is_live(now)).map(|member| member.node.id).collect()
-        })
-    } else {
-        if request.datanodes.len() > NAMED_COUNT_MAX {
-            return Err(refusal::illegal(format!("name {NAMED_COUNT_MAX} datanodes at most, or none for all")));
-        }
-        let found: Result<Vec<NodeId>, Exception> =
-            request.datanodes.iter().map(|name| super::datanodes::find(core, name)).collect();
-        found?
-    };
+pub(super) async fn scrub(core: &Core, request: BeginScrubRequest) -> Result<BegunResponse, Exception> {
+    let nodes = named(core, &request.datanodes)?;
     let len_per_s = if request.len_per_s == 0 { LEN_PER_S_USUAL } else { request.len_per_s };
-    match crate::repair::scrub::begin(core, nodes, len_per_s) {
+    match crate::repair::scrub::begin(core, nodes, len_per_s).await.map_err(refused)? {
         Ok(job) => Ok(BegunResponse { job }),
         Err(job) => Err(refusal::illegal(format!("a scrub is under way: job {job}; wait for it, or stop it"))),
     }
 }
 
-pub(super) fn balance(core: &Core, request: BeginBalanceRequest) -> Result<BegunResponse, Exception> {
+/// The datanodes of these names; without any, all that are up.
+fn named(core: &Core, names: &[String]) -> Result<Vec<NodeId>, Exception> {
+    if names.is_empty() {
+        let now = core.monotonic();
+        return Ok(core.with_cluster(|cluster, _| {
+            cluster.nodes().filter(|member| member.is_live(now)).map(|member| member.node.id).collect()
+        }));
+    }
+    if names.len() > NAMED_COUNT_MAX {
+        return Err(refusal::illegal(format!("name {NAMED_COUNT_MAX} datanodes at most, or none for all")));
+    }
+    names.iter().map(|name| super::datanodes::find(core, name)).collect()
+}
+
+pub(super) async fn balance_disks(core: &Core, request: BeginDiskBalanceRequest) -> Result<BegunResponse, Exception> {
+    let nodes = named(core, &request.datanodes)?;
+    let len_per_s = if request.len_per_s == 0 { LEN_PER_S_USUAL } else { request.len_per_s };
+    let begun = crate::repair::disks::begin(core, nodes, len_per_s, request.within.min(FULL_PARTS)).await;
+    match begun.map_err(refused)? {
+        Ok(job) => Ok(BegunResponse { job }),
+        Err(job) => {
+            Err(refusal::illegal(format!("balancing of disks is under way: job {job}; wait for it, or stop it")))
+        }
+    }
+}
+
+pub(super) async fn balance(core: &Core, request: BeginBalanceRequest) -> Result<BegunResponse, Exception> {
     if core.uptime() <= core.config.lost_after() {
         return Err(refusal::illegal(
             "the server that leads has just begun, and waits to hear of all datanodes; try again",
         ));
     }
-    match crate::repair::balance::begin(core, request.within.min(FULL_PARTS)) {
+    match crate::repair::balance::begin(core, request.within.min(FULL_PARTS)).await.map_err(refused)? {
         Ok(job) => {
             core.repair_wake.notify_one();
             Ok(BegunResponse { job })
         }
         Err(job) => Err(refusal::illegal(format!("balancing is under way: job {job}; wait for it, or stop it"))),
+    }
+}
+
+/// Why nothing was begun.
+pub(super) fn refused(error: RepairError) -> Exception {
+    match error {
+        RepairError::Raft(error) => refusal::raft(error),
+        error => refusal::illegal(error.to_string()),
     }
 }
 
@@ -106,6 +130,10 @@ pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJob
         (JobKind::Balance, _) => {
             crate::repair::balance::stop(core);
             return Ok(StopJobResponse {}); // containers under way are moved to the end
+        }
+        (JobKind::BalanceDisks, _) => {
+            crate::repair::disks::stop(core);
+            return Ok(StopJobResponse {}); // as a scrub
         }
         (JobKind::Scrub, _) => {
             crate::repair::scrub::stop(core);

@@ -3,7 +3,7 @@
 mod datanodes;
 mod jobs;
 mod meta;
-mod placement;
+pub(crate) mod placement;
 
 use crate::seat::Seat;
 use bytes::Bytes;
@@ -29,8 +29,13 @@ pub(crate) async fn call(seat: &Seat, call: Call) -> Result<Bytes, Exception> {
             placement::under_replicated(&seat.leading().await?, call.request()?).await.map(|answer| encode(&answer))
         }
         work::LIST_JOBS => Ok(encode(&jobs::list(&*seat.leading().await?, call.request()?))),
-        work::BEGIN_SCRUB => jobs::scrub(&*seat.leading().await?, call.request()?).map(|answer| encode(&answer)),
-        work::BEGIN_BALANCE => jobs::balance(&*seat.leading().await?, call.request()?).map(|answer| encode(&answer)),
+        work::BEGIN_SCRUB => jobs::scrub(&*seat.leading().await?, call.request()?).await.map(|answer| encode(&answer)),
+        work::BEGIN_DISK_BALANCE => {
+            jobs::balance_disks(&*seat.leading().await?, call.request()?).await.map(|answer| encode(&answer))
+        }
+        work::BEGIN_BALANCE => {
+            jobs::balance(&*seat.leading().await?, call.request()?).await.map(|answer| encode(&answer))
+        }
         work::STOP_JOB => jobs::stop(&*seat.leading().await?, call.request()?).await.map(|answer| encode(&answer)),
         _ => Err(call.no_such_method()),
     }

@@ -1,6 +1,7 @@
 //! Pipelines, containers, and blocks that have fewer copies than they should.
 
 use crate::core::Core;
+use crate::repair::contents::Compared;
 use blocks::{Cluster, ContainerState};
 use hdfs::Exception;
 use namespace::read;
@@ -39,6 +40,20 @@ pub(super) fn pipelines(core: &Core, request: PageRequest) -> told::ListPipeline
 }
 
 pub(super) fn containers(core: &Core, request: PageRequest) -> told::ListContainersResponse {
+    let mut page = placed(core, request);
+    let contents = core.contents();
+    for container in &mut page.containers {
+        let (compared, root) = match contents.of(ContainerId(container.id)) {
+            Compared::Never => (told::Compared::Never, String::new()),
+            Compared::Alike(root) => (told::Compared::Alike, format!("{:016x}{:016x}", root.high, root.low)),
+            Compared::Differ => (told::Compared::Differ, String::new()),
+        };
+        (container.compared, container.root) = (compared.into(), root);
+    }
+    page
+}
+
+fn placed(core: &Core, request: PageRequest) -> told::ListContainersResponse {
     core.with_cluster(|cluster, _| {
         let behind = cluster.containers().skip_while(|(id, _)| *id <= ContainerId(request.after));
         let mut containers: Vec<_> = behind
@@ -56,6 +71,7 @@ pub(super) fn containers(core: &Core, request: PageRequest) -> told::ListContain
                 len: container.len_about(),
                 members: cluster.member_ids(id).iter().map(|node| name(cluster, *node)).collect(),
                 whole: cluster.member_ids(id).iter().all(|node| cluster.is_whole(id, *node)),
+                ..told::Container::default()
             })
             .collect();
         let more = containers.len() > PAGE_COUNT_MAX;
@@ -68,8 +84,8 @@ fn name(cluster: &Cluster, node: NodeId) -> String {
     cluster.node(node).map_or_else(|| node.to_string(), |member| member.node.xfer_addr())
 }
 
-/// The worst first: what nobody has, what is damaged, what is short.
-pub(super) async fn under_replicated(
+/// The worst first: what nobody has, of what nobody knows which copy is right, what is damaged, what is short.
+pub(crate) async fn under_replicated(
     core: &Arc<Core>,
     _request: told::UnderReplicatedRequest,
 ) -> Result<told::UnderReplicatedResponse, Exception> {
@@ -81,6 +97,7 @@ pub(super) async fn under_replicated(
         sources: usize,
         len: u64,
     }
+    let contradictions: Vec<_> = core.contents().contradictions().take(PAGE_COUNT_MAX).collect();
     let (progress, found) = {
         let repair = core.repair();
         let of = |block, home, trouble, node| Found { block, home, trouble, node, sources: 0, len: 0 };
@@ -91,7 +108,8 @@ pub(super) async fn under_replicated(
             len: lack.len,
             ..of(lack.block, lack.home, Trouble::Short, Some(lack.node))
         });
-        let found: Vec<Found> = missing.chain(damaged).chain(short).take(PAGE_COUNT_MAX).collect();
+        let at_odds = contradictions.into_iter().map(|(block, home)| of(block, home, Trouble::Contradictory, None));
+        let found: Vec<Found> = missing.chain(at_odds).chain(damaged).chain(short).take(PAGE_COUNT_MAX).collect();
         (repair.progress(), found)
     };
     let core = Arc::clone(core);

@@ -18,6 +18,27 @@ fn unsupported(what: &str) -> Exception {
     Exception::new(UNSUPPORTED_OPERATION, format!("{what} not supported"))
 }
 
+/// Of methods that have no message here. Clients fall back when one of `getSnapshotDiffReportListing` is unknown; for others that would
+/// read as if the versions did not fit.
+pub(super) fn refusal(method: &str) -> Exception {
+    match method {
+        "addErasureCodingPolicies" => unsupported("Erasure coding is"),
+        "createEncryptionZone" | "reencryptEncryptionZone" | "listReencryptionStatus" => {
+            unsupported("Encryption zones are")
+        }
+        "addCacheDirective"
+        | "modifyCacheDirective"
+        | "removeCacheDirective"
+        | "addCachePool"
+        | "modifyCachePool"
+        | "removeCachePool" => unsupported("Caching on datanodes by directives is"),
+        "rollEdits" | "getCurrentEditLogTxid" | "getEditsFromTxid" => {
+            unsupported("Reading or rolling the log of changes is")
+        }
+        _ => Exception::no_such_method(method, hdfs::protocol::CLIENT),
+    }
+}
+
 // ---- erasure coding
 
 pub(super) async fn get_erasure_coding_policy(
@@ -60,7 +81,7 @@ pub(super) async fn get_ec_topology(
     Ok(GetEcTopologyResultForPoliciesResponseProto { response })
 }
 
-fn no_policy(name: &str) -> Exception {
+pub(super) fn no_policy(name: &str) -> Exception {
     let message = format!(
         "Policy '{name}' does not match any enabled erasure coding policies: []. There is no erasure coding here: files are kept in \
          whole replicas."
@@ -183,6 +204,14 @@ pub(super) async fn get_snapshot_listing(
     request: GetSnapshotListingRequestProto,
 ) -> Result<GetSnapshotListingResponseProto, Exception> {
     Err(not_snapshottable(core, session, "getSnapshotListing", &request.snapshot_root))
+}
+
+pub(super) async fn get_snapshot_diff_report(
+    core: &Core,
+    session: &Session,
+    request: GetSnapshotListingRequestProto,
+) -> Result<GetSnapshotListingResponseProto, Exception> {
+    Err(not_snapshottable(core, session, "getSnapshotDiffReport", &request.snapshot_root))
 }
 
 // ---- the cache

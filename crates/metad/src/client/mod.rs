@@ -2,8 +2,10 @@
 
 mod absent;
 mod attributes;
+mod batched;
 mod changing;
 mod leases;
+mod meta_save;
 mod policies;
 mod quotas;
 mod reading;
@@ -27,7 +29,7 @@ use std::sync::Arc;
 /// Each line: the method's name on the wire, who runs it, its request, and which fields of that are paths (for the audit log).
 macro_rules! methods {
     ($($name:literal => $module:ident::$function:ident($request:ty $(; $($path:ident),+)?);)*) => {
-        /// Runs one method. A method we do not have is refused in the words on which clients fall back.
+        /// Runs one method. Of what we do not have, calls on which clients fall back are refused in the words for that.
         pub(crate) async fn call(
             core: &Arc<Core>,
             session: &Session,
@@ -44,7 +46,7 @@ macro_rules! methods {
                     entry.end(core, &answer);
                     answer.map(|answer| Bytes::from(answer.encode_to_vec()))
                 }).await,)*
-                _ => Err(Exception::no_such_method(method, hdfs::protocol::CLIENT)),
+                _ => Err(absent::refusal(method)),
             }
         }
     };
@@ -54,6 +56,7 @@ methods! {
     "getFileInfo" => reading::get_file_info(GetFileInfoRequestProto; src);
     "getFileLinkInfo" => reading::get_file_link_info(GetFileLinkInfoRequestProto; src);
     "getLocatedFileInfo" => reading::get_located_file_info(GetLocatedFileInfoRequestProto);
+    "getBatchedListing" => batched::get_batched_listing(GetBatchedListingRequestProto);
     "getListing" => reading::get_listing(GetListingRequestProto; src);
     "getBlockLocations" => reading::get_block_locations(GetBlockLocationsRequestProto; src);
     "getContentSummary" => reading::get_content_summary(GetContentSummaryRequestProto; path);
@@ -138,6 +141,7 @@ methods! {
     "renameSnapshot" => absent::rename_snapshot(RenameSnapshotRequestProto; snapshot_root);
     "getSnapshottableDirListing" => absent::get_snapshottable_dir_listing(GetSnapshottableDirListingRequestProto);
     "getSnapshotListing" => absent::get_snapshot_listing(GetSnapshotListingRequestProto; snapshot_root);
+    "getSnapshotDiffReport" => absent::get_snapshot_diff_report(GetSnapshotListingRequestProto; snapshot_root);
     "listCachePools" => absent::list_cache_pools(ListCachePoolsRequestProto);
     "listCacheDirectives" => absent::list_cache_directives(ListCacheDirectivesRequestProto);
     "createSymlink" => absent::create_symlink(CreateSymlinkRequestProto; link, target);
@@ -156,5 +160,5 @@ methods! {
     "rollingUpgrade" => upkeep::rolling_upgrade(RollingUpgradeRequestProto);
     "setBalancerBandwidth" => upkeep::set_balancer_bandwidth(SetBalancerBandwidthRequestProto);
     "restoreFailedStorage" => upkeep::restore_failed_storage(RestoreFailedStorageRequestProto);
-    "metaSave" => upkeep::meta_save(MetaSaveRequestProto);
+    "metaSave" => meta_save::meta_save(MetaSaveRequestProto);
 }

@@ -84,9 +84,21 @@ fn list(
     path: &FsPath,
     request: &GetListingRequestProto,
 ) -> Result<GetListingResponseProto, Exception> {
-    let limits = PageLimits::new(request.need_location);
-    let listing = core.read(|rows| read::list(rows, &session.caller, path, &request.start_after, limits))?;
-    let Some(listing) = listing else { return Ok(GetListingResponseProto { dir_list: None }) };
+    let dir_list = page(core, session, path, &request.start_after, request.need_location)?;
+    Ok(GetListingResponseProto { dir_list })
+}
+
+/// `None`: there is no such path. May wait for a disk.
+pub(super) fn page(
+    core: &Core,
+    session: &Session,
+    path: &FsPath,
+    after: &[u8],
+    with_locations: bool,
+) -> Result<Option<DirectoryListingProto>, Exception> {
+    let limits = PageLimits::new(with_locations);
+    let listing = core.read(|rows| read::list(rows, &session.caller, path, after, limits))?;
+    let Some(listing) = listing else { return Ok(None) };
     let host = session.host();
     let locator = Locator::new(core, &host);
     let partial_listing = core.with_cluster(|cluster, random| {
@@ -96,8 +108,7 @@ fn list(
         });
         entries.collect()
     });
-    let remaining_entries = listing.remaining;
-    Ok(GetListingResponseProto { dir_list: Some(DirectoryListingProto { partial_listing, remaining_entries }) })
+    Ok(Some(DirectoryListingProto { partial_listing, remaining_entries: listing.remaining }))
 }
 
 pub(super) async fn get_block_locations(

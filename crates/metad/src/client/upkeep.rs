@@ -78,12 +78,3 @@ pub(super) async fn restore_failed_storage(
     session.must_be_superuser("restoreFailedStorage")?;
     Ok(RestoreFailedStorageResponseProto { result: false })
 }
-
-pub(super) async fn meta_save(
-    _core: &Core,
-    session: &Session,
-    _request: MetaSaveRequestProto,
-) -> Result<MetaSaveResponseProto, Exception> {
-    session.must_be_superuser("metaSave")?;
-    Err(unsupported("metaSave"))
-}

@@ -1,5 +1,6 @@
 //! Methods of a writer: open a file, get blocks for it, mend a broken chain, close.
 
+use super::absent::no_policy;
 use super::changing::{mode, yes};
 use crate::caller::Session;
 use crate::core::{Core, make_path, must_find};
@@ -44,6 +45,9 @@ pub(super) async fn create(
     if has(request.create_flag, CreateFlagProto::ShouldReplicate) && !ec_policy.is_empty() {
         let message = "SHOULD_REPLICATE flag and ecPolicyName are exclusive parameters. Set both is not allowed!";
         return Err(Exception::new(HADOOP_ILLEGAL_ARGUMENT, message));
+    }
+    if !ec_policy.is_empty() {
+        return Err(no_policy(&ec_policy));
     }
     let overwrite = has(request.create_flag, CreateFlagProto::Overwrite);
     let create = Create {
@@ -280,6 +284,11 @@ fn block_of_file(core: &Core, block: &ExtendedBlockProto) -> Result<BlockView, E
     found.map(|(_, view)| view).ok_or_else(|| Exception::io(format!("{} does not exist.", block.block())))
 }
 
+/// How clients begin their names that tell in updatePipeline what their programs have written, sent or not: hdfs-native does, and it tells
+/// so even of a chain that did not come about. Others tell what was acknowledged, which is recorded, and a recovery looks for it until it
+/// is found; for bytes that never left the client it would look for ever, and the file stay open.
+const COUNTS_UNSENT: &str = "hdfs_native_client-";
+
 pub(super) async fn update_pipeline(
     core: &Core,
     session: &Session,
@@ -290,12 +299,21 @@ pub(super) async fn update_pipeline(
         return Err(Exception::io(format!("{} can not become {}", old.block, new.block)));
     }
     // Whoever may not write it shall not make us a pipeline either.
-    let current = core.read(|rows| read::written_block(rows, old.block, &request.client_name))?.home;
+    let written = core.read(|rows| read::written_block(rows, old.block, &request.client_name))?;
+    let current = written.home;
+    let len = if request.client_name.starts_with(COUNTS_UNSENT) { new.len.min(written.len) } else { new.len };
     let mut home = None;
     if !request.new_nodes.is_empty() {
         let nodes: Option<Vec<NodeId>> = core
             .with_cluster(|cluster, _| request.new_nodes.iter().map(|node| words::node_id(cluster, node)).collect());
         let nodes = nodes.ok_or_else(|| Exception::io("the new chain has a datanode that is not registered"))?;
+        // A writer notices who is gone seconds before heartbeats are missed. Its next block shall not go there: hdfs-native gives a file up
+        // when the first node of a block does not answer.
+        core.with_cluster(|cluster, _| {
+            let members = cluster.members(current).into_iter().map(|member| member.node.id);
+            let dropped: Vec<NodeId> = members.filter(|member| !nodes.contains(member)).collect();
+            dropped.into_iter().for_each(|node| cluster.on_hung_up(node));
+        });
         let found = core.home_for(&FsPath::root(), &nodes, current).await?;
         home = (found != current).then_some(found);
     }
@@ -304,7 +322,7 @@ pub(super) async fn update_pipeline(
         block: new.block,
         old: old.generation,
         new: new.generation,
-        len: new.len,
+        len,
         home,
     };
     core.change(session, update).await?;

@@ -5,7 +5,7 @@ use crate::caller::Session;
 use crate::core::{Core, must_find};
 use crate::refusal;
 use hdfs::Exception;
-use namespace::{AddBlock, AddLeased, Allocated, BlockRef, Grant, NsError, read};
+use namespace::{AddBlock, AddLeased, Allocated, BlockRef, Grant, LeasedHome, NsError, read};
 use types::{BlockId, Generation, InodeId};
 use wire::client::{AddLeasedRequest, AddLeasedResponse};
 
@@ -27,7 +27,7 @@ pub(super) async fn add_leased(
         return Ok(AddLeasedResponse {}); // the call before this one was well, its answer got lost
     }
     let held = core.leased().begin_put(&client, Grant { block, file }, core.monotonic());
-    let home = held.map_err(|_| {
+    let LeasedHome { container: home, set } = held.map_err(|_| {
         refusal::namespace(NsError::LeaseExpired(format!("{block} is not on lease to {client} for {file}")))
     })?;
     let _held = Held { core, block };
@@ -40,5 +40,6 @@ pub(super) async fn add_leased(
         core.with_cluster(|cluster, _| cluster.on_written(before.home, written.len));
         core.doubt_if_short(before.block, before.home);
     }
+    core.doubt_if_leased_short(block, home, set, false);
     Ok(AddLeasedResponse {})
 }

@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::refusal;
 use blocks::{Ask, Batch};
 use hdfs::Exception;
-use namespace::{Grant, HOLDER_LEN_MAX, LeaseRefused, Reply, Reserve};
+use namespace::{Grant, HOLDER_LEN_MAX, LeaseRefused, LeasedHome, Reply, Reserve};
 use types::limits::REPLICATION_MAX;
 use types::{BlockId, FsPath, InodeId, NodeId};
 use wire::BlockScope;
@@ -40,10 +40,12 @@ pub(super) async fn lease_blocks(
     let count = request.count.clamp(1, LEASE_COUNT_MAX);
     let open = (request.file > 0).then_some(InodeId(request.file));
     let Batch { blocks, home, nodes } = core.allocate_batch(&FsPath::root(), &ask, count).await?;
+    let set = core.with_cluster(|cluster, _| cluster.set_of(home, &nodes));
+    let place = LeasedHome { container: home, set };
     let (grants, generation) = {
         let mut attempts = 0..RESERVE_ATTEMPTS;
         loop {
-            match core.leased().grant(&request.holder, home, &blocks, open, core.monotonic()) {
+            match core.leased().grant(&request.holder, place, &blocks, open, core.monotonic()) {
                 Ok(granted) => break granted,
                 Err(LeaseRefused::NoIds) if attempts.next().is_some() => {}
                 Err(why) => {

@@ -6,6 +6,7 @@ mod put_file;
 
 use crate::audit;
 use crate::core::Core;
+use crate::racks;
 use bytes::Bytes;
 use hdfs::Exception;
 use prost::Message;
@@ -19,6 +20,7 @@ use wire::client::{
 pub(crate) async fn call(core: &Arc<Core>, call: Call) -> Result<Bytes, Exception> {
     call.check_version(PROTOCOL_VERSION)?;
     let session = core.users.session(&call, core.monotonic()).await?;
+    racks::locate(core, &session).await;
     match call.method.as_str() {
         LEASE_BLOCKS => {
             let request: LeaseBlocksRequest = call.request()?;

@@ -6,7 +6,7 @@ use crate::client::{silent_holder, wait_for};
 use crate::core::{Core, make_path};
 use crate::refusal;
 use hdfs::Exception;
-use namespace::{Create, Grant, NsError, PutBlock, PutFile, PutFileUnmasked, Reply, read};
+use namespace::{Create, Grant, LeasedHome, NsError, PutBlock, PutFile, PutFileUnmasked, Reply, read};
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
 use types::{BlockId, FileId, Generation, InodeId};
@@ -38,11 +38,10 @@ pub(super) async fn put_file(
     };
     let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
     let held = core.leased().begin_put(&create.client, grant, core.monotonic());
-    let Ok(home) = held else {
+    let Ok(LeasedHome { container: home, set }) = held else {
         if let Some(file) = repeated(core, session)? {
-            if request.short {
-                core.doubt(grant.block);
-            }
+            // Whoever answered the first time may not have come to look after it.
+            core.doubt(grant.block);
             return Ok(PutFileResponse { file: file.0 });
         }
         let message = format!("{} is not on lease to {}; write the block again", grant.block, create.client);
@@ -61,12 +60,7 @@ pub(super) async fn put_file(
     };
     let answer = put(core, session, PutFile { create, block: Some(put_block) }, unmasked).await?;
     core.with_cluster(|cluster, _| cluster.on_written(home, block.len));
-    if request.short {
-        core.doubt(grant.block);
-    } else {
-        // It was given out a while ago: the members may be others by now.
-        core.doubt_if_short(grant.block, home);
-    }
+    core.doubt_if_leased_short(grant.block, home, set, request.short);
     Ok(answer)
 }
 

@@ -1,8 +1,8 @@
 //! Balancing that was asked for: a plan is made once, and carried out a few moves at a time.
 
-use super::{RepairError, rules};
+use super::{RepairError, jobs, rules};
 use crate::core::Core;
-use blocks::{JobKind, JobState, Move, Work};
+use blocks::{JobKind, JobState, JobTask, Move, Work};
 use std::collections::VecDeque;
 
 /// Containers under way at a time. Each may be five gigabytes.
@@ -12,6 +12,9 @@ const ACTIVE_COUNT_MAX: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Balance {
     job: u64,
+    within: u64,
+    /// False: a leader before this one has begun, and what is still to be moved is looked up when all datanodes were heard.
+    planned: bool,
     waiting: VecDeque<Move>,
     active: Vec<Move>,
     done: Work,
@@ -20,27 +23,46 @@ pub(crate) struct Balance {
     stopping: bool,
 }
 
-/// Begins, and answers the job. `Err`: the one that is under way.
-pub(crate) fn begin(core: &Core, within: u64) -> Result<u64, u64> {
-    let job = plan(core, within)?;
-    settle(core); // there may be nothing to do
-    Ok(job)
+impl Balance {
+    /// Begun by a leader before.
+    pub(crate) fn taken_up(job: u64, within: u64) -> Self {
+        Self {
+            job,
+            within,
+            planned: false,
+            waiting: VecDeque::new(),
+            active: Vec::new(),
+            done: Work::default(),
+            passed_count: 0,
+            stopping: false,
+        }
+    }
 }
 
-fn plan(core: &Core, within: u64) -> Result<u64, u64> {
-    let now = core.monotonic();
-    let moves = core.with_cluster(|cluster, _| cluster.plan_balance(&rules(core), within));
-    let mut balance = core.balance();
-    if let Some(running) = balance.as_ref() {
-        return Err(running.job);
+/// Begins, and answers the job. `Err` inside: the one that is under way.
+pub(crate) async fn begin(core: &Core, within: u64) -> Result<Result<u64, u64>, RepairError> {
+    let begun = jobs::begin(core, JobKind::Balance, "", JobTask::Balance { within }).await?;
+    if let Ok(job) = begun {
+        *core.balance() = Some(Balance::taken_up(job, within));
+        plan(core);
+        settle(core); // there may be nothing to do
+        jobs::write_ends(core).await?;
     }
-    let mut jobs = core.jobs();
-    let job = jobs.begin(JobKind::Balance, "", now);
+    Ok(begun)
+}
+
+/// Looks up what is to be moved, once there is something to say of all datanodes.
+fn plan(core: &Core) {
+    let rules = rules(core);
+    let within = core.balance().as_ref().filter(|balance| !balance.planned).map(|balance| balance.within);
+    let Some(within) = within.filter(|_| rules.can_tell()) else { return };
+    let moves = core.with_cluster(|cluster, _| cluster.plan_balance(&rules, within));
     let total_len = moves.iter().map(|next| next.len).sum();
-    let done = Work { total_len, total_count: moves.len() as u64, ..Work::default() };
-    jobs.progress(job, done, now);
-    *balance = Some(Balance { job, waiting: moves.into(), active: Vec::new(), done, passed_count: 0, stopping: false });
-    Ok(job)
+    let mut balance = core.balance();
+    let Some(balance) = balance.as_mut() else { return };
+    balance.done = Work { total_len, total_count: moves.len() as u64, ..Work::default() };
+    (balance.waiting, balance.planned) = (moves.into(), true);
+    core.jobs().progress(balance.job, balance.done, core.monotonic());
 }
 
 pub(crate) fn stop(core: &Core) {
@@ -50,6 +72,7 @@ pub(crate) fn stop(core: &Core) {
 }
 
 pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
+    plan(core);
     loop {
         settle(core);
         let Some(next) = take(core) else { return Ok(()) };
@@ -103,7 +126,7 @@ fn settle(core: &Core) {
         }
         let mut jobs = core.jobs();
         jobs.progress(balance.job, work, now);
-        if !balance.active.is_empty() || !balance.stopping && !balance.waiting.is_empty() {
+        if !balance.active.is_empty() || !balance.stopping && (!balance.planned || !balance.waiting.is_empty()) {
             return;
         }
         let state = match (balance.stopping, balance.done.done_count, balance.passed_count) {

@@ -1,14 +1,121 @@
 //! What people see of repairing: a job for all of it while there is something to copy, one for each node that drains.
+//!
+//! What somebody asked for is written down when it begins and when it ends, so that the next leader goes on with it, and tells how it ended.
 
-use super::rules;
+use super::balance::Balance;
+use super::{RepairError, rules};
 use crate::core::Core;
-use blocks::{JobKind, JobState, Service, Work};
+use blocks::{
+    BlocksError, Command, DiskBalance, JobKind, JobRow, JobState, JobTask, Jobs, LeftBehind, Scrub, Service, Work,
+    unended_jobs,
+};
 use std::time::Duration;
-use types::NodeId;
+use types::rows::{Rows, RowsError};
+use types::{Millis, NodeId};
 
-pub(super) fn round(core: &Core) {
+/// Tries to write a job down, each under another number.
+const BEGIN_COUNT_MAX: usize = 3;
+
+/// Jobs as the rows have them, and what a leader needs to go on with those that have not ended.
+pub(crate) struct Unended {
+    pub(crate) jobs: Jobs,
+    pub(crate) scrub: Option<Scrub>,
+    pub(crate) balance: Option<Balance>,
+    pub(crate) disk_balance: Option<DiskBalance>,
+}
+
+/// What leaders before have begun, and not ended.
+pub(crate) fn load(rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Unended, RowsError> {
+    let (mut scrub, mut balance, mut disk_balance) = (None, None, None);
+    for (id, row) in unended_jobs(rows)? {
+        match row.task {
+            JobTask::Known => {}
+            JobTask::Scrub { number, len_per_s, nodes } => scrub = Some(Scrub::new(number, id, len_per_s, nodes)),
+            JobTask::Balance { within } => balance = Some(Balance::taken_up(id, within)),
+            JobTask::BalanceDisks { number, len_per_s, within, nodes } => {
+                disk_balance = Some(DiskBalance::new(number, id, len_per_s, within, nodes));
+            }
+        }
+    }
+    Ok(Unended { jobs: Jobs::load(rows, wall, now)?, scrub, balance, disk_balance })
+}
+
+/// Begins what somebody asked for. `Err` inside: the same is under way already, as this job.
+pub(crate) async fn begin(
+    core: &Core,
+    kind: JobKind,
+    subject: &str,
+    task: JobTask,
+) -> Result<Result<u64, u64>, RepairError> {
+    let _one_after_the_other = core.plan().await;
+    for _ in 0..BEGIN_COUNT_MAX {
+        let id = {
+            let jobs = core.jobs();
+            if let Some(job) = jobs.find(kind, subject) {
+                return Ok(Err(job.id));
+            }
+            jobs.next_id()
+        };
+        let row = JobRow { kind, subject: subject.to_owned(), started: core.now(), task: task.clone(), end: None };
+        match core.change_blocks(Command::BeginJob { id, row }).await? {
+            Ok(_) => {
+                core.jobs().begun(id, kind, subject, core.monotonic());
+                return Ok(Ok(id));
+            }
+            // Written down by a proposal whose answer got lost.
+            Err(BlocksError::JobTaken { .. }) => take_up(core)?,
+            Err(refused) => return Err(RepairError::Refused(refused.to_string())),
+        }
+    }
+    Err(RepairError::Refused("the numbers of jobs are taken by others; try again".to_owned()))
+}
+
+/// Goes on with what is written down and not known here.
+fn take_up(core: &Core) -> Result<(), RepairError> {
+    let unended = {
+        let view = core.machine.store().view();
+        core.jobs().take_up(&view, core.now(), core.monotonic())?
+    };
+    for (id, row) in unended {
+        tracing::info!(id, kind = ?row.kind, "a job that was written down unheard is taken up");
+        match row.task {
+            JobTask::Known => {}
+            JobTask::Scrub { number, len_per_s, nodes } => {
+                core.scrub().get_or_insert_with(|| Scrub::new(number, id, len_per_s, nodes));
+            }
+            JobTask::Balance { within } => {
+                core.balance().get_or_insert_with(|| Balance::taken_up(id, within));
+            }
+            JobTask::BalanceDisks { number, len_per_s, within, nodes } => {
+                core.disk_balance().get_or_insert_with(|| DiskBalance::new(number, id, len_per_s, within, nodes));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
     repair(core);
-    drains(core);
+    for node in drains(core) {
+        // Asked for, but its leader fell before the job was written down. If it cannot be, all the rest goes on.
+        match begin(core, JobKind::Drain, &node.to_string(), JobTask::Known).await {
+            Err(RepairError::Refused(why)) => tracing::warn!(%node, why, "a drain has no job"),
+            begun => _ = begun?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes down what ended.
+pub(super) async fn write_ends(core: &Core) -> Result<(), RepairError> {
+    let ends = core.jobs().ends(core.now(), core.monotonic());
+    for (id, end) in ends {
+        if let Err(refused) = core.change_blocks(Command::EndJob { id, end }).await? {
+            tracing::warn!(id, %refused, "the end of a job was not written down");
+        }
+        core.jobs().end_written(id);
+    }
+    Ok(())
 }
 
 fn repair(core: &Core) {
@@ -32,12 +139,14 @@ fn repair(core: &Core) {
     jobs.left(id, progress.lack_len, progress.lack_count as u64, now);
 }
 
-fn drains(core: &Core) {
+/// Answers nodes that drain without a job.
+fn drains(core: &Core) -> Vec<NodeId> {
+    let mut without = Vec::new();
     let now = core.monotonic();
     let rules = rules(core);
     // Before the picture: these locks are taken in that order elsewhere.
     let undecided = core.undecided().nodes();
-    let leased = !core.leased().is_empty();
+    let leased = core.leased().any_out(now).then(|| core.config.lease_soft());
     core.with_cluster(|cluster, _| {
         let draining = |id: &NodeId| cluster.node(*id).is_some_and(|member| member.service == Service::Draining);
         let ids: Vec<NodeId> = cluster.nodes().map(|member| member.node.id).collect();
@@ -57,14 +166,17 @@ fn drains(core: &Core) {
             } else {
                 None
             };
-            if picture.pipelines_left == 0 && rest.is_none() && known.is_none() {
-                continue; // A leader before this one has seen it end.
-            }
             if picture.pipelines_left > 0 {
                 core.surplus().is_in(id);
             }
+            let Some(job) = known else {
+                // If it is in no pipeline, it was seen to end, by a leader before this one perhaps.
+                if picture.pipelines_left > 0 || !has_job(core, &subject) {
+                    without.push(id);
+                }
+                continue;
+            };
             let mut jobs = core.jobs();
-            let job = known.unwrap_or_else(|| jobs.begin(JobKind::Drain, &subject, now));
             jobs.left(job, picture.len_left, picture.containers_left, now);
             if let Some(why) = rest {
                 jobs.set_state(job, JobState::Waiting(why.to_owned()), now);
@@ -84,21 +196,28 @@ fn drains(core: &Core) {
             }
         }
     });
+    without
+}
+
+/// Whether a drain of it is remembered.
+fn has_job(core: &Core, subject: &str) -> bool {
+    core.jobs().iter().any(|job| job.kind == JobKind::Drain && job.subject == subject)
 }
 
 /// Why a node that is in no pipeline any more may still have what others lack; `None` if it has not.
-fn left_behind(core: &Core, node: NodeId, undecided: bool, leased: bool, now: Duration) -> Option<&'static str> {
-    let mut surplus = core.surplus();
-    let since = surplus.out_since(node, now);
-    if leased && now.saturating_sub(since) <= core.config.lease_soft() {
-        return Some(
-            "clients may still put small files here that they began before; they are waited for up to a minute",
-        );
-    }
-    if undecided || !surplus.is_settled(node, since) {
-        return Some("the last of what it has is compared with what others have");
-    }
-    None
+fn left_behind(
+    core: &Core,
+    node: NodeId,
+    undecided: bool,
+    leased: Option<Duration>,
+    now: Duration,
+) -> Option<&'static str> {
+    core.surplus().left_behind(node, undecided, leased, now).map(|left| match left {
+        LeftBehind::Leased => {
+            "clients may still put small files here that they began before; they are waited for up to a minute"
+        }
+        LeftBehind::Unsettled => "the last of what it has is compared with what others have",
+    })
 }
 
 /// True for a node that drains, and has nothing any more that others could lack.
@@ -110,12 +229,13 @@ pub(crate) fn is_drained(core: &Core, node: NodeId) -> bool {
 }
 
 /// So that whoever begins to drain is told of a job at once.
-pub(crate) fn begin_drain(core: &Core, node: NodeId) -> u64 {
-    let now = core.monotonic();
-    let picture = core.with_cluster(|cluster, _| cluster.drain_picture(node, &rules(core), &core.repair()));
-    let mut jobs = core.jobs();
-    let id = jobs.begin(JobKind::Drain, &node.to_string(), now);
-    let work = Work { total_len: picture.len_left, total_count: picture.containers_left, ..Work::default() };
-    jobs.progress(id, work, now);
-    id
+pub(crate) async fn begin_drain(core: &Core, node: NodeId) -> Result<u64, RepairError> {
+    let begun = begin(core, JobKind::Drain, &node.to_string(), JobTask::Known).await?;
+    let (Ok(id) | Err(id)) = begun;
+    if begun.is_ok() {
+        let picture = core.with_cluster(|cluster, _| cluster.drain_picture(node, &rules(core), &core.repair()));
+        let work = Work { total_len: picture.len_left, total_count: picture.containers_left, ..Work::default() };
+        core.jobs().progress(id, work, core.monotonic());
+    }
+    Ok(id)
 }

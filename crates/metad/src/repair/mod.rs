@@ -6,30 +6,35 @@
 //!   audit of all, slowly ─────────────────────▶├──▶ compare: members are asked, by digest and by list ──▶ lacks
 //!   setReplication ──▶ resize: lacks in another container, then MoveBlocks     │                           │ heartbeat's answer
 //!   replicas where none belong ──▶ surplus: go once others have the block      └ nothing lacks: Whole (log) ▼ node copies
+//!   replicas called bad ──▶ reported: their nodes read them, beside all this
+//!   sealed containers ──▶ contents: members' hash trees over the checksums, down to where they differ
 //! ```
 //!
-//! Promise: work a round is bounded, whatever happened; nothing is concluded from silence before this server has led for as long
+//! Promise: work a round is bounded, whatever happened, and a node that does not answer is waited for once in a while, not at each question; nothing is concluded from silence before this server has led for as long
 //! as a node may be silent; no replica goes because of what is remembered here, only because others said that they have it.
 //!
 //! Locks: the picture of the cluster before the memory of repair, that before the memory of surplus, never the other way.
 
 pub(crate) mod balance;
 mod compare;
+pub(crate) mod contents;
+pub(crate) mod disks;
 pub(crate) mod jobs;
 mod members;
+pub(crate) mod reported;
 mod resize;
 pub(crate) mod scrub;
 mod surplus;
 
 use crate::core::{ChangeError, Core};
-use blocks::MendRules;
+use blocks::{Healing, MendRules};
 use namespace::{IndexVisitors, Reply, read};
 use raft::RaftError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use types::rows::RowsError;
-use types::{BlockId, ContainerId, NodeId};
+use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 
 /// Between rounds if nobody calls for one.
 const ROUND_EACH: Duration = Duration::from_secs(1);
@@ -45,6 +50,8 @@ const AUDIT_PERIOD: Duration = Duration::from_secs(3600);
 const AUDIT_COUNT_MAX: u64 = 1000;
 /// The first time sooner: what a leader before knew only in its memory is found by it.
 const FIRST_AUDIT_PERIOD: Duration = Duration::from_secs(600);
+/// And by so many a second at least: a small store is looked at in seconds.
+const FIRST_AUDIT_PER_S: u64 = 20;
 /// Rows looked at by one entry of the log that lists moved blocks of an older store.
 const INDEX_COUNT: u32 = 1000;
 
@@ -118,10 +125,11 @@ async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairEr
     compare::round(core).await?;
     resize::round(core, turn).await?;
     surplus::round(core).await?;
-    jobs::round(core);
+    jobs::round(core).await?;
     scrub::round(core);
+    disks::round(core);
     balance::round(core).await?;
-    Ok(())
+    jobs::write_ends(core).await
 }
 
 pub(crate) fn rules(core: &Core) -> MendRules {
@@ -137,8 +145,7 @@ pub(crate) fn rules(core: &Core) -> MendRules {
 fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> Vec<(NodeId, String)> {
     let rules = rules(core);
     core.with_cluster(|cluster, _| {
-        let members = nodes.into_iter().filter_map(|id| cluster.node(id));
-        let here = members.filter(|member| member.seen().is_some() && !rules.is_lost(Some(member)));
+        let here = cluster.askable(&rules, nodes).into_iter().filter_map(|id| cluster.node(id));
         here.map(|member| (member.node.id, member.node.ipc_addr())).collect()
     })
 }
@@ -148,8 +155,10 @@ fn audit_some(core: &Core, audit: &mut Audit, passed: Duration) {
     let now = core.monotonic();
     core.with_cluster(|cluster, _| {
         let count = cluster.containers().count() as u64;
-        let period = if audit.is_second { AUDIT_PERIOD } else { FIRST_AUDIT_PERIOD };
-        audit.owed_milli += (count * 1000 * passed.as_millis() as u64).div_ceil(period.as_millis() as u64);
+        let (period, per_s) = if audit.is_second { (AUDIT_PERIOD, 0) } else { (FIRST_AUDIT_PERIOD, FIRST_AUDIT_PER_S) };
+        let passed_ms = passed.as_millis() as u64;
+        let owed_milli = (count * 1000 * passed_ms).div_ceil(period.as_millis() as u64);
+        audit.owed_milli += owed_milli.max((per_s * passed_ms).min(count * 1000));
         let wanted = (audit.owed_milli / 1000).min(AUDIT_COUNT_MAX);
         audit.owed_milli -= wanted * 1000;
         let mut repair = core.repair();
@@ -165,20 +174,42 @@ fn audit_some(core: &Core, audit: &mut Audit, passed: Duration) {
 }
 
 impl Core {
+    /// What decisions about copies rest on, all of it locked at once: not for long.
+    pub(crate) fn heal<T>(&self, run: impl FnOnce(&mut Healing<'_>) -> T) -> T {
+        let rules = rules(self);
+        self.with_cluster(|cluster, _| {
+            let (mut repair, mut surplus) = (self.repair(), self.surplus());
+            run(&mut Healing { cluster, repair: &mut repair, surplus: &mut surplus, rules })
+        })
+    }
+
     /// A member of the block's home may lack it: it is to be compared as soon as it is complete.
     pub(crate) fn doubt(&self, block: BlockId) {
         self.repair().doubt(block);
         self.repair_wake.notify_one();
     }
 
+    /// A block that was on lease has got its file. Members who came to its home since the lease began never heard of it; nor did
+    /// those who were late (`short`). It is compared when it is complete.
+    pub(crate) fn doubt_if_leased_short(
+        &self,
+        block: BlockId,
+        home: ContainerId,
+        set: Option<(PipelineId, Epoch)>,
+        short: bool,
+    ) {
+        let same = self.with_cluster(|cluster, _| set.is_some_and(|set| cluster.is_held_by(home, set)));
+        if short || !same {
+            self.doubt(block);
+        } else {
+            self.doubt_if_short(block, home);
+        }
+    }
+
     /// A block was completed. If its home changes members, or one is silent, somebody may lack it.
     pub(crate) fn doubt_if_short(&self, block: BlockId, home: ContainerId) {
         let now = self.monotonic();
-        let short = self.with_cluster(|cluster, _| {
-            let members = cluster.members(home);
-            let silent = members.iter().any(|member| !member.is_live(now));
-            silent || members.iter().any(|member| !cluster.is_whole(home, member.node.id))
-        });
+        let short = self.with_cluster(|cluster, _| cluster.is_short(home, now));
         if short {
             self.doubt(block);
         }

@@ -1,8 +1,8 @@
 //! A scrub that was asked for: its order goes out with the answers to heartbeats, and what the nodes say comes with them.
 
-use super::rules;
+use super::{RepairError, jobs, rules};
 use crate::core::Core;
-use blocks::{JobKind, JobState, Scrub, Scrubbed};
+use blocks::{JobKind, JobState, JobTask, Scrub, Scrubbed};
 use std::time::Duration;
 use types::NodeId;
 use wire::node::{ScrubOrder, ScrubReport};
@@ -10,16 +10,15 @@ use wire::node::{ScrubOrder, ScrubReport};
 /// Of each node, if nobody says otherwise: a disk of today does three times that, and others want to read as well.
 pub(crate) const LEN_PER_S_USUAL: u64 = 50 << 20;
 
-/// Begins one. `Err`: the job that is under way.
-pub(crate) fn begin(core: &Core, nodes: Vec<NodeId>, len_per_s: u64) -> Result<u64, u64> {
-    let now = core.monotonic();
-    let mut scrub = core.scrub();
-    if let Some(running) = scrub.as_ref() {
-        return Err(running.job);
+/// Begins one. `Err` inside: the job that is under way.
+pub(crate) async fn begin(core: &Core, nodes: Vec<NodeId>, len_per_s: u64) -> Result<Result<u64, u64>, RepairError> {
+    let number = core.now().0;
+    let task = JobTask::Scrub { number, len_per_s, nodes: nodes.clone() };
+    let begun = jobs::begin(core, JobKind::Scrub, "", task).await?;
+    if let Ok(job) = begun {
+        *core.scrub() = Some(Scrub::new(number, job, len_per_s, nodes));
     }
-    let job = core.jobs().begin(JobKind::Scrub, "", now);
-    *scrub = Some(Scrub::new(core.now().0, job, len_per_s, nodes));
-    Ok(job)
+    Ok(begun)
 }
 
 pub(crate) fn stop(core: &Core) {
@@ -34,7 +33,7 @@ pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>, now:
     if known.is_none()
         && let Some(report) = report.filter(|report| !report.ended)
     {
-        // A leader before this one has ordered it.
+        // A leader before this one has ordered it, and did not write down that it did.
         let job = core.jobs().begin(JobKind::Scrub, "", now);
         *known = Some(Scrub::new(report.number, job, LEN_PER_S_USUAL, [node]));
     }
@@ -50,17 +49,22 @@ pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>, now:
 pub(super) fn round(core: &Core) {
     let now = core.monotonic();
     let rules = rules(core);
-    let (damaged, missing): (Vec<NodeId>, usize) = {
+    // Beside each, whether there is a good copy to come.
+    let damaged: Vec<(NodeId, bool)> = {
         let repair = core.repair();
-        (repair.bad().map(|(_, node)| node).collect(), repair.progress().missing_count)
+        let full = repair.is_missing_full();
+        repair.bad().map(|(block, node)| (node, !full && !repair.is_missing(block))).collect()
     };
     let lost: Vec<NodeId> = core.with_cluster(|cluster, _| {
         cluster.nodes().filter(|member| rules.is_lost(Some(member))).map(|member| member.node.id).collect()
     });
     let mut known = core.scrub();
     let Some(scrub) = known.as_mut() else { return };
-    lost.into_iter().for_each(|node| scrub.on_lost(node));
-    let damaged = damaged.iter().filter(|node| scrub.concerns(**node)).count() as u64;
+    lost.iter().for_each(|node| scrub.on_lost(*node));
+    // What a lost node has is copied from others, whatever it is like.
+    let concerned = damaged.iter().filter(|(node, _)| scrub.concerns(*node) && !lost.contains(node));
+    let to_come = concerned.clone().filter(|(_, comes)| *comes).count();
+    let damaged = concerned.count() as u64;
     let work = scrub.work(damaged);
     let mut jobs = core.jobs();
     jobs.progress(scrub.job, work, now);
@@ -73,13 +77,11 @@ pub(super) fn round(core: &Core) {
         *known = None;
         return;
     }
-    if damaged > 0 {
-        let note = format!("{damaged} damaged replicas are still to be replaced");
-        // Those of which there is no good copy would be waited for for ever.
-        if missing == 0 {
-            jobs.set_state(scrub.job, JobState::Waiting(note), now);
-            return;
-        }
+    // Those of which there is no good copy would be waited for for ever.
+    if to_come > 0 {
+        let note = format!("{to_come} damaged replicas are still to be replaced");
+        jobs.set_state(scrub.job, JobState::Waiting(note), now);
+        return;
     }
     let lost = match scrub.lost_count() {
         0 => String::new(),
@@ -94,6 +96,7 @@ pub(super) fn round(core: &Core) {
         ),
     };
     tracing::info!(note, "a scrub has ended");
+    core.contents().all_due();
     jobs.set_state(scrub.job, JobState::Done(note), now);
     *known = None;
 }

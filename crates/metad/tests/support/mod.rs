@@ -9,7 +9,7 @@ use io::{Clock, ManualClock};
 use metad::{Config, Metad};
 use prost::Message;
 use rpc::CallError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -92,11 +92,14 @@ impl World {
 
     /// Lets background tasks work until `done`; datanodes beat meanwhile and time passes.
     pub(crate) async fn until(&self, what: &str, mut done: impl AsyncFnMut() -> bool) {
-        for _ in 0..200 {
+        for round in 0..1200 {
             if done().await {
                 return;
             }
-            self.clock.advance(Duration::from_millis(500));
+            // No more of their time passes when a slow disk is what takes long.
+            if round < 200 {
+                self.clock.advance(Duration::from_millis(500));
+            }
             self.beat().await;
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
@@ -135,18 +138,34 @@ pub(crate) struct Datanode {
     pub(crate) number: u8,
     pub(crate) is_up: bool,
     pub(crate) replicas: Replicas,
+    /// How it behaves when it is asked.
+    pub(crate) manners: Arc<Mutex<Manners>>,
+    /// What it was told to copy, and copies never.
+    pub(crate) copies: Mutex<Vec<node::Copy>>,
     server: rpc::Server,
     ipc_addr: SocketAddr,
     deleted: Mutex<Vec<u64>>,
 }
 
+#[derive(Debug, Default)]
+pub(crate) struct Manners {
+    /// It beats, and answers no question.
+    pub(crate) hangs: bool,
+    /// Blocks whose replicas it reads as damaged.
+    pub(crate) damaged: BTreeSet<u64>,
+}
+
 /// The port on which a datanode takes part in recoveries.
 struct Ipc {
     replicas: Replicas,
+    manners: Arc<Mutex<Manners>>,
 }
 
 impl rpc::Service for Ipc {
     async fn call(&self, call: rpc::Call) -> Result<Bytes, Exception> {
+        if self.manners.lock().unwrap().hangs {
+            return std::future::pending().await;
+        }
         let mut replicas = self.replicas.lock().unwrap();
         match call.method.as_str() {
             node::BEGIN_RECOVERY => {
@@ -172,7 +191,16 @@ impl rpc::Service for Ipc {
                     None => node::Fitness::Absent,
                 };
                 let fitness = request.replicas.iter().map(|wanted| fit(wanted).into()).collect();
-                Ok(node::CompareResponse { same: false, fitness }.encode_to_vec().into())
+                Ok(node::CompareResponse { fitness, ..node::CompareResponse::default() }.encode_to_vec().into())
+            }
+            node::VERIFY => {
+                let request: node::VerifyRequest = call.request()?;
+                let fitness = match replicas.contains_key(&request.block) {
+                    false => node::Fitness::Absent,
+                    true if self.manners.lock().unwrap().damaged.contains(&request.block) => node::Fitness::Unfit,
+                    true => node::Fitness::Fit,
+                };
+                Ok(node::VerifyResponse { fitness: fitness.into() }.encode_to_vec().into())
             }
             _ => Err(call.no_such_method()),
         }
@@ -182,11 +210,13 @@ impl rpc::Service for Ipc {
 impl Datanode {
     pub(crate) async fn new(number: u8) -> Self {
         let replicas = Replicas::default();
-        let ipc = Arc::new(Ipc { replicas: replicas.clone() });
+        let manners = Arc::<Mutex<Manners>>::default();
+        let ipc = Arc::new(Ipc { replicas: replicas.clone(), manners: manners.clone() });
         let server = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), ipc).await.unwrap();
         let ipc_addr = server.local_addr();
         let id = NodeId([number; 16]);
-        Self { id, number, is_up: true, replicas, server, ipc_addr, deleted: Mutex::default() }
+        let (copies, deleted) = (Mutex::default(), Mutex::default());
+        Self { id, number, is_up: true, replicas, manners, copies, server, ipc_addr, deleted }
     }
 
     /// It dies: it beats no more, and nobody answers on its port.
@@ -247,7 +277,11 @@ impl Datanode {
             deleted: std::mem::take(&mut self.deleted.lock().unwrap()),
             ..Default::default()
         };
-        self.ask(metad, node::HEARTBEAT, &request).await
+        let orders = self.ask(metad, node::HEARTBEAT, &request).await;
+        if orders.tell_all {
+            self.tell_catalogue(metad).await;
+        }
+        orders
     }
 
     /// Tells that everything it has was just put.
@@ -275,6 +309,7 @@ impl Datanode {
 
     async fn ask<Q: Message>(&self, metad: SocketAddr, method: &str, request: &Q) -> Orders {
         let orders: Orders = Self::rpc(metad).call(method, request).await.unwrap();
+        self.copies.lock().unwrap().extend(orders.copy.iter().cloned());
         let mut replicas = self.replicas.lock().unwrap();
         for order in &orders.delete {
             let gone = replicas.get(&order.block).is_some_and(|have| have.generation <= order.generation_at_most);

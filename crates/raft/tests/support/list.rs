@@ -1,4 +1,4 @@
-//! A machine that is a list of numbers in a file, which is replaced as a whole at each flush.
+//! A machine that is a list of numbers in a file, which is replaced as a whole, and synced, at each flush.
 
 use raft::{Export, Import, Machine, MachineError};
 use std::path::{Path, PathBuf};
@@ -122,8 +122,11 @@ fn write(path: &Path, (position, numbers): &State) {
     let mut bytes = vec![position.len() as u8];
     bytes.extend_from_slice(position);
     numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
-    std::fs::write(path.with_extension("new"), bytes).unwrap();
-    std::fs::rename(path.with_extension("new"), path).unwrap();
+    let new = path.with_extension("new");
+    std::fs::write(&new, bytes).unwrap();
+    io::file::sync_all(&std::fs::File::open(&new).unwrap()).unwrap();
+    std::fs::rename(new, path).unwrap();
+    io::file::sync_dir(path.parent().unwrap()).unwrap();
 }
 
 fn read(path: &Path) -> Option<State> {

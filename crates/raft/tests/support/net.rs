@@ -4,7 +4,7 @@ use super::list::List;
 use raft::{Answer, GroupOptions, Lane, Options, Peer, Raft, RaftError, Standing, Timing, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -56,7 +56,9 @@ impl Transport for End {
 
 pub struct Group {
     pub net: Net,
-    pub dir: tempfile::TempDir,
+    root: PathBuf,
+    /// Goes with the group, unless the directory is somebody else's.
+    _own: Option<tempfile::TempDir>,
     pub lists: BTreeMap<u64, Arc<List>>,
     founders: Vec<Peer>,
 }
@@ -67,9 +69,17 @@ pub fn peer(id: u64) -> Peer {
 
 impl Group {
     pub async fn of(count: u64) -> Self {
+        let own = tempfile::tempdir().unwrap();
+        let root = own.path().to_owned();
+        Self { _own: Some(own), ..Self::at(&root, count).await }
+    }
+
+    /// In a directory that stays.
+    pub async fn at(root: &Path, count: u64) -> Self {
         let mut group = Self {
             net: Net::default(),
-            dir: tempfile::tempdir().unwrap(),
+            root: root.to_owned(),
+            _own: None,
             lists: BTreeMap::new(),
             founders: (1..=count).map(peer).collect(),
         };
@@ -80,7 +90,7 @@ impl Group {
     }
 
     pub fn dir_of(&self, id: u64) -> PathBuf {
-        self.dir.path().join(id.to_string())
+        self.root.join(id.to_string())
     }
 
     /// Starts a member, or starts it again.
@@ -169,10 +179,21 @@ impl Group {
 
     /// Proposes at whoever leads until it is applied.
     pub async fn propose(&self, number: u64) {
+        self.propose_with(number, String::new()).await;
+    }
+
+    /// With so much to keep.
+    pub async fn propose_with(&self, number: u64, text: String) {
         loop {
-            match self.leader().await.1.propose((number, String::new())).await {
+            match self.leader().await.1.propose((number, text.clone())).await {
                 Ok(_) => return,
-                Err(RaftError::NotLeader { .. }) => {}
+                // It may come about all the same, and whoever leads now knows.
+                Err(RaftError::NotLeader { .. }) => {
+                    let (next, _) = self.leader().await;
+                    if self.lists[&next].numbers().contains(&number) {
+                        return;
+                    }
+                }
                 Err(other) => panic!("{other}"),
             }
         }

@@ -1,5 +1,6 @@
 //! The datanodes: who they are, what they hold, and which of them are to be emptied.
 
+use crate::node::Disk;
 use prost::Message;
 
 pub const LIST_DATANODES: &str = "listDatanodes";
@@ -43,6 +44,9 @@ pub struct Datanode {
     /// It is empty: nothing that it has is needed.
     #[prost(bool, tag = "14")]
     pub drained: bool,
+    /// Each of its disks, as it told last.
+    #[prost(message, repeated, tag = "15")]
+    pub disks: Vec<Disk>,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]

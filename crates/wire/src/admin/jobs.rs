@@ -6,6 +6,7 @@ pub const LIST_JOBS: &str = "listJobs";
 pub const STOP_JOB: &str = "stopJob";
 pub const BEGIN_BALANCE: &str = "beginBalance";
 pub const BEGIN_SCRUB: &str = "beginScrub";
+pub const BEGIN_DISK_BALANCE: &str = "beginDiskBalance";
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ListJobsRequest {}
@@ -18,6 +19,7 @@ pub enum JobKind {
     Drain = 2,
     Balance = 3,
     Scrub = 4,
+    BalanceDisks = 5,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
@@ -33,7 +35,7 @@ pub enum JobState {
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Job {
-    /// Counted since the server began to lead.
+    /// The same whoever leads; but jobs of repair, which nobody asked for, each leader counts anew.
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(enumeration = "JobKind", tag = "2")]
@@ -103,6 +105,20 @@ pub struct BeginScrubRequest {
     /// Of each datanode; 0 for what is usual.
     #[prost(uint64, tag = "2")]
     pub len_per_s: u64,
+}
+
+/// Replicas are to move from fuller disks to emptier ones of the same datanode.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct BeginDiskBalanceRequest {
+    /// Ids, beginnings of ids, or addresses; none for all datanodes.
+    #[prost(string, repeated, tag = "1")]
+    pub datanodes: Vec<String>,
+    /// Of each datanode; 0 for what is usual.
+    #[prost(uint64, tag = "2")]
+    pub len_per_s: u64,
+    /// How far a disk's fullness may be from that of all disks of its datanode, in parts of 10⁹.
+    #[prost(uint64, tag = "3")]
+    pub within: u64,
 }
 
 /// Where a job was begun.

@@ -79,6 +79,20 @@ pub struct Container {
     /// All members are known to have all blocks.
     #[prost(bool, tag = "7")]
     pub whole: bool,
+    /// Of a sealed one: what came of the last comparison of what its members hold.
+    #[prost(enumeration = "Compared", tag = "8")]
+    pub compared: i32,
+    /// The root of the hash tree that all members have; empty if they differ, or were not compared yet.
+    #[prost(string, tag = "9")]
+    pub root: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum Compared {
+    Never = 0,
+    Alike = 1,
+    Differ = 2,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -101,6 +115,8 @@ pub enum Trouble {
     Missing = 1,
     /// One replica is damaged, and is being replaced.
     Damaged = 2,
+    /// Replicas agree with their own checksums and not with each other. Nobody can say which one is right.
+    Contradictory = 3,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]

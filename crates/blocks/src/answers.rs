@@ -1,0 +1,76 @@
+//! What nodes say of the blocks they are asked for, and how far that is believed.
+
+use crate::repair::Repair;
+use crate::surplus::Surplus;
+use std::collections::BTreeMap;
+use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+
+/// A block, as the namespace has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    pub block: BlockId,
+    pub generation: Generation,
+    pub len: u64,
+    pub file: FileId,
+    pub home: ContainerId,
+    /// Not under construction.
+    pub complete: bool,
+}
+
+/// What a node says of one replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fitness {
+    /// It has it, of this generation or a later one, and as long.
+    Fit,
+    /// As [`Self::Absent`], but for now it reads well on a disk that is lost for everything else: a source of copies, and no copy.
+    Readable,
+    /// It has none, or one of an earlier generation.
+    Absent,
+    /// It has one of this generation that is damaged, too short, or was never finished.
+    Unfit,
+    /// It is being written: no copy to rely on, and not to be touched.
+    Busy,
+}
+
+/// What came of asking several nodes about a list of blocks.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    of: BTreeMap<NodeId, Vec<Fitness>>,
+}
+
+impl Answers {
+    /// `None` where no answer came. One that does not speak of each of the `count` blocks is none either.
+    pub fn new(count: usize, said: impl IntoIterator<Item = (NodeId, Option<Vec<Fitness>>)>) -> Self {
+        let whole = said.into_iter().filter_map(|(node, list)| Some((node, list.filter(|list| list.len() == count)?)));
+        Self { of: whole.collect() }
+    }
+
+    pub(crate) fn is_silent(&self, node: NodeId) -> bool {
+        !self.of.contains_key(&node)
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.of.keys().copied()
+    }
+
+    /// What to think of the replica of `wanted`, which is number `at` of the list. One that is known to be damaged serves nobody, and
+    /// one that was ordered away is as good as gone, whatever its node says.
+    pub(crate) fn of(
+        &self,
+        node: NodeId,
+        at: usize,
+        wanted: &Expected,
+        repair: &Repair,
+        surplus: &Surplus,
+    ) -> Option<Fitness> {
+        let said = *self.of.get(&node)?.get(at)?;
+        Some(match said {
+            Fitness::Fit if repair.is_bad(wanted.block, node) => Fitness::Unfit,
+            Fitness::Readable if repair.is_bad(wanted.block, node) => Fitness::Absent,
+            Fitness::Fit | Fitness::Readable if surplus.is_leaving(wanted.block, node, wanted.generation) => {
+                Fitness::Absent
+            }
+            said => said,
+        })
+    }
+}

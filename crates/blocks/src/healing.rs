@@ -1,0 +1,87 @@
+//! The leader's picture and what it remembers of healing, together: what decisions about missing and needless replicas rest on.
+//!
+//! ```text
+//!              the shell: rows, questions, the log                        decided here
+//!   Comparison   pages of a container, digests, lists of members    ──▶   lacks, doubts, is it whole
+//!   Resizing     pages of a file, lists of old and new members      ──▶   lacks, blocks that may move
+//!   Clearance    rows of surplus blocks, lists of members           ──▶   what may go
+//! ```
+//!
+//! Promise: nothing here waits or asks; a server and a simulation that feed it the same answers come to the same orders.
+
+use crate::answers::{Answers, Expected};
+use crate::cluster::Cluster;
+use crate::command::Command;
+use crate::mend::MendRules;
+use crate::repair::Repair;
+use crate::surplus::Surplus;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use types::{ContainerId, NodeId};
+
+#[derive(Debug)]
+pub struct Healing<'a> {
+    pub cluster: &'a mut Cluster,
+    pub repair: &'a mut Repair,
+    pub surplus: &'a mut Surplus,
+    pub rules: MendRules,
+}
+
+impl Healing<'_> {
+    /// Who holds a container and can be asked.
+    pub fn members_to_ask(&self, home: ContainerId) -> Vec<NodeId> {
+        self.cluster.askable(&self.rules, self.cluster.member_ids(home).iter().copied())
+    }
+
+    /// What was said of single blocks that were doubted. Where somebody did not say, they stay so.
+    pub fn on_doubted(&mut self, blocks: &[Expected], members: &[NodeId], answers: &Answers) {
+        if self.on_list(blocks, members, answers).unanswered > 0 {
+            blocks.iter().for_each(|wanted| self.repair.doubt(wanted.block));
+        }
+    }
+
+    /// Containers of nodes that were lost since `known`, or are back, are compared: of some nobody else has a copy, and that is to be
+    /// named, or taken back. Answers who was lost.
+    pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Vec<NodeId> {
+        let lost = self.cluster.nodes().filter(|member| self.rules.is_lost(Some(member))).map(|member| member.node.id);
+        let lost: BTreeSet<NodeId> = lost.collect();
+        let now = self.rules.now;
+        let mut news = Vec::new();
+        for node in lost.symmetric_difference(known) {
+            if lost.contains(node) {
+                news.push(*node);
+                self.repair.on_lost(*node, now);
+            }
+            for pipeline in self.cluster.pipelines_of(*node) {
+                self.cluster.containers_of(*pipeline).for_each(|home| self.repair.suspect(home, now));
+            }
+        }
+        *known = lost;
+        news
+    }
+
+    /// A pipeline has got other members by `command`: what its containers hold is compared with them, copies to those who went are off,
+    /// and who went tells what it has. `before` are the members it had.
+    pub fn on_members(&mut self, command: &Command, before: &[NodeId]) {
+        let Command::SetMembers { pipeline, members, .. } = command else { return };
+        let now = self.rules.now;
+        self.cluster.containers_of(*pipeline).for_each(|home| self.repair.suspect(home, now));
+        self.repair.retain(now, |lack| self.cluster.is_member(lack.home, lack.node));
+        before.iter().filter(|id| !members.contains(id)).for_each(|node| self.surplus.ask_all(*node));
+    }
+}
+
+impl Cluster {
+    /// Of `nodes` those that were heard and are not lost.
+    pub fn askable(&self, rules: &MendRules, nodes: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
+        let members = nodes.into_iter().filter_map(|id| self.node(id));
+        let here = members.filter(|member| member.seen().is_some() && !rules.is_lost(Some(member)));
+        here.map(|member| member.node.id).collect()
+    }
+
+    /// Somebody may lack what is written in `home` now: its members change, or one is silent.
+    pub fn is_short(&self, home: ContainerId, now: Duration) -> bool {
+        let members = self.members(home);
+        members.iter().any(|member| !member.is_live(now) || !self.is_whole(home, member.node.id))
+    }
+}

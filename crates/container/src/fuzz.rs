@@ -1,0 +1,81 @@
+//! What this crate reads from its files, as functions of bytes, for fuzz targets. Whatever the bytes are, none panics.
+
+use crate::header::SumsHeader;
+use crate::index::{self, ContainerRow, Row, Totals};
+use crate::pack;
+use crate::record::RecordHeader;
+use std::fs::File;
+use types::ChecksumKind;
+
+/// The header of a checksum file, as it is and with a checksum that fits.
+pub fn header(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk() else { return };
+    for bytes in [*bytes, sealed(*bytes)] {
+        if let Some(header) = SumsHeader::decode(&bytes) {
+            assert_eq!(SumsHeader::decode(&header.encode()), Some(header));
+        }
+    }
+}
+
+/// The header of a record in a pack, as it is and with a checksum that fits.
+pub fn record(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk() else { return };
+    for bytes in [*bytes, sealed(*bytes)] {
+        if let Some(header) = RecordHeader::decode(&bytes) {
+            assert_eq!(RecordHeader::decode(&header.encode()), Some(header));
+            let len = header.record_len();
+            assert!(
+                len.is_multiple_of(RecordHeader::ALIGN) && len >= header.data_offset() + u64::from(header.data_len)
+            );
+        }
+    }
+}
+
+/// A pack in `file`, which is emptied. Bytes that look like a record's header get a checksum that fits if `seal` says so.
+pub fn pack(bytes: &[u8], seal: bool, file: &File) -> std::io::Result<()> {
+    use std::os::unix::fs::FileExt;
+    let mut bytes = bytes.to_vec();
+    if seal {
+        for place in (0..bytes.len()).step_by(RecordHeader::ALIGN as usize) {
+            if let Some(header) = bytes[place..].first_chunk_mut::<{ RecordHeader::LEN }>()
+                && header.starts_with(b"LVPK")
+            {
+                *header = sealed(*header);
+            }
+        }
+    }
+    file.set_len(0)?;
+    file.write_all_at(&bytes, 0)?;
+    let mut end = 0;
+    let scanned = pack::scan(file, 0, |at, header| {
+        assert!(at >= end, "records overlap");
+        end = at + header.record_len();
+        let body = &bytes[(at + header.sums_offset()) as usize..end as usize];
+        let body = &body[..(header.sums_len() + u64::from(header.data_len)) as usize];
+        assert!(
+            header.dead || ChecksumKind::Crc32c.of(body) == header.body_crc,
+            "a torn record is taken for a whole one"
+        );
+    })?;
+    assert!(scanned == end && end <= bytes.len() as u64);
+    Ok(())
+}
+
+/// The rows of a volume's index.
+pub fn row(bytes: &[u8]) {
+    let _ = index::decode::<Row>(bytes);
+    let _ = index::decode::<ContainerRow>(bytes);
+    let _ = index::decode::<Totals>(bytes);
+}
+
+/// With the sum that both kinds of header end with; a record's is taken with a 0 for its mark.
+fn sealed(mut bytes: [u8; 64]) -> [u8; 64] {
+    let mark = bytes[5];
+    if bytes.starts_with(b"LVPK") {
+        bytes[5] = 0;
+    }
+    let sum = ChecksumKind::Crc32c.of(&bytes[..60]);
+    bytes[60..].copy_from_slice(&sum.to_be_bytes());
+    bytes[5] = mark;
+    bytes
+}

@@ -1,0 +1,351 @@
+//! What containers hold, as hash trees over the checksums: so that members of a sealed one find where they differ in a few questions.
+//!
+//! ```text
+//! question ──▶ a tree that was looked through of late? ──yes──▶ sums, or leaves
+//!                   └ no: "still being made", and the container waits for the thread
+//! thread ──▶ index: replicas of the container ──▶ leaves as before, where generation and length are ──▶ the tree, and its file
+//!                                              └▶ others: their checksums are read, at most so many bytes a second
+//! ```
+//!
+//! Promise: an answer is given at once, out of memory, or is that there is none yet; one container is looked through at a time; trees take a
+//! bounded part of memory, and the ones asked for last stay. A leaf that decides something can be had anew from the disk; and after each
+//! scrub all are made anew, so what changed on a disk behind our back is seen as well.
+//!
+//! A tree covers the container's own blocks that are at home in it. Those that moved there from other containers are few, and compared one by one.
+
+mod file;
+mod tree;
+
+use crate::node::Node;
+use crate::pace::Pace;
+use crate::scrub::is_damage;
+use container::{ReplicaError, ReplicaState};
+use hdfs::Exception;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tree::Tree;
+use types::{BlockId, ContainerId, Generation};
+use wire::tree::{ANEW_COUNT_MAX, Content, Leaf, NODE_COUNT_MAX, TreeNode, TreeRequest, TreeResponse};
+
+/// Replicas looked up at a time.
+const STEP_COUNT: usize = 1000;
+/// Checksums read at a time.
+const PIECE_LEN: u64 = 64 << 20;
+/// A tree that was looked through so long ago is looked through again before it answers. A comparison takes seconds.
+const FRESH_FOR: Duration = Duration::from_secs(60);
+/// Leaves in memory, each forty bytes, unless one tree alone has more.
+const LEAF_COUNT_MAX: usize = 400_000;
+/// Containers that wait.
+const WAITING_COUNT_MAX: usize = 1000;
+/// Blocks that were put since their container was looked through last. With more, no tree is believed.
+const PUT_COUNT_MAX: usize = 10_000;
+/// Bytes of checksums a second: those of five gigabytes in two seconds.
+const LEN_PER_S: u64 = 20 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Contents {
+    dir: PathBuf,
+    state: Mutex<State>,
+    pace: Pace,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    trees: BTreeMap<ContainerId, Kept>,
+    leaf_count: usize,
+    /// Counts questions, to know which tree was asked for last.
+    turn: u64,
+    waiting: VecDeque<ContainerId>,
+    running: bool,
+    /// Put again under the same generation, perhaps since a tree was made.
+    put: BTreeSet<BlockId>,
+    /// Containers that have a file, so that nobody has to ask the disk.
+    files: BTreeSet<ContainerId>,
+    /// Files that the thread is to remove.
+    spoilt: BTreeSet<ContainerId>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    tree: Arc<Tree>,
+    /// When it was as the index is; `None`: something was put since.
+    checked: Option<Duration>,
+    turn: u64,
+}
+
+impl Contents {
+    /// `dir`: where trees are kept.
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        let state = State { files: file::all(&dir), ..State::default() };
+        Self { dir, state: Mutex::new(state), pace: Pace::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn answer(&self, node: &Arc<Node>, request: &TreeRequest) -> Result<TreeResponse, Exception> {
+        let home = ContainerId(request.home);
+        if request.nodes.len() > NODE_COUNT_MAX || request.anew.len() > ANEW_COUNT_MAX {
+            return Err(Exception::io(format!("{NODE_COUNT_MAX} nodes or {ANEW_COUNT_MAX} replicas at a time")));
+        }
+        if !request.anew.is_empty() {
+            let leaves = request.anew.iter().filter_map(|block| self.anew(node, BlockId(*block)));
+            return Ok(TreeResponse { leaves: leaves.collect(), ..TreeResponse::default() });
+        }
+        let Some(tree) = self.tree(node, home) else {
+            return Ok(TreeResponse { building: true, ..TreeResponse::default() });
+        };
+        let mut answer = TreeResponse { root: Some(tree.root()), ..TreeResponse::default() };
+        for named in &request.nodes {
+            let told = if request.leaves {
+                tree.leaves_of(*named, &mut answer.leaves)
+            } else {
+                tree.branches(*named, &mut answer.branches)
+            };
+            let TreeNode { depth, path } = named;
+            told.ok_or_else(|| Exception::io(format!("no tree has branches at depth {depth}, path {path}")))?;
+        }
+        Ok(answer)
+    }
+
+    /// The tree, if it is of late; if not, the thread is to see to it.
+    fn tree(&self, node: &Arc<Node>, home: ContainerId) -> Option<Arc<Tree>> {
+        let mut state = self.lock();
+        state.turn += 1;
+        let turn = state.turn;
+        if let Some(kept) = state.trees.get_mut(&home)
+            && kept.checked.is_some_and(|checked| node.now().saturating_sub(checked) <= FRESH_FOR)
+        {
+            kept.turn = turn;
+            return Some(Arc::clone(&kept.tree));
+        }
+        if state.waiting.len() < WAITING_COUNT_MAX && !state.waiting.contains(&home) {
+            state.waiting.push_back(home);
+        }
+        self.wake(&mut state, node);
+        None
+    }
+
+    fn wake(&self, state: &mut State, node: &Arc<Node>) {
+        if !state.running {
+            let of_thread = Arc::clone(node);
+            match io::task::thread("contents", move || of_thread.contents.work(&of_thread)) {
+                Ok(_) => state.running = true,
+                Err(error) => tracing::error!(%error, "no thread to look through containers"),
+            }
+        }
+    }
+
+    /// A replica is about to be put that was here before perhaps, or has just been put: what is known of that one counts no more.
+    /// Waits for no disk: the trees lie on one, and the replica perhaps on another.
+    pub(crate) fn put(&self, node: &Arc<Node>, block: BlockId) {
+        let home = block.born_in();
+        let known = {
+            let state = self.lock();
+            let known = state.trees.get(&home).map(|kept| kept.tree.leaf(block).is_some());
+            known.unwrap_or_else(|| state.files.contains(&home))
+        };
+        if known {
+            self.forget(node, home, block);
+        }
+    }
+
+    /// All replicas were just read: what is remembered of their checksums is to be read again as well, when somebody asks.
+    pub(crate) fn forget_all(&self, node: &Arc<Node>) {
+        let mut state = self.lock();
+        Self::spoil_all(&mut state);
+        self.wake(&mut state, node);
+    }
+
+    fn spoil_all(state: &mut State) {
+        state.trees.clear();
+        state.leaf_count = 0;
+        let files = std::mem::take(&mut state.files);
+        state.spoilt.extend(files);
+    }
+
+    fn forget(&self, node: &Arc<Node>, home: ContainerId, block: BlockId) {
+        let mut state = self.lock();
+        if state.put.len() >= PUT_COUNT_MAX {
+            Self::spoil_all(&mut state);
+            state.put.clear();
+        }
+        state.put.insert(block);
+        if let Some(kept) = state.trees.get_mut(&home) {
+            kept.checked = None;
+        }
+        if state.files.remove(&home) {
+            state.spoilt.insert(home);
+        }
+        if !state.spoilt.is_empty() {
+            self.wake(&mut state, node);
+        }
+    }
+
+    /// The thread's: removes the files of which it was said.
+    fn remove_spoilt(&self) {
+        loop {
+            let Some(home) = self.lock().spoilt.pop_first() else { return };
+            if let Err(error) = file::remove(&self.dir, home) {
+                tracing::warn!(%home, %error, "the file of a hash tree was not removed");
+            }
+        }
+    }
+
+    /// What the thread does.
+    fn work(&self, node: &Arc<Node>) {
+        /// A panic ends this thread, and lets another one begin.
+        struct AtWork<'a>(&'a Contents);
+        impl Drop for AtWork<'_> {
+            fn drop(&mut self) {
+                self.0.lock().running = false;
+            }
+        }
+        let at_work = AtWork(self);
+        loop {
+            self.remove_spoilt();
+            let next = {
+                let mut state = self.lock();
+                let next = if node.stop.is_set() { None } else { state.waiting.front().copied() };
+                if next.is_none() && !state.spoilt.is_empty() {
+                    continue;
+                }
+                if next.is_none() {
+                    state.running = false;
+                }
+                next
+            };
+            let Some(home) = next else {
+                // Said under the lock: a question that comes just now begins another thread.
+                std::mem::forget(at_work);
+                return;
+            };
+            match self.look_through(node, home) {
+                Ok(Some(tree)) => self.keep(home, tree, node.now()),
+                Ok(None) => {} // the node stops
+                Err(error) => tracing::warn!(%home, %error, "a container could not be looked through"),
+            }
+            self.lock().waiting.retain(|waiting| *waiting != home);
+        }
+    }
+
+    fn keep(&self, home: ContainerId, tree: Tree, now: Duration) {
+        let mut state = self.lock();
+        let turn = state.turn;
+        // Put since the thread read it: it is looked through again before anybody believes it.
+        let is_old = state.put.iter().any(|block| tree.leaf(*block).is_some());
+        let checked = (!is_old).then_some(now);
+        state.leaf_count += tree.len();
+        let before = state.trees.insert(home, Kept { tree: Arc::new(tree), checked, turn });
+        state.leaf_count -= before.map_or(0, |before| before.tree.len());
+        while state.leaf_count > LEAF_COUNT_MAX && state.trees.len() > 1 {
+            let oldest = state.trees.iter().filter(|(id, _)| **id != home).min_by_key(|(_, kept)| kept.turn);
+            let Some(oldest) = oldest.map(|(id, _)| *id) else { break };
+            let gone = state.trees.remove(&oldest);
+            state.leaf_count -= gone.map_or(0, |gone| gone.tree.len());
+        }
+    }
+
+    /// The tree as the index has it now. What is known from before is not read again.
+    fn look_through(&self, node: &Arc<Node>, home: ContainerId) -> Result<Option<Tree>, ReplicaError> {
+        let (known, put, is_kept) = {
+            let mut state = self.lock();
+            // Named before anything is read: what is put from now on spoils the file that is written below.
+            let is_kept = !state.files.insert(home);
+            let put: Vec<BlockId> = state.put.iter().copied().filter(|block| block.born_in() == home).collect();
+            put.iter().for_each(|block| _ = state.put.remove(block));
+            (state.trees.get(&home).map(|kept| Arc::clone(&kept.tree)), put, is_kept)
+        };
+        let read = || file::read(&self.dir, home).filter(|_| is_kept).map(Arc::new);
+        let known = known.or_else(read).unwrap_or_default();
+        let mut leaves = Vec::new();
+        let mut from = BlockId::new(home, 0);
+        let mut changed = 0;
+        'all: loop {
+            let infos = node.disks.replicas(from, STEP_COUNT)?;
+            for info in &infos {
+                let identity = info.identity;
+                if identity.block.born_in() != home {
+                    break 'all;
+                }
+                let is_here = identity.home == home || identity.home == ContainerId(0);
+                let leaves_soon = node.deleter.is_ordered(identity.block, identity.generation);
+                if info.state != ReplicaState::Finalized || !is_here || leaves_soon {
+                    continue;
+                }
+                let same = |leaf: &&Leaf| {
+                    leaf.generation == identity.generation.0 && leaf.len == info.len && !put.contains(&identity.block)
+                };
+                if let Some(leaf) = known.leaf(identity.block).filter(same) {
+                    leaves.push(*leaf);
+                    continue;
+                }
+                changed += 1;
+                leaves.extend(self.read(node, identity.block, identity.generation)?);
+                if node.stop.is_set() {
+                    return Ok(None);
+                }
+            }
+            match infos.last().and_then(|last| last.identity.block.0.checked_add(1)) {
+                Some(next) if infos.len() == STEP_COUNT => from = BlockId(next),
+                _ => break,
+            }
+        }
+        let tree = Tree::new(leaves);
+        if (changed > 0 || tree.len() != known.len())
+            && let Err(error) = file::write(&self.dir, home, &tree)
+        {
+            tracing::warn!(%home, %error, "a hash tree was not kept on disk");
+        }
+        Ok(Some(tree))
+    }
+
+    /// A leaf from the disk, and no other one is believed from now on.
+    fn anew(&self, node: &Arc<Node>, block: BlockId) -> Option<Leaf> {
+        self.forget(node, block.born_in(), block);
+        let info = node.disks.find(block).ok()??;
+        let counts = info.state == ReplicaState::Finalized && !node.deleter.is_ordered(block, info.identity.generation);
+        if !counts {
+            return None;
+        }
+        self.read(node, block, info.identity.generation).ok().flatten()
+    }
+
+    /// `None`: it is not there any more.
+    fn read(&self, node: &Arc<Node>, block: BlockId, generation: Generation) -> Result<Option<Leaf>, ReplicaError> {
+        match self.content(node, block, generation) {
+            Ok(leaf) => Ok(Some(leaf)),
+            Err(ReplicaError::NotFound { .. } | ReplicaError::State { .. }) => Ok(None),
+            Err(error) if is_damage(&error) => {
+                // It is read from end to end, and told of.
+                let _damage_is_told = node.copier.verify(node, block);
+                let len = node.disks.find(block)?.map_or(0, |info| info.len);
+                Ok(Some(Leaf { block: block.0, generation: generation.0, len, content: Content::UNREADABLE }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn content(&self, node: &Arc<Node>, block: BlockId, generation: Generation) -> Result<Leaf, ReplicaError> {
+        let reader = node.disks.read(block, generation)?;
+        let spec = reader.checksum();
+        let chunk_len = u64::from(spec.chunk_len);
+        let step = chunk_len * (PIECE_LEN / chunk_len).max(1);
+        let mut content = Content::new(spec);
+        let mut sums = Vec::new();
+        let mut at = 0;
+        while at < reader.len() {
+            let piece = step.min(reader.len() - at);
+            sums.clear();
+            reader.sums(at, piece, &mut sums)?;
+            content.add(&sums);
+            self.pace.wait(node.now(), sums.len() as u64, LEN_PER_S);
+            at += piece;
+        }
+        let generation = reader.identity().generation.0;
+        Ok(Leaf { block: block.0, generation, len: reader.len(), content: content.value() })
+    }
+}

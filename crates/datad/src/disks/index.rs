@@ -1,0 +1,106 @@
+//! Which disk has a block: a byte for each block, in memory.
+//!
+//! ```text
+//! block >> 8 ──▶ page: 256 bytes, one for each block    0 none · n + 1 disk number n
+//! ```
+//!
+//! In memory, and not asked of one disk after the other, so that a disk that hangs is not waited for by those who want nothing of
+//! it. The blocks of a container have neighbouring numbers and mostly live on the same nodes: small ones cost little more than their
+//! byte, large ones (forty in a container) about seven. It is built when the node starts, from the volumes' own indexes.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use types::BlockId;
+
+/// Disks of a node; more would not fit the byte.
+pub(super) const DISK_COUNT_MAX: usize = 200;
+const PAGE_COUNT: usize = 256;
+/// Parts with a lock of their own.
+const SHARD_COUNT: usize = 16;
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    shards: [Mutex<HashMap<u64, Box<Page>>>; SHARD_COUNT],
+}
+
+#[derive(Debug)]
+struct Page {
+    places: [u8; PAGE_COUNT],
+    count: u16,
+}
+
+impl Index {
+    pub(super) fn get(&self, block: BlockId) -> Option<usize> {
+        let (page, at) = split(block);
+        let place = self.shard(page).get(&page)?.places[at];
+        usize::from(place).checked_sub(1)
+    }
+
+    pub(super) fn set(&self, block: BlockId, disk: usize) {
+        let place = u8::try_from(disk + 1).expect("the number of disks was bounded at the start");
+        let (page, at) = split(block);
+        let mut shard = self.shard(page);
+        let page = shard.entry(page).or_insert_with(|| Box::new(Page { places: [0; PAGE_COUNT], count: 0 }));
+        page.count += u16::from(page.places[at] == 0);
+        page.places[at] = place;
+    }
+
+    /// Takes `disk` as the place of a block, unless one is known. Answers which it is.
+    pub(super) fn get_or_set(&self, block: BlockId, disk: usize) -> usize {
+        // Who sets the same block at the same time holds a claim, or does the same: the last one counts.
+        self.get(block).unwrap_or_else(|| {
+            self.set(block, disk);
+            disk
+        })
+    }
+
+    /// The block is not on `disk` any more.
+    pub(super) fn forget(&self, block: BlockId, disk: usize) {
+        let (page, at) = split(block);
+        let mut shard = self.shard(page);
+        let Some(known) = shard.get_mut(&page) else { return };
+        if usize::from(known.places[at]) == disk + 1 {
+            known.places[at] = 0;
+            known.count -= 1;
+            if known.count == 0 {
+                shard.remove(&page);
+            }
+        }
+    }
+
+    fn shard(&self, page: u64) -> MutexGuard<'_, HashMap<u64, Box<Page>>> {
+        // Neighbours into one shard would be as good; this spreads containers.
+        let shard = (page ^ (page >> 12)) as usize % SHARD_COUNT;
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn split(block: BlockId) -> (u64, usize) {
+    (block.0 / PAGE_COUNT as u64, (block.0 % PAGE_COUNT as u64) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_found_where_it_was_put_last() {
+        let index = Index::default();
+        let blocks = [0, 1, 255, 256, 1 << 20, u64::MAX >> 1].map(BlockId);
+        for (disk, block) in blocks.into_iter().enumerate() {
+            assert_eq!(index.get(block), None);
+            index.set(block, disk);
+        }
+        assert_eq!(blocks.map(|block| index.get(block)), [0, 1, 2, 3, 4, 5].map(Some));
+        assert_eq!(index.get_or_set(blocks[1], 7), 1);
+        assert_eq!(index.get_or_set(BlockId(77), 7), 7);
+        index.set(blocks[0], 9);
+        index.forget(blocks[0], 0);
+        assert_eq!(index.get(blocks[0]), Some(9), "it has moved since");
+        for block in blocks {
+            index.get(block).into_iter().for_each(|disk| index.forget(block, disk));
+        }
+        index.forget(BlockId(77), 7);
+        assert!(index.shards.iter().all(|shard| shard.lock().unwrap().is_empty()), "nothing is left behind");
+    }
+}

@@ -1,0 +1,198 @@
+//! Which directories a node starts with.
+//!
+//! ```text
+//! VERSION there ── of this node ─────▶ opened, wherever it lies now       of another node or cluster ─▶ refused
+//!               ── does not open ────▶ failed, the node goes on           in use by another process  ─▶ refused
+//! nothing there ── a disk was here ──▶ failed: it is missing, not empty   (a file NEW-DISK says that it is a new one)
+//!               ── none was ─────────▶ joins
+//! ```
+//!
+//! Which disk was where is written on each of them ([`super::known`]). A disk that is in no configured directory any more was
+//! taken away on purpose, and is forgotten.
+
+use super::claims::Claims;
+use super::index::{DISK_COUNT_MAX, Index};
+use super::known::Known;
+use super::{Disk, Disks, Gauge, Inner, Lost, settle, share};
+use crate::error::StartError;
+use container::{Options, Volume, VolumeError, VolumeIdentity};
+use io::SystemClock;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use types::NodeId;
+
+/// Says that the empty directory beside it is a new disk in the place of one that is gone for good.
+const MARK: &str = "NEW-DISK";
+
+/// Opens the volumes in these directories; those that are new are made.
+pub(crate) fn open(dirs: &[PathBuf], options: &Options) -> Result<Disks, StartError> {
+    if dirs.len() > DISK_COUNT_MAX {
+        return Err(StartError::Dirs(format!(
+            "{} directories are too many; a node takes {DISK_COUNT_MAX}",
+            dirs.len()
+        )));
+    }
+    let found: Vec<_> = dirs.iter().map(|dir| VolumeIdentity::of(dir)).collect();
+    let there =
+        || dirs.iter().zip(&found).filter_map(|(dir, found)| Some((dir.as_path(), found.as_ref().ok()?.as_ref()?)));
+    check(there())?;
+    let known = Known::newest(there());
+    let node = there().next().map(|(_, identity)| identity.node);
+    let pool = there().find_map(|(_, identity)| identity.pool.clone());
+    // The volume that was here, if it is nowhere now.
+    let was = |dir: &PathBuf| {
+        let volume = known.as_ref()?.was_in(dir)?;
+        (!there().any(|(_, identity)| identity.volume == volume)).then_some(volume)
+    };
+    let missing: Vec<Option<NodeId>> = dirs.iter().map(was).collect();
+    let options = Options { node, ..options.clone() };
+    let (alone, dir_count) = (dirs.len() == 1, dirs.len());
+    let mut opening = Opening { options, pool, alone, dir_count, disks: Vec::new(), lost: Vec::new() };
+    for ((dir, found), missing) in dirs.iter().zip(found).zip(missing) {
+        match (found, missing) {
+            (Ok(Some(identity)), _) => opening.open(dir, Some(identity.volume))?,
+            (Ok(None), Some(volume)) if !dir.join(MARK).exists() => opening.miss(dir, volume),
+            (Ok(None), _) => opening.open(dir, None)?,
+            (Err(error), missing) => opening.fail(dir, missing, error)?,
+        }
+    }
+    opening.end(known)
+}
+
+/// All must be of one node and one cluster, and each another one.
+fn check<'a>(there: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>) -> Result<(), StartError> {
+    let mut by_volume: BTreeMap<NodeId, &Path> = BTreeMap::new();
+    let mut first: Option<&VolumeIdentity> = None;
+    let mut pool: Option<&String> = None;
+    for (dir, identity) in there {
+        let dir_text = dir.display().to_string();
+        let of = first.get_or_insert(identity).node;
+        if of != identity.node {
+            return Err(VolumeError::Foreign { dir: dir_text, have: identity.node, want: of }.into());
+        }
+        if let Some(have) = &identity.pool {
+            let want = pool.get_or_insert(have);
+            if *want != have {
+                let (have, want) = (have.clone(), (*want).clone());
+                return Err(VolumeError::ForeignPool { dir: dir_text, have, want }.into());
+            }
+        }
+        if let Some(other) = by_volume.insert(identity.volume, dir) {
+            return Err(StartError::Dirs(format!(
+                "{} and {dir_text} are the same disk, or copies of each other; name one of them",
+                other.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+struct Opening {
+    options: Options,
+    pool: Option<String>,
+    alone: bool,
+    dir_count: usize,
+    disks: Vec<Disk>,
+    lost: Vec<Lost>,
+}
+
+impl Opening {
+    fn open(&mut self, dir: &Path, volume: Option<NodeId>) -> Result<(), StartError> {
+        let opened = Volume::open(dir, self.options.clone()).and_then(|opened| {
+            if let Some(pool) = &self.pool {
+                opened.join_pool(pool)?;
+            }
+            Ok(opened)
+        });
+        match opened {
+            Ok(opened) => {
+                // The first of a new node draws its id.
+                self.options.node = Some(opened.identity().node);
+                if volume.is_none() {
+                    let _ = std::fs::remove_file(dir.join(MARK));
+                    tracing::info!(dir = %dir.display(), "a new disk");
+                }
+                let gauge = Gauge { usage: opened.usage().unwrap_or_default(), ..Gauge::default() };
+                let (load, gauge) = (super::Load::default(), Mutex::new(gauge));
+                let (share, hangs) = (share::of_disk(self.dir_count), AtomicBool::new(false));
+                self.disks.push(Disk { dir: dir.to_owned(), volume: opened, load, gauge, share, hangs });
+                Ok(())
+            }
+            Err(error) => self.fail(dir, volume, error),
+        }
+    }
+
+    fn miss(&mut self, dir: &Path, volume: NodeId) {
+        let reason =
+            format!("the disk that was here is missing; mount it, or if it is replaced, make a file {MARK} here");
+        self.lose(dir, Some(volume), reason);
+    }
+
+    fn fail(&mut self, dir: &Path, volume: Option<NodeId>, error: VolumeError) -> Result<(), StartError> {
+        use VolumeError::{Foreign, ForeignPool, Format, Locked};
+        if self.alone || matches!(error, Foreign { .. } | ForeignPool { .. } | Format { .. } | Locked { .. }) {
+            return Err(error.into());
+        }
+        self.lose(dir, volume, error.to_string());
+        Ok(())
+    }
+
+    fn lose(&mut self, dir: &Path, volume: Option<NodeId>, reason: String) {
+        tracing::error!(dir = %dir.display(), reason, "a disk has failed; the node goes on without it");
+        self.lost.push(Lost { dir: dir.to_owned(), volume, reason });
+    }
+
+    fn end(self, known: Option<Known>) -> Result<Disks, StartError> {
+        let Self { disks, lost, pool, options, .. } = self;
+        let (Some(node), false) = (options.node, disks.is_empty()) else {
+            let reasons: Vec<String> =
+                lost.iter().map(|lost| format!("{}: {}", lost.dir.display(), lost.reason)).collect();
+            return Err(StartError::Dirs(format!("no disk can be used: {}", reasons.join("; "))));
+        };
+        write_known(node, &disks, &lost, known);
+        let index = Index::default();
+        let doubles = if disks.len() == 1 { Vec::new() } else { settle::fill(&index, &disks) };
+        let inner = Inner {
+            node,
+            disks,
+            lost,
+            index,
+            claims: Claims::default(),
+            all: share::of_all(),
+            doubles: Mutex::new(doubles),
+            turn: AtomicUsize::new(0),
+            pool: Mutex::new(pool),
+            clock: SystemClock::new(),
+        };
+        Ok(Disks { inner: inner.into() })
+    }
+}
+
+/// Writes down which disks there are, if that has changed.
+fn write_known(node: NodeId, disks: &[Disk], lost: &[Lost], known: Option<Known>) {
+    let there = disks.iter().map(|disk| (disk.volume.identity().volume, disk.dir.clone()));
+    let missing = lost.iter().filter_map(|lost| Some((lost.volume?, lost.dir.clone())));
+    let mut now: Vec<(NodeId, PathBuf)> = there.chain(missing).collect();
+    now.sort();
+    let number = known.as_ref().map_or(0, |known| known.number);
+    if let Some(known) = &known {
+        for (volume, dir) in known.disks.iter().filter(|(volume, _)| !now.iter().any(|(now, _)| now == volume)) {
+            tracing::warn!(%volume, dir = %dir.display(), "a disk of this node is in none of its directories any more; it is forgotten");
+        }
+    }
+    let changed = known.as_ref().is_none_or(|known| known.disks != now);
+    if known.is_none() && now.len() == 1 {
+        return; // it never had more
+    }
+    let list = Known { node, number: number + u64::from(changed), disks: now };
+    for disk in disks {
+        if Known::read(&disk.dir).as_ref() != Some(&list)
+            && let Err(error) = list.write(&disk.dir)
+        {
+            // One that is full, say. The others know.
+            tracing::warn!(dir = %disk.dir.display(), %error, "the list of disks was not written");
+        }
+    }
+}

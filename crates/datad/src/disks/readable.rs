@@ -1,0 +1,73 @@
+//! What is on a disk that was made read-only: it counts as absent, and reads for now. With the next start it may be gone for good, so
+//! it is copied off while it can be, if there is nothing better.
+
+use super::{Disks, Result};
+use container::{Reader, ReplicaInfo};
+use types::{BlockId, Generation};
+
+impl Disks {
+    /// A replica that counts as absent and can be read, whichever disk the block has a place on by now: a copy of it that is under way,
+    /// or has failed, has taken that.
+    pub(crate) fn find_readable(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {
+        for at in self.readable() {
+            let found = self.inner.disks[at].volume.find(block)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn read_readable(&self, block: BlockId, generation_min: Generation) -> Option<Reader> {
+        self.readable().find_map(|at| self.inner.disks[at].volume.read(block, generation_min).ok())
+    }
+
+    fn readable(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.inner.disks.len()).filter(|at| self.is_out(*at) && self.inner.disks[*at].volume.is_read_only())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disks;
+    use container::{Identity, Options};
+    use types::checksum::{ChecksumKind, ChecksumSpec};
+    use types::{BlockId, ContainerId, Generation, InodeId};
+
+    #[test]
+    fn a_replica_on_a_disk_that_was_made_read_only_is_absent_and_reads_until_a_copy_is_put() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| dir.path().join(name));
+        let disks = disks::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let spec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let block = BlockId(5);
+        let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));
+        let identity = Identity { block, generation, file, home, checksum: spec };
+        let (data, mut sums) = (vec![3; 1000], Vec::new());
+        spec.compute(&data, &mut sums);
+        let mut writer = disks.create(identity).unwrap();
+        writer.write(0, &data, &sums).unwrap();
+        writer.put(1000).unwrap();
+        assert!(disks.find(block).unwrap().is_some() && disks.find_readable(block).unwrap().is_none());
+
+        let at = disks.place(block).unwrap();
+        disks.disks()[at].volume().become_read_only("a test says so".to_owned());
+        assert!(disks.find(block).unwrap().is_none(), "it counts no more");
+        assert_eq!(disks.find_readable(block).unwrap().map(|info| info.len), Some(1000));
+        disks.verify(block).unwrap();
+
+        let begin = || {
+            let mut writer = disks.create_copy(identity).unwrap();
+            writer.write(0, &data, &sums).unwrap();
+            assert_ne!(disks.place(block), Some(at));
+            writer
+        };
+        let failed = begin();
+        disks.verify(block).unwrap();
+        drop(failed);
+        assert!(disks.find(block).unwrap().is_none());
+        disks.verify(block).unwrap();
+        begin().put_synced(1000).unwrap();
+        assert_eq!(disks.find(block).unwrap().map(|info| info.len), Some(1000), "a copy that counts");
+    }
+}

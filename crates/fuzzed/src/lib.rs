@@ -1,0 +1,84 @@
+//! What is fuzzed: one function of bytes for each parser of what strangers send, what our own nodes send, and what lies on disk.
+//!
+//! ```text
+//!   cargo test -p fuzzed                      golden bytes, the kept corpus, and mutations of both from a seed
+//!   cargo +nightly fuzz run TARGET            libFuzzer, for as long as one likes (see fuzz/README.md)
+//!            └──────── both call the functions of [`TARGETS`] ────────┘
+//! ```
+//!
+//! Promise asked of each: no bytes make it panic, run for long, or take memory beyond a bound, and what it reads it writes again as
+//! the same. Where a checksum would stop every mutation at the door, the target sets it right and goes on behind.
+
+mod messages;
+mod seeds;
+mod store;
+mod transfer;
+
+use std::cell::RefCell;
+use std::fs::File;
+
+/// A parser, by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub name: &'static str,
+    pub run: fn(&[u8]),
+    /// Golden bytes to begin with, below `crates/`: directories of files, or a text with a line of hexadecimal digits each.
+    pub golden: &'static [&'static str],
+}
+
+const HDFS: &str = "hdfs/tests/golden";
+const WIRE: &str = "wire/tests/golden";
+const RECORDS: &str = "raft/src/golden_records.txt";
+const MESSAGES: &str = "raft/src/golden_messages.txt";
+
+pub const TARGETS: &[Target] = &[
+    Target { name: "rpc", run: messages::rpc, golden: &[HDFS] },
+    Target { name: "hdfs_messages", run: messages::hdfs_messages, golden: &[] },
+    Target { name: "own_messages", run: messages::own_messages, golden: &[] },
+    Target { name: "operations", run: transfer::operations, golden: &[WIRE] },
+    Target { name: "small_writes", run: transfer::small_writes, golden: &[] },
+    Target { name: "packets", run: transfer::packets, golden: &[WIRE] },
+    Target { name: "replica_headers", run: replica_headers, golden: &[] },
+    Target { name: "packs", run: packs, golden: &[] },
+    Target { name: "index_rows", run: container::fuzz::row, golden: &[] },
+    Target { name: "kv_store", run: store::kv_store, golden: &[] },
+    Target { name: "kv_chunks", run: kv::fuzz::chunk, golden: &[] },
+    Target { name: "log_segments", run: raft::fuzz::segment, golden: &[RECORDS] },
+    Target { name: "log_records", run: raft::fuzz::records, golden: &[RECORDS] },
+    Target { name: "raft_messages", run: raft_messages, golden: &[MESSAGES] },
+    Target { name: "namespace_rows", run: namespace::fuzz::row, golden: &[] },
+    Target { name: "block_rows", run: blocks::fuzz::row, golden: &[] },
+    Target { name: "commands", run: store::commands, golden: &[] },
+];
+
+pub use seeds::{kept, seeds};
+
+/// Runs a target by its name.
+pub fn run(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("a target of that name");
+    (target.run)(bytes);
+}
+
+fn replica_headers(bytes: &[u8]) {
+    container::fuzz::header(bytes);
+    container::fuzz::record(bytes);
+}
+
+/// The first byte says whether headers get checksums that fit.
+fn packs(bytes: &[u8]) {
+    let Some((seal, pack)) = bytes.split_first() else { return };
+    with_file(|file| container::fuzz::pack(pack, seal % 2 == 1, file).expect("a temporary file can be written"));
+}
+
+fn raft_messages(bytes: &[u8]) {
+    raft::fuzz::message(bytes);
+    raft::fuzz::position(bytes);
+}
+
+/// A file that one run after the other overwrites.
+fn with_file(run: impl FnOnce(&File)) {
+    thread_local! {
+        static FILE: RefCell<Option<File>> = const { RefCell::new(None) };
+    }
+    FILE.with_borrow_mut(|file| run(file.get_or_insert_with(|| tempfile::tempfile().expect("a temporary file"))));
+}

@@ -1,0 +1,168 @@
+//! RPC: how a connection opens, the frames that follow, and every message that stands in one.
+
+use bytes::{Bytes, BytesMut};
+use hdfs::frame::{self, Call};
+use hdfs::opening::{self, Opening};
+use hdfs::proto::*;
+use hdfs::sasl::{Negotiation, Step};
+use hdfs::{call_id, proto};
+use prost::Message;
+
+/// Longest frame that is tried.
+const FRAME_LEN_MAX: u32 = 1 << 20;
+
+/// A connection as a server reads it, and as a client does.
+pub(crate) fn rpc(bytes: &[u8]) {
+    let opening = Opening::decode(bytes);
+    if let Some(Opening::OtherVersion(version)) = opening {
+        let _ = opening::version_mismatch(version);
+    }
+    let start = if matches!(opening, Some(Opening::Rpc { .. })) { Opening::LEN } else { 0 };
+    let mut stream = BytesMut::from(&bytes[start..]);
+    let mut negotiation = Negotiation::default();
+    while let Ok(Some(frame)) = frame::split(&mut stream, FRAME_LEN_MAX) {
+        let _ = frame::Answer::decode(frame.clone());
+        request(frame, &mut negotiation);
+    }
+}
+
+fn request(mut frame: Bytes, negotiation: &mut Negotiation) {
+    let Ok(header) = frame::take_message::<RpcRequestHeaderProto>(&mut frame, "header") else { return };
+    let call = Call::of(&header);
+    let answer = call.succeeded(0);
+    assert!(frame::length(&answer, FRAME_LEN_MAX).is_ok());
+    if let Err(exception) = frame::check_header(&header) {
+        let mut refusal = BytesMut::from(&call.refused(&exception)[..]);
+        let whole =
+            frame::split(&mut refusal, FRAME_LEN_MAX + (1 << 10)).expect("our own length").expect("it is whole");
+        assert_eq!(frame::Answer::decode(whole).expect("our own words").call_id(), header.call_id);
+        return;
+    }
+    match header.call_id {
+        call_id::SASL => {
+            if let Ok(message) = frame::take_message::<RpcSaslProto>(&mut frame, "SASL") {
+                match negotiation.on_message(&message) {
+                    Ok(Step::Answer(answer)) => assert!(answer.encoded_len() < 100),
+                    Ok(Step::Silence) => {}
+                    Err(exception) => drop(call.refused(&exception)),
+                }
+            }
+        }
+        call_id::CONTEXT => drop(frame::take_message::<IpcConnectionContextProto>(&mut frame, "context")),
+        call_id::PING => {}
+        _ => {
+            let Ok(called) = frame::take_message::<RequestHeaderProto>(&mut frame, "call") else { return };
+            let Ok(body) = frame::take(&mut frame, "request") else { return };
+            let _ = (called.method_name, body);
+        }
+    }
+}
+
+/// A message that is read is written again as the same. Bytes are compared: a number that is none equals not even itself.
+fn again<M: Message + Default>(bytes: &[u8]) {
+    if let Ok(message) = M::decode(bytes) {
+        let written = message.encode_to_vec();
+        assert!(M::decode(written.as_slice()).is_ok_and(|again| again.encode_to_vec() == written));
+    }
+}
+
+/// The first byte chooses the message.
+macro_rules! one_of {
+    ($bytes:expr, [$($message:ty),* $(,)?]) => {{
+        const READERS: &[fn(&[u8])] = &[$(again::<$message>),*];
+        if let [kind, rest @ ..] = $bytes {
+            READERS[usize::from(*kind) % READERS.len()](rest);
+        }
+    }};
+}
+
+/// What HDFS's clients ask, with a choice of what they are answered.
+#[rustfmt::skip]
+pub(crate) fn hdfs_messages(bytes: &[u8]) {
+    one_of!(bytes, [
+        AbandonBlockRequestProto, AddBlockRequestProto, AllowSnapshotRequestProto, AppendRequestProto,
+        CancelDelegationTokenRequestProto, CheckAccessRequestProto, CompleteRequestProto, ConcatRequestProto,
+        CreateRequestProto, CreateSnapshotRequestProto, CreateSymlinkRequestProto, DeleteRequestProto,
+        DeleteSnapshotRequestProto, EnableErasureCodingPolicyRequestProto, FinalizeUpgradeRequestProto,
+        FsyncRequestProto, GetAclStatusRequestProto, GetAdditionalDatanodeRequestProto, GetBlockLocationsRequestProto,
+        GetContentSummaryRequestProto, GetDataEncryptionKeyRequestProto, GetDatanodeReportRequestProto,
+        GetDatanodeStorageReportRequestProto, GetDelegationTokenRequestProto,
+        GetEcTopologyResultForPoliciesRequestProto, GetBatchedListingRequestProto,
+        GetEnclosingRootRequestProto, GetErasureCodingCodecsRequestProto,
+        GetErasureCodingPoliciesRequestProto, GetErasureCodingPolicyRequestProto, GetEzForPathRequestProto,
+        GetFileInfoRequestProto, GetFileLinkInfoRequestProto, GetFsEcBlockGroupStatsRequestProto,
+        GetFsReplicatedBlockStatsRequestProto, GetFsStatusRequestProto, GetGroupsForUserRequestProto,
+        GetLinkTargetRequestProto, GetListingRequestProto, GetLocatedFileInfoRequestProto,
+        GetPreferredBlockSizeRequestProto, GetQuotaUsageRequestProto, GetReplicaVisibleLengthRequestProto,
+        GetServerDefaultsRequestProto, GetSlowDatanodeReportRequestProto, GetSnapshotListingRequestProto,
+        GetSnapshottableDirListingRequestProto, GetStoragePoliciesRequestProto, GetStoragePolicyRequestProto,
+        GetXAttrsRequestProto, HaServiceStateRequestProto, IsFileClosedRequestProto, ListCacheDirectivesRequestProto,
+        ListCachePoolsRequestProto, ListCorruptFileBlocksRequestProto, ListEncryptionZonesRequestProto,
+        ListOpenFilesRequestProto, ListXAttrsRequestProto, MetaSaveRequestProto, MkdirsRequestProto,
+        ModifyAclEntriesRequestProto, MsyncRequestProto, RecoverLeaseRequestProto, RefreshNodesRequestProto,
+        RefreshUserToGroupsMappingsRequestProto, RemoveAclEntriesRequestProto, RemoveAclRequestProto,
+        RemoveDefaultAclRequestProto, RemoveXAttrRequestProto, Rename2RequestProto, RenameRequestProto,
+        RenameSnapshotRequestProto, RenewDelegationTokenRequestProto, RenewLeaseRequestProto,
+        ReportBadBlocksRequestProto, RestoreFailedStorageRequestProto, RollingUpgradeRequestProto,
+        SatisfyStoragePolicyRequestProto, SaveNamespaceRequestProto, SetAclRequestProto,
+        SetBalancerBandwidthRequestProto, SetErasureCodingPolicyRequestProto, SetOwnerRequestProto,
+        SetPermissionRequestProto, SetQuotaRequestProto, SetReplicationRequestProto, SetSafeModeRequestProto,
+        SetStoragePolicyRequestProto, SetTimesRequestProto, SetXAttrRequestProto, TruncateRequestProto,
+        UnsetErasureCodingPolicyRequestProto, UnsetStoragePolicyRequestProto, UpdateBlockForPipelineRequestProto,
+        UpdatePipelineRequestProto, UpgradeStatusRequestProto,
+        proto::IpcConnectionContextProto, proto::RpcSaslProto, proto::LocatedBlocksProto, proto::DirectoryListingProto,
+        proto::ContentSummaryProto, proto::BlockTokenSecretProto,
+    ]);
+}
+
+/// What our own nodes and clients say.
+pub(crate) fn own_messages(bytes: &[u8]) {
+    one_of!(
+        bytes,
+        [
+            wire::node::RegisterRequest,
+            wire::node::RegisterResponse,
+            wire::node::HeartbeatRequest,
+            wire::node::CatalogueRequest,
+            wire::node::BeginRecoveryRequest,
+            wire::node::BeginRecoveryResponse,
+            wire::node::FinishRecoveryRequest,
+            wire::node::FinishRecoveryResponse,
+            wire::node::CompareRequest,
+            wire::node::CompareResponse,
+            wire::node::VerifyRequest,
+            wire::node::VerifyResponse,
+            wire::client::LeaseBlocksRequest,
+            wire::client::LeaseBlocksResponse,
+            wire::client::PutFileRequest,
+            wire::client::PutFileResponse,
+            wire::client::AddLeasedRequest,
+            wire::client::AddLeasedResponse,
+            wire::raft::MemberMessage,
+            wire::admin::datanodes::ListDatanodesRequest,
+            wire::admin::datanodes::ListDatanodesResponse,
+            wire::admin::datanodes::DrainRequest,
+            wire::admin::datanodes::DrainResponse,
+            wire::admin::jobs::ListJobsRequest,
+            wire::admin::jobs::ListJobsResponse,
+            wire::admin::jobs::StopJobRequest,
+            wire::admin::jobs::StopJobResponse,
+            wire::admin::jobs::BeginBalanceRequest,
+            wire::admin::jobs::BeginScrubRequest,
+            wire::admin::jobs::BegunResponse,
+            wire::admin::meta::ListMembersRequest,
+            wire::admin::meta::ListMembersResponse,
+            wire::admin::meta::AddMemberRequest,
+            wire::admin::meta::AddMemberResponse,
+            wire::admin::meta::RemoveMemberRequest,
+            wire::admin::meta::RemoveMemberResponse,
+            wire::admin::placement::PageRequest,
+            wire::admin::placement::ListPipelinesResponse,
+            wire::admin::placement::ListContainersResponse,
+            wire::admin::placement::UnderReplicatedRequest,
+            wire::admin::placement::UnderReplicatedResponse,
+            wire::small::SmallWrite,
+            wire::small::SmallAnswer,
+        ]
+    );
+}

@@ -1,0 +1,159 @@
+//! What a target begins with: golden bytes, what was kept of earlier findings, and what our own code writes.
+
+use crate::Target;
+use container::{Durability, Identity, Volume};
+use kv::{Options, Store};
+use namespace::{Caller, Delete, Format, Mkdirs, Op, Request, RetryKey, SetTimes};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use types::rows::{MemoryRows, RowsMut, Table};
+use types::{BlockId, ChecksumSpec, ContainerId, FsPath, Generation, InodeId, Millis};
+
+/// The directory of what was found worth keeping for a target: one input a file.
+pub fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/kept").join(name)
+}
+
+/// All a target begins with.
+pub fn seeds(target: &Target) -> Vec<Vec<u8>> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let golden = target.golden.iter().flat_map(|place| golden(&crates.join(place)));
+    let kept = files(&kept(target.name));
+    golden.chain(kept).chain(written(target.name)).collect()
+}
+
+fn golden(place: &Path) -> Vec<Vec<u8>> {
+    if place.is_dir() {
+        return files(place);
+    }
+    let text = fs::read_to_string(place).unwrap_or_else(|error| panic!("{}: {error}", place.display()));
+    text.lines().filter_map(|line| hexadecimal(line.split(' ').next_back()?)).collect()
+}
+
+fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
+    let pairs = (0..digits.len()).step_by(2).map(|at| digits.get(at..at + 2));
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+}
+
+/// In the order of their names, so that a seed gives the same run everywhere.
+fn files(dir: &Path) -> Vec<Vec<u8>> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a directory can be read").path()).collect();
+    paths.sort();
+    paths.retain(|path| path.is_file() && path.extension().is_none_or(|ending| ending != "md"));
+    paths.iter().map(|path| fs::read(path).expect("a file can be read")).collect()
+}
+
+/// What our own code writes today.
+fn written(name: &str) -> Vec<Vec<u8>> {
+    let with = |first: u8, bytes: &[u8]| [&[first], bytes].concat();
+    match name {
+        // A string and a number, which most messages begin with.
+        "hdfs_messages" | "own_messages" => {
+            (0..120).map(|kind| with(kind, &[0x0a, 4, b'/', b'a', b'/', b'b', 0x10, 1])).collect()
+        }
+        "index_rows" => vec![vec![1; 12]],
+        "block_rows" => (0..5).map(|kind| [&[kind, 1][..], &[1; 60]].concat()).collect(),
+        "kv_store" => vec![fs::read(store().path().join("data.mdb")).expect("the store's file")],
+        "kv_chunks" => {
+            let dir = store();
+            let store = Store::open(dir.path(), STORE).expect("a store of ours");
+            let mut export = store.export().expect("a store of ours");
+            std::iter::from_fn(|| export.chunk(500).expect("a store of ours")).collect()
+        }
+        "packs" => volume("pack").iter().flat_map(|pack| [with(0, pack), with(1, pack)]).collect(),
+        "replica_headers" => volume("sums")
+            .into_iter()
+            .chain(volume("pack"))
+            .map(|mut file| {
+                file.truncate(64);
+                file
+            })
+            .collect(),
+        "namespace_rows" => rows().iter().flat_map(|value| (0..8).map(|kind| with(kind, value))).collect(),
+        "commands" => {
+            let command = |request| postcard::to_stdvec(&request).expect("a command is plain data");
+            requests().into_iter().map(|request| with(0, &command(request))).collect()
+        }
+        "small_writes" => {
+            let header = wire::small::SmallWrite { data_len: 9, checksum_kind: 2, chunk_len: 4, ..Default::default() };
+            vec![[&header.front()[..], &[7; 12 + 9]].concat()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+const STORE: Options = Options { overlay_len_max: 1 << 20, map_len: 4 << 20 };
+
+/// A store with pages in two levels, a long value, and a list of free pages.
+fn store() -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = Store::open(dir.path(), STORE).expect("a new store");
+    for round in 0..3u8 {
+        let mut change = store.change();
+        for number in 0..60u32 {
+            change.put(Table(3), &number.to_be_bytes(), vec![round; 90]);
+        }
+        change.put(Table(4), b"long", vec![round; 5000]);
+        change.commit();
+        store.flush().expect("a disk with room");
+    }
+    dir
+}
+
+/// The files of a volume whose names end so.
+fn volume(ending: &str) -> Vec<Vec<u8>> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = container::Options { durability: Durability::Replicated, ..container::Options::default() };
+    let volume = Volume::open(dir.path(), options).expect("a new volume");
+    let checksum = ChecksumSpec::DEFAULT;
+    for (index, len) in [(1, 10), (2, 600), (3, 100_000)] {
+        let identity = Identity {
+            block: BlockId::new(ContainerId(7), index),
+            generation: Generation(1001),
+            file: InodeId(16_400),
+            home: ContainerId(7),
+            checksum,
+        };
+        let (data, mut sums) = (vec![index as u8; len], Vec::new());
+        checksum.compute(&data, &mut sums);
+        let mut writer = volume.create(identity).expect("a new replica");
+        writer.write(0, &data, &sums).expect("a disk with room");
+        writer.put(len as u64).expect("a disk with room");
+    }
+    drop(volume);
+    let found = below(dir.path()).into_iter().filter(|path| path.to_string_lossy().ends_with(ending));
+    found.map(|path| fs::read(path).expect("a file can be read")).collect()
+}
+
+fn below(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("a directory can be read").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
+}
+
+/// Some requests, as the log has them.
+fn requests() -> Vec<Request> {
+    let path = |text: &str| FsPath::parse(text).expect("a path");
+    let format = Format { owner: "root".into(), group: "supergroup".into() };
+    let mkdirs = |text: &str| Mkdirs { path: path(text), mode: 0o755, create_parent: true };
+    let attribute = SetTimes { path: path("/a/b"), modified: Some(Millis(7)), accessed: None };
+    let ops = [
+        Op::from(format),
+        mkdirs("/a/b").into(),
+        mkdirs("/a/a long name, and a längeres").into(),
+        attribute.into(),
+        Delete { path: path("/a/b"), recursive: true }.into(),
+    ];
+    let retry = Some(RetryKey { client: [7; 16], call: 3 });
+    ops.into_iter().map(|op| Request { now: Millis(1000), caller: Caller::system(), retry, op }).collect()
+}
+
+/// The values of all rows that those requests leave.
+fn rows() -> Vec<Vec<u8>> {
+    let mut rows = MemoryRows::default();
+    for request in requests() {
+        let _refused = namespace::apply(&mut rows, &request).expect("rows in memory cannot fail");
+    }
+    rows.iter().map(|(_, _, value)| value.to_vec()).collect()
+}

@@ -1,0 +1,99 @@
+//! Data transfer: what opens an operation, packets, acks, small writes.
+
+use hdfs::proto::{
+    BlockOpResponseProto, OpBlockChecksumProto, OpReadBlockProto, OpTransferBlockProto, OpWriteBlockProto,
+};
+use types::limits::{OP_MESSAGE_LEN_MAX, PACKET_LEN_MAX};
+use wire::packet::Parsed;
+use wire::small::{self, SmallAnswer, SmallFrame};
+use wire::{BlockScope, OpHeader, PacketFrame, PipelineAck, Routing, delimited};
+
+/// What opens an operation, the acks of a chain, and the block token inside.
+pub(crate) fn operations(bytes: &[u8]) {
+    let mut acks = bytes;
+    while let Ok(Some((ack, len))) = PipelineAck::split(acks) {
+        let mut again = Vec::new();
+        ack.put(&mut again);
+        assert_eq!(PipelineAck::split(&again), Ok(Some((ack, again.len()))));
+        acks = &acks[len..];
+    }
+    scope(bytes);
+    let limit = OP_MESSAGE_LEN_MAX as usize;
+    if let Ok(Some((answer, _))) = delimited::split(bytes, "answer", limit) {
+        let _ = delimited::decode::<BlockOpResponseProto>(answer, "answer");
+    }
+    let Some((head, rest)) = bytes.split_first_chunk::<{ OpHeader::LEN }>() else { return };
+    let Ok(header) = OpHeader::decode(*head) else { return };
+    assert_eq!(header.encode(), *head);
+    let Ok(Some((message, _))) = delimited::split(rest, "op", limit) else { return };
+    if let Ok(write) = delimited::decode::<OpWriteBlockProto>(message, "op") {
+        scope(&write.header.base_header.token.unwrap_or_default().identifier);
+        routing(&write.stream.unwrap_or_default().parents, write.targets.len());
+    }
+    let _ = delimited::decode::<OpReadBlockProto>(message, "op");
+    let _ = delimited::decode::<OpBlockChecksumProto>(message, "op");
+    let _ = delimited::decode::<OpTransferBlockProto>(message, "op");
+}
+
+fn scope(identifier: &[u8]) {
+    if let Ok(Some(scope)) = BlockScope::decode(identifier) {
+        assert_eq!(BlockScope::decode(&scope.encode()), Ok(Some(scope)));
+    }
+}
+
+/// Whoever sends to whom: each target is reached once.
+fn routing(parents: &[u32], target_count: usize) {
+    let Ok(routing) = Routing::decode(parents, target_count) else { return };
+    assert_eq!(Routing::decode(&routing.encode(), target_count).as_ref(), Ok(&routing));
+    let children = routing.children();
+    let mut next = 0;
+    for child in &children {
+        assert!(child.start == next && child.end > child.start, "{children:?}");
+        next = child.end;
+        let _ = routing.below(child);
+    }
+    assert_eq!(next, target_count);
+}
+
+/// Small writes behind each other on a connection, and answers to them. The first byte tells how long a routing table to try.
+pub(crate) fn small_writes(bytes: &[u8]) {
+    let mut answers = bytes;
+    while let Ok(Some((message, len))) = delimited::split(answers, "answer", small::ANSWER_LEN_MAX) {
+        let _ = delimited::decode::<SmallAnswer>(message, "answer");
+        answers = &answers[len..];
+    }
+    let mut rest = bytes;
+    while let Ok(small::Parsed::Frame(frame)) = SmallFrame::parse(rest) {
+        assert!(frame.sums.end == frame.data.start && frame.data.end == frame.len());
+        assert!(frame.sums.len() as u64 == frame.spec.sums_len(frame.data.len() as u64));
+        let front = frame.header.front();
+        let again = SmallFrame::parse(&front);
+        assert!(matches!(again, Ok(small::Parsed::Frame(again)) if again.header == frame.header));
+        scope(&frame.header.token);
+        let Some(behind) = rest.get(frame.len()..) else { break };
+        rest = behind;
+    }
+    if let Some((count, parents)) = bytes.split_first() {
+        let parents: Vec<u32> = parents.iter().map(|byte| u32::from(*byte)).collect();
+        routing(&parents, usize::from(*count));
+        routing(&parents, parents.len());
+    }
+}
+
+/// Packets, one after the other, as a datanode takes them from a socket.
+pub(crate) fn packets(bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Ok(parsed) = PacketFrame::parse(rest) {
+        match parsed {
+            Parsed::Whole(frame) => {
+                assert!(frame.sums.end == frame.data.start && frame.data.end == frame.packet_len());
+                rest = &rest[frame.packet_len()..];
+            }
+            Parsed::Needs(more) => {
+                assert!(more > rest.len(), "asks for what is there");
+                assert!(more <= PACKET_LEN_MAX as usize + 2048, "asks for more than a packet can be");
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Where tasks run, what time it is and what chance says: tokio's runtime and the machine, or a stage that somebody plays on.
+//!
+//! Promise: while a [`Stage`] is set on a thread, whatever that thread starts, waits for and draws through this module is the
+//! stage's: no thread is started, no real clock is read, and nothing is left to chance but what the stage draws. Where none is
+//! set, which is everywhere but in simulations, everything is tokio's and the kernel's.
+
+use crate::random::OsRandom;
+use crate::task;
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use types::Random;
+
+/// What a stage is given to run.
+pub type Scene = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs tasks in an order of its own, on a clock of its own.
+pub trait Stage {
+    /// Since some moment that never changes.
+    fn now(&self) -> Duration;
+
+    fn draw(&self) -> u64;
+
+    /// Starts a task, and gives it a number that no other has.
+    fn begin(&self, scene: Scene) -> u64;
+
+    /// Drops a task where it stands, if it is still there. It may be the one that runs.
+    fn end(&self, task: u64);
+
+    /// Wakes somebody at a time; the number is to be used for [`Stage::forget`].
+    fn wake_at(&self, at: Duration, waker: &Waker) -> u64;
+
+    fn forget(&self, alarm: u64);
+}
+
+thread_local! {
+    static STAGE: RefCell<Option<(Rc<dyn Stage>, tokio::time::Instant)>> = const { RefCell::new(None) };
+}
+
+/// While this lives, the thread plays on a stage.
+pub struct Played(());
+
+impl fmt::Debug for Played {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Played")
+    }
+}
+
+impl Drop for Played {
+    fn drop(&mut self) {
+        STAGE.with_borrow_mut(|set| *set = None);
+    }
+}
+
+/// Sets the stage of this thread, on which there was none.
+#[expect(clippy::disallowed_methods, reason = "the moment that virtual time is counted from; never shown")]
+pub fn play(stage: Rc<dyn Stage>) -> Played {
+    let began = tokio::time::Instant::now();
+    let before = STAGE.with_borrow_mut(|set| set.replace((stage, began)));
+    assert!(before.is_none(), "one stage at a time");
+    Played(())
+}
+
+fn stage() -> Option<Rc<dyn Stage>> {
+    // A thread that ends has none any more.
+    STAGE.try_with(|set| set.borrow().as_ref().map(|(stage, _)| Rc::clone(stage))).ok().flatten()
+}
+
+pub fn is_played() -> bool {
+    stage().is_some()
+}
+
+/// A number by chance.
+pub fn draw() -> u64 {
+    stage().map_or_else(|| OsRandom::new().next_u64(), |stage| stage.draw())
+}
+
+/// A moment of the clock that does not jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(tokio::time::Instant);
+
+impl Moment {
+    #[expect(clippy::disallowed_methods, reason = "one of the places that read the clock")]
+    pub fn now() -> Self {
+        let played = STAGE.with_borrow(|set| set.as_ref().map(|(stage, began)| *began + stage.now()));
+        Self(played.unwrap_or_else(tokio::time::Instant::now))
+    }
+
+    pub fn elapsed(self) -> Duration {
+        Self::now() - self
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self(self.0 + time)
+    }
+}
+
+impl AddAssign<Duration> for Moment {
+    fn add_assign(&mut self, time: Duration) {
+        self.0 += time;
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+
+    fn sub(self, time: Duration) -> Self {
+        Self(self.0 - time)
+    }
+}
+
+impl SubAssign<Duration> for Moment {
+    fn sub_assign(&mut self, time: Duration) {
+        self.0 -= time;
+    }
+}
+
+impl Sub for Moment {
+    type Output = Duration;
+
+    /// Zero if `earlier` is later.
+    fn sub(self, earlier: Self) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+}
+
+/// Comes back when the time is over.
+pub struct Sleep(Rest);
+
+enum Rest {
+    Tokio(Pin<Box<tokio::time::Sleep>>),
+    Staged { until: Duration, alarm: Option<u64> },
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sleep")
+    }
+}
+
+pub fn sleep(time: Duration) -> Sleep {
+    Sleep(match stage() {
+        Some(stage) => Rest::Staged { until: stage.now().saturating_add(time), alarm: None },
+        None => Rest::Tokio(Box::pin(tokio::time::sleep(time))),
+    })
+}
+
+pub fn sleep_until(moment: Moment) -> Sleep {
+    match is_played() {
+        true => sleep(moment - Moment::now()),
+        false => Sleep(Rest::Tokio(Box::pin(tokio::time::sleep_until(moment.0)))),
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.0 {
+            Rest::Tokio(sleep) => sleep.as_mut().poll(context),
+            Rest::Staged { until, alarm } => {
+                // A stage that is gone wakes nobody: whoever waits is about to be dropped.
+                let Some(stage) = stage() else { return Poll::Pending };
+                if let Some(alarm) = alarm.take() {
+                    stage.forget(alarm);
+                }
+                if stage.now() >= *until {
+                    return Poll::Ready(());
+                }
+                *alarm = Some(stage.wake_at(*until, context.waker()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Rest::Staged { alarm: Some(alarm), .. } = self.0
+            && let Some(stage) = stage()
+        {
+            stage.forget(alarm);
+        }
+    }
+}
+
+/// The time was over first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late;
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time is over")
+    }
+}
+
+/// What [`timeout`] gives.
+#[derive(Debug)]
+pub struct Timeout<F> {
+    future: Pin<Box<F>>,
+    sleep: Sleep,
+}
+
+/// `Err` if the time is over first. The future is asked first.
+pub fn timeout<F: Future>(time: Duration, future: F) -> Timeout<F> {
+    Timeout { future: Box::pin(future), sleep: sleep(time) }
+}
+
+pub fn timeout_at<F: Future>(moment: Moment, future: F) -> Timeout<F> {
+    Timeout { future: Box::pin(future), sleep: sleep_until(moment) }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Late>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(output) = self.future.as_mut().poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        Pin::new(&mut self.sleep).poll(context).map(|()| Err(Late))
+    }
+}
+
+/// A task ended without an output: it panicked, or was aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub panicked: bool,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.panicked { "the task panicked" } else { "the task was aborted" })
+    }
+}
+
+/// A task. Dropped, it lets the task run on.
+#[derive(Debug)]
+pub struct Task<T>(Handle<T>);
+
+#[derive(Debug)]
+enum Handle<T> {
+    Tokio(tokio::task::JoinHandle<T>),
+    Staged { task: u64, output: oneshot::Receiver<T> },
+}
+
+/// As [`task::spawn`], on the stage if there is one; a panic on a stage goes to whoever runs it.
+pub fn spawn<F>(name: &'static str, future: F) -> Task<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let Some(stage) = stage() else { return Task(Handle::Tokio(task::spawn(name, future))) };
+    let (done, output) = oneshot::channel();
+    let scene = Box::pin(async move {
+        let _nobody_may_wait = done.send(future.await);
+    });
+    Task(Handle::Staged { task: stage.begin(scene), output })
+}
+
+impl<T> Task<T> {
+    pub fn abort(&self) {
+        match &self.0 {
+            Handle::Tokio(handle) => handle.abort(),
+            Handle::Staged { task, .. } => {
+                if let Some(stage) = stage() {
+                    stage.end(*task);
+                }
+            }
+        }
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, Ended>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Handle::Tokio(handle) => Pin::new(handle)
+                .poll(context)
+                .map(|output| output.map_err(|error| Ended { panicked: error.is_panic() })),
+            Handle::Staged { output, .. } => {
+                Pin::new(output).poll(context).map(|output| output.map_err(|_| Ended { panicked: false }))
+            }
+        }
+    }
+}
+
+/// As [`spawn`], but the task ends when the returned guard is dropped: for what must not outlive its owner.
+pub fn spawn_owned<F>(name: &'static str, future: F) -> Owned<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Owned(spawn(name, future))
+}
+
+/// A task that is aborted when this is dropped.
+#[derive(Debug)]
+pub struct Owned<T>(Task<T>);
+
+impl<T> Owned<T> {
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_a_stage_all_is_tokios() {
+        assert!(!is_played());
+        let begun = Moment::now();
+        sleep(Duration::from_millis(2)).await;
+        assert!(begun.elapsed() >= Duration::from_millis(2));
+        assert_eq!(begun - Moment::now(), Duration::ZERO, "time does not go backwards");
+        assert_eq!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await, Err(Late));
+        assert_eq!(timeout_at(Moment::now(), async { 7 }).await, Ok(7));
+        assert_eq!(spawn("seven", async { 7 }).await, Ok(7));
+        let task = spawn("waits", std::future::pending::<()>());
+        task.abort();
+        assert_eq!(task.await, Err(Ended { panicked: false }));
+        assert_eq!(spawn("bad", async { panic!("on purpose") }).await, Err::<(), _>(Ended { panicked: true }));
+        assert_ne!(draw(), draw());
+    }
+
+    /// A stage that keeps what it is given, and never runs it.
+    #[derive(Default)]
+    struct Still(RefCell<Vec<String>>);
+
+    impl Stage for Still {
+        fn now(&self) -> Duration {
+            Duration::from_secs(5)
+        }
+
+        fn draw(&self) -> u64 {
+            4
+        }
+
+        fn begin(&self, _scene: Scene) -> u64 {
+            self.0.borrow_mut().push("begin".into());
+            11
+        }
+
+        fn end(&self, task: u64) {
+            self.0.borrow_mut().push(format!("end {task}"));
+        }
+
+        fn wake_at(&self, at: Duration, _waker: &Waker) -> u64 {
+            self.0.borrow_mut().push(format!("wake at {at:?}"));
+            12
+        }
+
+        fn forget(&self, alarm: u64) {
+            self.0.borrow_mut().push(format!("forget {alarm}"));
+        }
+    }
+
+    #[test]
+    fn on_a_stage_nothing_is_anyone_elses() {
+        let still = Rc::new(Still::default());
+        let played = play(Rc::<Still>::clone(&still));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut rest = sleep(Duration::from_secs(2));
+        assert!(Pin::new(&mut rest).poll(&mut context).is_pending());
+        drop(rest);
+        drop(spawn_owned("a task", async {}));
+        assert_eq!((draw(), Moment::now().elapsed()), (4, Duration::ZERO));
+        let mut work = Box::pin(task::blocking(|| 7));
+        assert_eq!(work.as_mut().poll(&mut context), Poll::Ready(7), "blocking work is done in place");
+        drop(played);
+        assert_eq!(*still.0.borrow(), ["wake at 7s", "forget 12", "begin", "end 11"]);
+        assert!(!is_played());
+    }
+}

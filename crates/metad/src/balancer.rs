@@ -1,0 +1,103 @@
+//! What tools that balance an HDFS ask: which blocks a node has, and who else has them.
+//!
+//! The moves themselves they cannot make here: the store balances by itself (`levada admin balance`), and says so to
+//! `hdfs balancer`, which asks for a server's version first.
+
+use crate::caller::Session;
+use crate::core::Core;
+use crate::words;
+use blocks::{Cluster, Member};
+use bytes::Bytes;
+use hdfs::Exception;
+use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, UNSUPPORTED_OPERATION};
+use hdfs::proto::*;
+use hdfs::protocol::NAMENODE;
+use namespace::BlockView;
+use namespace::read::{Place, container_page};
+use prost::Message;
+use std::sync::Arc;
+use types::random::Random;
+use types::{ContainerId, NodeId};
+
+/// Blocks in one answer, whatever size is asked for: about a megabyte.
+const BLOCK_COUNT_MAX: usize = 10_000;
+/// Blocks looked at for one answer: those that are too small count as well.
+const LOOK_COUNT_MAX: usize = 200_000;
+/// Read from the rows at once.
+const PAGE_COUNT: usize = 1000;
+
+pub(crate) async fn call(core: &Arc<Core>, session: &Session, method: &str, body: Bytes) -> Result<Bytes, Exception> {
+    match method {
+        "getBlocks" => {
+            session.must_be_superuser("getBlocks")?;
+            let request = GetBlocksRequestProto::decode(body);
+            let request = request.map_err(|error| Exception::malformed_request("getBlocks", error))?;
+            let core = Arc::clone(core);
+            let blocks = io::task::blocking(move || get_blocks(&core, &request)).await?;
+            let blocks = BlocksWithLocationsProto { blocks };
+            Ok(GetBlocksResponseProto { blocks }.encode_to_vec().into())
+        }
+        "versionRequest" => {
+            let message = "replicas are moved by the store itself: see `levada admin balance`";
+            Err(Exception::new(UNSUPPORTED_OPERATION, message))
+        }
+        _ => Err(Exception::no_such_method(method, NAMENODE)),
+    }
+}
+
+/// Blocks of a node that are not too small, until they have the size asked for. As in HDFS a new call begins elsewhere, by chance,
+/// so that who asks again sees others.
+fn get_blocks(core: &Core, request: &GetBlocksRequestProto) -> Result<Vec<BlockWithLocationsProto>, Exception> {
+    if request.size == 0 || i64::try_from(request.size).is_err() {
+        let message = format!("Unexpected not positive size: {}", request.size.cast_signed());
+        return Err(Exception::new(ILLEGAL_ARGUMENT, message));
+    }
+    let found = core.with_cluster(|cluster, random| {
+        let node = words::node_id(cluster, &request.datanode)?;
+        let mut homes: Vec<ContainerId> = cluster.containers().map(|(id, _)| id).collect();
+        homes.retain(|home| cluster.is_member(*home, node));
+        let first = if homes.is_empty() { 0 } else { random.below(homes.len()) };
+        homes.rotate_left(first);
+        Some((node, homes))
+    });
+    let Some((node, homes)) = found else {
+        let id = &request.datanode;
+        let message = format!("Datanode {}:{} not found.", id.ip_addr, id.xfer_port);
+        return Err(Exception::new(HADOOP_ILLEGAL_ARGUMENT, message));
+    };
+    let (mut blocks, mut len, mut looked) = (Vec::new(), 0u64, 0);
+    for home in homes {
+        let mut place = Some(Place::start(home));
+        while let Some(from) = place {
+            let page = core.rows(|rows| container_page(rows, home, from, PAGE_COUNT))?;
+            looked += page.blocks.len();
+            let large = page.blocks.iter().filter(|view| view.len >= request.min_block_size());
+            for view in large {
+                let told = core.with_cluster(|cluster, _| located(cluster, node, view));
+                blocks.extend(told);
+                len = len.saturating_add(view.len);
+                if len >= request.size || blocks.len() >= BLOCK_COUNT_MAX {
+                    return Ok(blocks);
+                }
+            }
+            if looked >= LOOK_COUNT_MAX {
+                return Ok(blocks);
+            }
+            place = page.next;
+        }
+    }
+    Ok(blocks)
+}
+
+/// `None`: the node has not got all of the container yet.
+fn located(cluster: &Cluster, node: NodeId, view: &BlockView) -> Option<BlockWithLocationsProto> {
+    let has = |member: &&Member| cluster.is_whole(view.home, member.node.id);
+    let members: Vec<&Member> = cluster.members(view.home).into_iter().filter(has).collect();
+    members.iter().find(|member| member.node.id == node)?;
+    Some(BlockWithLocationsProto {
+        block: BlockProto { block_id: view.block.0, gen_stamp: view.generation.0, num_bytes: Some(view.len) },
+        datanode_uuids: members.iter().map(|member| member.node.id.to_string()).collect(),
+        storage_uuids: members.iter().map(|member| member.node.storage.clone()).collect(),
+        storage_types: members.iter().map(|_| StorageTypeProto::Disk.into()).collect(),
+    })
+}

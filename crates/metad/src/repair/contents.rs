@@ -1,0 +1,407 @@
+//! Members of a sealed container are compared by what their replicas hold: by hash trees, down to where they differ.
+//!
+//! ```text
+//! sealed, whole ──▶ the roots of all members ──same──▶ again in an hour
+//!                        └ differ: branches that differ ──▶ leaves that differ
+//!                                    ├ one lacks it, or has another generation or length ──▶ compared as a single block
+//!                                    └ other checksums ──▶ made anew from the disks ──▶ each member reads its own from end to end
+//!                                         ├ one fails its own checksums ──▶ damaged, replaced by the others'
+//!                                         └ all verify, and differ ──▶ named: nobody can say which is right
+//! ```
+//!
+//! Promise: what two members have to tell grows with what they differ in, not with what they hold. Nothing is deleted or replaced for
+//! differing alone, only for failing its own checksums.
+
+use super::{ANSWER_MAX, RepairError, askable};
+use crate::core::Core;
+use blocks::ContainerState;
+use namespace::read;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use types::{BlockId, ContainerId, NodeId};
+use wire::node::{Fitness, VERIFY, VerifyRequest, VerifyResponse};
+use wire::tree::{
+    ANEW_COUNT_MAX, DEPTH_MAX, FAN_OUT, LEAF_COUNT_MAX, Leaf, NODE_COUNT_MAX, TREE, TreeNode, TreeRequest,
+    TreeResponse, TreeSum,
+};
+
+/// Between looks for containers whose turn it is.
+const ROUND_EACH: Duration = Duration::from_secs(2);
+/// Containers a round. Those whose roots agree cost one question to each member.
+const ROUND_COUNT: usize = 20;
+/// Containers whose members make their trees at a time.
+const BUILDING_COUNT_MAX: usize = 2;
+/// A container whose members agree is compared again after so long.
+const AGAIN_AFTER: Duration = Duration::from_secs(3600);
+/// One whose members could not be compared.
+const LATER: Duration = Duration::from_secs(60);
+/// One whose members still make their trees.
+const BUILT_AFTER: Duration = Duration::from_secs(3);
+/// With fewer leaves below a node of the tree they are asked for at once.
+const LEAVES_AT_ONCE: u64 = 256;
+/// Questions about branches in one comparison. What is not found by then is found by the next.
+const QUESTION_COUNT_MAX: usize = 64;
+/// Blocks that differ, in one comparison.
+const DIFFERENCE_COUNT_MAX: usize = 1000;
+/// For one datanode to read a replica from end to end.
+const READ_MAX: Duration = Duration::from_secs(120);
+
+/// What is known of what containers hold: soft, as all of it can be asked for again.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    known: BTreeMap<ContainerId, Known>,
+    /// Blocks whose replicas agree with their own checksums and not with each other.
+    contradictions: BTreeMap<BlockId, ContainerId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    due: Duration,
+    compared: Compared,
+    building: bool,
+}
+
+/// What came of the last comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// There was none yet.
+    Never,
+    Alike(TreeSum),
+    Differ,
+}
+
+impl Contents {
+    pub(crate) fn of(&self, home: ContainerId) -> Compared {
+        self.known.get(&home).map_or(Compared::Never, |known| known.compared)
+    }
+
+    pub(crate) fn contradictions(&self) -> impl Iterator<Item = (BlockId, ContainerId)> + '_ {
+        self.contradictions.iter().map(|(block, home)| (*block, *home))
+    }
+
+    /// `sealed` are all there are; some whose turn it is.
+    fn take_due(&mut self, sealed: &BTreeSet<ContainerId>, now: Duration) -> Vec<ContainerId> {
+        self.known.retain(|home, _| sealed.contains(home));
+        self.contradictions.retain(|_, home| sealed.contains(home));
+        let due = |home: &ContainerId| self.known.get(home).map_or(Duration::ZERO, |known| known.due);
+        let mut waiting: Vec<(Duration, ContainerId)> =
+            sealed.iter().map(|home| (due(home), *home)).filter(|(due, _)| *due <= now).collect();
+        // Who waits longest comes first, so that those which cannot be compared just now hold up no others.
+        waiting.sort_unstable();
+        // Trees that are being made: the same ones until they are there, or they would push each other out of memory.
+        let is_building = |home: &ContainerId| self.known.get(home).is_some_and(|known| known.building);
+        let building = self.known.values().filter(|known| known.building).count();
+        let (begun, others): (Vec<ContainerId>, Vec<ContainerId>) =
+            waiting.into_iter().map(|(_, home)| home).partition(is_building);
+        let room = if building >= BUILDING_COUNT_MAX { 0 } else { ROUND_COUNT };
+        begun.into_iter().chain(others.into_iter().take(room)).take(ROUND_COUNT).collect()
+    }
+
+    /// Everything was read: what sealed containers hold is compared soon.
+    pub(crate) fn all_due(&mut self) {
+        self.known.values_mut().for_each(|known| known.due = Duration::ZERO);
+    }
+
+    /// False while enough others make their trees.
+    fn may_ask(&self, home: ContainerId) -> bool {
+        let building = self.known.values().filter(|known| known.building).count();
+        building < BUILDING_COUNT_MAX || self.known.get(&home).is_some_and(|known| known.building)
+    }
+
+    /// Its members make their trees; it is asked for again at `due`.
+    fn set_building(&mut self, home: ContainerId, due: Duration) {
+        let compared = self.of(home);
+        self.known.insert(home, Known { due, compared, building: true });
+    }
+
+    fn set(&mut self, home: ContainerId, due: Duration, compared: Compared) {
+        if matches!(compared, Compared::Alike(_)) {
+            self.contradictions.retain(|_, of| *of != home);
+        }
+        self.known.insert(home, Known { due, compared, building: false });
+    }
+
+    /// True: that is news.
+    fn contradict(&mut self, block: BlockId, home: ContainerId) -> bool {
+        self.contradictions.insert(block, home).is_none()
+    }
+}
+
+/// Compares until the task is dropped.
+pub(crate) async fn run(core: Arc<Core>) {
+    loop {
+        tokio::time::sleep(ROUND_EACH).await;
+        if let Err(error) = round(&core).await {
+            crate::tasks::fault(&error).await;
+        }
+    }
+}
+
+async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
+    let sealed: BTreeSet<ContainerId> = core.with_cluster(|cluster, _| {
+        let sealed = cluster.containers().filter(|(_, container)| container.state == ContainerState::Sealed);
+        sealed.map(|(id, _)| id).collect()
+    });
+    let due = core.contents().take_due(&sealed, core.monotonic());
+    for home in due {
+        if !core.contents().may_ask(home) {
+            continue; // others of this round make their trees
+        }
+        let (after, compared) = match compare(core, home).await? {
+            Outcome::Alike(root) => (AGAIN_AFTER, Some(Compared::Alike(root))),
+            Outcome::Differ { contradictions_only: true } => (AGAIN_AFTER, Some(Compared::Differ)),
+            Outcome::Differ { contradictions_only: false } => (LATER, Some(Compared::Differ)),
+            Outcome::Building => {
+                let due = core.monotonic() + BUILT_AFTER;
+                core.contents().set_building(home, due);
+                continue;
+            }
+            Outcome::Later => (LATER, None),
+        };
+        let due = core.monotonic() + after;
+        let mut contents = core.contents();
+        let compared = compared.unwrap_or_else(|| contents.of(home));
+        contents.set(home, due, compared);
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Alike(TreeSum),
+    Differ {
+        contradictions_only: bool,
+    },
+    Building,
+    /// Somebody did not answer, or still copies.
+    Later,
+}
+
+type Nodes = [(NodeId, String)];
+
+/// The answers of all, in the order of `members`; `None` if one is missing.
+async fn ask(core: &Core, members: &Nodes, request: &TreeRequest) -> Option<Vec<TreeResponse>> {
+    let answers: Vec<(NodeId, Option<TreeResponse>)> =
+        crate::ask::talkative(core, members, TREE, request, ANSWER_MAX).await;
+    let mut answers: BTreeMap<NodeId, TreeResponse> =
+        answers.into_iter().filter_map(|(id, answer)| Some((id, answer?))).collect();
+    members.iter().map(|(id, _)| answers.remove(id)).collect()
+}
+
+async fn compare(core: &Arc<Core>, home: ContainerId) -> Result<Outcome, RepairError> {
+    let (ids, whole) = core.with_cluster(|cluster, _| {
+        let ids = cluster.member_ids(home).to_vec();
+        let whole = ids.iter().all(|id| cluster.is_whole(home, *id));
+        (ids, whole)
+    });
+    let members = askable(core, ids.iter().copied());
+    if members.is_empty() || members.len() < ids.len() || !whole {
+        return Ok(Outcome::Later);
+    }
+    let question = TreeRequest { home: home.0, ..TreeRequest::default() };
+    let Some(answers) = ask(core, &members, &question).await else { return Ok(Outcome::Later) };
+    let roots: Option<Vec<TreeSum>> = answers.iter().map(|answer| answer.root).collect();
+    let Some(roots) = roots else { return Ok(Outcome::Building) };
+    if roots.iter().all(|root| *root == roots[0]) {
+        return Ok(Outcome::Alike(roots[0]));
+    }
+    let count = roots.iter().map(|root| root.count).max().unwrap_or_default();
+    let Some(differing) = descend(core, home, &members, count).await else { return Ok(Outcome::Later) };
+    judge(core, home, &members, differing).await
+}
+
+/// What each member has of a block, in the order of the members.
+type Row = Vec<Option<Leaf>>;
+
+/// Blocks of which members have different leaves. `None`: somebody did not answer.
+async fn descend(core: &Core, home: ContainerId, members: &Nodes, count: u64) -> Option<BTreeMap<BlockId, Row>> {
+    let question =
+        |nodes: &[TreeNode], leaves| TreeRequest { home: home.0, nodes: nodes.to_vec(), leaves, anew: vec![] };
+    let mut open = vec![(TreeNode::ROOT, count)];
+    let mut small: Vec<(TreeNode, u64)> = Vec::new();
+    for _ in 0..QUESTION_COUNT_MAX {
+        let (few, many): (Vec<_>, Vec<_>) =
+            open.drain(..).partition(|(node, count)| *count <= LEAVES_AT_ONCE || node.depth >= DEPTH_MAX);
+        small.extend(few);
+        open = many;
+        if open.is_empty() {
+            break;
+        }
+        let asked: Vec<TreeNode> = open.drain(..open.len().min(NODE_COUNT_MAX)).map(|(node, _)| node).collect();
+        let answers = ask(core, members, &question(&asked, false)).await?;
+        if answers.iter().any(|answer| answer.branches.len() != asked.len() * FAN_OUT) {
+            return None;
+        }
+        open.extend(differing_branches(&asked, &answers));
+    }
+    let mut rows: BTreeMap<BlockId, Row> = BTreeMap::new();
+    let mut small = small.into_iter().peekable();
+    while small.peek().is_some() && rows.len() < DIFFERENCE_COUNT_MAX {
+        let (mut nodes, mut room) = (Vec::new(), LEAF_COUNT_MAX as u64);
+        while nodes.len() < NODE_COUNT_MAX
+            && let Some((node, count)) = small.next_if(|(_, count)| nodes.is_empty() || *count <= room)
+        {
+            nodes.push(node);
+            room = room.saturating_sub(count);
+        }
+        let answers = ask(core, members, &question(&nodes, true)).await?;
+        rows.extend(differing_leaves(answers.iter().map(|answer| &answer.leaves[..]).collect()));
+    }
+    Some(rows)
+}
+
+/// Branches of `asked` that are not the same in all answers, and how many leaves are below each at most.
+fn differing_branches(asked: &[TreeNode], answers: &[TreeResponse]) -> Vec<(TreeNode, u64)> {
+    let mut differing = Vec::new();
+    for (place, node) in asked.iter().enumerate() {
+        for number in 0..FAN_OUT {
+            let sums = || answers.iter().map(|answer| answer.branches[place * FAN_OUT + number]);
+            let first = sums().next();
+            if sums().any(|sum| Some(sum) != first) {
+                let count = sums().map(|sum| sum.count).max().unwrap_or_default();
+                differing.push((node.branch(number as u32), count));
+            }
+        }
+    }
+    differing
+}
+
+/// Of each member's leaves those that not all have alike.
+fn differing_leaves(answers: Vec<&[Leaf]>) -> BTreeMap<BlockId, Row> {
+    let mut rows: BTreeMap<BlockId, Row> = BTreeMap::new();
+    for (member, leaves) in answers.iter().enumerate() {
+        for leaf in *leaves {
+            rows.entry(BlockId(leaf.block)).or_insert_with(|| vec![None; answers.len()])[member] = Some(*leaf);
+        }
+    }
+    rows.retain(|_, row| row.iter().any(|leaf| *leaf != row[0]));
+    rows
+}
+
+/// All have it, of one generation and length.
+fn is_held_alike(row: &Row) -> bool {
+    let shape = |leaf: &Option<Leaf>| leaf.map(|leaf| (leaf.generation, leaf.len));
+    row.iter().all(|leaf| leaf.is_some() && shape(leaf) == shape(&row[0]))
+}
+
+async fn judge(
+    core: &Arc<Core>,
+    home: ContainerId,
+    members: &Nodes,
+    rows: BTreeMap<BlockId, Row>,
+) -> Result<Outcome, RepairError> {
+    let mut suspects = Vec::new();
+    let mut contradictions_only = true;
+    for (block, row) in rows {
+        let view = read::file_of_block(&core.machine.store().view(), block)?.map(|(_, view)| view);
+        if !view.is_some_and(|view| view.complete && view.home == home) {
+            contradictions_only = false; // it was deleted, or changes just now
+        } else if is_held_alike(&row) {
+            suspects.push(block);
+        } else {
+            contradictions_only = false;
+            core.doubt(block);
+        }
+    }
+    let before: Vec<BlockId> =
+        core.contents().contradictions().filter(|(_, of)| *of == home).map(|(block, _)| block).collect();
+    for block in before.iter().filter(|block| !suspects.contains(block)) {
+        core.contents().contradictions.remove(block);
+    }
+    contradictions_only &= suspects.len() <= ANEW_COUNT_MAX;
+    suspects.truncate(ANEW_COUNT_MAX);
+    if suspects.is_empty() {
+        return Ok(Outcome::Differ { contradictions_only: false });
+    }
+    let anew = suspects.iter().map(|block| block.0).collect();
+    let question = TreeRequest { home: home.0, anew, ..TreeRequest::default() };
+    let Some(answers) = ask(core, members, &question).await else { return Ok(Outcome::Later) };
+    let rows = differing_leaves(answers.iter().map(|answer| &answer.leaves[..]).collect());
+    for (block, row) in rows {
+        contradictions_only &= is_held_alike(&row) && verify_all(core, home, members, block, &row).await?;
+    }
+    Ok(Outcome::Differ { contradictions_only })
+}
+
+/// Every member reads its own. True: all verify, so nobody can say which one is right.
+async fn verify_all(
+    core: &Arc<Core>,
+    home: ContainerId,
+    members: &Nodes,
+    block: BlockId,
+    row: &Row,
+) -> Result<bool, RepairError> {
+    let Some(generation) = row.iter().flatten().map(|leaf| leaf.generation).next() else { return Ok(false) };
+    let request = VerifyRequest { block: block.0, generation };
+    let answers: Vec<(NodeId, Option<VerifyResponse>)> =
+        crate::ask::all(core, members, VERIFY, &request, READ_MAX).await;
+    let fitness = |answer: &Option<VerifyResponse>| answer.map(|answer| answer.fitness());
+    for (node, _) in answers.iter().filter(|(_, answer)| fitness(answer) == Some(Fitness::Unfit)) {
+        tracing::warn!(%block, %home, %node, "a replica differs from the others', and from its own checksums");
+        core.repair().on_bad(block, *node);
+        core.repair_wake.notify_one();
+    }
+    if !answers.iter().all(|(_, answer)| fitness(answer) == Some(Fitness::Fit)) {
+        return Ok(false);
+    }
+    if core.contents().contradict(block, home) {
+        let mut by_content: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        for ((node, _), leaf) in members.iter().zip(row) {
+            by_content.entry(leaf.map_or(0, |leaf| leaf.content)).or_default().push(node.to_string());
+        }
+        let groups: Vec<Vec<String>> = by_content.into_values().collect();
+        tracing::error!(%block, %home, ?groups, "replicas agree with their own checksums and not with each other: compare the file with its source");
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(block: u64, content: u64) -> Leaf {
+        Leaf { block, generation: 1001, len: 5, content }
+    }
+
+    #[test]
+    fn only_what_differs_is_left() {
+        let one = [leaf(1, 7), leaf(2, 7), leaf(3, 7)];
+        let two = [leaf(1, 7), leaf(2, 8), leaf(4, 7)];
+        let rows = differing_leaves(vec![&one, &two]);
+        let blocks: Vec<u64> = rows.keys().map(|block| block.0).collect();
+        assert_eq!(blocks, [2, 3, 4]);
+        assert!(is_held_alike(&rows[&BlockId(2)]), "other bytes");
+        assert!(!is_held_alike(&rows[&BlockId(3)]) && !is_held_alike(&rows[&BlockId(4)]), "one lacks it");
+    }
+
+    #[test]
+    fn containers_have_their_turn_by_the_clock_and_are_forgotten_with_their_seal() {
+        let homes: BTreeSet<ContainerId> = (1..=30).map(ContainerId).collect();
+        let mut contents = Contents::default();
+        let now = Duration::from_secs(10);
+        let first = contents.take_due(&homes, now);
+        assert_eq!(first.len(), ROUND_COUNT);
+        for home in &first {
+            contents.set(*home, now + AGAIN_AFTER, Compared::Alike(TreeSum::default()));
+        }
+        assert_eq!(contents.take_due(&homes, now).len(), 10, "the others");
+        contents.set_building(ContainerId(25), now);
+        assert_eq!(contents.take_due(&homes, now)[0], ContainerId(25), "it is gone on with");
+        contents.set_building(ContainerId(26), now);
+        assert_eq!(contents.take_due(&homes, now), [ContainerId(25), ContainerId(26)], "and others wait");
+        contents.set(ContainerId(25), now + AGAIN_AFTER, Compared::Differ);
+        contents.set(ContainerId(26), now, Compared::Differ);
+        let order = contents.take_due(&homes, now);
+        assert_eq!((order.len(), order.last()), (9, Some(&ContainerId(26))), "those that wait longer come first");
+        assert!(contents.contradict(BlockId(5), ContainerId(1)) && !contents.contradict(BlockId(5), ContainerId(1)));
+        assert_eq!(contents.of(ContainerId(1)), Compared::Alike(TreeSum::default()));
+        contents.set(ContainerId(2), now, Compared::Alike(TreeSum::default()));
+        assert_eq!(contents.contradictions().count(), 1, "of another one");
+        contents.set(ContainerId(1), now, Compared::Alike(TreeSum::default()));
+        assert_eq!(contents.contradictions().count(), 0, "somebody put it right");
+        contents.contradict(BlockId(6), ContainerId(1));
+        contents.take_due(&BTreeSet::new(), now);
+        assert_eq!((contents.of(ContainerId(1)), contents.contradictions().count()), (Compared::Never, 0));
+    }
+}

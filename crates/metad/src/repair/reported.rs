@@ -1,0 +1,75 @@
+//! Replicas that somebody called bad are read by their own nodes before that is believed; and damaged ones that are all there is of a block
+//! are read again now and then.
+//!
+//! Promise: a few nodes read at a time, one replica each, beside everything else: one that hangs holds up the complaints about itself and
+//! nothing more. Damage that was none, since a disk or a cable was at fault for a moment, is taken back when the replica reads well.
+
+use super::askable;
+use crate::core::Core;
+use io::task::{Owned, spawn_owned};
+use namespace::read;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use types::{BlockId, NodeId};
+use wire::node::{Fitness, VERIFY, VerifyRequest, VerifyResponse};
+
+/// Nodes that read at a time. Each may have a whole block to read.
+const READING_COUNT_MAX: usize = 8;
+/// For one node to read a replica from end to end.
+const READ_MAX: Duration = Duration::from_secs(120);
+/// Also without a call for it, since replicas are read again by the clock.
+const ROUND_EACH: Duration = Duration::from_secs(1);
+
+/// Who reads just now. They stop when this is dropped.
+type Reading = BTreeMap<NodeId, Owned<()>>;
+
+/// Has replicas read until the task is dropped.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut reading = Reading::new();
+    loop {
+        round(&core, &mut reading);
+        let _ = timeout(ROUND_EACH, core.reported.notified()).await;
+    }
+}
+
+fn round(core: &Arc<Core>, reading: &mut Reading) {
+    reading.retain(|_, task| !task.is_finished());
+    while reading.len() < READING_COUNT_MAX {
+        let free = |node: NodeId| !reading.contains_key(&node);
+        let reported = core.take_reported(free);
+        let next = reported.or_else(|| core.repair().take_bad_alone(core.monotonic(), free));
+        let Some((block, node)) = next else { return };
+        let at = Arc::clone(core);
+        let task = async move {
+            verify(&at, block, node).await;
+            at.reported.notify_one();
+        };
+        reading.insert(node, spawn_owned("verify", task));
+    }
+}
+
+/// The node is asked to read the replica, and believed.
+async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
+    let Ok(Some((_, view))) = core.rows(|rows| read::file_of_block(rows, block)) else { return };
+    let request = VerifyRequest { block: block.0, generation: view.generation.0 };
+    let nodes = askable(core, [node]);
+    let answers: Vec<(NodeId, Option<VerifyResponse>)> =
+        crate::ask::all(core, &nodes, VERIFY, &request, READ_MAX).await;
+    let Some((_, Some(answer))) = answers.first() else { return };
+    match answer.fitness() {
+        Fitness::Fit => {
+            let was_bad = core.repair().reads_well(block, node);
+            tracing::info!(%block, %node, was_bad, "a replica that was called bad reads well");
+        }
+        Fitness::Busy => return,
+        Fitness::Absent => {
+            let mut repair = core.repair();
+            repair.forget_bad(block, node);
+            repair.doubt(block);
+        }
+        Fitness::Unfit => core.repair().on_bad(block, node),
+    }
+    core.repair_wake.notify_one();
+}

@@ -1,0 +1,94 @@
+//! What an administrator does while the cluster works: empties nodes and takes them away, has everything read, spreads containers.
+
+use crate::metad::{Answer, Metad};
+use crate::world::World;
+use blocks::Service;
+use std::rc::Rc;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chore {
+    Drain,
+    Scrub,
+    Balance,
+}
+
+pub(crate) const CHORES: [Chore; 3] = [Chore::Drain, Chore::Scrub, Chore::Balance];
+
+const LOOK_EACH: Duration = Duration::from_secs(1);
+/// An administrator's patience.
+const DRAIN_MAX: Duration = Duration::from_secs(90);
+const LEADER_WAIT: Duration = Duration::from_millis(300);
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// Asks whoever leads. `None`: it did not do it, or died over it.
+async fn ask<T>(world: &Rc<World>, call: impl AsyncFnOnce(Rc<Metad>) -> Answer<T>) -> Option<T> {
+    let Some(leader) = world.leader() else {
+        world.sim.sleep(LEADER_WAIT).await;
+        return None;
+    };
+    world.sim.timeout(ANSWER_MAX, call(leader)).await?.ok()
+}
+
+/// Has everything read, from now on.
+pub(crate) async fn scrub(world: &Rc<World>) {
+    // One that is under way may have passed over what rots since.
+    while ask(world, Metad::begin_scrub).await != Some(true) {
+        world.sim.sleep(LOOK_EACH).await;
+    }
+}
+
+/// Does one thing after the other, until faults are over; then every node serves again.
+pub(crate) async fn administer(world: Rc<World>) {
+    let sim = world.sim.clone();
+    let end = sim.now() + world.plan.rough;
+    while sim.now() < end && !world.plan.chores.is_empty() {
+        sim.sleep(sim.between(Duration::ZERO, Duration::from_secs(15))).await;
+        let chore = world.plan.chores[sim.below(world.plan.chores.len())];
+        sim.say(|| format!("CHORE {chore:?}"));
+        match chore {
+            Chore::Drain => drain(&world, end).await,
+            Chore::Scrub => _ = ask(&world, Metad::begin_scrub).await,
+            Chore::Balance => _ = ask(&world, Metad::begin_balance).await,
+        }
+    }
+    for number in 0..world.plan.node_count {
+        serve_again(&world, number).await;
+    }
+    world.sim.say(|| "the administrator has gone".to_owned());
+}
+
+async fn serve_again(world: &Rc<World>, number: usize) {
+    let id = World::node_id(number);
+    while ask(world, |leader: Rc<Metad>| leader.set_service(id, Service::Serving)).await.is_none() {
+        world.sim.sleep(LEADER_WAIT).await;
+    }
+}
+
+async fn drain(world: &Rc<World>, end: Duration) {
+    let sim = &world.sim;
+    let number = sim.below(world.plan.node_count);
+    let id = World::node_id(number);
+    if ask(world, |leader: Rc<Metad>| leader.set_service(id, Service::Draining)).await.is_none() {
+        return;
+    }
+    sim.say(|| format!("node {number} is to be emptied"));
+    let until = (sim.now() + DRAIN_MAX).min(end);
+    while sim.now() < until {
+        sim.sleep(LOOK_EACH).await;
+        if ask(world, |leader: Rc<Metad>| leader.is_drained(id)).await != Some(true) {
+            continue;
+        }
+        sim.say(|| format!("node {number} is empty, it is said"));
+        if world.net.is_up(World::node_host(number)) && sim.one_in(2) {
+            sim.say(|| format!("node {number} is taken away; an empty one will come in its place"));
+            world.take_away(number);
+            sim.sleep(sim.between(Duration::from_secs(1), Duration::from_secs(30))).await;
+            if !world.net.is_up(World::node_host(number)) {
+                world.start_node(number);
+            }
+        }
+        break;
+    }
+    serve_again(world, number).await;
+}

@@ -1,0 +1,324 @@
+//! A block that is being written: the chain to its nodes, what is under way on it, and its recovery when a node is lost.
+
+use super::{CONNECT, Client, Error, Result, TIMEOUT};
+use crate::executor::{Boxed, Either, race};
+use crate::metad::{Answer, Metad};
+use crate::platter::SPEC;
+use crate::stream::{Ack, Ends, PacketMessage, Stage, WriteOp};
+use crate::world::{World, rack_of};
+use chain::{HEARTBEAT, Packet, Reply};
+use namespace::{BlockRef, BlockView};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+use types::{FsPath, NodeId};
+use wire::Routing;
+
+/// Nodes of ours that owe an answer and say nothing for so long are given up, if there are others.
+const STALLED: Duration = Duration::from_secs(2);
+const TIMEOUT_PER_NODE: Duration = Duration::from_secs(5);
+const RECOVERIES_MAX: u32 = 5;
+const IN_FLIGHT_MAX: usize = 6;
+
+/// How a stream's nodes send to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Chain,
+    Tree,
+    Star,
+}
+
+/// A connection to the head of a chain, and what is under way on it.
+struct Chain {
+    ends: Ends,
+    window: VecDeque<Sent>,
+    acked: usize,
+    /// Places of the nodes to blame, ascending.
+    broken: Vec<usize>,
+    branches: bool,
+    heard: Duration,
+    moved: Duration,
+    silence_max: Duration,
+    standstill_max: Duration,
+}
+
+#[derive(Clone)]
+pub(super) struct Sent {
+    pub(super) packet: Packet,
+    pub(super) data: Rc<Vec<u8>>,
+    pub(super) end: usize,
+}
+
+/// One block being written.
+pub(super) struct Block {
+    pub(super) view: BlockView,
+    pub(super) nodes: Vec<NodeId>,
+    /// The nodes of the present chain, and how often each had lost power when it was set up.
+    pub(super) holders: RefCell<Vec<(NodeId, u64)>>,
+    chain: Option<Chain>,
+    pub(super) next_seqno: i64,
+    pub(super) sent: usize,
+    stuck: (i64, u32),
+    shape: Shape,
+    /// Of a block that was on lease: no server knows yet that it is the file's.
+    pub(super) before: Option<Before>,
+}
+
+/// What a server is told with the block.
+#[derive(Clone)]
+pub(super) struct Before {
+    pub(super) path: FsPath,
+    pub(super) previous: Option<BlockRef>,
+}
+
+impl Block {
+    /// With its chain; `Err` has the node to blame.
+    pub(super) async fn create(
+        client: &Rc<Client>,
+        view: BlockView,
+        nodes: Vec<NodeId>,
+        shape: Shape,
+        before: Option<Before>,
+    ) -> std::result::Result<Self, NodeId> {
+        let (holders, stuck) = (RefCell::default(), (-1, 0));
+        let mut block = Self { view, nodes, holders, chain: None, next_seqno: 0, sent: 0, stuck, shape, before };
+        match block.set_up(client, Stage::Create, view.generation, 0).await {
+            Ok(chain) => {
+                block.chain = chain;
+                Ok(block)
+            }
+            Err(bad) => Err(block.nodes[bad]),
+        }
+    }
+
+    /// Has a server make a block that was on lease the file's.
+    pub(super) async fn settle_before(&mut self, client: &Rc<Client>) -> Result<()> {
+        let Some(Before { path, previous }) = self.before.clone() else { return Ok(()) };
+        let (name, BlockView { file, block, generation, .. }) = (client.name.clone(), self.view);
+        let call = move |metad: Rc<Metad>, _| -> Boxed<Answer<()>> {
+            Box::pin(metad.add_leased(name.clone(), path.clone(), file, previous, block, generation))
+        };
+        client.call(call).await?;
+        client.sim.say(|| format!("{} has {:?} of {file}, which was on lease", client.name, block));
+        self.before = None;
+        Ok(())
+    }
+
+    /// `Err` names the node to blame.
+    async fn set_up(
+        &mut self,
+        client: &Rc<Client>,
+        stage: Stage,
+        latest: types::Generation,
+        acked: usize,
+    ) -> std::result::Result<Option<Chain>, usize> {
+        let routing = self.route();
+        let branches = !routing.is_chain();
+        let Some((head, targets)) = self.nodes.split_first() else { return Err(0) };
+        let op = WriteOp {
+            block: self.view.block,
+            generation: self.view.generation,
+            file: self.view.file,
+            home: self.view.home,
+            targets: targets.to_vec(),
+            routing,
+            stage,
+            latest,
+            min: acked,
+            max: self.sent,
+        };
+        let falls = |node: &NodeId| (*node, client.world.falls(World::node_number(*node)));
+        *self.holders.borrow_mut() = self.nodes.iter().map(falls).collect();
+        let (host, number) = (client.host, World::node_number(*head));
+        let spare = stage == Stage::Create || self.nodes.len() > 1;
+        let connect = if spare { STALLED } else { CONNECT };
+        client.world.connect(host, number, connect).await.map_err(|_| 0usize)?;
+        let standstill_max = TIMEOUT + TIMEOUT_PER_NODE * self.nodes.len() as u32;
+        let silence_max = if spare { STALLED } else { standstill_max };
+        let opened =
+            client.world.call_node(host, number, standstill_max, move |node| Box::pin(node.set_up(host, op))).await;
+        match opened {
+            Err(_) => Err(0),
+            Ok(Err(refusal)) => {
+                Err(refusal.bad.and_then(|bad| self.nodes.iter().position(|node| *node == bad)).unwrap_or(0))
+            }
+            Ok(Ok(ends)) => Ok(ends.map(|ends| Chain {
+                ends,
+                window: VecDeque::new(),
+                acked,
+                broken: Vec::new(),
+                branches,
+                heard: client.sim.now(),
+                moved: client.sim.now(),
+                silence_max,
+                standstill_max,
+            })),
+        }
+    }
+
+    /// Puts the nodes into the order of the routing table that is wanted.
+    fn route(&mut self) -> Routing {
+        match self.shape {
+            Shape::Chain => Routing::chain(self.nodes.len()),
+            Shape::Star => Routing::star(self.nodes.len()),
+            Shape::Tree => {
+                let racks: Vec<String> = self.nodes.iter().map(|id| rack_of(World::node_number(*id))).collect();
+                let (order, table) = Routing::tree(&racks);
+                self.nodes = order.into_iter().map(|place| self.nodes[place]).collect();
+                table
+            }
+        }
+    }
+
+    pub(super) async fn send(&mut self, client: &Rc<Client>, sent: Sent) -> Result<()> {
+        let Some(chain) = &mut self.chain else { return Err(Error::NoNodeLeft) };
+        let free = chain.until(client, |chain| chain.window.len() < IN_FLIGHT_MAX).await;
+        chain.owe(client);
+        chain.window.push_back(sent.clone());
+        if free.is_err() || !chain.put(client, &sent) {
+            self.recover(client).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn drain(&mut self, client: &Rc<Client>) -> Result<()> {
+        while let Some(chain) = &mut self.chain {
+            match chain.until(client, |chain| chain.window.is_empty()).await {
+                Ok(()) => return Ok(()),
+                Err(()) => self.recover(client).await?,
+            }
+        }
+        Ok(()) // a recovered close: the block is finished
+    }
+
+    async fn recover(&mut self, client: &Rc<Client>) -> Result<()> {
+        self.settle_before(client).await?;
+        let Some(chain) = self.chain.take() else { return Err(Error::NoNodeLeft) };
+        let Chain { ends, window, acked, broken, .. } = chain;
+        drop(ends);
+        let first = window.front().map_or(-1, |sent| sent.packet.seqno);
+        self.stuck = if self.stuck.0 == first { (first, self.stuck.1 + 1) } else { (first, 1) };
+        if self.stuck.1 > RECOVERIES_MAX {
+            return Err(Error::NoNodeLeft);
+        }
+        let mut broken = if broken.is_empty() { vec![0] } else { broken };
+        loop {
+            while let Some(bad) = broken.pop().filter(|_| !self.nodes.is_empty()) {
+                let bad = self.nodes.remove(bad.min(self.nodes.len() - 1));
+                client.sim.say(|| {
+                    let number = World::node_number(bad);
+                    format!("{} drops node {number} from the chain of {:?}", client.name, self.view.block)
+                });
+            }
+            if self.nodes.is_empty() {
+                return Err(Error::NoNodeLeft);
+            }
+            match self.rejoin(client, &window, acked).await? {
+                Ok(chain) => {
+                    self.chain = chain;
+                    break;
+                }
+                Err(bad) => broken.push(bad),
+            }
+        }
+        if let Some(chain) = &mut self.chain {
+            for sent in window {
+                chain.window.push_back(sent.clone());
+                chain.put(client, &sent);
+            }
+        }
+        Ok(())
+    }
+
+    async fn rejoin(
+        &mut self,
+        client: &Rc<Client>,
+        window: &VecDeque<Sent>,
+        acked: usize,
+    ) -> Result<std::result::Result<Option<Chain>, usize>> {
+        let (name, block) = (client.name.clone(), self.view.block);
+        let (generation, view) = client.call(move |metad, _| Box::pin(metad.bump(name.clone(), block))).await?;
+        self.view.home = view.home;
+        let only_end_missing = window.len() == 1 && window.iter().all(|sent| sent.packet.last);
+        let stage = if only_end_missing { Stage::CloseRecovery } else { Stage::StreamingRecovery };
+        let chain = match self.set_up(client, stage, generation, acked).await {
+            Ok(chain) => chain,
+            Err(bad) => return Ok(Err(bad)),
+        };
+        let old = BlockRef { block, generation: self.view.generation, len: acked as u64 };
+        let new = BlockRef { block, generation, len: acked as u64 };
+        client.world.oracle.borrow_mut().go_on_with(self.view.file, block, &self.nodes);
+        let (name, nodes) = (client.name.clone(), self.nodes.clone());
+        client
+            .call(move |metad, key| Box::pin(metad.update_pipeline(key, name.clone(), old, new, nodes.clone())))
+            .await?;
+        self.view.generation = generation;
+        Ok(Ok(chain))
+    }
+}
+
+impl Chain {
+    /// From the first packet on the nodes owe an answer.
+    fn owe(&mut self, client: &Client) {
+        if self.window.is_empty() {
+            (self.heard, self.moved) = (client.sim.now(), client.sim.now());
+        }
+    }
+
+    fn put(&self, client: &Client, sent: &Sent) -> bool {
+        let message = PacketMessage { packet: sent.packet, data: Rc::clone(&sent.data), sum: SPEC.kind.of(&sent.data) };
+        self.ends.packets.send(client.world.carry(message))
+    }
+
+    /// `Err` once the chain is broken.
+    async fn until(&mut self, client: &Client, done: impl Fn(&Self) -> bool) -> std::result::Result<(), ()> {
+        let sim = &client.sim;
+        loop {
+            if !self.broken.is_empty() {
+                return Err(());
+            }
+            if done(self) {
+                return Ok(());
+            }
+            let lost_at = (self.heard + self.silence_max).min(self.moved + self.standstill_max);
+            let lost_at = if self.window.is_empty() { Duration::MAX } else { lost_at };
+            let beat_at = sim.now() + TIMEOUT / 2;
+            match race(self.ends.acks.recv(), sim.sleep_until(lost_at.min(beat_at))).await {
+                Either::First(None) => self.broken = vec![0],
+                Either::First(Some(Ack::Sign)) => self.heard = sim.now(),
+                Either::First(Some(Ack::Packet { seqno, replies })) => {
+                    (self.heard, self.moved) = (sim.now(), sim.now());
+                    self.take(client, seqno, &replies);
+                }
+                Either::Second(()) if sim.now() >= lost_at => self.broken = vec![0],
+                Either::Second(()) => {
+                    let packet = Packet { seqno: HEARTBEAT, ..Packet::default() };
+                    let data = Rc::default();
+                    let sum = SPEC.kind.of(&[]);
+                    if !self.ends.packets.send(PacketMessage { packet, data, sum }) {
+                        self.broken = vec![0];
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, client: &Client, seqno: i64, replies: &[Reply]) {
+        // In a chain the last that complains, as it is nearest to the trouble; where there are branches each tells of itself.
+        let is_bad = |reply: Reply| reply != Reply::SUCCESS && !(self.branches && reply == Reply::NOT_YET);
+        let mut bad = (0..replies.len()).filter(|node| is_bad(replies[*node]));
+        let bad: Vec<usize> = if self.branches { bad.collect() } else { bad.next_back().into_iter().collect() };
+        if !bad.is_empty() {
+            self.broken = bad;
+            return;
+        }
+        if seqno == HEARTBEAT {
+            return;
+        }
+        match self.window.pop_front() {
+            Some(sent) if sent.packet.seqno == seqno => self.acked = self.acked.max(sent.end),
+            _ => client.world.fail(|| format!("{}: ack {} out of order", client.name, seqno)),
+        }
+    }
+}

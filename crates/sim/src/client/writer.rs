@@ -1,0 +1,253 @@
+//! A file open for writing: its blocks one after the other, and what may be promised of them when.
+
+use super::block::{Before, Block, Sent, Shape};
+use super::{BLOCK_LEN, Client, Error, Result};
+use crate::platter::SPEC;
+use crate::small::Lease;
+use crate::world::content;
+use chain::Packet;
+use namespace::{BlockRef, BlockView};
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+use types::{BlockId, FileId, FsPath, NodeId};
+
+const PAUSE_FIRST: Duration = Duration::from_millis(25);
+const PAUSE_COUNT: u32 = 10;
+const BLOCK_RETRIES: u32 = 3;
+const PACKET_LEN: usize = 4 * SPEC.chunk_len as usize;
+/// The next block is looked for when this part of a block is left.
+const AHEAD_SHARE: usize = 4;
+
+/// A file open for writing.
+pub(crate) struct Writer {
+    client: Rc<Client>,
+    path: FsPath,
+    pub(crate) file: FileId,
+    tag: u64,
+    block_offset: usize,
+    position: usize,
+    block: Option<Block>,
+    previous: Option<BlockRef>,
+    excluded: Vec<NodeId>,
+    shape: Shape,
+    /// The replication of the file, if its blocks are taken on lease while those before them are written.
+    pub(super) ahead_of: Option<u16>,
+    ahead: Option<Lease>,
+    /// All nodes have put the block before; nobody said yet that it is still this writer's.
+    unconfirmed: Option<Unconfirmed>,
+}
+
+/// What is promised once a metadata server has taken the block's length.
+struct Unconfirmed {
+    block: BlockId,
+    range: Range<usize>,
+    holders: Vec<(NodeId, u64)>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        client: Rc<Client>,
+        path: FsPath,
+        file: FileId,
+        tag: u64,
+        len: usize,
+        previous: Option<BlockRef>,
+        shape: Shape,
+    ) -> Self {
+        Self {
+            client,
+            path,
+            file,
+            tag,
+            block_offset: len,
+            position: 0,
+            block: None,
+            previous,
+            excluded: Vec::new(),
+            shape,
+            ahead_of: None,
+            ahead: None,
+            unconfirmed: None,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.block_offset + self.position
+    }
+
+    pub(crate) async fn write(&mut self, mut len: usize) -> Result<()> {
+        while len > 0 {
+            // A packet that begins inside of a chunk ends with it.
+            let chunk = SPEC.chunk_len as usize;
+            let into = self.position % chunk;
+            let room = if into > 0 { chunk - into } else { PACKET_LEN.min(BLOCK_LEN - self.position) };
+            let take = room.min(len);
+            self.send(take, false).await?;
+            len -= take;
+            if self.position == BLOCK_LEN {
+                self.finish_block().await?;
+            } else {
+                self.look_ahead().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_ahead(&mut self) {
+        let late = BLOCK_LEN - self.position <= BLOCK_LEN / AHEAD_SHARE;
+        if let (Some(replication), None, true) = (self.ahead_of, &self.ahead, late) {
+            self.ahead = self.client.lease_next(self.file, replication).await.ok();
+        }
+    }
+
+    async fn send(&mut self, len: usize, sync: bool) -> Result<()> {
+        if self.block.is_none() {
+            self.block = Some(self.next_block().await?);
+        }
+        let start = self.block_offset + self.position;
+        let data: Vec<u8> = (start..start + len).map(|at| content(self.tag, at)).collect();
+        let Some(block) = &mut self.block else { return Err(Error::NoNodeLeft) };
+        let packet = Packet {
+            seqno: block.next_seqno,
+            offset: self.position as i64,
+            data_len: len as u32,
+            sums_len: SPEC.sums_len(len as u64) as u32,
+            last: false,
+            sync,
+        };
+        block.next_seqno += 1;
+        self.position += len;
+        let sent = Sent { packet, data: Rc::new(data), end: self.position };
+        self.client.world.oracle.borrow_mut().sent(self.file, start + len);
+        block.sent = block.sent.max(self.position);
+        block.send(&self.client, sent).await?;
+        // In the client this goes on beside the stream, and takes as long as it takes.
+        if block.before.is_none() || self.client.sim.one_in(3) {
+            self.settle_before().await?;
+        }
+        Ok(())
+    }
+
+    /// Returns when a server knows that the block is the file's; so it has taken the length of the one before.
+    async fn settle_before(&mut self) -> Result<()> {
+        if let Some(block) = &mut self.block {
+            block.settle_before(&self.client).await?;
+            self.confirm();
+        }
+        Ok(())
+    }
+
+    /// When this returns, new readers see all bytes so far.
+    pub(crate) async fn flush(&mut self, sync: bool) -> Result<()> {
+        if sync && self.block.is_some() {
+            self.send(0, true).await?;
+        }
+        self.settle_before().await?;
+        let Some(block) = &mut self.block else { return Ok(()) };
+        block.drain(&self.client).await?;
+        let (client, path, file) = (self.client.name.clone(), self.path.clone(), self.file);
+        self.client.call(move |metad, _| Box::pin(metad.fsync(client.clone(), path.clone(), file))).await?;
+        let Some(block) = &self.block else { return Ok(()) };
+        let range = self.block_offset..self.len();
+        self.client.world.promise(self.file, block.view.block, range, &block.holders.borrow(), sync);
+        Ok(())
+    }
+
+    async fn finish_block(&mut self) -> Result<()> {
+        self.settle_before().await?;
+        let Some(mut block) = self.block.take() else { return Ok(()) };
+        block.drain(&self.client).await?;
+        let packet = Packet { seqno: block.next_seqno, offset: self.position as i64, last: true, ..Packet::default() };
+        block.next_seqno += 1;
+        block.send(&self.client, Sent { packet, data: Rc::default(), end: self.position }).await?;
+        block.drain(&self.client).await?;
+        let len = self.position;
+        let range = self.block_offset..self.block_offset + len;
+        let (view, holders) = (block.view, block.holders.take());
+        // If its lease was taken meanwhile, the nodes may have made the replicas after the recovery had asked for them.
+        self.unconfirmed = Some(Unconfirmed { block: view.block, range, holders });
+        self.previous = Some(BlockRef { block: view.block, generation: view.generation, len: len as u64 });
+        self.block_offset += len;
+        self.position = 0;
+        Ok(())
+    }
+
+    fn confirm(&mut self) {
+        let synced = self.client.world.plan.synced;
+        if let Some(Unconfirmed { block, range, holders }) = self.unconfirmed.take() {
+            self.client.world.promise(self.file, block, range, &holders, synced);
+        }
+    }
+
+    pub(crate) async fn close(mut self) -> Result<usize> {
+        if self.block.is_some() {
+            self.finish_block().await?;
+        }
+        if let Some(lease) = self.ahead.take() {
+            self.client.stock.give_back(&lease);
+        }
+        let mut pause = PAUSE_FIRST;
+        for _ in 0..PAUSE_COUNT {
+            let (client, path, file, last) = (self.client.name.clone(), self.path.clone(), self.file, self.previous);
+            let call =
+                self.client.call(move |metad, _| Box::pin(metad.complete(client.clone(), path.clone(), file, last)));
+            if call.await? {
+                self.confirm();
+                self.client.world.oracle.borrow_mut().closed(self.file, self.block_offset);
+                return Ok(self.block_offset);
+            }
+            self.client.sim.sleep(pause).await;
+            pause *= 2;
+        }
+        Err(Error::NotComplete)
+    }
+
+    /// The block that was taken on lease, or one that is asked for now.
+    async fn next_block(&mut self) -> Result<Block> {
+        if let Some(lease) = self.ahead.take() {
+            if lease.until > self.client.sim.now() {
+                let view = BlockView {
+                    file: self.file,
+                    block: lease.grant.block,
+                    generation: lease.generation,
+                    len: 0,
+                    offset: self.block_offset as u64,
+                    home: lease.grant.block.born_in(),
+                    complete: false,
+                };
+                let before = Before { path: self.path.clone(), previous: self.previous };
+                match Block::create(&self.client, view, lease.nodes.clone(), self.shape, Some(before)).await {
+                    Ok(block) => return Ok(block),
+                    Err(bad) => self.client.stock.exclude(bad, self.client.sim.now()),
+                }
+            }
+            self.client.stock.give_back(&lease);
+        }
+        self.add_block().await
+    }
+
+    async fn add_block(&mut self) -> Result<Block> {
+        for _ in 0..=BLOCK_RETRIES {
+            let (client, path, file) = (self.client.name.clone(), self.path.clone(), self.file);
+            let (previous, excluded) = (self.previous, self.excluded.clone());
+            let located = self
+                .client
+                .call(move |metad, _| {
+                    Box::pin(metad.add_block(client.clone(), path.clone(), file, previous, excluded.clone()))
+                })
+                .await?;
+            self.confirm();
+            let block = located.view.block;
+            match Block::create(&self.client, located.view, located.nodes, self.shape, None).await {
+                Ok(block) => return Ok(block),
+                Err(bad) => self.excluded.push(bad),
+            }
+            let (client, path) = (self.client.name.clone(), self.path.clone());
+            self.client
+                .call(move |metad, _| Box::pin(metad.abandon(client.clone(), path.clone(), file, block)))
+                .await?;
+        }
+        Err(Error::NoNodeLeft)
+    }
+}

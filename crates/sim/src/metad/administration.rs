@@ -1,0 +1,123 @@
+//! What an administrator may ask for: nodes are emptied, everything is read, containers are spread anew. As `metad`'s jobs.
+
+use super::{Answer, LEASE_SOFT, Metad};
+use crate::world::Mutation;
+use blocks::{Command, Move, Scrub, Scrubbed, Service};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use types::NodeId;
+
+/// Containers under way at a time.
+const ACTIVE_COUNT_MAX: usize = 2;
+
+/// Work that was asked for, in the leader's memory.
+#[derive(Default)]
+pub(super) struct Administration {
+    scrub: Option<Scrub>,
+    scrub_count: u64,
+    waiting: VecDeque<Move>,
+    active: Vec<Move>,
+}
+
+impl Metad {
+    pub(crate) async fn set_service(self: Rc<Self>, node: NodeId, service: Service) -> Answer<()> {
+        let _unknown = self.change_blocks(Command::SetService { node, service }).await?;
+        self.repair_wake.notify();
+        self.prepare.notify();
+        Ok(())
+    }
+
+    /// Whether others have all that a node had that was to be emptied.
+    pub(crate) async fn is_drained(self: Rc<Self>, node: NodeId) -> Answer<bool> {
+        self.group.read_barrier().await?;
+        let (now, rules) = (self.now(), self.rules());
+        let undecided = self.undecided.borrow().nodes().contains(&node);
+        let leased = self.leased.borrow().any_out(now);
+        self.with_cluster(|cluster, _| {
+            let drains = cluster.node(node).is_some_and(|member| member.service == Service::Draining);
+            let picture = cluster.drain_picture(node, &rules, &self.repair.borrow());
+            let mut surplus = self.surplus.borrow_mut();
+            if !drains || picture.pipelines_left > 0 {
+                surplus.is_in(node);
+                return false;
+            }
+            if self.world.mutation == Some(Mutation::HastyDrain) {
+                return true;
+            }
+            surplus.left_behind(node, undecided, leased.then_some(LEASE_SOFT), now).is_none()
+        })
+    }
+
+    /// False: one is under way.
+    pub(crate) async fn begin_scrub(self: Rc<Self>) -> Answer<bool> {
+        self.group.read_barrier().await?;
+        let nodes = self.with_cluster(|cluster, _| cluster.nodes().map(|member| member.node.id).collect::<Vec<_>>())?;
+        let mut asked = self.asked.borrow_mut();
+        if asked.scrub.is_some() {
+            return Ok(false);
+        }
+        asked.scrub_count += 1;
+        let number = self.leader_since.get().as_micros() as u64 + asked.scrub_count;
+        asked.scrub = Some(Scrub::new(number, 0, 1, nodes));
+        Ok(true)
+    }
+
+    /// All nodes have read what they have, or are lost, and what they found damaged is replaced, where there was a good copy.
+    pub(crate) fn has_scrubbed(&self) -> bool {
+        let rules = self.rules();
+        let lost = self.with_cluster(|cluster, _| {
+            let lost = cluster.nodes().filter(|member| rules.is_lost(Some(member)));
+            lost.map(|member| member.node.id).collect::<Vec<_>>()
+        });
+        let mut asked = self.asked.borrow_mut();
+        let Some(scrub) = asked.scrub.as_mut() else { return true };
+        lost.unwrap_or_default().into_iter().for_each(|node| scrub.on_lost(node));
+        let repair = self.repair.borrow();
+        let over = scrub.is_read() && (repair.bad().next().is_none() || repair.progress().missing_count > 0);
+        if over {
+            asked.scrub = None;
+        }
+        over
+    }
+
+    /// What a node tells of its reading, and the scrub that it is to do.
+    pub(super) fn scrub_beat(&self, node: NodeId, report: Option<(u64, Scrubbed)>) -> Option<u64> {
+        let mut asked = self.asked.borrow_mut();
+        let scrub = asked.scrub.as_mut()?;
+        if let Some((_, scrubbed)) = report.filter(|(number, _)| *number == scrub.number) {
+            scrub.on_report(node, scrubbed);
+        }
+        scrub.concerns(node).then_some(scrub.number)
+    }
+
+    pub(crate) async fn begin_balance(self: Rc<Self>) -> Answer<()> {
+        self.group.read_barrier().await?;
+        let rules = self.rules();
+        let moves = self.with_cluster(|cluster, _| cluster.plan_balance(&rules, 0))?;
+        let mut asked = self.asked.borrow_mut();
+        if asked.waiting.is_empty() && asked.active.is_empty() {
+            asked.waiting = moves.into();
+            self.repair_wake.notify();
+        }
+        Ok(())
+    }
+
+    pub(super) async fn balance_some(&self) -> Answer<()> {
+        loop {
+            let next = self.with_cluster(|cluster, _| {
+                let mut asked = self.asked.borrow_mut();
+                asked.active.retain(|next| !cluster.has_moved(next));
+                if asked.active.len() < ACTIVE_COUNT_MAX { asked.waiting.pop_front() } else { None }
+            })?;
+            let Some(next) = next else { return Ok(()) };
+            let rules = self.rules();
+            let Some(command) = self.with_cluster(|cluster, _| cluster.begin_move(&next, &rules))? else { continue };
+            self.sim.say(|| format!("metad {}: {next:?}", self.number));
+            if self.change_blocks(command).await?.is_ok() {
+                self.repair.borrow_mut().suspect(next.container, self.now());
+                self.asked.borrow_mut().active.push(next);
+            }
+            self.repair_wake.notify();
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Pipelines get the members that `Cluster::mend` wants, in a task of its own.
+
+use super::{Answer, Metad};
+use blocks::Command;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+use types::NodeId;
+
+// As in `metad`.
+const MEMBERS_EACH: Duration = Duration::from_millis(500);
+const CHANGE_COUNT_MAX: usize = 50;
+
+impl Metad {
+    pub(super) async fn mend_always(self: Rc<Self>, reign: u64) {
+        let mut lost = BTreeSet::new();
+        while self.reigns(reign) {
+            let _again = self.heal(|healing| healing.watch(&mut lost));
+            let _again = self.mend().await;
+            self.sim.sleep(MEMBERS_EACH).await;
+        }
+    }
+
+    async fn mend(&self) -> Answer<()> {
+        for _ in 0..CHANGE_COUNT_MAX {
+            let rules = self.rules();
+            let Some(command) = self.with_cluster(|cluster, random| cluster.mend(&rules, random))? else {
+                return Ok(());
+            };
+            let before = self.members_before(&command)?;
+            self.sim.say(|| format!("metad {}: {command:?}", self.number));
+            if self.change_blocks(command.clone()).await?.is_err() {
+                return Ok(());
+            }
+            self.heal(|healing| healing.on_members(&command, &before))?;
+        }
+        self.repair_wake.notify();
+        Ok(())
+    }
+
+    fn members_before(&self, command: &Command) -> Answer<Vec<NodeId>> {
+        let Command::SetMembers { pipeline, .. } = command else { return Ok(Vec::new()) };
+        let before = self.with_cluster(|cluster, _| cluster.pipeline(*pipeline).map(|known| known.row.members.clone()));
+        Ok(before?.unwrap_or_default())
+    }
+}

@@ -1,0 +1,134 @@
+//! What datanodes tell, and what they are told.
+
+use super::repair::CATALOGUE_WAIT;
+use super::{Answer, Metad, Refused};
+use crate::datanode::{Heartbeat, Orders};
+use crate::world::node_of;
+use blocks::{Fate, Told, Usage, Wanted};
+use namespace::BlockView;
+use std::rc::Rc;
+use types::{BlockId, NodeId};
+
+impl Metad {
+    pub(crate) async fn register(self: Rc<Self>, number: usize, usage: Usage) -> Answer<()> {
+        self.group.confirm().await?;
+        let node = node_of(number);
+        let id = node.id;
+        let known = self.with_cluster(|cluster, _| cluster.node(id).is_some_and(|member| member.node == node))?;
+        if !known {
+            self.change_blocks(blocks::Command::Register(node)).await?.map_err(|_| Refused::Odd)?;
+        }
+        let now = self.now();
+        let called_bad = self.with_cluster(|cluster, _| {
+            cluster.on_registered(now, id, usage);
+            let mut repair = self.repair.borrow_mut();
+            let called_bad = repair.on_registered(id);
+            for pipeline in cluster.pipelines_of(id) {
+                cluster.containers_of(*pipeline).for_each(|home| repair.suspect(home, now + CATALOGUE_WAIT));
+            }
+            called_bad
+        })?;
+        self.reported.borrow_mut().extend(called_bad.into_iter().map(|block| (block, id)));
+        self.repair_wake.notify();
+        self.prepare.notify();
+        Ok(())
+    }
+
+    pub(crate) async fn heartbeat(self: Rc<Self>, told: Heartbeat) -> Answer<Option<Orders>> {
+        // A leader that fell would judge by what it does not know.
+        self.group.confirm().await?;
+        let now = self.now();
+        if !self.with_cluster(|cluster, _| cluster.on_heartbeat(now, told.node, told.usage))? {
+            return Ok(None);
+        }
+        self.tell_repair(&told);
+        let mut orders = Orders::default();
+        self.reconcile(told.node, told.put.into_iter().chain(told.stale).collect(), &mut orders)?;
+        let undecided = self.undecided.borrow_mut().take(told.node);
+        self.reconcile(told.node, undecided, &mut orders)?;
+        let mut doomed = self.doomed.borrow_mut();
+        for block in &told.deleted {
+            doomed.on_deleted(told.node, *block);
+            self.repair.borrow_mut().forget_bad(*block, told.node);
+            self.surplus.borrow_mut().stays(told.node, *block);
+        }
+        orders.delete.extend(doomed.orders(told.node, now));
+        if !told.deleted.is_empty() {
+            self.reap.notify();
+        }
+        let surplus = self.surplus_orders(told.node)?;
+        orders.delete.extend(surplus.iter().map(|told| (told.block, told.generation)));
+        orders.copy = self.repair.borrow_mut().orders(told.node, now);
+        orders.tell_all = self.surplus.borrow_mut().take_ask(told.node);
+        orders.scrub = self.scrub_beat(told.node, told.scrub);
+        Ok(Some(orders))
+    }
+
+    /// What a node copied, could not copy, and found damaged.
+    fn tell_repair(&self, told: &Heartbeat) {
+        let (node, now) = (told.node, self.now());
+        let mut repair = self.repair.borrow_mut();
+        for replica in &told.put {
+            self.surplus.borrow_mut().stays(node, replica.block);
+            repair.on_put(node, replica.block, replica.generation, now);
+        }
+        for failure in &told.copy_failures {
+            if !repair.is_news(node, failure.number) {
+                continue;
+            }
+            repair.on_failed(node, failure.block, failure.source, now);
+            if let Some(source) = failure.source.filter(|_| failure.corrupt) {
+                self.reported.borrow_mut().insert((failure.block, source));
+            }
+        }
+        for block in &told.bad {
+            repair.on_bad(*block, node);
+        }
+        repair.on_working(node, &told.copying, now);
+        if !(told.put.is_empty() && told.copy_failures.is_empty() && told.bad.is_empty()) {
+            self.repair_wake.notify();
+        }
+    }
+
+    pub(crate) fn wanted(&self, block: BlockId) -> Option<Wanted> {
+        let BlockView { file, generation, home, complete, .. } = self.view_of(block)?;
+        Some(Wanted { file, generation, home, complete })
+    }
+
+    pub(crate) async fn catalogue(self: Rc<Self>, node: NodeId, replicas: Vec<Told>) -> Answer<Option<Orders>> {
+        self.group.confirm().await?;
+        if !self.with_cluster(|cluster, _| cluster.node(node).is_some_and(|member| member.seen().is_some()))? {
+            return Ok(None);
+        }
+        let mut orders = Orders::default();
+        self.reconcile(node, replicas, &mut orders)?;
+        self.surplus.borrow_mut().on_told_all(node, self.now());
+        Ok(Some(orders))
+    }
+
+    fn reconcile(&self, node: NodeId, replicas: Vec<Told>, orders: &mut Orders) -> Answer<()> {
+        let now = self.now();
+        for told in replicas {
+            // Before the rows: what is nobody's at this moment can only have an owner already.
+            let may_be_put = self.leased.borrow().may_be_put(told.block, now);
+            let wanted = self.wanted(told.block);
+            let judgement = self.with_cluster(|cluster, _| cluster.judge(node, &told, wanted.as_ref(), may_be_put))?;
+            let mut again = judgement.again;
+            match (judgement.fate, wanted) {
+                (Fate::Surplus, Some(_)) if self.comes_here(node, told.block)? => again = true,
+                (Fate::Surplus, Some(wanted)) => {
+                    self.surplus.borrow_mut().keep(node, told, wanted.home, now);
+                    self.repair_wake.notify();
+                }
+                (Fate::Goes, _) => orders.delete.push((told.block, told.generation)),
+                (Fate::Owned, Some(wanted)) => orders.owners.push((told.block, wanted.file, wanted.home)),
+                (Fate::Strange, _) => self.world.fail(|| format!("{:?} is strange to metad {}", told, self.number)),
+                (Fate::Stays | Fate::Owned | Fate::Surplus, _) => {}
+            }
+            if again {
+                self.undecided.borrow_mut().keep(node, told);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! Blocks on lease, and small files put whole; as `metad`'s own protocol has it.
+
+use super::{Answer, Metad, Refused};
+use crate::world::Mutation;
+use blocks::{Ask, Batch};
+use namespace::{
+    AddBlock, AddLeased, Allocated, BlockRef, Caller, Create, Grant, LeaseRefused, LeasedHome, NsError, PutBlock,
+    PutFile, Reply, Reserve, RetryKey, read,
+};
+use std::rc::Rc;
+use types::{BlockId, ContainerId, Epoch, FileId, FsPath, Generation, NodeId, PipelineId};
+
+const RESERVE_COUNT: u32 = 4096;
+const RESERVE_ATTEMPTS: usize = 8;
+/// The name under which the call's outcome is kept.
+const PUT_FILE: &str = "putFile";
+
+/// Blocks of one answer, the oldest in front.
+#[derive(Clone, Debug)]
+pub(crate) struct LeasedBlocks {
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) generation: Generation,
+    pub(crate) nodes: Vec<NodeId>,
+}
+
+/// Which blocks a client wants on lease.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseAsk {
+    pub(crate) holder: String,
+    pub(crate) replication: u16,
+    pub(crate) count: u32,
+    pub(crate) excluded: Vec<NodeId>,
+    pub(crate) returned: Vec<BlockId>,
+    /// For this open file; for new ones if there is none.
+    pub(crate) open: Option<FileId>,
+}
+
+/// A small file, as its client asks for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Put {
+    pub(crate) path: FsPath,
+    pub(crate) holder: String,
+    pub(crate) replication: u16,
+    pub(crate) block_len: u64,
+    pub(crate) grant: Grant,
+    pub(crate) generation: Generation,
+    pub(crate) len: u64,
+    /// Not all of its nodes have said that they put the block.
+    pub(crate) short: bool,
+}
+
+/// A block counts as held until its put is applied or refused.
+struct Held<'a>(&'a Metad, BlockId);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.leased.borrow_mut().end_put(self.1);
+    }
+}
+
+impl Metad {
+    pub(crate) async fn lease_blocks(self: Rc<Self>, asked: LeaseAsk) -> Answer<LeasedBlocks> {
+        let LeaseAsk { holder, replication, count, excluded, returned, open } = asked;
+        self.group.read_barrier().await?;
+        self.leased.borrow_mut().give_back(&holder, returned.into_iter());
+        let ask = Ask { replication, block_len: 1, excluded, ..Ask::default() };
+        self.nodes_arrived(replication).await?;
+        let Batch { blocks, home, nodes } =
+            self.decide(|cluster, random| cluster.place_batch(&ask, count, self.now(), random)).await?;
+        let set = self.with_cluster(|cluster, _| cluster.set_of(home, &nodes))?;
+        let place = LeasedHome { container: home, set };
+        for _ in 0..RESERVE_ATTEMPTS {
+            match self.leased.borrow_mut().grant(&holder, place, &blocks, open, self.now()) {
+                Ok((grants, generation)) => return Ok(LeasedBlocks { grants, generation, nodes }),
+                Err(LeaseRefused::NoIds) => {}
+                Err(_) => return Err(Refused::Odd),
+            }
+            self.reserve(if open.is_some() { 1 } else { blocks.len() }).await?;
+        }
+        Err(Refused::Odd)
+    }
+
+    async fn reserve(&self, count: usize) -> Answer<()> {
+        let lock = self.planning.borrow().clone();
+        let _planning = lock.lock().await;
+        if self.leased.borrow().has_files(count) {
+            return Ok(());
+        }
+        match self.change(None, Reserve { count: RESERVE_COUNT }).await? {
+            Reply::Reserved { first, generation } => {
+                self.leased.borrow_mut().reserved(first, RESERVE_COUNT, generation);
+                Ok(())
+            }
+            _ => Err(Refused::Odd),
+        }
+    }
+
+    /// The file's id.
+    pub(crate) async fn put_file(self: Rc<Self>, retry: RetryKey, put: Put) -> Answer<FileId> {
+        self.group.read_barrier().await?;
+        let Put { path, holder, replication, block_len, grant, generation, len, short } = put;
+        let create = Create {
+            takeover: self.silent_holder(&path),
+            path,
+            client: holder.clone(),
+            client_host: holder.clone(),
+            mode: 0o644,
+            create: true,
+            overwrite: false,
+            create_parent: true,
+            replication,
+            block_len,
+            block_len_min: 1,
+        };
+        let held = self.leased.borrow_mut().begin_put(&holder, grant, self.now());
+        let Ok(LeasedHome { container: home, set }) = held else {
+            // An earlier attempt at this call has put the file: its lease ended with that, but its answer got lost.
+            let outcome = read::outcome(&*self.group.rows(), retry, PUT_FILE, self.wall()).expect("memory can be read");
+            if let Some(Reply::Status(status)) = outcome {
+                self.doubt(grant.block);
+                return Ok(status.id);
+            }
+            return Err(Refused::Namespace(NsError::LeaseExpired(format!("{:?} is not on lease", grant.block))));
+        };
+        let _held = Held(&self, grant.block);
+        if !self.with_cluster(|cluster, _| cluster.was_given_out(grant.block))? {
+            return Err(Refused::Odd);
+        }
+        let block = PutBlock { file: grant.file, block: grant.block, generation, len, home };
+        let answer = match self.change(Some(retry), PutFile { create, block: Some(block) }).await? {
+            Reply::Status(status) => status.id,
+            Reply::Recovery(recovery) => return Err(self.wait_for(recovery)),
+            _ => return Err(Refused::Odd),
+        };
+        self.with_cluster(|cluster, _| cluster.on_written(home, len))?;
+        if self.world.mutation == Some(Mutation::ForgetShortPuts) {
+            return Ok(answer);
+        }
+        self.doubt_if_leased_short(grant.block, home, set, short)?;
+        Ok(answer)
+    }
+
+    /// A block that was on lease becomes the next of its file.
+    pub(crate) async fn add_leased(
+        self: Rc<Self>,
+        client: String,
+        path: FsPath,
+        file: FileId,
+        previous: Option<BlockRef>,
+        block: BlockId,
+        generation: Generation,
+    ) -> Answer<()> {
+        self.group.read_barrier().await?;
+        let plan =
+            read::plan_block(&*self.group.rows(), &Caller::system(), &path, Some(file), &client, previous.as_ref());
+        let plan = plan.expect("memory can be read").map_err(Refused::Namespace)?;
+        if plan.existing.is_some_and(|view| view.block == block) {
+            return Ok(()); // the call before this one was well, its answer got lost
+        }
+        let held = self.leased.borrow_mut().begin_put(&client, Grant { block, file }, self.now());
+        let LeasedHome { container: home, set } = held.map_err(|_| {
+            Refused::Namespace(NsError::LeaseExpired(format!("{block:?} is not on lease to {client} for {file}")))
+        })?;
+        let _held = Held(&self, block);
+        if !self.with_cluster(|cluster, _| cluster.was_given_out(block))? {
+            return Err(Refused::Odd);
+        }
+        let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
+        self.change(None, AddLeased { add, generation }).await?;
+        if let (Some(written), Some(before)) = (previous, plan.previous) {
+            self.with_cluster(|cluster, _| cluster.on_written(before.home, written.len))?;
+            self.doubt_if_short(before.block, before.home)?;
+        }
+        self.doubt_if_leased_short(block, home, set, false)
+    }
+
+    /// Whoever joined or left its home since the block was given out may lack it.
+    fn doubt_if_leased_short(
+        &self,
+        block: BlockId,
+        home: ContainerId,
+        set: Option<(PipelineId, Epoch)>,
+        short: bool,
+    ) -> Answer<()> {
+        let same = self.with_cluster(|cluster, _| set.is_some_and(|set| cluster.is_held_by(home, set)))?;
+        if short || !same {
+            self.doubt(block);
+            return Ok(());
+        }
+        self.doubt_if_short(block, home)
+    }
+}

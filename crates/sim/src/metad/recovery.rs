@@ -1,0 +1,146 @@
+//! The writer is gone: its last block gets one length.
+
+use super::{Answer, Metad};
+use crate::datanode::Datanode;
+use crate::executor::{Boxed, all};
+use crate::net::CallError;
+use crate::volume::{Info, ReplicaState};
+use crate::world::{Mutation, World};
+use blocks::{Inquest, Shown, Step, Survivor};
+use namespace::{BlockView, FinishRecovery, read};
+use std::rc::Rc;
+use std::time::Duration;
+use types::{BlockId, FileId, Generation, NodeId};
+
+const RETRY_FIRST: Duration = Duration::from_millis(200);
+const RETRY_LAST: Duration = Duration::from_secs(15);
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+impl Metad {
+    pub(super) fn start_recovery(self: &Rc<Self>, file: FileId, last: BlockView, generation: Generation) {
+        let running = self.recoveries.borrow().get(&file).copied();
+        if running.is_some_and(|running| running >= generation) {
+            return;
+        }
+        self.recoveries.borrow_mut().insert(file, generation);
+        let metad = Rc::clone(self);
+        self.sim.spawn(self.host, async move {
+            metad.recover(file, last, generation).await;
+            let mut running = metad.recoveries.borrow_mut();
+            if running.get(&file) == Some(&generation) {
+                running.remove(&file);
+            }
+            drop(running);
+            metad.recovery_ended.notify();
+        });
+    }
+
+    async fn recover(self: &Rc<Self>, file: FileId, last: BlockView, generation: Generation) {
+        let begun = self.now();
+        let reign = self.group.reign();
+        let mut retry = RETRY_FIRST;
+        let overtaken = || {
+            self.recoveries.borrow().get(&file) != Some(&generation) || self.group.reign() != reign || reign.is_none()
+        };
+        while !overtaken() {
+            let Ok(step) = self.inquire(&last, generation, begun).await else { return };
+            let mut nodes = Vec::new();
+            let len = match step {
+                Step::Wait(_) => {
+                    self.sim.sleep(retry).await;
+                    retry = (retry * 2).min(RETRY_LAST);
+                    continue;
+                }
+                Step::Nothing => None,
+                Step::Finish(agreed) => {
+                    let len = agreed.len as usize;
+                    let finish = self.ask_all(&agreed.nodes, move |node, block| {
+                        Box::pin(async move { node.finish_recovery(block, generation, len).await })
+                    });
+                    let answers = finish(last.block).await.into_iter();
+                    nodes.extend(answers.filter(|(_, answer)| answer.is_some()).map(|(node, _)| node));
+                    if nodes.is_empty() {
+                        self.sim.sleep(retry).await;
+                        return;
+                    }
+                    Some(agreed.len)
+                }
+            };
+            let finish = FinishRecovery { file, block: last.block, generation, len };
+            if self.change(None, finish).await.is_ok() {
+                // Who took no part, or could not end it, is stale from now on, whatever it has.
+                if !nodes.is_empty() {
+                    self.world.oracle.borrow_mut().go_on_with(file, last.block, &nodes);
+                }
+                self.was_doomed();
+                self.doubt(last.block);
+            }
+            return;
+        }
+    }
+
+    async fn inquire(&self, last: &BlockView, generation: Generation, begun: Duration) -> Answer<Step> {
+        let cut = read::cut_len(&*self.group.rows(), last.block).expect("memory can be read");
+        let inquest = Inquest { generation: last.generation, len: last.len, cut };
+        let ids = self.with_cluster(|cluster, _| cluster.member_ids(last.home).to_vec())?;
+        let members = self.show(last.block, &ids, generation).await;
+        let mut others = Vec::new();
+        if inquest.asks_others(&members) && self.world.mutation != Some(Mutation::ForgetChains) {
+            let known = |id: &NodeId| !ids.contains(id);
+            let more = self.with_cluster(|cluster, _| {
+                cluster.nodes().map(|member| member.node.id).filter(known).collect::<Vec<_>>()
+            })?;
+            others = self.show(last.block, &more, generation).await;
+        }
+        // Together with the time that the answers took.
+        let waited = self.now().saturating_sub(begun);
+        let step = inquest.next_step(&members, &others, waited);
+        self.sim.say(|| {
+            format!("recovery of {:?} under {generation}: {members:?}, others: {others:?}: {step:?}", last.block)
+        });
+        Ok(step)
+    }
+
+    /// Has nodes fence their replicas of the block, and say what they have.
+    async fn show(&self, block: BlockId, nodes: &[NodeId], generation: Generation) -> Vec<Shown> {
+        let begin = self
+            .ask_all(nodes, move |node, block| Box::pin(async move { node.begin_recovery(block, generation).await }));
+        let answers: Vec<(NodeId, Option<Option<Info>>)> = begin(block).await;
+        let shown = |(node, answer): (NodeId, Option<Option<Info>>)| match answer {
+            None => Shown::Silence,
+            Some(info) => info.map_or(Shown::Nothing, |info| Shown::Replica(survivor(node, &info))),
+        };
+        answers.into_iter().map(shown).collect()
+    }
+
+    /// `None` where no answer came, or a refusal.
+    fn ask_all<A: 'static>(
+        &self,
+        nodes: &[NodeId],
+        ask: impl Fn(Rc<Datanode>, BlockId) -> Boxed<Result<A, ()>> + Clone + 'static,
+    ) -> impl Fn(BlockId) -> Boxed<Vec<(NodeId, Option<A>)>> {
+        let (world, from, nodes) = (Rc::clone(&self.world), self.host, nodes.to_vec());
+        move |block| {
+            let calls = nodes.iter().map(|id| {
+                let (world, id, ask) = (Rc::clone(&world), *id, ask.clone());
+                let call: Boxed<(NodeId, Option<A>)> = Box::pin(async move {
+                    let number = World::node_number(id);
+                    let answer: Result<Result<A, ()>, CallError> =
+                        world.call_node(from, number, ANSWER_MAX, move |node| ask(node, block)).await;
+                    (id, answer.ok().and_then(Result::ok))
+                });
+                call
+            });
+            Box::pin(all(calls.collect()))
+        }
+    }
+}
+
+fn survivor(node: NodeId, info: &Info) -> Survivor {
+    let state = match info.state {
+        ReplicaState::Finalized => blocks::ReplicaState::Finalized,
+        ReplicaState::Open => blocks::ReplicaState::Open,
+        ReplicaState::WaitingForRecovery => blocks::ReplicaState::WaitingForRecovery,
+    };
+    Survivor { node, state, generation: info.identity.generation, len: info.len as u64 }
+}
