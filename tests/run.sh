@@ -52,6 +52,13 @@ java_driver() {
   javac -nowarn -d "$cache/classes" -cp "$cache/hadoop-$hadoop/lib/*" tests/interop/java/*.java
 }
 
+hbase_writer() {
+  rm -rf "$cache/hbase"
+  mkdir -p "$cache/hbase/classes"
+  mvn -q -B -f tests/interop/hbase/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/hbase/lib"
+  javac -nowarn -d "$cache/hbase/classes" -cp "$cache/hbase/lib/*:$cache/hadoop-$hadoop/lib/*" tests/interop/hbase/*.java
+}
+
 java_conf() {
   mkdir -p "$cache/conf"
   cp tests/interop/java/conf/* "$cache/conf/"
@@ -68,26 +75,29 @@ go_client() {
 }
 
 prepare() {
+  need "command -v strace" strace
   need "command -v javac" openjdk-17-jdk-headless
   need "command -v mvn" maven
   need "command -v go" golang-go
   need "python3 -c 'import ensurepip'" python3-venv
-  need "command -v strace" strace
   once "hadoop-$hadoop" "$(sha256sum tests/interop/java/pom.xml)" hadoop_jars
   bench/peers/hdfs/fetch.sh "$cache/hadoop-server-$commands" "$commands"
   once driver "$hadoop $(cat tests/interop/java/*.java | sha256sum)" java_driver
+  once hbase "$hadoop $(cat tests/interop/hbase/* | sha256sum)" hbase_writer
   once conf "$(cat tests/interop/java/conf/* | sha256sum)" java_conf
   once python "$(sha256sum tests/requirements.txt) $(python3 --version)" python_packages
   once go "$(cat tests/interop/go/* | sha256sum)" go_client
 }
 
 rust() {
+  # It records what the tests of power loss do to their files.
+  need "command -v strace" strace
   say "cargo fmt --check"
   cargo fmt --all --check
   say "cargo clippy"
   cargo clippy -q --workspace --all-targets -- -D warnings
   say "cargo test"
-  cargo test -q --workspace
+  cargo test -q --workspace --no-fail-fast
 }
 
 sim() {

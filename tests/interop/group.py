@@ -9,14 +9,14 @@ import subprocess
 import paths
 from cli import levada
 from roles import free_port
-from store import die_with_parent, eventually
+from store import die_with_parent, eventually, suspend
 from wires import Wires
 
 NAME = "levada"
 
 
 class Group:
-    def __init__(self, directory: pathlib.Path, metas: int = 3, datanodes: int = 3, **settings):
+    def __init__(self, directory: pathlib.Path, metas: int = 3, datanodes: int = 3, data_rows: str = "", **settings):
         self.directory, self.settings = directory, settings
         directory.mkdir()
         self.wires = Wires()
@@ -31,7 +31,7 @@ class Group:
             metad = ",".join(self.way(name, number) for number in self.ports)
             (directory / f"{name}.toml").write_text(
                 f'[data]\ndir = "{directory}/{name}"\nxfer_addr = "127.0.0.1:{free_port()}"\n'
-                f'ipc_addr = "127.0.0.1:{free_port()}"\nmetad = "{metad}"\n'
+                f'ipc_addr = "127.0.0.1:{free_port()}"\nmetad = "{metad}"\n{data_rows}'
             )
         # What clients dial.
         self.addrs = [self.way("client", number) for number in self.ports]
@@ -106,7 +106,7 @@ class Group:
         self.processes[name].wait()
 
     def pause(self, name: str):
-        os.kill(self.processes[name].pid, signal.SIGSTOP)
+        suspend(self.processes[name].pid)
 
     def go_on(self, name: str):
         os.kill(self.processes[name].pid, signal.SIGCONT)

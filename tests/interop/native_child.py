@@ -1,5 +1,6 @@
-"""A line of JSON in, a line of JSON out: hdfs-native for the tests. Argument: the hdfs:// address."""
+"""A line of JSON in, a line of JSON out: hdfs-native for the tests. Arguments: the hdfs:// address, and settings as name=value."""
 
+import base64
 import itertools
 import json
 import random
@@ -9,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hdfs_native import Client, WriteOptions
 
-client = Client(sys.argv[1])
-writers = {}
+client = Client(sys.argv[1], dict(setting.split("=", 1) for setting in sys.argv[2:]))
+writers, readers = {}, {}
 own_clients = []  # of the threads of `small`: a connection each
 
 
@@ -50,7 +51,7 @@ def small(act, path, files, length, threads, without, block):
         return {"seconds": time.perf_counter() - begun, "ms": took, "failed": failed}
 
 
-def call(call, path="", local="", to="", block=None, replication=None, offset=0, length=0, handle="", size=1 << 20, files=0, threads=1, without=()):
+def call(call, path="", local="", to="", block=None, replication=None, offset=0, length=0, handle="", data="", size=1 << 20, files=0, threads=1, without=()):
     if call == "put":
         options = WriteOptions(block_size=block, replication=replication, overwrite=True)
         with open(local, "rb") as source, client.create(path, options) as out:
@@ -69,11 +70,17 @@ def call(call, path="", local="", to="", block=None, replication=None, offset=0,
     elif call == "create":
         writers[handle] = client.create(path, WriteOptions(block_size=block, replication=replication))
     elif call == "write":
-        writers[handle].write(open(local, "rb").read())
+        writers[handle].write(open(local, "rb").read() if local else base64.b64decode(data))
     elif call == "hsync":
         writers[handle].hsync()
     elif call == "close":
         writers.pop(handle).close()
+    elif call == "open":
+        readers[handle] = client.read(path)
+    elif call == "read":
+        return base64.b64encode(readers[handle].read(length)).decode()
+    elif call == "close-reader":
+        del readers[handle]
     elif call == "mkdir":
         client.mkdirs(path, create_parent=True)
     elif call == "remove":

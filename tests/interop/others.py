@@ -45,10 +45,11 @@ class Lines:
 
 
 class Go(Lines):
-    def __init__(self, url: str, user: str):
-        super().__init__([GO_CLIENT, url.removeprefix("hdfs://"), user], user)
+    def __init__(self, url: str, user: str, *patience: str):
+        super().__init__([GO_CLIENT, url.removeprefix("hdfs://"), user, *patience], user)
 
 
 class Native(Lines):
-    def __init__(self, url: str, user: str):
-        super().__init__([sys.executable, ROOT / "tests" / "interop" / "native_child.py", url], user)
+    def __init__(self, url: str, user: str, **conf):
+        settings = [f"{name}={value}" for name, value in conf.items()]
+        super().__init__([sys.executable, ROOT / "tests" / "interop" / "native_child.py", url, *settings], user)

@@ -10,6 +10,8 @@ HADOOP_VERSION = os.environ.get("HADOOP_VERSION", "3.4.3")
 HADOOP_LIB = CACHE / f"hadoop-{HADOOP_VERSION}" / "lib"
 JAVA_CONF = CACHE / "conf"
 JAVA_CLASSES = CACHE / "classes"
+HBASE_LIB = CACHE / "hbase" / "lib"
+HBASE_CLASSES = CACHE / "hbase" / "classes"
 GO_CLIENT = CACHE / "bin" / "hdfs-go"
 LEVADA = pathlib.Path(os.environ.get("LEVADA_BIN", ROOT / "target" / "release" / "levada"))
 

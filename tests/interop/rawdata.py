@@ -47,6 +47,10 @@ class Located:
         return message((1, f[1][0]), (2, pick("block", 2)), (3, pick("generation", 3)), (4, pick("length", 4)))
 
     @property
+    def block_id(self) -> int:
+        return fields(self.block)[2][0]
+
+    @property
     def generation(self) -> int:
         return fields(self.block)[3][0]
 

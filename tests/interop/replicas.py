@@ -2,11 +2,31 @@
 
 import os
 
+import pytest
+
 import content
 import paths
 from cli import levada
 from rawdata import Names, Transfer
+from roles import Roles
 from store import SUPERUSER
+
+
+LOST_AFTER_S = 3
+
+
+@pytest.fixture
+def roles(tmp_path):
+    """Starts stores in which a datanode that is silent for LOST_AFTER_S counts as lost."""
+    started = []
+
+    def start(datanodes=4, **settings):
+        started.append(Roles(tmp_path / f"roles{len(started)}", datanodes, lost_after_ms=LOST_AFTER_S * 1000, **settings))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
 
 
 def is_free(path) -> bool:

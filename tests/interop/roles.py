@@ -10,7 +10,8 @@ import socket
 import subprocess
 
 import paths
-from store import address, die_with_parent
+from store import address, die_with_parent, suspend
+from wires import Wires
 
 
 def free_port() -> int:
@@ -23,6 +24,8 @@ def free_port() -> int:
 
 class Roles:
     """`levada meta --config` and `levada data --config`, as an administrator would run them."""
+
+    environment: dict[str, str] = {}
 
     def __init__(self, directory: pathlib.Path, datanodes: int = 3, **settings):
         self.directory = directory
@@ -45,16 +48,21 @@ class Roles:
         for name in self.names:
             self.start(name)
 
-    def describe_datanode(self, rows: str = "") -> str:
+    def describe_datanode(self, rows: str = "", host: str = "127.0.0.1") -> str:
         """Another one, not started yet."""
         name = f"data{len(self.names) + 1}"
         self.names.append(name)
         self.data_dirs.append(self.directory / name)
         (self.directory / f"{name}.toml").write_text(
-            f'[data]\ndir = "{self.directory}/{name}"\nxfer_addr = "127.0.0.1:{free_port()}"\n'
-            f'ipc_addr = "127.0.0.1:{free_port()}"\nmetad = "{self.metad}"\n{rows}'
+            f'[data]\ndir = "{self.directory}/{name}"\nxfer_addr = "{host}:{free_port()}"\n'
+            f'ipc_addr = "{host}:{free_port()}"\nmetad = "{self.metad}"\n{rows}'
         )
         return name
+
+    def ports(self, name: str) -> list[int]:
+        """Of a datanode: for data transfer, and for RPC."""
+        lines = (self.directory / f"{name}.toml").read_text().splitlines()
+        return [int(line.strip('"').rsplit(":", 1)[1]) for line in lines if line.startswith(("xfer_addr", "ipc_addr"))]
 
     def start(self, name: str) -> dict:
         role = "meta" if name == "meta" else "data"
@@ -62,6 +70,7 @@ class Roles:
             self.processes[name] = subprocess.Popen(
                 [str(paths.LEVADA), role, "--config", str(self.directory / f"{name}.toml"), "--json"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent,
+                env={**os.environ, **self.environment},
             )  # fmt: skip
         line = self.processes[name].stdout.readline()
         assert line, (self.directory / f"{name}.log").read_text()[-2000:]
@@ -74,7 +83,7 @@ class Roles:
             self.processes[name].wait()
 
     def pause(self, name: str):
-        os.kill(self.processes[name].pid, signal.SIGSTOP)
+        suspend(self.processes[name].pid)
 
     def go_on(self, name: str):
         os.kill(self.processes[name].pid, signal.SIGCONT)
@@ -91,3 +100,34 @@ class Roles:
                 process.kill()
                 process.wait()
 
+
+class Wired(Roles):
+    """Each datanode can be cut off: everybody dials it, and it dials the metadata server, over wires.
+
+    What a datanode sends to others by connections of its own is not cut. It gets nothing to send on.
+    """
+
+    def __init__(self, directory: pathlib.Path, datanodes: int = 3, **settings):
+        self.wires = Wires()
+        super().__init__(directory, datanodes, **settings)
+
+    def describe_datanode(self, rows: str = "") -> str:
+        number, metad = len(self.names) + 1, self.metad
+        # An address of its own: the same ports there are those of the wires.
+        ip = f"127.0.0.{10 + number}"
+        self.metad = f"127.0.0.1:{self.wires.add(f'data{number}', 'meta', address(metad)[1])}"
+        name = super().describe_datanode(f'ip = "{ip}"\n{rows}')
+        self.metad = metad
+        for port in self.ports(name):
+            self.wires.add("others", name, port, at=(ip, port))
+        return name
+
+    def cut(self, name: str):
+        self.wires.cut(name)
+
+    def mend(self, name: str):
+        self.wires.mend(name)
+
+    def stop(self):
+        super().stop()
+        self.wires.stop()

@@ -336,13 +336,44 @@ class TestInterrupt:
         """Begun, then interrupted: what is there is whole, and nothing has a temporary name."""
         local = tmp_path / "one"
         local.write_bytes(content.make(20_000))
-        for one in [root.start("put", local=str(local), path=f"{home}/f{i}") for i in range(1500)]:
-            one.get()
+        for first in range(0, 1500, 100):
+            for one in [root.start("put", local=str(local), path=f"{home}/f{first + i}") for i in range(100)]:
+                one.get()
         back = tmp_path / "back"
         self.interrupted(store, ["get", home, back], after=lambda: back.exists() and any(back.iterdir()))
         left = [path for path in back.rglob("*") if path.is_file()]
         assert len(left) < 1500
         assert all(path.stat().st_size == 20_000 and "COPYING" not in path.name for path in left)
+
+
+class TestTwoAtOnce:
+    """Two copy to one name: one of them is there in the end, whole, and what somebody called like a temporary file stays."""
+
+    def together(self, store, commands) -> list[int]:
+        environment = {**os.environ, "LEVADA_URL": store.fs}
+        running = [subprocess.Popen([str(paths.LEVADA), *map(str, command)], env=environment) for command in commands]
+        return [process.wait(120) for process in running]
+
+    def test_put(self, store, root, home, tmp_path):
+        files = [content.make(9_000_000), b"x" * 9_000_000]
+        for name, data in zip("ab", files):
+            (tmp_path / name).write_bytes(data)
+        root.write(f"{home}/f._COPYING_", b"mine")
+        for _ in range(3):
+            assert self.together(store, [["put", "-f", tmp_path / name, f"{home}/f"] for name in "ab"]) == [0, 0]
+            assert root.read(f"{home}/f") in files
+        assert sorted(root.names(home)) == ["f", "f._COPYING_"] and root.read(f"{home}/f._COPYING_") == b"mine"
+
+    def test_get(self, store, root, home, tmp_path):
+        files = [content.make(9_000_000), b"x" * 8_000_000]
+        for name, data in zip("ab", files):
+            root.write(f"{home}/{name}", data)
+        (tmp_path / "f._COPYING_").write_bytes(b"mine")
+        for _ in range(3):
+            assert self.together(store, [["get", "-f", f"{home}/{name}", tmp_path / "f"] for name in "ab"]) == [0, 0]
+            assert (tmp_path / "f").read_bytes() in files
+        assert {path.name for path in tmp_path.iterdir()} == {"f", "f._COPYING_"}
+        assert (tmp_path / "f._COPYING_").read_bytes() == b"mine"
 
 
 class TestTerminal:

@@ -10,29 +10,13 @@ import pytest
 import content
 import paths
 from cli import levada
-from replicas import healed, put, replicas, some_files, transfer_address
-from roles import Roles
+from replicas import LOST_AFTER_S, healed, put, replicas, roles, some_files, transfer_address
 from store import eventually
 
 pytestmark = [pytest.mark.levada, pytest.mark.timeout(300)]
 
-LOST_AFTER_S = 3
 # From the limit on: a round of the leader, the copies, and a machine of two cores that does other things as well.
-LEASE_S = 60
 HEALED_S = 45
-
-
-@pytest.fixture
-def roles(tmp_path):
-    started = []
-
-    def start(datanodes=4, **settings):
-        started.append(Roles(tmp_path / f"roles{len(started)}", datanodes, lost_after_ms=LOST_AFTER_S * 1000, **settings))
-        return started[-1]
-
-    yield start
-    for each in started:
-        each.stop()
 
 
 def test_a_lost_node_is_replaced_everywhere(roles):
@@ -82,8 +66,7 @@ def test_a_node_that_comes_back_is_reconciled(roles):
     # What others have, or nobody wants, goes from it; what it has and others had not would have been taken back.
     blocks = store.directory / "data1" / "containers"
     left = lambda: sum(1 for folder, _, names in os.walk(blocks) for name in names if name.endswith(".data"))
-    # What no file owns may be a client's that holds its block on lease: a young leader waits for as long as that could be.
-    eventually(lambda: left() == 0, LEASE_S + HEALED_S, "files of replicas are left")
+    eventually(lambda: left() == 0, HEALED_S, "files of replicas are left")
     assert healed(store, {**files, **more})
 
 

@@ -211,7 +211,7 @@ def test_what_was_acknowledged_holds(tmp_path, seed):
                 for name in dead:
                     begun = time.monotonic()
                     store.start(name)
-                    assert time.monotonic() - begun < 5, f"{name} took long to start"
+                    assert time.monotonic() - begun < 30, f"{name} took long to start"
             for writer in writers:
                 writer.stop()
             assert sum(writer.done for writer in writers) > 50

@@ -23,6 +23,8 @@ class Wire:
         except OSError:
             return writer.transport.abort()
         await asyncio.gather(self.carry(reader, far_writer), self.carry(far_reader, writer))
+        writer.close()
+        far_writer.close()
 
     async def carry(self, reader, writer):
         try:
@@ -31,9 +33,9 @@ class Wire:
                 writer.write(data)
                 await writer.drain()
             await self.open.wait()
-        except OSError:
-            pass
-        writer.transport.abort()
+            writer.write_eof()  # behind what is on the way: the last answer before a connection ends arrives
+        except (OSError, RuntimeError):  # the second where the other direction broke meanwhile
+            writer.transport.abort()
 
 
 class Wires:
@@ -45,13 +47,13 @@ class Wires:
         self.servers = []
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
-    def add(self, source: str, target: str, port: int) -> int:
-        """Gives the port at which `source` reaches `target`."""
+    def add(self, source: str, target: str, port: int, at: tuple[str, int] = ("127.0.0.1", 0)) -> int:
+        """Gives the port at which `source` reaches `target`: a free one, or that of `at`."""
 
         async def begin():
             wire = Wire(source, target, port)
             self.all.append(wire)
-            server = await asyncio.start_server(wire.accept, "127.0.0.1", 0)
+            server = await asyncio.start_server(wire.accept, *at)
             self.servers.append(server)
             return server.sockets[0].getsockname()[1]
 

@@ -1,0 +1,159 @@
+"""`hdfs haadmin`, `hdfs mover` and those parts of `hdfs dfsadmin` that the script of commands/ has not: each does its work, or
+says in a line what there is instead."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from paths import JAVA_CONF, ROOT
+from rawrpc import Connection, fields, message
+from store import SUPERUSER, Store, eventually
+
+sys.path.insert(0, str(ROOT / "tests" / "interop" / "commands"))
+from commands import SERVER_LIB, Shell  # noqa: E402
+
+pytestmark = pytest.mark.levada
+HAADMIN = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("administer") / "levada", "--meta", "3")
+    store.members = store.fs.removeprefix("hdfs://").split(",")
+    yield store
+    store.stop()
+
+
+@pytest.fixture(scope="module")
+def settings(up) -> list[str]:
+    """What an administrator of HDFS writes into hdfs-site.xml for such a group."""
+    names = [f"m{number}" for number in range(len(up.members))]
+    rows = {"dfs.nameservices": "store", "dfs.internal.nameservices": "store", "dfs.ha.namenodes.store": ",".join(names)}
+    rows |= {f"dfs.namenode.rpc-address.store.{name}": addr for name, addr in zip(names, up.members)}
+    rows["dfs.ha.fencing.methods"] = "shell(true)"  # without one, a failover is not even tried
+    rows["dfs.client.failover.proxy.provider.store"] = (
+        "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+    )
+    return [word for key, value in rows.items() for word in ("-D", f"{key}={value}")]
+
+
+@pytest.fixture(scope="module")
+def shell():
+    shell = Shell("hdfs://store")
+    yield shell
+    shell.stop()
+
+
+@pytest.fixture
+def run(shell, settings):
+    def run(tool: str, *words: str, user=SUPERUSER) -> tuple[int, str]:
+        code, out, err = shell.run(user, tool, "", [*settings, *words])
+        assert not re.search(r"(?m)^\s*at [\w.$]+\(", out), out
+        return code, out + err
+
+    return run
+
+
+def leader(up) -> tuple[str, list[str]]:
+    """Name of the one that leads, and of the others."""
+    asked = {}
+    for number, addr in enumerate(up.members):
+        host, port = addr.rsplit(":", 1)
+        with Connection((host, int(port)), SUPERUSER) as connection:
+            asked[f"m{number}"] = fields(connection.call(1, "getHAServiceState").body)[1][0]
+    (name,) = [name for name, state in asked.items() if state == 1]
+    return name, [other for other in asked if other != name]
+
+
+@pytest.fixture
+def node(up) -> str:
+    """Address of a datanode's RPC port."""
+    for addr in up.members:
+        host, port = addr.rsplit(":", 1)
+        with Connection((host, int(port)), SUPERUSER) as connection:
+            if (answer := connection.call(1, "getDatanodeReport", message((1, 2)))).body:
+                ident = fields(fields(fields(answer.body)[1][0])[1][0])
+                return f"{ident[1][0].decode()}:{ident[6][0]}"
+    raise AssertionError("nobody leads")
+
+
+def test_haadmin_tells_who_leads(run, up):
+    def agrees() -> bool:
+        """On a busy machine another one may come to lead between two questions."""
+        active, others = leader(up)
+        told = [run(HAADMIN, "-getServiceState", name) for name in (active, *others)]
+        code, said = run(HAADMIN, "-getAllServiceState")
+        assert code == 0, said
+        rows = [line.split() for line in said.splitlines()]
+        assert [addr.split(":")[1] for addr, _ in rows] == [addr.split(":")[1] for addr in up.members]
+        states = sorted(state for _, state in rows)
+        return told == [(0, "active\n"), *[(0, "standby\n")] * 2] and states == ["active", "standby", "standby"]
+
+    eventually(agrees, 60, "the tool says what the servers say")
+    for name in ["m0", "m1", "m2"]:
+        assert run(HAADMIN, "-checkHealth", name) == (0, "")
+
+
+def test_haadmin_makes_nobody_lead(run, up):
+    active, others = leader(up)
+    for words in [("-transitionToStandby", active), ("-failover", active, others[0])]:
+        code, said = run(HAADMIN, *words)
+        assert code != 0 and "choose among themselves who leads" in said, said
+    code, said = run(HAADMIN, "-transitionToActive", others[0])
+    assert code != 0 and "already active" in said, said
+    code, said = run(HAADMIN, "-transitionToStandby", active, user="alice")
+    assert code != 0 and "Superuser privilege is required" in said, said
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("-rollEdits", "rolling the log of changes is not supported"),
+        ("-refreshCallQueue", "calls wait in no queue"),
+        ("-rollingUpgrade prepare", "is not supported"),
+        ("-shutdownDatanode NODE", "SIGTERM"),
+        ("-evictWriters NODE", "levada admin datanode drain"),
+        ("-deleteBlockPool NODE BP-1", "levada admin datanode drain"),
+        ("-refreshNamenodes NODE", "hears by itself"),
+        ("-triggerBlockReport NODE", "tells each second"),
+        ("-getBalancerBandwidth NODE", "levada admin balance"),
+        ("-reconfig datanode NODE start", "settings are read when a datanode starts"),
+    ],
+)
+def test_dfsadmin_says_what_there_is_instead(run, node, words, said):
+    code, heard = run("dfsadmin", *words.replace("NODE", node).split())
+    assert code != 0 and said in heard, heard
+
+
+def test_dfsadmin_lists_the_volumes_of_a_datanode(run, up, node):
+    code, said = run("dfsadmin", "-getVolumeReport", node)
+    assert code == 0 and "Active Volumes : 1" in said and str(up.directory) in said, said
+    code, said = run("dfsadmin", "-reconfig", "datanode", node, "properties")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-refreshSuperUserGroupsConfiguration", "-refreshUserToGroupsMappings", "-refreshNodes", "-finalizeUpgrade",
+        "-safemode get", "-safemode wait", "-safemode leave",
+    ],
+)  # fmt: skip
+def test_dfsadmin_asks_every_server_of_the_group(run, up, words):
+    code, said = run("dfsadmin", *words.split())
+    assert code == 0, said
+    for addr in up.members:
+        assert addr.split(":")[1] in said, said
+
+
+def test_the_mover_is_told_who_moves(up, settings):
+    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{JAVA_CONF}:{SERVER_LIB}/*"]
+    mover = "org.apache.hadoop.hdfs.server.mover.Mover"
+    done = subprocess.run(
+        [*java, mover, *settings, "-D", "fs.defaultFS=hdfs://store", "-p", "/"],
+        env={**os.environ, "HADOOP_USER_NAME": SUPERUSER}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode != 0 and "levada admin balance" in done.stdout + done.stderr, done.stdout + done.stderr
