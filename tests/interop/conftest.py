@@ -22,7 +22,12 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "levada: needs servers of our own, not just an hdfs:// address")
 
 
+# What takes minutes begins first, so that nobody waits for it alone in the end.
+LONG = ["test_torture", "test_losses"]
+
+
 def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.stem not in LONG)
     for item in items:
         if OTHER and item.get_closest_marker("levada"):
             item.add_marker(pytest.mark.skip(reason="needs servers of our own"))

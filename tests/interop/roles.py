@@ -14,12 +14,23 @@ from store import address, die_with_parent, suspend
 from wires import Wires
 
 
+def own_ports() -> list[int]:
+    """Below those that the system gives to clients, and apart from those of the test runs beside this one."""
+    worker, workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    ports = list(range(20_000 + int(worker.removeprefix("gw")), 32_000, int(workers)))
+    random.shuffle(ports)
+    return ports
+
+
+PORTS = iter(own_ports())
+
+
 def free_port() -> int:
-    """One that nobody gets by chance before it is bound: below those that the system gives to clients."""
-    while True:
-        port = random.randrange(20_000, 32_000)
+    """Each is given once: what its server has not bound yet nobody else gets."""
+    for port in PORTS:
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
+    raise RuntimeError("the tests have used up all their ports")
 
 
 class Roles:

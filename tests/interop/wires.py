@@ -5,6 +5,7 @@ no privileges and no second address.
 """
 
 import asyncio
+import contextlib
 import threading
 
 
@@ -15,8 +16,17 @@ class Wire:
         self.source, self.target, self.target_port = source, target, port
         self.open = asyncio.Event()
         self.open.set()
+        # The loop itself forgets who waits while nothing is read: the collector would take the task, and cut its connection.
+        self.carrying: set[asyncio.Task] = set()
 
     async def accept(self, reader, writer):
+        task = asyncio.current_task()
+        self.carrying.add(task)
+        task.add_done_callback(self.carrying.discard)
+        with contextlib.suppress(asyncio.CancelledError):  # the test is over
+            await self.join(reader, writer)
+
+    async def join(self, reader, writer):
         try:
             await self.open.wait()
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target_port)

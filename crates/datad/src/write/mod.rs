@@ -70,7 +70,7 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
     };
     let Begun { block, mode, spec, writer, below, node_counts, buffer } = begun;
     let _writing = node.writing(block);
-    tracing::debug!(%block, ?mode, behind = op.targets.len(), "a write stream begins");
+    tracing::debug!(%block, ?mode, behind = op.targets.len(), client = op.header.client_name, "a write stream begins");
     let mut stream = Stream {
         node: Arc::clone(node),
         block,
