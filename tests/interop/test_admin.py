@@ -306,6 +306,8 @@ def test_a_scrub_keeps_to_its_rate_and_can_be_stopped(roles):
     assert 4 < time.monotonic() - begun < 60, "six blocks of a second each, on each node"
     number = admin(store, "scrub", "--rate", 1000)[-1]["job"]
     assert "under way" in levada(store.fs, "admin", "scrub", check=False).stderr
+    # The rate would let them wait for a quarter of an hour now.
+    eventually(lambda: job(store, number)["done_count"] >= 3, 20, "each node has read a replica")
     admin(store, "jobs", "stop", number)
     assert levada(store.fs, "admin", "jobs", "wait", number, check=False).returncode != 0
     assert job(store, number)["state"] == "stopped"

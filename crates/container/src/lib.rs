@@ -45,6 +45,7 @@ mod writer;
 
 pub use batch::SmallPut;
 pub use error::{Advice, ReplicaError, VolumeError};
+pub use open::Packet;
 pub use reader::Reader;
 pub use reopen::{ReopenAsk, ReopenKind};
 pub use replica::{Identity, ReplicaInfo, ReplicaState};

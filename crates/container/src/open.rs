@@ -15,6 +15,7 @@ use crate::header::{Kept, Stage, SumsHeader};
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
 use crate::slot::{self, Slot};
 use std::fs::File;
+use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use types::checksum::Appender;
@@ -73,6 +74,14 @@ impl Files {
     pub(crate) fn read_data(&self, data: &mut [u8], offset: u64) -> std::io::Result<()> {
         self.data.read_exact_at(data, self.data_offset() + offset)
     }
+}
+
+/// Bytes of a packet as they came, and the checksums that cover them chunk by chunk; those may be missing.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    pub offset: u64,
+    pub data: &'a [u8],
+    pub sums: &'a [u8],
 }
 
 /// What belongs to the one who changes the files.
@@ -310,14 +319,60 @@ impl OpenReplica {
         let place = sums_place(boundary / chunk_len);
         files.sums.write_all_at(new_sums, place).map_err(self.io("write checksums"))?;
         let tail = if end.is_multiple_of(chunk_len) { None } else { last_sum(new_sums) };
+        self.wrote(&files, identity, end, tail)?;
+        disk.scratch = scratch;
+        self.writeback(&mut disk, &files, end, writeback)
+    }
+
+    /// As [`Self::write`], for packets that came together: in one call for their bytes and one for their checksums, if each begins where
+    /// the one before it ends, as they do unless something was sent again.
+    pub(crate) fn write_run(&self, ticket: u64, run: &[Packet<'_>], writeback: bool) -> Result<()> {
+        let mut disk = self.lock_disk();
+        let State { len, identity, .. } = self.check_ticket(ticket)?;
+        let Some(end) = self.follows(len, run) else {
+            drop(disk);
+            return run
+                .iter()
+                .try_for_each(|packet| self.write(ticket, packet.offset, packet.data, packet.sums, writeback));
+        };
+        let chunk_len = u64::from(self.spec.chunk_len);
+        let files = self.files();
+        let mut data: Vec<IoSlice> = run.iter().map(|packet| IoSlice::new(packet.data)).collect();
+        let data_done = io::file::write_all_vectored_at(&files.data, &mut data, files.data_offset() + len);
+        data_done.map_err(self.io("write data"))?;
+        let mut sums: Vec<IoSlice> = run.iter().map(|packet| IoSlice::new(packet.sums)).collect();
+        let sums_done = io::file::write_all_vectored_at(&files.sums, &mut sums, sums_place(len / chunk_len));
+        sums_done.map_err(self.io("write checksums"))?;
+        let last = run.last().map_or(&[][..], |packet| packet.sums);
+        let tail = if end.is_multiple_of(chunk_len) { None } else { last_sum(last) };
+        self.wrote(&files, identity, end, tail)?;
+        self.writeback(&mut disk, &files, end, writeback)
+    }
+
+    /// Where a run ends that goes on at a chunk's border, in whole chunks but for the last packet, with checksums for all of them.
+    fn follows(&self, len: u64, run: &[Packet<'_>]) -> Option<u64> {
+        let chunk_len = u64::from(self.spec.chunk_len);
+        let mut end = len;
+        for packet in run {
+            let data_len = packet.data.len() as u64;
+            let covered = !packet.sums.is_empty() && packet.sums.len() as u64 == self.spec.sums_len(data_len);
+            if packet.offset != end || !end.is_multiple_of(chunk_len) || !covered {
+                return None;
+            }
+            end = end.checked_add(data_len)?;
+        }
+        (self.spec.kind != ChecksumKind::Null).then_some(end)
+    }
+
+    /// Bytes up to `end` and their checksums are in the files.
+    fn wrote(&self, files: &Files, identity: Identity, end: u64, tail: Option<u32>) -> Result<()> {
         if files.slot.is_some() {
             // Last, so that it never speaks of bytes that are not there.
             let header = SumsHeader { stage: Stage::Open, identity, kept: Kept { len: end, tail: tail.unwrap_or(0) } };
             files.write_slot_header(&header).map_err(self.io("write the header"))?;
         }
         self.advance(end, tail);
-        disk.scratch = scratch;
-        self.writeback(&mut disk, &files, end, writeback)
+        Ok(())
     }
 
     fn advance(&self, len: u64, tail: Option<u32>) {

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::header::Stage;
-use crate::open::{Disk, OpenReplica, Phase};
+use crate::open::{Disk, OpenReplica, Packet, Phase};
 use crate::replica::Identity;
 use crate::volume::{Durability, Inner};
 use std::sync::Arc;
@@ -79,16 +79,23 @@ impl Writer {
     ///
     /// Verifies nothing but our own partial chunk: who received the packet did.
     pub fn write(&mut self, offset: u64, data: &[u8], sums: &[u8]) -> Result<()> {
+        self.write_run(&[Packet { offset, data, sums }])
+    }
+
+    /// As [`Writer::write`], for packets that came together, with as few calls as can be. If it fails, some of them may be written.
+    pub fn write_run(&mut self, run: &[Packet<'_>]) -> Result<()> {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
+        let offset = first.offset;
         self.volume.check_health()?;
         if offset >= self.room_until {
             self.volume.check_room(self.replica.container())?;
             self.room_until = offset.saturating_add(ROOM_LEN);
         }
-        if self.replica.outgrows(offset.saturating_add(data.len() as u64)) {
+        if self.replica.outgrows(last.offset.saturating_add(last.data.len() as u64)) {
             self.spread(&mut self.replica.lock_disk())?;
         }
         let writeback = self.volume.options.durability == Durability::Synced || self.volume.syncs_ends.load(Relaxed);
-        self.volume.note(self.replica.write(self.ticket, offset, data, sums, writeback))
+        self.volume.note(self.replica.write_run(self.ticket, run, writeback))
     }
 
     /// Readers may see the first `len` bytes.

@@ -98,9 +98,11 @@ impl Scrubber {
         });
         let read = measured.and_then(|()| {
             self.walk(node, &mut |info| {
-                let order = self.lock().order;
-                let Some(order) = order.filter(|order| order.number == number && !order.stop) else { return false };
-                let bad = self.look(node, info, order.len_per_s);
+                if !self.wait_for_turn(node, info, number) {
+                    return false;
+                }
+                let verified = node.copier.verify(node, info.identity.block);
+                let bad = verified.is_err_and(|error| is_damage(&error));
                 update(&|report| {
                     report.checked_count += 1;
                     report.checked_len += info.len;
@@ -132,18 +134,24 @@ impl Scrubber {
         }
     }
 
-    /// Reads one replica; true if it is damaged.
-    fn look(&self, node: &Arc<Node>, info: &ReplicaInfo, len_per_s: u64) -> bool {
-        while node.copier.is_bad_full() && !node.stop.is_set() {
+    /// Returns when the rate allows to read a replica, and what was found has been told. False if the pass is to end.
+    fn wait_for_turn(&self, node: &Node, info: &ReplicaInfo, number: u64) -> bool {
+        let rate = || {
+            let order =
+                self.lock().order.filter(|order| order.number == number && !order.stop && !node.stop.is_set())?;
+            Some(order.len_per_s)
+        };
+        while rate().is_some() && node.copier.is_bad_full() {
             io::task::sleep(TOLD_PAUSE);
         }
+        let Some(len_per_s) = rate() else { return false };
         let mut early = self.pace.early(node.now(), info.len, len_per_s);
-        while early > Duration::ZERO && !node.stop.is_set() {
+        while early > Duration::ZERO && rate().is_some() {
             let pause = early.min(PAUSE_MAX);
             io::task::sleep(pause);
             early -= pause;
         }
-        node.copier.verify(node, info.identity.block).is_err_and(|error| is_damage(&error))
+        rate().is_some()
     }
 }
 

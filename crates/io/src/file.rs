@@ -2,7 +2,7 @@
 
 use rustix::fs::{Advice, FallocateFlags};
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -68,6 +68,26 @@ fn advise(file: &File, offset: u64, len: u64, advice: Advice) -> io::Result<()> 
         None => Ok(()),
     }
 }
+
+/// Writes all of several pieces, one behind the other, in as few calls as can be.
+pub fn write_all_vectored_at(file: &File, mut pieces: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+    IoSlice::advance_slices(&mut pieces, 0); // empty ones at the front
+    while !pieces.is_empty() {
+        match rustix::io::pwritev(file, &pieces[..pieces.len().min(VECTOR_COUNT_MAX)], offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(len) => {
+                offset += len as u64;
+                IoSlice::advance_slices(&mut pieces, len);
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Pieces the kernel takes with one call (UIO_MAXIOV).
+const VECTOR_COUNT_MAX: usize = 1024;
 
 /// Starts writing the dirty pages of a range to the disk and does not wait for them, so that a later `fsync` is short.
 /// Promises nothing by itself: only `fsync` makes bytes durable.
@@ -204,6 +224,22 @@ mod tests {
         file.rewind().unwrap();
         file.read_to_end(&mut bytes).unwrap();
         assert_eq!((bytes.len(), bytes[4095], bytes[4096], bytes[1 << 19]), (1 << 20, 1, 0, 0));
+    }
+
+    #[test]
+    fn many_pieces_are_written_one_behind_the_other() {
+        let mut file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
+        // Empty ones at the front, between and at the end, and more than one call takes.
+        let mut pieces: Vec<IoSlice> = [0..0, 0..1000, 1000..1000].map(|range| IoSlice::new(&bytes[range])).into();
+        pieces.extend(bytes[1000..].chunks(2).map(IoSlice::new));
+        pieces.push(IoSlice::new(&[]));
+        write_all_vectored_at(&file, &mut pieces, 7).unwrap();
+        write_all_vectored_at(&file, &mut [], 1 << 20).unwrap();
+        let mut found = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut found).unwrap();
+        assert!(found[..7] == [0; 7] && found[7..] == bytes);
     }
 
     #[test]

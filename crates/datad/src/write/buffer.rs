@@ -10,6 +10,8 @@ const FIRST_LEN: usize = 16 << 10;
 /// What it becomes with the first packet that does not: several of the 64 KiB packets that all stock clients send, and well inside a core's
 /// second-level cache, so that what is received is still there when it is forwarded, verified and written.
 const BUFFER_LEN: usize = 256 << 10;
+/// Packets taken at once. Those of stock clients never come to so many; a writer of tiny ones shall not get far ahead of its acks.
+const RUN_COUNT_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct PacketBuffer {
@@ -39,35 +41,53 @@ impl PacketBuffer {
         Some(Self { bytes, start: 0, end: came.len(), filled: false, reservation })
     }
 
-    /// The packet the buffer begins with, if it is here to its end. If not, there is room for more of it.
-    pub(super) fn packet(&mut self) -> Result<Option<PacketFrame>, BufferError> {
-        match PacketFrame::parse(&self.bytes[self.start..self.end])? {
-            Parsed::Whole(frame) => Ok(Some(frame)),
-            Parsed::Needs(len) => {
-                let grows = self.filled && self.bytes.len() < BUFFER_LEN;
-                if grows || self.start + len > self.bytes.len() {
-                    self.bytes.copy_within(self.start..self.end, 0);
-                    (self.start, self.end) = (0, self.end - self.start);
-                    if grows || len > self.bytes.len() {
-                        let len = len.max(BUFFER_LEN);
-                        if !self.reservation.grow_to(len as u64) {
-                            return Err(BufferError::Memory(len));
-                        }
-                        self.bytes.resize(len, 0);
-                    }
+    /// The packets the buffer begins with that are here to their end, each with its place in [`PacketBuffer::bytes`]. If there is none,
+    /// there is room for more of the first.
+    pub(super) fn run(&mut self) -> Result<Vec<(usize, PacketFrame)>, BufferError> {
+        let mut run = Vec::new();
+        let mut at = self.start;
+        while run.len() < RUN_COUNT_MAX {
+            match PacketFrame::parse(&self.bytes[at..self.end]) {
+                Ok(Parsed::Whole(frame)) => {
+                    let len = frame.packet_len();
+                    run.push((at, frame));
+                    at += len;
                 }
-                Ok(None)
+                Ok(Parsed::Needs(len)) if run.is_empty() => {
+                    self.make_room(len)?;
+                    break;
+                }
+                Err(error) if run.is_empty() => return Err(error.into()),
+                Ok(Parsed::Needs(_)) | Err(_) => break,
             }
         }
+        Ok(run)
     }
 
-    /// The bytes of a packet that [`PacketBuffer::packet`] found.
-    pub(super) fn bytes(&self, frame: &PacketFrame) -> &[u8] {
-        &self.bytes[self.start..self.start + frame.packet_len()]
+    /// So that the packet at the start can come to its end.
+    fn make_room(&mut self, len: usize) -> Result<(), BufferError> {
+        let grows = self.filled && self.bytes.len() < BUFFER_LEN;
+        if grows || self.start + len > self.bytes.len() {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            if grows || len > self.bytes.len() {
+                let len = len.max(BUFFER_LEN);
+                if !self.reservation.grow_to(len as u64) {
+                    return Err(BufferError::Memory(len));
+                }
+                self.bytes.resize(len, 0);
+            }
+        }
+        Ok(())
     }
 
-    pub(super) fn consume(&mut self, frame: &PacketFrame) {
-        self.start += frame.packet_len();
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Forgets what ends at `at`.
+    pub(super) fn consume(&mut self, at: usize) {
+        self.start = at;
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
@@ -100,22 +120,26 @@ mod tests {
         for step in [1 << 20, 70_001, 1000] {
             let mut buffer = PacketBuffer::new(&stream[..10], &budget).unwrap();
             let mut at = 10;
-            for (seqno, len) in (0u8..).zip(lens) {
-                let frame = loop {
-                    if let Some(frame) = buffer.packet().unwrap() {
-                        break frame;
-                    }
+            let mut came = Vec::new();
+            while came.len() < lens.len() {
+                let run = buffer.run().unwrap();
+                for (place, frame) in &run {
+                    let data = &buffer.bytes()[*place..][frame.data.clone()];
+                    assert!(data.iter().all(|byte| i64::from(*byte) == frame.header.seqno));
+                    came.push((frame.header.seqno, data.len() as i32));
+                }
+                if let Some((place, frame)) = run.last() {
+                    buffer.consume(place + frame.packet_len());
+                } else {
                     let got = buffer.fill(|room| {
                         let len = room.len().min(step).min(stream.len() - at);
                         room[..len].copy_from_slice(&stream[at..at + len]);
                         Ok(len)
                     });
                     at += got.unwrap();
-                };
-                let data = &buffer.bytes(&frame)[frame.data.clone()];
-                assert!(data.len() == len as usize && data.iter().all(|byte| *byte == seqno));
-                buffer.consume(&frame);
+                }
             }
+            assert_eq!(came, (0..).zip(lens).collect::<Vec<_>>());
         }
         assert!(budget.take(1 << 20).is_some(), "all came back");
     }
@@ -126,7 +150,7 @@ mod tests {
         let mut head = Vec::new();
         PacketHeader { data_len: 1 << 20, ..PacketHeader::default() }.put(0, &mut head);
         let mut buffer = PacketBuffer::new(&head, &budget).unwrap();
-        assert!(matches!(buffer.packet(), Err(BufferError::Memory(_))));
+        assert!(matches!(buffer.run(), Err(BufferError::Memory(_))));
         assert!(PacketBuffer::new(&[], &budget).is_none(), "and a second stream as well");
     }
 }

@@ -1,7 +1,7 @@
 //! One write stream, from the answer to its setup to its end: a thread around poll(2) of its sockets.
 //!
 //! ```text
-//!             ┌──────── buffer ────────┐─────▶ below        each packet: forward to all, verify, write
+//!             ┌──────── buffer ────────┐─────▶ below        all that came: forward to all, verify, write
 //! above ─────▶│ packet │ packet │ pack…│─────▶ below
 //!       ◀──── acks                     └◀───── acks of each
 //!                        │ replica (container::Writer)
@@ -21,7 +21,6 @@ use crate::node::Node;
 use chain::{Action, Ending, Event, Failure, Link, Packet, Reply};
 use container::ReplicaError;
 use io::poll::{Ready, Watch, poll};
-use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -71,6 +70,22 @@ pub(super) enum Mode {
     CopyWhole,
 }
 
+/// A packet that is to be stored, and what must follow.
+#[derive(Debug)]
+struct Store<'a> {
+    packet: container::Packet<'a>,
+    write: bool,
+    sync: bool,
+    put: Option<u64>,
+}
+
+impl Store<'_> {
+    /// More is to be done for it than to write: whatever comes later waits until that is done.
+    fn ends_run(&self) -> bool {
+        self.sync || self.put.is_some()
+    }
+}
+
 impl Stream {
     /// Serves the stream to its end, and says how that was. `None`: the node stops.
     pub(super) fn run(&mut self, mut buffer: PacketBuffer) -> Option<Ending> {
@@ -98,27 +113,20 @@ impl Stream {
         }
     }
 
-    /// Takes all packets that are here to their end.
+    /// Takes all packets that are here to their end, as many at once as came.
     fn packets(&mut self, buffer: &mut PacketBuffer) {
         while self.ending.is_none() && self.wants_packets() {
-            match buffer.packet() {
-                Ok(None) => return,
-                Ok(Some(frame)) => {
-                    let packet = Packet {
-                        seqno: frame.header.seqno,
-                        offset: frame.header.offset,
-                        data_len: frame.data.len() as u32,
-                        sums_len: frame.sums.len() as u32,
-                        last: frame.header.last,
-                        sync: frame.header.sync,
-                    };
-                    self.on_event(Event::Packet(packet), Some((buffer.bytes(&frame), &frame)));
-                    buffer.consume(&frame);
+            match buffer.run() {
+                Ok(run) => {
+                    let Some((at, frame)) = run.last() else { return };
+                    let end = at + frame.packet_len();
+                    self.take(&run, buffer.bytes());
+                    buffer.consume(end);
                 }
                 Err(error) => {
                     let wrong = matches!(error, BufferError::Wire(_));
                     tracing::warn!(block = %self.block, %error, wrong, "packet refused");
-                    return self.on_event(Event::AboveLost, None);
+                    return self.on_event(Event::AboveLost);
                 }
             }
         }
@@ -128,72 +136,117 @@ impl Stream {
         self.link.wants_packets() && self.above.pending_len() < ACKS_LEN_MAX
     }
 
-    /// Tells the link, and does what it says.
-    fn on_event(&mut self, event: Event, packet: Option<(&[u8], &PacketFrame)>) {
-        let mut events = VecDeque::from([event]);
+    /// Takes packets that lie one behind the other in `bytes`: they go on with one call to each node below, and to the disk with few.
+    fn take(&mut self, run: &[(usize, PacketFrame)], bytes: &[u8]) {
         let mut actions = Vec::new();
-        while let Some(event) = events.pop_front() {
-            self.link.on_event(event, &mut actions);
+        let mut stores = Vec::new();
+        let mut forwarded = 0..0;
+        for (at, frame) in run {
+            let packet = Packet {
+                seqno: frame.header.seqno,
+                offset: frame.header.offset,
+                data_len: frame.data.len() as u32,
+                sums_len: frame.sums.len() as u32,
+                last: frame.header.last,
+                sync: frame.header.sync,
+            };
+            self.link.on_event(Event::Packet(packet), &mut actions);
             for action in actions.drain(..) {
                 match action {
-                    Action::Forward => self.forward(packet.expect("a packet to forward came").0),
+                    Action::Forward if forwarded.is_empty() => forwarded = *at..at + frame.packet_len(),
+                    Action::Forward => forwarded.end = at + frame.packet_len(),
                     Action::Store { write, sync, put } => {
-                        let (bytes, frame) = packet.expect("a packet to store came");
-                        events.push_back(match self.store(bytes, frame, write, sync, put) {
-                            Ok(()) => Event::Stored,
-                            Err(failure) => Event::NotStored(failure),
-                        });
+                        let bytes = &bytes[*at..at + frame.packet_len()];
+                        let offset = frame.header.offset as u64;
+                        let packet = container::Packet {
+                            offset,
+                            data: &bytes[frame.data.clone()],
+                            sums: &bytes[frame.sums.clone()],
+                        };
+                        stores.push(Store { packet, write, sync, put });
                     }
-                    Action::Show(len) => {
-                        if let Some(writer) = &self.writer {
-                            writer.set_visible(len);
-                        }
-                    }
-                    Action::Ack { seqno, replies } if self.mode == Mode::Chain => {
-                        let replies = replies.into_iter().map(|reply| Status(reply.0)).collect();
-                        self.above.put_ack(&PipelineAck { seqno, replies });
-                    }
-                    Action::Ack { .. } => {}
-                    Action::Close(ending) => self.ending = Some(ending),
+                    other => self.act(other),
                 }
+            }
+        }
+        if !forwarded.is_empty() {
+            self.forward(&bytes[forwarded]);
+        }
+        let mut failed = None;
+        for run in stores.chunk_by(|store, _| !store.ends_run()) {
+            let (stored_count, failure) = if failed.is_some() { (0, failed) } else { self.store(run) };
+            failed = failure;
+            for number in 0..run.len() {
+                self.on_event(match failed {
+                    Some(failure) if number >= stored_count => Event::NotStored(failure),
+                    _ => Event::Stored,
+                });
             }
         }
     }
 
-    fn store(
-        &mut self,
-        bytes: &[u8],
-        frame: &PacketFrame,
-        write: bool,
-        sync: bool,
-        put: Option<u64>,
-    ) -> Result<(), Failure> {
-        let data = &bytes[frame.data.clone()];
-        let mut sums = &bytes[frame.sums.clone()];
-        if !sums.is_empty()
-            && let Err(at) = self.spec.verify(data, sums)
-        {
-            let offset = frame.header.offset as u64 + at as u64;
+    /// Tells the link, and does what it says.
+    fn on_event(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.link.on_event(event, &mut actions);
+        actions.into_iter().for_each(|action| self.act(action));
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Show(len) => {
+                if let Some(writer) = &self.writer {
+                    writer.set_visible(len);
+                }
+            }
+            Action::Ack { seqno, replies } if self.mode == Mode::Chain => {
+                let replies = replies.into_iter().map(|reply| Status(reply.0)).collect();
+                self.above.put_ack(&PipelineAck { seqno, replies });
+            }
+            Action::Ack { .. } => {}
+            Action::Close(ending) => self.ending = Some(ending),
+            Action::Forward | Action::Store { .. } => unreachable!("only a packet is forwarded and stored"),
+        }
+    }
+
+    /// Verifies and writes packets up to the first that is bad, and does what the last of them asks for. Gives how many are stored, and what
+    /// became of the others.
+    fn store(&mut self, run: &[Store]) -> (usize, Option<Failure>) {
+        let sound_count = run.iter().take_while(|store| self.is_sound(&store.packet)).count();
+        match self.write(&run[..sound_count]) {
+            Err(failure) => (0, Some(failure)),
+            Ok(()) if sound_count == run.len() => (sound_count, None),
+            Ok(()) => (sound_count, Some(Failure::Checksum)),
+        }
+    }
+
+    fn is_sound(&self, packet: &container::Packet) -> bool {
+        let verified = if packet.sums.is_empty() { Ok(()) } else { self.spec.verify(packet.data, packet.sums) };
+        if let Err(at) = verified {
+            let offset = packet.offset + at as u64;
             tracing::warn!(block = %self.block, offset, "bytes that came do not match their checksum");
-            return Err(Failure::Checksum);
         }
+        verified.is_ok()
+    }
+
+    fn write(&mut self, run: &[Store]) -> Result<(), Failure> {
+        let Some(last) = run.last() else { return Ok(()) };
+        let (sync, put) = (last.sync, last.put.filter(|_| self.mode != Mode::CopyOpen));
         let Some(writer) = self.writer.as_mut() else { return Err(Failure::Fenced) };
-        if self.own_sums {
-            sums = &[];
-        }
         let node = Arc::clone(&self.node);
         // The disk may take long now, and this thread cannot say meanwhile that it lives.
-        let _busy = if sync || put.is_some() { node.beacon.busy(&self.above, node.now()) } else { None };
-        let mut done = Ok(());
-        if write {
-            done = writer.write(frame.header.offset as u64, data, sums);
-        }
-        match put.filter(|_| self.mode != Mode::CopyOpen) {
-            _ if done.is_err() => {}
-            Some(len) => done = self.put(len, sync),
-            None if sync => done = writer.sync(),
-            None => {}
-        }
+        let _busy = if last.ends_run() { node.beacon.busy(&self.above, node.now()) } else { None };
+        let written = run.iter().filter(|store| store.write).map(|store| store.packet);
+        let written: Vec<container::Packet> = if self.own_sums {
+            written.map(|packet| container::Packet { sums: &[], ..packet }).collect()
+        } else {
+            written.collect()
+        };
+        let done = writer.write_run(&written).and_then(|()| match put {
+            Some(len) => self.put(len, sync),
+            None if sync => self.writer.as_mut().map_or(Ok(()), |writer| writer.sync()),
+            None => Ok(()),
+        });
         done.map_err(|error| self.failure(error))
     }
 
@@ -215,8 +268,8 @@ impl Stream {
         }
     }
 
-    /// Sends a whole packet on to all nodes below. Those that are lost by it are told of by [`Stream::acks`].
-    fn forward(&mut self, packet: &[u8]) {
+    /// Sends whole packets on to all nodes below. Those that are lost by it are told of by [`Stream::acks`].
+    fn forward(&mut self, packets: &[u8]) {
         let mut now = self.node.now();
         for below in self.below.iter_mut().flatten() {
             below.taken = 0;
@@ -225,7 +278,7 @@ impl Stream {
         loop {
             let mut all = true;
             for below in self.below.iter_mut().flatten() {
-                all &= below.send(packet, now);
+                all &= below.send(packets, now);
             }
             if all {
                 return;
@@ -235,7 +288,7 @@ impl Stream {
             let until = present().filter_map(Below::until).chain(self.sign_due()).min().unwrap_or(now);
             let mut watches = vec![Watch { fd: self.node.stop.as_fd(), read: true, write: false }];
             for below in present() {
-                watches.push(Watch { fd: below.socket.as_fd(), read: true, write: below.taken < packet.len() });
+                watches.push(Watch { fd: below.socket.as_fd(), read: true, write: below.taken < packets.len() });
             }
             let ready = poll(&watches, Some(until.saturating_sub(now)));
             now = self.node.now();
@@ -312,7 +365,7 @@ impl Stream {
         let gone = ready[1].closed && !wants;
         if now >= above_until || gone {
             tracing::debug!(block = %self.block, gone, "the writer is silent or gone");
-            self.on_event(Event::AboveLost, None);
+            self.on_event(Event::AboveLost);
         }
         self.sign(now);
         if wants && is_ready(&ready[1]) { Woken::Above } else { Woken::Otherwise }
@@ -323,7 +376,7 @@ impl Stream {
         match buffer.fill(|room| above.read(room)) {
             Ok(1..) => self.above_heard = self.node.now(),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Ok(0) | Err(_) => self.on_event(Event::AboveLost, None),
+            Ok(0) | Err(_) => self.on_event(Event::AboveLost),
         }
     }
 
@@ -346,7 +399,7 @@ impl Stream {
                             below.moved(self.node.now());
                         }
                         let replies = ack.replies.into_iter().map(|status| Reply(status.0)).collect();
-                        self.on_event(Event::Ack { below: place, seqno: ack.seqno, replies }, None);
+                        self.on_event(Event::Ack { below: place, seqno: ack.seqno, replies });
                     }
                     Err(_) => {
                         gone = Some("talks nonsense");
@@ -360,7 +413,7 @@ impl Stream {
             if let Some(why) = gone {
                 tracing::info!(block = %self.block, peer = ?below.socket.peer_addr().ok(), "the node below {why}");
                 self.below[place] = None;
-                self.on_event(Event::BelowLost { below: place }, None);
+                self.on_event(Event::BelowLost { below: place });
             }
         }
     }
@@ -368,7 +421,7 @@ impl Stream {
     /// Sends acks as far as the socket takes them.
     fn flush(&mut self) {
         if !self.above.flush(self.node.now()) {
-            self.on_event(Event::AboveLost, None);
+            self.on_event(Event::AboveLost);
         }
     }
 
