@@ -2,8 +2,10 @@
 
 mod support;
 
-use container::{Advice, ReplicaError, Volume, Writer};
+use container::{Advice, Packet, ReplicaError, Volume, Writer};
+use std::ops::Range;
 use support::*;
+use types::random::{Random, Seeded};
 use types::{ChecksumKind, ChecksumSpec};
 
 const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
@@ -47,6 +49,48 @@ fn after_append_bytes_in_mid_chunk_come_with_a_checksum_of_their_own() {
     }
     writer.put(2000).unwrap();
     check(&read(&volume, block(1)), &data);
+}
+
+/// Whole chunks mostly, sometimes a partial one whose chunk comes again, sometimes what was sent before: however they are taken together.
+#[test]
+fn packets_that_came_together_leave_what_they_leave_one_by_one() {
+    for seed in 0..40 {
+        let mut random = Seeded(seed);
+        let dir = tempfile::tempdir().unwrap();
+        let volume = if seed % 2 == 0 { open(dir.path()) } else { open_without_slots(dir.path()) };
+        let data = pattern(1, 300_000);
+        let mut ranges = Vec::new();
+        let mut end = 0;
+        while end < data.len() {
+            let start = match random.below(8) {
+                0 => end.saturating_sub(512 * random.below(40)) / 512 * 512,
+                _ => end / 512 * 512,
+            };
+            let len = if random.below(4) == 0 { 1 + random.below(30_000) } else { 512 * (1 + random.below(60)) };
+            ranges.push(start..data.len().min(start + len));
+            end = end.max(data.len().min(start + len));
+        }
+        let mut writer = volume.create(identity(1, 1001)).unwrap();
+        let (mut rest, mut written) = (&ranges[..], 0);
+        while !rest.is_empty() {
+            let (run, later) = rest.split_at(1 + random.below(rest.len().min(9)));
+            let own: Vec<Vec<u8>> = run.iter().map(|range| sums(SPEC, &data[range.clone()])).collect();
+            let packet = |(range, sums): (&Range<usize>, _)| Packet {
+                offset: range.start as u64,
+                data: &data[range.clone()],
+                sums,
+            };
+            let packets: Vec<Packet> = run.iter().zip(own.iter().map(Vec::as_slice)).map(packet).collect();
+            writer.write_run(&packets).unwrap();
+            written = run.iter().map(|range| range.end).fold(written, usize::max);
+            assert_eq!(writer.received(), written as u64, "seed {seed}");
+            check(&read(&volume, block(1)), &data[..written]);
+            rest = later;
+        }
+        writer.put(data.len() as u64).unwrap();
+        check(&read(&volume, block(1)), &data);
+        volume.verify(block(1)).unwrap();
+    }
 }
 
 #[test]
