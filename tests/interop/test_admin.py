@@ -307,7 +307,7 @@ def test_a_scrub_keeps_to_its_rate_and_can_be_stopped(roles):
     number = admin(store, "scrub", "--rate", 1000)[-1]["job"]
     assert "under way" in levada(store.fs, "admin", "scrub", check=False).stderr
     # The rate would let them wait for a quarter of an hour now.
-    eventually(lambda: job(store, number)["done_count"] >= 3, 20, "each node has read a replica")
+    eventually(lambda: job(store, number)["total_count"] > 0, 20, "a node has begun")
     admin(store, "jobs", "stop", number)
     assert levada(store.fs, "admin", "jobs", "wait", number, check=False).returncode != 0
     assert job(store, number)["state"] == "stopped"

@@ -1,6 +1,6 @@
 //! At most so many bytes a second, for work that must not be noticed.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes that may be ahead of the rate: a pause for each packet would cost more than it smooths.
@@ -12,14 +12,32 @@ pub(crate) struct Pace {
     due: Mutex<Duration>,
 }
 
+/// Work that was ordered may be stopped: a pause is not longer than this before somebody looks whether it was.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
+
 impl Pace {
+    /// Forgets what was counted: other work begins, perhaps at another rate.
+    pub(crate) fn begin(&self) {
+        *self.due() = Duration::ZERO;
+    }
+
+    /// As [`Pace::wait`], as long as `goes_on`.
+    pub(crate) fn wait_while(&self, now: Duration, len: u64, len_per_s: u64, goes_on: impl Fn() -> bool) {
+        let mut early = self.early(now, len, len_per_s);
+        while early > Duration::ZERO && goes_on() {
+            let pause = early.min(PAUSE_MAX);
+            io::task::sleep(pause);
+            early -= pause;
+        }
+    }
+
     /// Counts `len` bytes, and sleeps if they came too early. `len_per_s` of 0 means no limit.
     pub(crate) fn wait(&self, now: Duration, len: u64, len_per_s: u64) {
         io::task::sleep(self.early(now, len, len_per_s));
     }
 
     /// Counts `len` bytes; how long to sleep before they may follow, nothing for a short while.
-    pub(crate) fn early(&self, now: Duration, len: u64, len_per_s: u64) -> Duration {
+    fn early(&self, now: Duration, len: u64, len_per_s: u64) -> Duration {
         let early = self.count(now, len, len_per_s);
         if early > BURST { early } else { Duration::ZERO }
     }
@@ -29,9 +47,13 @@ impl Pace {
         if len_per_s == 0 {
             return Duration::ZERO;
         }
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = self.due();
         *due = (*due).max(now) + Duration::from_secs_f64(len as f64 / len_per_s as f64);
         due.saturating_sub(now)
+    }
+
+    fn due(&self) -> MutexGuard<'_, Duration> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -47,5 +69,9 @@ mod tests {
         assert_eq!(pace.count(second, 400, 1000), Duration::from_millis(500));
         assert_eq!(pace.count(5 * second, 100, 1000), Duration::from_millis(100), "a pause is not saved up");
         assert_eq!(pace.count(5 * second, 1 << 40, 0), Duration::ZERO);
+        assert_eq!(pace.count(5 * second, 10_000, 1), Duration::from_secs_f64(10_000.1));
+        pace.wait_while(5 * second, 10_000, 1, || false);
+        pace.begin();
+        assert_eq!(pace.count(5 * second, 100, 1000), Duration::from_millis(100), "other work is not late");
     }
 }

@@ -9,7 +9,7 @@
 //! damaged replicas are found than can be told. Nothing is deleted here.
 
 use crate::node::Node;
-use crate::pace::Pace;
+use crate::pace::{PAUSE_MAX, Pace};
 use container::{ReplicaError, ReplicaInfo, ReplicaState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,9 +22,6 @@ const STEP_COUNT: usize = 500;
 const TOLD_PAUSE: Duration = Duration::from_millis(200);
 /// Until the first background pass begins, and between two of them at least.
 const REST: Duration = Duration::from_secs(300);
-/// Replicas are read in pieces of a MiB; a pause is not longer than this, so that an order to stop is heard.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
-
 #[derive(Debug, Default)]
 pub(crate) struct Scrubber {
     state: Mutex<State>,
@@ -84,6 +81,7 @@ impl Scrubber {
             }
         }
         let _at_work = AtWork(self, number);
+        self.pace.begin();
         let update = |change: &dyn Fn(&mut ScrubReport)| {
             if let Some(report) = self.lock().report.as_mut() {
                 change(report);
@@ -145,12 +143,7 @@ impl Scrubber {
             io::task::sleep(TOLD_PAUSE);
         }
         let Some(len_per_s) = rate() else { return false };
-        let mut early = self.pace.early(node.now(), info.len, len_per_s);
-        while early > Duration::ZERO && rate().is_some() {
-            let pause = early.min(PAUSE_MAX);
-            io::task::sleep(pause);
-            early -= pause;
-        }
+        self.pace.wait_while(node.now(), info.len, len_per_s, || rate().is_some());
         rate().is_some()
     }
 }

@@ -16,7 +16,6 @@ use crate::pace::Pace;
 use crate::scrub::is_damage;
 use container::{Advice, Identity, Reader, ReplicaError, ReplicaInfo, ReplicaState, SmallPut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use types::{BlockId, ChecksumSpec};
 use wire::node::{DiskBalanceOrder, DiskBalanceReport};
 
@@ -27,9 +26,6 @@ const BATCH_COUNT_MAX: usize = 200;
 const BATCH_LEN_MAX: u64 = 4 << 20;
 /// A longer replica is copied in pieces of about that.
 const PIECE_LEN: u64 = 1 << 20;
-/// A pause is not longer than this, so that an order to stop is heard.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
-
 /// What the metadata server ordered, and how far it is.
 #[derive(Debug, Default)]
 pub(crate) struct Leveller {
@@ -127,6 +123,7 @@ impl Leveller {
         if disks.disks().len() < 2 {
             return String::new();
         }
+        self.pace.begin();
         let mut cursors = vec![BlockId(0); disks.disks().len()];
         // Disks from which nothing fits, since something last moved.
         let mut passes = 0;
@@ -171,7 +168,11 @@ impl Leveller {
                     continue;
                 }
                 let Some(order) = self.standing(node, number) else { return Ok(moved) };
-                self.pause(node, info.len, order.len_per_s);
+                let stands = || self.standing(node, number).is_some();
+                self.pace.wait_while(node.now(), info.len, order.len_per_s, stands);
+                if !stands() {
+                    return Ok(moved);
+                }
                 if node.disks.disks()[to].volume.is_small(info.len) {
                     let Some(small) = self.fetch(node, from, info)? else { continue };
                     batch_len += info.len;
@@ -198,15 +199,6 @@ impl Leveller {
             moved += self.put_batch(node, from, to, batch)?;
         }
         Ok(moved)
-    }
-
-    fn pause(&self, node: &Node, len: u64, len_per_s: u64) {
-        let mut early = self.pace.early(node.now(), len, len_per_s);
-        while early > Duration::ZERO && !node.stop.is_set() {
-            let pause = early.min(PAUSE_MAX);
-            io::task::sleep(pause);
-            early -= pause;
-        }
     }
 
     /// Opens a replica where it is. `None`: it is not there any more, or damaged, which is told.
