@@ -5,7 +5,6 @@
 //! set, which is everywhere but in simulations, everything is tokio's and the kernel's.
 
 use crate::random::OsRandom;
-use crate::task;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
@@ -14,7 +13,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::sync::oneshot;
 use types::Random;
 
 /// What a stage is given to run.
@@ -29,6 +27,9 @@ pub trait Stage {
 
     /// Starts a task, and gives it a number that no other has.
     fn begin(&self, scene: Scene) -> u64;
+
+    /// Whether a task is still there.
+    fn has(&self, task: u64) -> bool;
 
     /// Drops a task where it stands, if it is still there. It may be the one that runs.
     fn end(&self, task: u64);
@@ -67,7 +68,8 @@ pub fn play(stage: Rc<dyn Stage>) -> Played {
     Played(())
 }
 
-fn stage() -> Option<Rc<dyn Stage>> {
+/// The stage of this thread.
+pub(crate) fn stage() -> Option<Rc<dyn Stage>> {
     // A thread that ends has none any more.
     STAGE.try_with(|set| set.borrow().as_ref().map(|(stage, _)| Rc::clone(stage))).ok().flatten()
 }
@@ -231,98 +233,10 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// A task ended without an output: it panicked, or was aborted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub panicked: bool,
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.panicked { "the task panicked" } else { "the task was aborted" })
-    }
-}
-
-/// A task. Dropped, it lets the task run on.
-#[derive(Debug)]
-pub struct Task<T>(Handle<T>);
-
-#[derive(Debug)]
-enum Handle<T> {
-    Tokio(tokio::task::JoinHandle<T>),
-    Staged { task: u64, output: oneshot::Receiver<T> },
-}
-
-/// As [`task::spawn`], on the stage if there is one; a panic on a stage goes to whoever runs it.
-pub fn spawn<F>(name: &'static str, future: F) -> Task<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    let Some(stage) = stage() else { return Task(Handle::Tokio(task::spawn(name, future))) };
-    let (done, output) = oneshot::channel();
-    let scene = Box::pin(async move {
-        let _nobody_may_wait = done.send(future.await);
-    });
-    Task(Handle::Staged { task: stage.begin(scene), output })
-}
-
-impl<T> Task<T> {
-    pub fn abort(&self) {
-        match &self.0 {
-            Handle::Tokio(handle) => handle.abort(),
-            Handle::Staged { task, .. } => {
-                if let Some(stage) = stage() {
-                    stage.end(*task);
-                }
-            }
-        }
-    }
-}
-
-impl<T> Future for Task<T> {
-    type Output = Result<T, Ended>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Handle::Tokio(handle) => Pin::new(handle)
-                .poll(context)
-                .map(|output| output.map_err(|error| Ended { panicked: error.is_panic() })),
-            Handle::Staged { output, .. } => {
-                Pin::new(output).poll(context).map(|output| output.map_err(|_| Ended { panicked: false }))
-            }
-        }
-    }
-}
-
-/// As [`spawn`], but the task ends when the returned guard is dropped: for what must not outlive its owner.
-pub fn spawn_owned<F>(name: &'static str, future: F) -> Owned<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    Owned(spawn(name, future))
-}
-
-/// A task that is aborted when this is dropped.
-#[derive(Debug)]
-pub struct Owned<T>(Task<T>);
-
-impl<T> Owned<T> {
-    pub fn abort(&self) {
-        self.0.abort();
-    }
-}
-
-impl<T> Drop for Owned<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task;
 
     #[tokio::test]
     async fn without_a_stage_all_is_tokios() {
@@ -333,11 +247,6 @@ mod tests {
         assert_eq!(begun - Moment::now(), Duration::ZERO, "time does not go backwards");
         assert_eq!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await, Err(Late));
         assert_eq!(timeout_at(Moment::now(), async { 7 }).await, Ok(7));
-        assert_eq!(spawn("seven", async { 7 }).await, Ok(7));
-        let task = spawn("waits", std::future::pending::<()>());
-        task.abort();
-        assert_eq!(task.await, Err(Ended { panicked: false }));
-        assert_eq!(spawn("bad", async { panic!("on purpose") }).await, Err::<(), _>(Ended { panicked: true }));
         assert_ne!(draw(), draw());
     }
 
@@ -357,6 +266,10 @@ mod tests {
         fn begin(&self, _scene: Scene) -> u64 {
             self.0.borrow_mut().push("begin".into());
             11
+        }
+
+        fn has(&self, task: u64) -> bool {
+            task == 11 && !self.0.borrow().iter().any(|done| done == "end 11")
         }
 
         fn end(&self, task: u64) {
@@ -381,12 +294,16 @@ mod tests {
         let mut rest = sleep(Duration::from_secs(2));
         assert!(Pin::new(&mut rest).poll(&mut context).is_pending());
         drop(rest);
-        drop(spawn_owned("a task", async {}));
+        let owned = task::spawn_owned("a task", async {});
+        assert!(!owned.is_finished());
+        owned.abort();
+        assert!(owned.is_finished());
+        drop(owned);
         assert_eq!((draw(), Moment::now().elapsed()), (4, Duration::ZERO));
         let mut work = Box::pin(task::blocking(|| 7));
         assert_eq!(work.as_mut().poll(&mut context), Poll::Ready(7), "blocking work is done in place");
         drop(played);
-        assert_eq!(*still.0.borrow(), ["wake at 7s", "forget 12", "begin", "end 11"]);
+        assert_eq!(*still.0.borrow(), ["wake at 7s", "forget 12", "begin", "end 11", "end 11"]);
         assert!(!is_played());
     }
 }

@@ -1,21 +1,88 @@
 //! Who runs when: named tasks and threads whose panics are reported and end nothing but themselves.
 
+use crate::stage;
 use std::any::Any;
+use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Starts a task on the current tokio runtime. A panic in it is logged with `name` and shows up in the handle; the node
-/// goes on. Dropping the handle lets the task run on.
+/// A task ended without an output: it panicked, or was aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub panicked: bool,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.panicked { "the task panicked" } else { "the task was aborted" })
+    }
+}
+
+/// A task. Dropped, it lets the task run on; awaited, it gives its output.
+#[derive(Debug)]
+pub struct Task<T>(Handle<T>);
+
+#[derive(Debug)]
+enum Handle<T> {
+    Tokio(JoinHandle<T>),
+    Staged { task: u64, output: oneshot::Receiver<T> },
+}
+
+/// Starts a task on the current tokio runtime, or on the [`stage`] of this thread. A panic in it is logged with `name` and shows up
+/// in the handle, and the node goes on; on a stage it goes to whoever runs that. Dropping the handle lets the task run on.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
-pub fn spawn<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
+pub fn spawn<F>(name: &'static str, future: F) -> Task<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    tokio::spawn(Reporting { name, future: Box::pin(future) })
+    let Some(stage) = stage::stage() else {
+        return Task(Handle::Tokio(tokio::spawn(Reporting { name, future: Box::pin(future) })));
+    };
+    let (done, output) = oneshot::channel();
+    let scene = Box::pin(async move {
+        let _nobody_may_wait = done.send(future.await);
+    });
+    Task(Handle::Staged { task: stage.begin(scene), output })
+}
+
+impl<T> Task<T> {
+    pub fn is_finished(&self) -> bool {
+        match &self.0 {
+            Handle::Tokio(handle) => handle.is_finished(),
+            Handle::Staged { task, .. } => stage::stage().is_none_or(|stage| !stage.has(*task)),
+        }
+    }
+
+    pub fn abort(&self) {
+        match &self.0 {
+            Handle::Tokio(handle) => handle.abort(),
+            Handle::Staged { task, .. } => {
+                if let Some(stage) = stage::stage() {
+                    stage.end(*task);
+                }
+            }
+        }
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, Ended>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Handle::Tokio(handle) => Pin::new(handle)
+                .poll(context)
+                .map(|output| output.map_err(|error| Ended { panicked: error.is_panic() })),
+            Handle::Staged { output, .. } => {
+                Pin::new(output).poll(context).map(|output| output.map_err(|_| Ended { panicked: false }))
+            }
+        }
+    }
 }
 
 /// As [`spawn`], but the task ends when the returned guard is dropped: for what must not outlive its owner.
@@ -29,7 +96,7 @@ where
 
 /// A task that is aborted when this is dropped. Await it for its output.
 #[derive(Debug)]
-pub struct Owned<T>(JoinHandle<T>);
+pub struct Owned<T>(Task<T>);
 
 impl<T> Owned<T> {
     pub fn is_finished(&self) -> bool {
@@ -42,7 +109,7 @@ impl<T> Owned<T> {
 }
 
 impl<T> Future for Owned<T> {
-    type Output = Result<T, tokio::task::JoinError>;
+    type Output = Result<T, Ended>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(context)
@@ -94,10 +161,10 @@ pub fn sleep(pause: std::time::Duration) {
 
 /// Runs what may wait for a disk on the runtime's blocking threads. A panic in it goes on in the caller, as if it had
 /// been called in place. Once the runtime shuts down this never returns, as the caller is about to be dropped.
-/// On a [`crate::stage`] it is done in place, as what is done elsewhere ends when it ends.
+/// On a [`stage`] it is done in place, as what is done elsewhere ends when it ends.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts blocking work")]
 pub async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    if crate::stage::is_played() {
+    if stage::is_played() {
         return run();
     }
     match tokio::task::spawn_blocking(run).await {
@@ -158,8 +225,12 @@ mod tests {
     async fn a_panic_ends_its_task_and_nothing_else() {
         let bad = spawn("bad", async { panic!("on purpose") });
         let good = spawn("good", async { 7 });
-        assert!(bad.await.unwrap_err().is_panic());
-        assert_eq!(good.await.unwrap(), 7);
+        assert_eq!(bad.await, Err::<(), _>(Ended { panicked: true }));
+        assert_eq!(good.await, Ok(7));
+        let task = spawn("waits", std::future::pending::<()>());
+        assert!(!task.is_finished());
+        task.abort();
+        assert_eq!(task.await, Err(Ended { panicked: false }));
         let thread = thread("bad thread", || panic!("on purpose {}", 1)).unwrap();
         assert_eq!(panic_text(&*thread.join().unwrap_err()), "on purpose 1");
     }
@@ -168,7 +239,7 @@ mod tests {
     async fn blocking_work_panics_in_its_caller() {
         assert_eq!(blocking(|| 3).await, 3);
         let outer = spawn("caller", async { blocking(|| panic!("on purpose")).await });
-        assert!(outer.await.unwrap_err().is_panic());
+        assert_eq!(outer.await, Err::<(), _>(Ended { panicked: true }));
     }
 
     #[tokio::test]

@@ -23,7 +23,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use types::{FileId, Generation, NodeId};
 use wire::node;
 
@@ -48,7 +47,7 @@ pub(crate) struct Recoveries {
 #[derive(Debug)]
 struct Running {
     generation: Generation,
-    task: AbortHandle,
+    task: io::task::Task<()>,
     /// Becomes true when the file is closed; its sender goes away when the recovery ends in any way.
     closed: watch::Receiver<bool>,
 }
@@ -97,7 +96,7 @@ pub(crate) fn start(core: &Arc<Core>, file: FileId, last: BlockView, generation:
             running.remove(&file);
         }
     });
-    if let Some(overtaken) = running.insert(file, Running { generation, task: task.abort_handle(), closed }) {
+    if let Some(overtaken) = running.insert(file, Running { generation, task, closed }) {
         overtaken.task.abort();
     }
 }

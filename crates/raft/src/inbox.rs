@@ -14,7 +14,7 @@ use crate::message::{Answer, Ask, Chunk, Request, decode, encode, id_of, plain_i
 use crate::position::Position;
 use crate::snapshot::{Import, SnapshotData};
 use crate::types::{Snapshot, SnapshotMeta, Types, Vote};
-use ::io::stage::{self, Moment};
+use ::io::stage::Moment;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::RaftError;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse};
@@ -166,7 +166,7 @@ impl<M: Machine> Inbox<M> {
         };
         if is_last {
             let inbox = Arc::clone(self);
-            stage::spawn("raft install", async move {
+            ::io::task::spawn("raft install", async move {
                 let stage = match inbox.install(vote_of(vote), &position, import).await {
                     Ok(vote) => Stage::Installed(vote),
                     Err(why) => Stage::Failed(why),

@@ -56,7 +56,7 @@ impl Log {
         let writer = found.writer;
         let (jobs, thread) = if stage::is_played() {
             let (jobs, work) = unbounded_channel();
-            let _ends_with_the_log = stage::spawn("raft log", writer.play(work));
+            let _ends_with_the_log = ::io::task::spawn("raft log", writer.play(work));
             (Jobs::Task(jobs), None)
         } else {
             let (jobs, work) = mpsc::channel();

@@ -17,6 +17,7 @@ use crate::timing::Timing;
 use crate::transport::{Peer, Transport};
 use crate::types::{Command, Types};
 use ::io::stage::{self, Moment};
+use ::io::task;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, RaftError as OpenraftError};
 use openraft::storage::RaftLogStorage;
@@ -105,8 +106,8 @@ pub(crate) struct Inner<M: Machine> {
     /// Bytes of proposals that may be under way, in units of [`BUDGET_UNIT`].
     budget: Semaphore,
     writer: Mutex<Option<JoinHandle<()>>>,
-    flusher: stage::Owned<()>,
-    _tasks: Vec<stage::Owned<()>>,
+    flusher: task::Owned<()>,
+    _tasks: Vec<task::Owned<()>>,
 }
 
 impl<M: Machine> Clone for Raft<M> {
@@ -170,7 +171,7 @@ impl<M: Machine> Raft<M> {
                 Ok((log, writer, driver, applier, is_marked))
             }
         };
-        let (mut log, writer, driver, applier, is_marked) = ::io::task::blocking(open).await.map_err(log_error)?;
+        let (mut log, writer, driver, applier, is_marked) = task::blocking(open).await.map_err(log_error)?;
         if let Some(reason) = log.mismatch(&driver.position()) {
             drop(log);
             join(writer).await;
@@ -210,15 +211,15 @@ impl<M: Machine> Raft<M> {
             network: network.clone(),
             retain_len: group.as_ref().map_or(0, |group| group.retain_len),
         };
-        let flusher = stage::spawn_owned("raft flush", flushing.run());
+        let flusher = task::spawn_owned("raft flush", flushing.run());
         let (told, standing) = watch::channel(leading::first(&raft));
         let mut tasks = vec![
-            stage::spawn_owned("raft watch", watch(raft.clone(), stop.clone())),
-            stage::spawn_owned("raft standing", leading::follow(raft.clone(), told)),
+            task::spawn_owned("raft watch", watch(raft.clone(), stop.clone())),
+            task::spawn_owned("raft standing", leading::follow(raft.clone(), told)),
         ];
         if let Some(group) = group {
             let (candidate, joining, rest) = (raft.clone(), Arc::clone(&founding), group.timing.silence());
-            tasks.push(stage::spawn_owned("raft election", async move {
+            tasks.push(task::spawn_owned("raft election", async move {
                 // See the inbox: a member that has just started forgot what it answered before.
                 stage::sleep(rest).await;
                 joining.joined(node_id).await;
@@ -228,7 +229,7 @@ impl<M: Machine> Raft<M> {
             if is_marked || (is_first && founding.is_waiting()) {
                 let (raft, founding, network) = (raft.clone(), Arc::clone(&founding), network.clone());
                 let first = founding::First { raft, founding, network, disk, is_marked, members: group.founders };
-                tasks.push(stage::spawn_owned("raft founding", first.run()));
+                tasks.push(task::spawn_owned("raft founding", first.run()));
             }
         }
         let inbox = Arc::new(Inbox {
@@ -317,7 +318,7 @@ impl<M: Machine> Raft<M> {
         // After a fault there is nothing to be kept that the log does not have.
         let flushed = if driver.is_behind() && stop.reason().is_none() {
             let driver = driver.clone();
-            ::io::task::blocking(move || driver.flush()).await.map(drop)
+            task::blocking(move || driver.flush()).await.map(drop)
         } else {
             Ok(())
         };
@@ -358,7 +359,7 @@ async fn lead<M: Machine>(
 /// The writer ends when openraft has let go of the log, and lets go of the directory.
 async fn join(writer: Option<JoinHandle<()>>) {
     let Some(writer) = writer else { return };
-    let _a_panic_was_reported = ::io::task::blocking(move || writer.join()).await;
+    let _a_panic_was_reported = task::blocking(move || writer.join()).await;
 }
 
 fn config(timing: Option<Timing>) -> Arc<Config> {

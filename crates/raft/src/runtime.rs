@@ -1,6 +1,7 @@
-//! What openraft takes tasks, time and chance from: [`::io::stage`], so that a simulation can play a member.
+//! What openraft takes tasks, time and chance from: [`::io::task`] and [`::io::stage`], so that a simulation can play a member.
 
 use ::io::stage::{self, Moment};
+use ::io::task;
 use futures_util::FutureExt;
 use openraft::Instant;
 use openraft::impls::TokioRuntime;
@@ -16,8 +17,8 @@ use std::time::Duration;
 pub(crate) struct Runtime(TokioRuntime);
 
 impl AsyncRuntime for Runtime {
-    type JoinError = stage::Ended;
-    type JoinHandle<T: OptionalSend + 'static> = stage::Task<T>;
+    type JoinError = task::Ended;
+    type JoinHandle<T: OptionalSend + 'static> = task::Task<T>;
     type Sleep = stage::Sleep;
     type Instant = Now;
     type TimeoutError = stage::Late;
@@ -33,7 +34,7 @@ impl AsyncRuntime for Runtime {
         T: Future + OptionalSend + 'static,
         T::Output: OptionalSend + 'static,
     {
-        stage::spawn("openraft", future)
+        task::spawn("openraft", future)
     }
 
     fn sleep(duration: Duration) -> Self::Sleep {

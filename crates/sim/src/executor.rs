@@ -310,6 +310,10 @@ impl Stage for OnStage {
         self.0.spawn_boxed(self.0.inner.running.get(), scene)
     }
 
+    fn has(&self, task: u64) -> bool {
+        self.0.inner.tasks.borrow().contains_key(&task)
+    }
+
     fn end(&self, task: u64) {
         let ended = self.0.inner.tasks.borrow_mut().remove(&task);
         drop(ended);

@@ -213,6 +213,6 @@ pub(super) enum Closed {
 pub(super) type Closing = io::task::Owned<Result<proto::ExtendedBlockProto>>;
 
 /// What a task of a writer brought.
-pub(super) fn ended<T>(joined: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+pub(super) fn ended<T>(joined: std::result::Result<Result<T>, io::task::Ended>) -> Result<T> {
     joined.unwrap_or_else(|error| Err(Error::LeaseLost(format!("writing broke off: {error}"))))
 }
