@@ -12,6 +12,7 @@ import pytest
 import content
 import paths
 from store import SUPERUSER, eventually
+from stranger import send
 
 pytestmark = pytest.mark.levada
 
@@ -41,20 +42,6 @@ def still_works(victim, java):
     assert victim.process.poll() is None
     assert victim.resident() < MEMORY_MAX, victim.resident()
     assert "panicked" not in victim.log()
-
-
-def send(address, data: bytes, wait: float = 0.0) -> bytes:
-    """Sends, half-closes if told to wait, and gives what came back until the other side closed or `wait` passed."""
-    got = b""
-    with socket.create_connection(address, 5) as s:
-        s.settimeout(max(wait, 0.05))
-        try:
-            s.sendall(data)
-            while part := s.recv(65536):
-                got += part
-        except (TimeoutError, ConnectionError):
-            pass
-    return got
 
 
 def closes(address, data: bytes, seconds: float = 5):

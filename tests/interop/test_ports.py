@@ -17,6 +17,7 @@ import content
 import crowd
 from rawrpc import CLIENT, Connection, fields, message
 from store import SUPERUSER, Store, eventually
+from stranger import send
 
 pytestmark = pytest.mark.levada
 
@@ -84,17 +85,6 @@ def ask(address, request: bytes) -> bytes:
         while part := s.recv(65536):
             answer += part
     return answer
-
-
-def send(address, data: bytes, wait: float = 0.05):
-    with socket.create_connection(address, 10) as s:
-        s.settimeout(wait)
-        try:
-            s.sendall(data)
-            while s.recv(65536):
-                pass
-        except (TimeoutError, ConnectionError):
-            pass
 
 
 def test_random_bytes(victim, port):

@@ -2,55 +2,21 @@
 
 mod support;
 
-use bytes::Bytes;
 use container::{Options, SmallPut, Volume};
-use hdfs::Exception;
 use prost::Message;
 use rpc::small::SmallLinks;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use support::metad::{Metad, Notes};
 use support::{Cluster, GENERATION, POOL, SPEC, eventually, pattern};
 use types::{BlockId, ContainerId, Generation, InodeId};
 use wire::BlockScope;
 use wire::node::*;
 use wire::small::SmallWrite;
 
-/// A metadata server of few words: it notes what it is told, and gives the orders it was given.
-#[derive(Default)]
-struct Metad {
-    registered: usize,
-    beats: usize,
-    told: Option<HeartbeatRequest>,
-    balance: Option<DiskBalanceOrder>,
-}
-
-struct Service(Mutex<Metad>);
-
-impl rpc::Service for Service {
-    async fn call(&self, call: rpc::Call) -> Result<Bytes, Exception> {
-        let mut metad = self.0.lock().unwrap();
-        let orders = Orders { known: true, disk_balance: metad.balance, ..Orders::default() };
-        Ok(match call.method.as_str() {
-            REGISTER => {
-                metad.registered += 1;
-                RegisterResponse { block_pool: POOL.into(), standby: false, term: 0 }.encode_to_vec()
-            }
-            HEARTBEAT => {
-                metad.beats += 1;
-                metad.told = Some(call.request()?);
-                orders.encode_to_vec()
-            }
-            _ => orders.encode_to_vec(),
-        }
-        .into())
-    }
-}
-
 /// One datanode.
 struct World {
     cluster: Cluster,
-    service: Arc<Service>,
-    _server: rpc::Server,
+    metad: Metad,
 }
 
 /// Blocks of this length get files of their own.
@@ -62,22 +28,18 @@ const PARTS: u128 = 1_000_000_000;
 impl World {
     /// With disks of these names.
     fn new(disks: &[&str]) -> Self {
-        let service = Arc::new(Service(Mutex::default()));
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let bind = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), Arc::clone(&service));
-        let server = runtime.block_on(bind).unwrap();
-        let addr = server.local_addr().to_string();
-        let mut cluster = Cluster::with(1, |config| {
+        let metad = Metad::start();
+        let addr = metad.addr();
+        let cluster = Cluster::with(1, |config| {
             config.metad.clone_from(&addr);
             set_disks(config, disks);
         });
-        cluster.runtimes.push(runtime);
         cluster.runtime.block_on(cluster.node(0).registered());
-        Self { cluster, service, _server: server }
+        Self { cluster, metad }
     }
 
-    fn metad<T>(&self, look: impl FnOnce(&mut Metad) -> T) -> T {
-        look(&mut self.service.0.lock().unwrap())
+    fn metad<T>(&self, look: impl FnOnce(&mut Notes) -> T) -> T {
+        self.metad.notes(look)
     }
 
     fn dir(&self, disk: &str) -> PathBuf {
@@ -90,7 +52,7 @@ impl World {
     }
 
     fn start(&mut self, disks: &[&str]) -> Result<(), String> {
-        self.metad(|metad| metad.told = None);
+        self.metad(|metad| metad.told = HeartbeatRequest::default());
         let started = self.cluster.start_with(0, |config| set_disks(config, disks));
         started.map_err(|error| error.to_string())?;
         self.cluster.runtime.block_on(self.cluster.node(0).registered());
@@ -167,7 +129,7 @@ impl World {
 
     /// The disks as the metadata server is told of them, once `good` likes that.
     fn disks(&self, what: &str, good: impl Fn(&[Disk]) -> bool) -> Vec<Disk> {
-        let told = || self.metad(|metad| metad.told.as_ref().map(|told| told.disks.clone()).unwrap_or_default());
+        let told = || self.metad(|metad| metad.told.disks.clone());
         eventually(what, || good(&told()));
         told()
     }
@@ -202,7 +164,7 @@ fn blocks_go_to_all_disks_and_are_found_wherever_these_lie_later() {
     world.check(0..60);
     let disks = world.disks("all is told", |disks| disks.iter().map(|disk| disk.replica_count).sum::<u64>() == 60);
     assert!(disks.iter().all(|disk| disk.replica_count >= 10 && disk.failure.is_empty()), "{disks:?}");
-    let told = world.metad(|metad| metad.told.clone().unwrap());
+    let told = world.metad(|metad| metad.told.clone());
     assert_eq!(told.usage.used_len, disks.iter().map(|disk| disk.used_len).sum::<u64>());
     let id = world.cluster.node(0).node_id();
     // Another order, and one of them under another path.
@@ -300,7 +262,7 @@ fn nothing_counts_once_all_disks_have_failed() {
             let left = world.fit(0..20);
             assert_eq!(left.is_empty(), number + 1 == names.len(), "{left:?}");
         }
-        let told = world.metad(|metad| metad.told.clone().unwrap());
+        let told = world.metad(|metad| metad.told.clone());
         assert_eq!((told.usage.capacity_len, told.usage.free_len), (0, 0), "so that its heartbeats count as silence");
         // The small ones are in packs, which are open still.
         assert!(!world.readable(0..20).is_empty());
@@ -452,7 +414,7 @@ fn replicas_move_to_the_emptier_disk_when_that_is_asked_for() {
     world.metad(|metad| {
         metad.balance = Some(DiskBalanceOrder { number: 7, len_per_s: 50_000_000, stop: false, within });
     });
-    let report = || world.metad(|metad| metad.told.as_ref().and_then(|told| told.disk_balance.clone()));
+    let report = || world.metad(|metad| metad.told.disk_balance.clone());
     eventually("it ends", || report().is_some_and(|report| report.number == 7 && report.ended));
     let report = report().unwrap();
     assert!(report.done_count >= 15 && report.failed_count == 0, "{report:?}");

@@ -3,17 +3,14 @@
 
 mod support;
 
-use bytes::Bytes;
 use container::{Options, Volume};
-use hdfs::Exception;
-use prost::Message;
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Cluster, Connection, GENERATION, POOL, eventually, pattern};
+use support::metad::{Metad, Notes};
+use support::{Cluster, Connection, GENERATION, eventually, pattern};
 use types::BlockId;
 use wire::node::*;
 
@@ -21,52 +18,10 @@ const LEN: usize = 300_000;
 /// Those that a chain of tests writes are at home nowhere, and lie where they were born.
 const SHELF: &str = "0";
 
-/// What the metadata server has heard, and what it orders.
-#[derive(Default)]
-struct Metad {
-    beats: usize,
-    told: HeartbeatRequest,
-    delete: Vec<Deletion>,
-    /// Given until the node says that it has them.
-    copy: Vec<Copy>,
-    put: BTreeSet<u64>,
-    /// When each was ordered last. What is put just then is neither under way nor told yet.
-    ordered: BTreeMap<u64, usize>,
-}
-
-struct Service(Mutex<Metad>);
-
-impl rpc::Service for Service {
-    async fn call(&self, call: rpc::Call) -> Result<Bytes, Exception> {
-        let metad = &mut *self.0.lock().unwrap();
-        let mut orders = Orders { known: true, ..Orders::default() };
-        Ok(match call.method.as_str() {
-            REGISTER => RegisterResponse { block_pool: POOL.into(), standby: false, term: 0 }.encode_to_vec(),
-            HEARTBEAT => {
-                metad.beats += 1;
-                metad.told = call.request()?;
-                metad.put.extend(metad.told.put.iter().map(|replica| replica.block));
-                metad.told.deleted.iter().for_each(|block| _ = metad.put.remove(block));
-                orders.delete.clone_from(&metad.delete);
-                let lacks = |copy: &&Copy| {
-                    let of_late = metad.ordered.get(&copy.block).is_some_and(|at| at + 5 > metad.beats);
-                    !of_late && !metad.put.contains(&copy.block) && !metad.told.copying.contains(&copy.block)
-                };
-                orders.copy = metad.copy.iter().filter(lacks).cloned().collect();
-                metad.ordered.extend(orders.copy.iter().map(|copy| (copy.block, metad.beats)));
-                orders.encode_to_vec()
-            }
-            _ => orders.encode_to_vec(),
-        }
-        .into())
-    }
-}
-
 /// A node with the disks a and b, and another that knows no metadata server.
 struct World {
     cluster: Cluster,
-    service: Arc<Service>,
-    _server: rpc::Server,
+    metad: Metad,
     pipes: Vec<PathBuf>,
 }
 
@@ -77,13 +32,9 @@ impl World {
 
     /// `prepare` is shown the directory in which those of the disks will be.
     fn with(prepare: impl Fn(&Path)) -> Self {
-        let service = Arc::new(Service(Mutex::default()));
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let server =
-            runtime.block_on(rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), Arc::clone(&service)));
-        let server = server.unwrap();
-        let addr = server.local_addr().to_string();
-        let mut cluster = Cluster::with(2, |config| {
+        let metad = Metad::start();
+        let addr = metad.addr();
+        let cluster = Cluster::with(2, |config| {
             if config.dir.ends_with("0") {
                 let dir = config.dir.parent().unwrap().to_owned();
                 prepare(&dir);
@@ -92,13 +43,12 @@ impl World {
                 config.limits.disk_answer_ms = 5000;
             }
         });
-        cluster.runtimes.push(runtime);
         cluster.runtime.block_on(cluster.node(0).registered());
-        Self { cluster, service, _server: server, pipes: Vec::new() }
+        Self { cluster, metad, pipes: Vec::new() }
     }
 
-    fn metad<T>(&self, look: impl FnOnce(&mut Metad) -> T) -> T {
-        look(&mut self.service.0.lock().unwrap())
+    fn metad<T>(&self, look: impl FnOnce(&mut Notes) -> T) -> T {
+        self.metad.notes(look)
     }
 
     fn dir(&self, disk: &str) -> PathBuf {

@@ -29,6 +29,12 @@ pub struct Options {
     pub groups: bool,
 }
 
+impl Options {
+    pub(crate) fn begin(&self, seed: u64) -> Sim {
+        Sim::new(seed, self.trace.then(|| -> Listener { Box::new(|line| println!("{line}")) }))
+    }
+}
+
 /// What became of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -40,6 +46,12 @@ pub struct Outcome {
     pub done_count: u64,
     /// Steps taken, and a number that is the same only if they were the same steps at the same times.
     pub fingerprint: (u64, u64),
+}
+
+impl Outcome {
+    pub(crate) fn new(seed: u64, sim: &Sim, failures: Vec<String>, fault_count: u64, done_count: u64) -> Self {
+        Self { seed, failures, simulated: sim.now(), fault_count, done_count, fingerprint: sim.fingerprint() }
+    }
 }
 
 /// As [`run`], or [`run_group`]; a wrong thought of the program (a panic) is one more failure.
@@ -58,8 +70,7 @@ pub fn run_caught(seed: u64, options: Options) -> Outcome {
 
 /// Runs the cluster of a seed to its end. The outcome is a function of the arguments.
 pub fn run(seed: u64, options: Options) -> Outcome {
-    let trace = options.trace.then(|| -> Listener { Box::new(|line| println!("{line}")) });
-    let sim = Sim::new(seed, trace);
+    let sim = options.begin(seed);
     let plan = if options.rolling { Plan::rolling(seed) } else { Plan::new(seed) };
     sim.say(|| format!("seed {seed}: {plan:?}"));
     let world = World::new(sim.clone(), plan, options.mutation);
@@ -123,14 +134,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     }
     check::promises(&world);
 
-    let outcome = Outcome {
-        seed,
-        failures: world.failures(),
-        simulated: sim.now(),
-        fault_count: world.fault_count.get(),
-        done_count: work.done.get(),
-        fingerprint: sim.fingerprint(),
-    };
+    let outcome = Outcome::new(seed, &sim, world.failures(), world.fault_count.get(), work.done.get());
     world.take_down();
     sim.clear();
     outcome

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, clippy::result_large_err, reason = "each test file uses a part of this")]
 
+pub mod metad;
+
 use datad::{Config, Datad};
 use hdfs::proto::{self, BlockConstructionStage as Stage};
 use prost::Message;

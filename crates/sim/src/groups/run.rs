@@ -3,7 +3,7 @@
 use super::client::{Client, Work, own_path};
 use super::faults::{Plan, administer, make_faults};
 use super::member::World;
-use crate::executor::{HostId, Listener, Sim};
+use crate::executor::HostId;
 use crate::history;
 use crate::run::{Options, Outcome};
 use namespace::{Caller, Mkdirs, Request, read};
@@ -17,8 +17,7 @@ const LOOK_EACH: Duration = Duration::from_secs(2);
 
 /// Runs the group of a seed to its end. The outcome is a function of the arguments.
 pub fn run_group(seed: u64, options: Options) -> Outcome {
-    let trace = options.trace.then(|| -> Listener { Box::new(|line| println!("{line}")) });
-    let sim = Sim::new(seed, trace);
+    let sim = options.begin(seed);
     let _played = sim.play();
     let plan = Plan::new(seed, options.rolling);
     sim.say(|| format!("seed {seed}: {plan:?}"));
@@ -69,14 +68,7 @@ pub fn run_group(seed: u64, options: Options) -> Outcome {
         work.history.borrow().iter().for_each(|event| sim.say(|| format!("{event:?}")));
         world.fail(format!("no order explains what clients saw: {why}"));
     }
-    let outcome = Outcome {
-        seed,
-        failures: world.failures(),
-        simulated: sim.now(),
-        fault_count: world.fault_count.get(),
-        done_count: work.done.get(),
-        fingerprint: sim.fingerprint(),
-    };
+    let outcome = Outcome::new(seed, &sim, world.failures(), world.fault_count.get(), work.done.get());
     world.take_down();
     sim.clear();
     outcome
