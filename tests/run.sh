@@ -3,7 +3,7 @@
 #
 #   tests/run.sh                       everything
 #   tests/run.sh rust                  format, clippy, cargo test
-#   tests/run.sh sim [SEEDS]           whole clusters under faults, 2000 seeds or FROM..TO
+#   tests/run.sh sim [SEEDS]           whole clusters under faults, 2000 seeds or FROM..TO; groups of metadata servers alone
 #   tests/run.sh prepare               only install what the real clients need
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
@@ -103,6 +103,9 @@ rust() {
 sim() {
   say "simulated clusters"
   cargo run -q --release -p levada-sim -- --seeds "${1:-0..2000}"
+  say "simulated groups of metadata servers" # half a minute of one core
+  cargo run -q --release -p levada-sim -- --groups --seeds 0..400
+  cargo run -q --release -p levada-sim -- --groups --rolling --seeds 0..200
 }
 
 interop() {

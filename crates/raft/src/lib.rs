@@ -43,6 +43,7 @@ mod runtime;
 mod segment;
 mod snapshot;
 mod stop;
+mod synced;
 mod timing;
 mod transport;
 mod types;

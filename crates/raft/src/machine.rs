@@ -7,6 +7,7 @@
 use crate::position::Position;
 use crate::snapshot::{Export, Import, SnapshotData};
 use crate::stop::Stop;
+use crate::synced::Synced;
 use crate::types::{Entry, LogId, Outcome, Payload, Snapshot, SnapshotMeta, StoredMembership, Types};
 use ::io::stage;
 use futures_util::{Stream, StreamExt};
@@ -81,6 +82,7 @@ struct Shared {
     keeping: Mutex<()>,
     state: Mutex<State>,
     running: AtomicBool,
+    synced: Synced,
     stop: Stop,
     /// Something was applied that is not durable.
     behind: Notify,
@@ -133,12 +135,13 @@ impl<M: Machine> Applier<M> {
 }
 
 impl<M: Machine> Driver<M> {
-    pub(crate) fn new(machine: Arc<M>, stop: Stop) -> io::Result<Self> {
+    pub(crate) fn new(machine: Arc<M>, synced: Synced, stop: Stop) -> io::Result<Self> {
         let flushed = machine.position().map(|bytes| Position::decode(&bytes)).transpose()?.unwrap_or_default();
         let shared = Shared {
             keeping: Mutex::default(),
             state: Mutex::new(State { applied: flushed.clone(), flushed }),
             running: AtomicBool::new(false),
+            synced,
             stop,
             behind: Notify::new(),
             large: Notify::new(),
@@ -199,6 +202,10 @@ impl<M: Machine> Driver<M> {
         let id = entry.log_id;
         let mut position = self.state().applied.clone();
         position.applied = Some(id);
+        if !self.shared.synced.has(id.index) {
+            // The others have it on disk. If this one is brought to disk before the log is, the next start is not to take the log for damaged.
+            position.ahead = Some(id);
+        }
         let reply = match entry.payload {
             Payload::Blank => self.guarded(|| self.machine.apply(&position.encode(), None)),
             Payload::Membership(membership) => {
@@ -231,7 +238,7 @@ impl<M: Machine> Driver<M> {
     fn install(&self, meta: &SnapshotMeta, import: Box<dyn Import>) -> io::Result<()> {
         let _one = self.shared.keeping.lock().unwrap_or_else(PoisonError::into_inner);
         let applied = meta.last_log_id;
-        let position = Position { applied, membership: meta.last_membership.clone(), installed: applied };
+        let position = Position { applied, membership: meta.last_membership.clone(), ahead: applied };
         self.guarded(|| import.install(&position.encode()))
             .map_err(|error| self.fault("another member's state could not be put in place", &error))?;
         let mut state = self.state();

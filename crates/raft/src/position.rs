@@ -4,7 +4,7 @@
 //! [version u8][postcard of `PositionRecord`]        stored by the machine with its rows; it need not look inside
 //! ```
 //!
-//! Version 1 has no `installed`; it is written as long as there is none.
+//! Version 1 has no `ahead`; it is written as long as there is none.
 //! The forms on disk are our own: openraft's types may change with its version, what is on disk must not.
 
 use crate::types::{LogId, Membership, StoredMembership, log_id};
@@ -20,8 +20,9 @@ const VERSION: u8 = 2;
 pub(crate) struct Position {
     pub(crate) applied: Option<LogId>,
     pub(crate) membership: StoredMembership,
-    /// The last entry of the last state that was taken over from another member: so far the log may lack what the machine has.
-    pub(crate) installed: Option<LogId>,
+    /// So far the log may lack what the machine has: the last entry of a state that was taken over from another member, or the last one
+    /// that was applied before this member's own log had it on disk.
+    pub(crate) ahead: Option<LogId>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -34,9 +35,9 @@ struct PositionRecord {
 
 /// The whole of version 2.
 #[derive(Serialize, Deserialize)]
-struct InstalledRecord {
+struct AheadRecord {
     position: PositionRecord,
-    installed: (u64, u64),
+    ahead: (u64, u64),
 }
 
 impl Position {
@@ -47,9 +48,9 @@ impl Position {
             membership_id: self.membership.log_id().map(plain),
             members: Members::of(self.membership.membership()),
         };
-        let encoded = match self.installed.map(plain) {
+        let encoded = match self.ahead.map(plain) {
             None => postcard::to_extend(&record, vec![VERSION_PLAIN]),
-            Some(installed) => postcard::to_extend(&InstalledRecord { position: record, installed }, vec![VERSION]),
+            Some(ahead) => postcard::to_extend(&AheadRecord { position: record, ahead }, vec![VERSION]),
         };
         encoded.expect("plain values always encode")
     }
@@ -57,14 +58,13 @@ impl Position {
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<Self> {
         let damaged =
             |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("the machine's position: {why}"));
-        let (record, installed): (PositionRecord, _) = match bytes.split_first() {
+        let (record, ahead): (PositionRecord, _) = match bytes.split_first() {
             Some((&VERSION_PLAIN, record)) => {
                 (postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?, None)
             }
             Some((&VERSION, record)) => {
-                let record: InstalledRecord =
-                    postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?;
-                (record.position, Some(record.installed))
+                let record: AheadRecord = postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?;
+                (record.position, Some(record.ahead))
             }
             Some((version, _)) => return Err(damaged(format!("version {version}; this program knows {VERSION}"))),
             None => return Err(damaged("no bytes".into())),
@@ -72,7 +72,7 @@ impl Position {
         let id = |(term, index)| log_id(term, index);
         let membership = record.members.membership().ok_or_else(|| damaged("members that cannot be".into()))?;
         let membership = StoredMembership::new(record.membership_id.map(id), membership);
-        Ok(Self { applied: record.applied.map(id), membership, installed: installed.map(id) })
+        Ok(Self { applied: record.applied.map(id), membership, ahead: ahead.map(id) })
     }
 }
 
@@ -113,10 +113,10 @@ mod tests {
         let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new("b:2"))]);
         let membership = Membership::new(vec![BTreeSet::from([1])], nodes).unwrap();
         let membership = StoredMembership::new(Some(log_id(1, 0)), membership);
-        let plain = Position { applied: Some(log_id(3, 300)), membership, installed: None };
-        let installed = Position { installed: Some(log_id(2, 200)), ..plain.clone() };
-        assert_eq!([plain.encode()[0], installed.encode()[0]], [1, 2]);
-        for position in [Position::default(), plain, installed] {
+        let plain = Position { applied: Some(log_id(3, 300)), membership, ahead: None };
+        let ahead = Position { ahead: Some(log_id(2, 200)), ..plain.clone() };
+        assert_eq!([plain.encode()[0], ahead.encode()[0]], [1, 2]);
+        for position in [Position::default(), plain, ahead] {
             assert_eq!(Position::decode(&position.encode()).unwrap(), position);
         }
     }

@@ -5,6 +5,7 @@ use crate::disk::Directory;
 use crate::log::Log;
 use crate::record::Facts;
 use crate::stop::Stop;
+use crate::synced::Synced;
 use crate::types::{Command, Entry, LogId, Payload, Types, Vote, log_id, vote};
 use ::types::random::{Random, Seeded};
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
@@ -119,7 +120,7 @@ fn story() -> (Vec<Step>, Vec<usize>, Vec<State>) {
 }
 
 fn open(dir: &Path) -> std::io::Result<(Log, JoinHandle<()>)> {
-    let (log, thread) = Log::open(Arc::new(Directory::new(&dir.join("log"))), 1, Stop::new())?;
+    let (log, thread) = Log::open(Arc::new(Directory::new(&dir.join("log"))), 1, Synced::default(), Stop::new())?;
     Ok((log, thread.expect("nobody plays")))
 }
 

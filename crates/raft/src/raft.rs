@@ -13,6 +13,7 @@ use crate::log::{Log, LogReader};
 use crate::machine::{Applier, Driver, Machine};
 use crate::network::Network;
 use crate::stop::Stop;
+use crate::synced::Synced;
 use crate::timing::Timing;
 use crate::transport::{Peer, Transport};
 use crate::types::{Command, Types};
@@ -164,9 +165,10 @@ impl<M: Machine> Raft<M> {
         let open = {
             let (disk, stop, machine) = (Arc::clone(&disk), stop.clone(), Arc::clone(&machine));
             move || -> io::Result<_> {
-                let driver = Driver::new(machine, stop.clone())?;
+                let synced = Synced::default();
+                let driver = Driver::new(machine, synced.clone(), stop.clone())?;
                 let applier = Applier::start(driver.clone())?;
-                let (log, writer) = Log::open(Arc::clone(&disk), node_id, stop)?;
+                let (log, writer) = Log::open(Arc::clone(&disk), node_id, synced, stop)?;
                 let is_marked = founding::is_marked(&*disk)?;
                 Ok((log, writer, driver, applier, is_marked))
             }

@@ -7,6 +7,7 @@ use crate::disk::Disk;
 use crate::record::{Facts, Record};
 use crate::segment::{self, End, Segment, damage};
 use crate::stop::Stop;
+use crate::synced::Synced;
 use crate::types::{Entry, LogId, Types, Vote};
 use ::io::stage;
 use openraft::storage::IOFlushed;
@@ -41,6 +42,7 @@ pub(crate) struct Writer {
     closed: VecDeque<(String, Option<u64>)>,
     active: Segment,
     failed: Option<(io::ErrorKind, String)>,
+    synced: Synced,
     stop: Stop,
     /// Held locked as long as the log is open.
     _lock: Box<dyn Send>,
@@ -55,7 +57,7 @@ pub(crate) struct Found {
 
 impl Writer {
     /// Opens the log, which is made if it is not there. An error of kind `WouldBlock`: another process has it.
-    pub(crate) fn open(disk: Arc<dyn Disk>, node_id: u64, stop: Stop) -> io::Result<Found> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, node_id: u64, synced: Synced, stop: Stop) -> io::Result<Found> {
         let lock = disk.lock()?;
         let mut replay = Replay::default();
         let mut closed: VecDeque<(String, Option<u64>)> = VecDeque::new();
@@ -90,7 +92,11 @@ impl Writer {
             }
         }
         let active = match active {
-            Some(active) => active,
+            Some(active) => {
+                // It may have been named just before this member was killed; what is acknowledged from here on must not go with that.
+                disk.sync_names()?;
+                active
+            }
             None => {
                 let first = Segment::create(&*disk, node_id, 1, stage::draw(), &Facts::default())?;
                 disk.sync_self()?;
@@ -105,7 +111,8 @@ impl Writer {
             ));
         }
         let facts_now = facts.clone();
-        let writer = Self { disk, node_id, facts, closed, active, failed: None, stop, _lock: lock };
+        synced.tell(facts.last.map(|id| id.index));
+        let writer = Self { disk, node_id, facts, closed, active, failed: None, synced, stop, _lock: lock };
         Ok(Found { facts: facts_now, entries, writer })
     }
 
@@ -177,7 +184,11 @@ impl Writer {
     /// What was written is on disk then, and whoever waits is told so.
     fn sync(&mut self, batch: Batch) {
         if !batch.waiting.is_empty() {
-            self.unless_failed(|writer| writer.active.sync());
+            self.unless_failed(|writer| {
+                writer.active.sync()?;
+                writer.synced.tell(writer.facts.last.map(|id| id.index));
+                Ok(())
+            });
         }
         for waiting in batch.waiting {
             let result = self.failed.as_ref().map_or(Ok(()), |(kind, text)| Err(io::Error::new(*kind, text.clone())));
