@@ -375,6 +375,13 @@ impl Cluster {
         self.is_whole(home, node) || copied().unwrap_or(false)
     }
 
+    /// Under which epoch a member came that may lack even blocks that are complete; `None` if it has them.
+    pub fn joined(&self, home: ContainerId, node: NodeId) -> Option<Epoch> {
+        let row = &self.pipelines.get(&self.containers.get(&home)?.pipeline)?.row;
+        let (_, epoch) = row.joining.iter().find(|(id, _)| *id == node)?;
+        (!self.has_complete(home, node)).then_some(*epoch)
+    }
+
     /// The nodes that hold a container, live or not.
     pub fn members(&self, home: ContainerId) -> Vec<&Member> {
         self.member_ids(home).iter().filter_map(|id| self.nodes.get(id)).collect()

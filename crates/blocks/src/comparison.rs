@@ -77,12 +77,16 @@ impl Comparison {
     }
 
     /// `same` are those whose digest of `blocks` is as it should be. True: nobody needs to be asked for the list.
-    pub fn are_alike(&self, blocks: &[Expected], same: &[NodeId], repair: &Repair, surplus: &Surplus) -> bool {
+    pub fn are_alike(&self, blocks: &[Expected], same: &[NodeId], repair: &mut Repair, surplus: &Surplus) -> bool {
         let is_bad = |wanted: &Expected, id: NodeId| {
             repair.is_bad(wanted.block, id) || surplus.is_leaving(wanted.block, id, wanted.generation)
         };
-        !self.members.is_empty()
-            && self.members.iter().all(|id| same.contains(id) && !blocks.iter().any(|wanted| is_bad(wanted, *id)))
+        let alike = !self.members.is_empty()
+            && self.members.iter().all(|id| same.contains(id) && !blocks.iter().any(|wanted| is_bad(wanted, *id)));
+        if alike && repair.absent().next().is_some() {
+            blocks.iter().for_each(|wanted| self.members.iter().for_each(|id| repair.on_fit(wanted.block, *id)));
+        }
+        alike
     }
 
     pub fn on_list(&mut self, blocks: &[Expected], answers: &Answers, healing: &mut Healing<'_>) {
@@ -112,6 +116,9 @@ impl Comparison {
         let not_yet = Compared { whole: None, missing: if all_asked { sum.missing } else { 0 } };
         // With another pipeline it is counted by other epochs.
         let is_moved = container.pipeline != self.pipeline;
+        if sum.unanswered == 0 && all_asked && !is_moved {
+            repair.on_told(home, self.is_joining.then_some((self.pipeline, epoch)));
+        }
         if sum.missing > 0 || sum.unanswered > 0 || !all_asked || is_moved {
             repair.retry(home, now);
             return not_yet;
@@ -175,6 +182,13 @@ impl Repair {
         for (at, wanted) in blocks.iter().enumerate() {
             let said: Vec<(NodeId, Option<Fitness>)> =
                 members.iter().map(|id| (*id, answers.of(*id, at, wanted, self, surplus))).collect();
+            for (node, fitness) in &said {
+                match fitness {
+                    Some(Fitness::Fit) => self.on_fit(wanted.block, *node),
+                    Some(fitness) if is_lacking(*fitness).is_some() => self.on_absent(wanted.block, *node, wanted.home),
+                    _ => {}
+                }
+            }
             if !said.is_empty() && said.iter().all(|(_, fitness)| *fitness == Some(Fitness::Fit)) {
                 self.found(wanted.block);
                 continue;

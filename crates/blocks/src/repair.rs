@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use types::{BlockId, ContainerId, Epoch, FileId, Generation, NodeId};
+use types::{BlockId, ContainerId, Epoch, FileId, Generation, NodeId, PipelineId};
 
 /// Blocks a node is told to copy at a time. With small ones it must not wait for the next order.
 const ORDERED_COUNT_MAX: usize = 400;
@@ -40,6 +40,8 @@ const AGAIN_FIRST: Duration = Duration::from_secs(20);
 const AGAIN_LAST: Duration = Duration::from_secs(3600);
 /// Names of blocks without any source that are kept for people.
 const MISSING_COUNT_MAX: usize = 10_000;
+/// Replicas remembered that members said not to have. With more, those beyond count as there until they are compared again.
+const ABSENT_COUNT_MAX: usize = 100_000;
 
 /// A replica that a node should have and has not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,6 +159,10 @@ pub struct Repair {
     /// Of containers that somebody joins: the epoch, and blocks that were open when they were compared first under it. Who joined may
     /// not be in their chains.
     begun_before: BTreeMap<ContainerId, (Epoch, BTreeSet<BlockId>)>,
+    /// Replicas that a member said not to have, or not to have fit to be read, until it has: also while nobody can copy them.
+    absent: BTreeMap<(BlockId, NodeId), ContainerId>,
+    /// Of containers that somebody joins: the pipeline, and its last epoch under which all members said what they have of all of it.
+    told: BTreeMap<ContainerId, (PipelineId, Epoch)>,
 }
 
 /// Keys of a block's replicas, on whatever node.
@@ -275,6 +281,10 @@ impl Repair {
         let bad: Vec<_> = self.bad.range(all_of(block)).map(|(key, _)| *key).collect();
         for key in bad {
             self.bad.remove(&key);
+        }
+        let absent: Vec<_> = self.absent.range(all_of(block)).map(|(key, _)| *key).collect();
+        for key in absent {
+            self.absent.remove(&key);
         }
         self.found(block);
         self.moving.remove(&block);
@@ -399,6 +409,7 @@ impl Repair {
     /// `node` has this replica now.
     pub fn on_put(&mut self, node: NodeId, block: BlockId, generation: Generation, now: Duration) {
         self.bad.remove(&(block, node));
+        self.absent.remove(&(block, node));
         if self.missing.get(&block).is_some_and(|gone| gone.generation <= generation) {
             self.found(block);
         }
@@ -527,10 +538,45 @@ impl Repair {
         self.open.contains_key(&home).then(|| self.lack_len_by.get(&home).copied().unwrap_or_default())
     }
 
-    /// Blocks with fewer copies than they should have, and blocks of which one is damaged.
-    pub fn block_counts(&self) -> (u64, u64) {
-        let damaged: BTreeSet<BlockId> = self.bad.keys().map(|(block, _)| *block).collect();
-        (self.copies_of.len() as u64, damaged.len() as u64)
+    /// Blocks of which a copy is ordered, or waits for its turn.
+    pub fn pending_count(&self) -> usize {
+        self.copies_of.len()
+    }
+
+    /// A member said that it lacks a block of `home`.
+    pub(crate) fn on_absent(&mut self, block: BlockId, node: NodeId, home: ContainerId) {
+        if self.absent.len() < ABSENT_COUNT_MAX {
+            self.absent.insert((block, node), home);
+        }
+    }
+
+    /// A member said that it has a block.
+    pub(crate) fn on_fit(&mut self, block: BlockId, node: NodeId) {
+        self.absent.remove(&(block, node));
+    }
+
+    /// Forgets what nodes lack that are members no more.
+    pub(crate) fn retain_absent(&mut self, is_member: impl Fn(ContainerId, NodeId) -> bool) {
+        self.absent.retain(|(_, node), home| is_member(*home, *node));
+    }
+
+    /// Replicas that members said to lack, as far as they have not got them since.
+    pub fn absent(&self) -> impl Iterator<Item = (BlockId, NodeId)> + '_ {
+        self.absent.keys().copied()
+    }
+
+    /// All members said what they have of all of `home`, under this epoch; `None`: nobody joins any more.
+    pub(crate) fn on_told(&mut self, home: ContainerId, joined: Option<(PipelineId, Epoch)>) {
+        match joined {
+            Some(joined) => self.told.insert(home, joined),
+            None => self.told.remove(&home),
+        };
+    }
+
+    /// Containers that somebody joins, and the epoch of their pipeline: who joined up to it has said what it has, which is all but
+    /// what is [`Self::absent`].
+    pub fn told(&self) -> impl Iterator<Item = (ContainerId, (PipelineId, Epoch))> + '_ {
+        self.told.iter().map(|(home, joined)| (*home, *joined))
     }
 
     pub fn progress(&self) -> Progress {

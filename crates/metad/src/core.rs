@@ -7,7 +7,7 @@ use crate::machine::{Machine, Picture};
 use crate::racks::Racks;
 use crate::recovery::Recoveries;
 use crate::refusal;
-use crate::repair::{self, balance::Balance, contents::Contents};
+use crate::repair::{self, balance::Balance, census::Counted, contents::Contents};
 use blocks::{
     Allocation, Ask, Batch, BlocksError, Cluster, DiskBalance, Doomed, Jobs, PlaceError, Plan, Repair, Scrub, Surplus,
     Undecided,
@@ -88,6 +88,8 @@ pub(crate) struct Core {
     /// Nodes that let a question pass, and until when they are not asked another one.
     mute: Mutex<BTreeMap<NodeId, Duration>>,
     contents: Mutex<Contents>,
+    /// How many blocks have too few copies.
+    pub(crate) counted: Counted,
 }
 
 impl std::fmt::Debug for Core {
@@ -161,6 +163,7 @@ impl Core {
             reported: Notify::new(),
             mute: Mutex::default(),
             contents: Mutex::default(),
+            counted: Counted::default(),
         })
     }
 

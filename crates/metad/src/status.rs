@@ -70,7 +70,7 @@ fn of_leader(core: &Core) -> Value {
             .collect();
         (nodes, cluster.containers().count(), cluster.pipelines().count())
     });
-    let used = crate::meter::answer();
+    let (used, census) = (crate::meter::answer(), core.counted.last());
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pool": core.pool,
@@ -80,6 +80,10 @@ fn of_leader(core: &Core) -> Value {
         "disks": { "ok": sound, "full": full, "failed": failed },
         "containers": containers,
         "pipelines": pipelines,
+        "blocks": {
+            "under_replicated": census.under_replicated, "missing": census.missing, "corrupt": census.corrupt,
+            "pending": census.pending,
+        },
         "writers": core.leases().len(),
         "blocks_on_lease": core.leased().len(),
         "recoveries": core.recoveries.count(),

@@ -50,6 +50,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         spawn_owned("repair", repair::run(Arc::clone(core))),
         spawn_owned("members", repair::run_members(Arc::clone(core))),
         spawn_owned("reported", repair::reported::run(Arc::clone(core))),
+        spawn_owned("census", repair::census::run(Arc::clone(core))),
         spawn_owned("contents", repair::contents::run(Arc::clone(core))),
         spawn_owned("sealer", async move {
             let mut measure = measuring::Measure::default();

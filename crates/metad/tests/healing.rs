@@ -211,3 +211,26 @@ async fn balancing_of_disks_outlives_its_leader() {
     let job = job(&world.root(), begun.job).await;
     assert_eq!((job.kind(), job.state()), (JobKind::BalanceDisks, JobState::Running), "{job:?}");
 }
+
+/// Two datanodes and files of three copies: nobody can make the third, and everybody is told that it is not there.
+#[tokio::test]
+async fn copies_that_nobody_can_make_are_counted() {
+    let mut world = World::new(2).await;
+    let root = world.root();
+    root.write(&world, "/f", &[MB, MB]).await;
+    let counts = async || {
+        let told = trouble(&root).await;
+        let stats: GetFsStatsResponseProto = root.ask("getFsStats", &GetFsStatusRequestProto {}).await.unwrap();
+        assert_eq!((told.under_replicated_count, told.missing_count), (stats.under_replicated, stats.missing_blocks));
+        let short = told.blocks.iter().filter(|block| block.trouble() == Trouble::Short);
+        assert_eq!(short.filter(|block| block.wanted_count == 3).count() as u64, told.under_replicated_count);
+        (told.under_replicated_count, told.missing_count)
+    };
+    world.until("both blocks lack a copy", async || counts().await == (2, 0)).await;
+    world.nodes[0].kill();
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(counts().await, (2, 0));
+    world.nodes[1].kill();
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(counts().await, (0, 2));
+}

@@ -138,8 +138,12 @@ struct ShortLine {
     container: u64,
     path: String,
     trouble: &'static str,
+    /// Who copies it, or has a damaged replica.
     datanode: Option<String>,
+    /// Copies on datanodes that are up.
     sources: u32,
+    /// Copies that its file asks for.
+    wanted: u32,
     bytes: u64,
 }
 
@@ -161,6 +165,7 @@ pub(super) async fn under_replicated(session: &Session) -> Result<(), Stop> {
             path: block.path,
             datanode: Some(block.datanode).filter(|datanode| !datanode.is_empty()),
             sources: block.source_count,
+            wanted: block.wanted_count,
             bytes: block.len,
         })
         .collect();
@@ -171,19 +176,29 @@ pub(super) async fn under_replicated(session: &Session) -> Result<(), Stop> {
         [
             line.block.to_string(),
             line.container.to_string(),
-            line.trouble.to_owned(),
-            line.datanode.clone().unwrap_or_else(|| "everywhere".to_owned()),
-            line.sources.to_string(),
+            if line.trouble == "short" { "under-replicated" } else { line.trouble }.to_owned(),
+            format!("{} of {}", line.sources, line.wanted),
+            line.datanode.clone().unwrap_or_else(|| "-".to_owned()),
             size::human(line.bytes),
             line.path.clone(),
         ]
     };
     if !lines.is_empty() {
-        let head = [">BLOCK", ">CONTAINER", "TROUBLE", "DATANODE", ">SOURCES", ">BYTES", "FILE"];
+        let head = [">BLOCK", ">CONTAINER", "TROUBLE", "COPIES", "DATANODE", ">BYTES", "FILE"];
         table::print(session, head, &lines.iter().map(row).collect::<Vec<_>>())?;
     }
     session.output.line(&format!(
-        "{} copies to make, {} blocks without a copy that is here, {} damaged replicas; {} containers to compare",
-        answer.short_count, answer.missing_count, answer.damaged_count, answer.suspect_count
-    ))
+        "{} blocks under-replicated ({} pending), {} missing, {} corrupt; {} containers to compare",
+        answer.under_replicated_count,
+        answer.pending_count,
+        answer.missing_count,
+        answer.corrupt_count,
+        answer.suspect_count
+    ))?;
+    if answer.under_replicated_count > 0 && answer.pending_count == 0 && answer.suspect_count == 0 {
+        session
+            .output
+            .line("no datanode can take the copies: one that has none of them, has room, and is up is needed")?;
+    }
+    Ok(())
 }

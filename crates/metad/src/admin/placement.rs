@@ -1,10 +1,13 @@
 //! Pipelines, containers, and blocks that have fewer copies than they should.
 
 use crate::core::Core;
+use crate::refusal;
+use crate::repair::census::{self, Known, Poor};
 use crate::repair::contents::Compared;
 use blocks::{Cluster, ContainerState};
 use hdfs::Exception;
 use namespace::read;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{BlockId, ContainerId, NodeId, PipelineId};
 use wire::admin::placement::{self as told, PAGE_COUNT_MAX, PageRequest, Trouble};
@@ -84,60 +87,70 @@ fn name(cluster: &Cluster, node: NodeId) -> String {
     cluster.node(node).map_or_else(|| node.to_string(), |member| member.node.xfer_addr())
 }
 
+/// What of one block is told.
+struct Found {
+    block: BlockId,
+    home: ContainerId,
+    trouble: Trouble,
+    node: Option<NodeId>,
+}
+
 /// The worst first: what nobody has, of what nobody knows which copy is right, what is damaged, what is short.
 pub(crate) async fn under_replicated(
     core: &Arc<Core>,
     _request: told::UnderReplicatedRequest,
 ) -> Result<told::UnderReplicatedResponse, Exception> {
-    struct Found {
-        block: BlockId,
-        home: ContainerId,
-        trouble: Trouble,
-        node: Option<NodeId>,
-        sources: usize,
-        len: u64,
-    }
+    let census = census::latest(core).await.map_err(refusal::rows)?;
     let contradictions: Vec<_> = core.contents().contradictions().take(PAGE_COUNT_MAX).collect();
     let (progress, found) = {
         let repair = core.repair();
-        let of = |block, home, trouble, node| Found { block, home, trouble, node, sources: 0, len: 0 };
-        let missing = repair.missing().map(|lost| of(lost.block, lost.home, Trouble::Missing, None));
-        let damaged = repair.bad().map(|(block, node)| of(block, ContainerId(0), Trouble::Damaged, Some(node)));
-        let short = repair.lacks().map(|lack| Found {
-            sources: lack.sources.len(),
-            len: lack.len,
-            ..of(lack.block, lack.home, Trouble::Short, Some(lack.node))
-        });
+        let copying: BTreeMap<BlockId, NodeId> = repair.lacks().map(|lack| (lack.block, lack.node)).collect();
+        let poor = |poor: &Poor, trouble| {
+            let block = poor.view.block;
+            Found { block, home: poor.view.home, trouble, node: copying.get(&block).copied() }
+        };
+        let of = |block, home, trouble, node| Found { block, home, trouble, node };
+        let (missing, short) = census.named.split_at(census.named.partition_point(|poor| poor.live == 0));
+        let missing = missing.iter().map(|one| poor(one, Trouble::Missing));
         let at_odds = contradictions.into_iter().map(|(block, home)| of(block, home, Trouble::Contradictory, None));
+        let damaged = repair.bad().map(|(block, node)| of(block, ContainerId(0), Trouble::Damaged, Some(node)));
+        let short = short.iter().map(|one| poor(one, Trouble::Short));
         let found: Vec<Found> = missing.chain(at_odds).chain(damaged).chain(short).take(PAGE_COUNT_MAX).collect();
         (repair.progress(), found)
     };
     let core = Arc::clone(core);
     io::task::blocking(move || {
-        let mut blocks = Vec::with_capacity(found.len());
-        for Found { block, home, trouble, node, sources, len } in found {
-            let (path, view) = core.rows(|rows| match read::file_of_block(rows, block)? {
-                Some((file, view)) => Ok((read::path_of_inode(rows, file)?, Some(view))),
-                None => Ok((None, None)),
-            })?;
-            let datanode = core.with_cluster(|cluster, _| node.map(|node| name(cluster, node)));
-            blocks.push(told::ShortBlock {
-                block: block.0,
-                container: view.map_or(home, |view| view.home).0,
-                path: path.unwrap_or_default(),
-                trouble: trouble.into(),
-                datanode: datanode.unwrap_or_default(),
-                source_count: sources as u32,
-                len: view.map_or(len, |view| view.len),
-            });
-        }
+        let known = Known::of(&core);
+        let blocks = found.into_iter().map(|found| named(&core, &known, found)).collect::<Result<_, _>>()?;
         Ok(told::UnderReplicatedResponse {
             blocks,
             short_count: progress.lack_count as u64,
-            missing_count: progress.missing_count as u64,
+            missing_count: census.missing,
             damaged_count: progress.bad_count as u64,
             suspect_count: progress.suspect_count as u64,
+            under_replicated_count: census.under_replicated,
+            corrupt_count: census.corrupt,
+            pending_count: census.pending,
         })
     })
     .await
+}
+
+fn named(core: &Core, known: &Known, found: Found) -> Result<told::ShortBlock, Exception> {
+    let Found { block, home, trouble, node } = found;
+    let (path, view, wanted) = core.rows(|rows| match read::file_of_block(rows, block)? {
+        Some((file, view)) => Ok((read::path_of_inode(rows, file)?, Some(view), read::replication(rows, view.file)?)),
+        None => Ok((None, None, None)),
+    })?;
+    let datanode = core.with_cluster(|cluster, _| node.map(|node| name(cluster, node)));
+    Ok(told::ShortBlock {
+        block: block.0,
+        container: view.map_or(home, |view| view.home).0,
+        path: path.unwrap_or_default(),
+        trouble: trouble.into(),
+        datanode: datanode.unwrap_or_default(),
+        source_count: view.map_or(0, |view| known.holders(core, &view).len() as u32),
+        wanted_count: wanted.unwrap_or_default().into(),
+        len: view.map_or(0, |view| view.len),
+    })
 }

@@ -66,18 +66,18 @@ fn report(core: &Core, found: &UnderReplicatedResponse) -> String {
     };
     say(format!("Live Datanodes: {live_count}"));
     say(format!("Dead Datanodes: {}", nodes.len() - live_count));
-    say(format!("Metasave: Blocks waiting for reconstruction: {}", found.short_count));
+    say(format!("Metasave: Blocks waiting for reconstruction: {}", found.under_replicated_count));
     of(Trouble::Short).for_each(|block| say(line(block)));
     say(format!("Metasave: Blocks currently missing: {}", found.missing_count));
     of(Trouble::Missing).for_each(|block| say(line(block)));
     say("Mis-replicated blocks that have been postponed:".into());
-    say(format!("Metasave: Blocks being reconstructed: {}", core.recoveries.count()));
+    say(format!("Metasave: Blocks being reconstructed: {}", found.pending_count));
     let (doomed_count, debtor_count) = {
         let doomed = core.doomed();
         (doomed.len(), doomed.debtors().count())
     };
     say(format!("Metasave: Blocks {doomed_count} waiting deletion from {debtor_count} datanodes."));
-    say(format!("Corrupt Blocks: {}", found.damaged_count));
+    say(format!("Corrupt Blocks: {}", found.corrupt_count));
     of(Trouble::Damaged).for_each(|block| say(line(block)));
     say(format!("Metasave: Number of datanodes: {}", nodes.len()));
     nodes.into_iter().for_each(|(_, line)| say(line));

@@ -3,11 +3,14 @@
 use crate::caller::Session;
 use crate::core::{Core, must_find};
 use crate::fsck;
+use crate::refusal;
+use crate::repair::census;
 use crate::words::Locator;
 use blocks::Member;
 use hdfs::Exception;
 use hdfs::proto::*;
 use namespace::read;
+use std::sync::Arc;
 use types::InodeId;
 
 /// Corrupt files in one answer. HDFS: `dfs.corruptfilesreturned.max`.
@@ -68,24 +71,17 @@ pub(super) async fn get_slow_datanode_report(
     Ok(GetSlowDatanodeReportResponseProto { datanode_info_proto: Vec::new() })
 }
 
-/// Blocks that lack copies, that have a damaged one, and of which no copy is here; as far as was found.
-pub(super) fn block_counts(core: &Core) -> (u64, u64, u64) {
-    let repair = core.repair();
-    let (short, damaged) = repair.block_counts();
-    (short, damaged, repair.progress().missing_count as u64)
-}
-
 pub(super) async fn get_replicated_block_stats(
-    core: &Core,
+    core: &Arc<Core>,
     _session: &Session,
     _request: GetFsReplicatedBlockStatsRequestProto,
 ) -> Result<GetFsReplicatedBlockStatsResponseProto, Exception> {
-    let (short, damaged, missing) = block_counts(core);
+    let census = census::latest(core).await.map_err(refusal::rows)?;
     Ok(GetFsReplicatedBlockStatsResponseProto {
-        low_redundancy: short,
-        corrupt_blocks: damaged,
-        missing_blocks: missing,
-        missing_repl_one_blocks: 0,
+        low_redundancy: census.under_replicated,
+        corrupt_blocks: census.corrupt,
+        missing_blocks: census.missing,
+        missing_repl_one_blocks: census.missing_alone,
         blocks_in_future: 0,
         pending_deletion_blocks: core.doomed().len() as u64,
         highest_prio_low_redundancy_blocks: Some(0),

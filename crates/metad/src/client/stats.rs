@@ -4,10 +4,13 @@ use super::policies::HOT;
 use super::reports::wanted;
 use crate::caller::Session;
 use crate::core::Core;
+use crate::refusal;
+use crate::repair::census;
 use crate::words::{self, Locator};
 use hdfs::Exception;
 use hdfs::proto::ha_service_state_response_proto::HaServiceStateProto;
 use hdfs::proto::*;
+use std::sync::Arc;
 
 /// What HDFS advises its clients.
 const WRITE_PACKET_LEN: u32 = 64 << 10;
@@ -36,7 +39,7 @@ pub(super) async fn get_server_defaults(
 }
 
 pub(super) async fn get_fs_stats(
-    core: &Core,
+    core: &Arc<Core>,
     _session: &Session,
     _request: GetFsStatusRequestProto,
 ) -> Result<GetFsStatsResponseProto, Exception> {
@@ -49,15 +52,15 @@ pub(super) async fn get_fs_stats(
             remaining = remaining.saturating_add(member.usage.free_len);
         }
     });
-    let (short, damaged, missing) = super::reports::block_counts(core);
+    let census = census::latest(core).await.map_err(refusal::rows)?;
     Ok(GetFsStatsResponseProto {
         capacity,
         used,
         remaining,
-        under_replicated: short,
-        corrupt_blocks: damaged,
-        missing_blocks: missing,
-        missing_repl_one_blocks: Some(0),
+        under_replicated: census.under_replicated,
+        corrupt_blocks: census.corrupt,
+        missing_blocks: census.missing,
+        missing_repl_one_blocks: Some(census.missing_alone),
         blocks_in_future: Some(0),
         pending_deletion_blocks: Some(core.doomed().len() as u64),
     })

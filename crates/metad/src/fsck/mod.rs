@@ -8,7 +8,7 @@
 //! The filesystem under path '/' is HEALTHY                          the last line decides the client's exit code
 //! ```
 //!
-//! A replica counts if its node is live, and is neither known to lack it nor to have it damaged: what repair goes by. Nothing is read
+//! Which replicas count is what the census of all blocks goes by (`repair::census`), so both come to the same numbers. Nothing is read
 //! from the datanodes, and nothing is changed. The tree is read page by page, each from a new view, so a long check keeps nobody from
 //! writing; lines go out as they are found. Few checks run at a time, and one whose client takes nothing ends.
 
@@ -19,11 +19,12 @@ use crate::audit;
 use crate::caller::Session;
 use crate::core::Core;
 use crate::refusal;
+use crate::repair::census::Known;
 use crate::seat::Seat;
 use ask::Ask;
 use hdfs::Exception;
 use namespace::read::{self, Entry, PageLimits};
-use namespace::{BlockView, FileBlocks, Kind};
+use namespace::{FileBlocks, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -86,11 +87,9 @@ pub(crate) fn corrupt_files(
     limit: usize,
 ) -> Result<Vec<(BlockId, String)>, Exception> {
     let known = Known::of(core);
-    let candidates: BTreeSet<BlockId> =
-        known.missing.iter().copied().chain(known.bad.iter().map(|(block, _)| *block)).collect();
     let mut found = Vec::new();
     let mut passed = 0;
-    for block in candidates {
+    for block in known.without_sound() {
         let told = core.rows(|rows| match read::file_of_block(rows, block)? {
             Some((file, view)) => Ok(read::path_of_inode(rows, file)?.map(|path| (path, view))),
             None => Ok(None),
@@ -113,44 +112,6 @@ pub(crate) fn corrupt_files(
 fn is_below(path: &str, top: &FsPath) -> bool {
     let rest = path.strip_prefix(top.as_str());
     top.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// What repair knows to be wrong, as of one moment.
-struct Known {
-    lacking: BTreeSet<(BlockId, NodeId)>,
-    bad: BTreeSet<(BlockId, NodeId)>,
-    missing: BTreeSet<BlockId>,
-    queued: usize,
-}
-
-impl Known {
-    fn of(core: &Core) -> Self {
-        let repair = core.repair();
-        Self {
-            lacking: repair.lacks().map(|lack| (lack.block, lack.node)).collect(),
-            bad: repair.bad().collect(),
-            missing: repair.missing().map(|lost| lost.block).collect(),
-            queued: repair.progress().lack_count,
-        }
-    }
-
-    /// Live nodes with a sound replica.
-    fn holders(&self, core: &Core, view: &BlockView) -> Vec<NodeId> {
-        if self.missing.contains(&view.block) {
-            return Vec::new();
-        }
-        let now = core.monotonic();
-        core.with_cluster(|cluster, _| {
-            let live = |id: &&NodeId| cluster.node(**id).is_some_and(|member| member.is_live(now));
-            let sound =
-                |id: &&NodeId| !self.lacking.contains(&(view.block, **id)) && !self.bad.contains(&(view.block, **id));
-            cluster.member_ids(view.home).iter().filter(live).filter(sound).copied().collect()
-        })
-    }
-
-    fn is_damaged(&self, block: BlockId) -> bool {
-        self.bad.range((block, NodeId([0; 16]))..).next().is_some_and(|(bad, _)| *bad == block)
-    }
 }
 
 struct Check {
@@ -246,7 +207,7 @@ impl Check {
             let live = cluster.nodes().filter(|member| member.is_live(now));
             (live.count(), cluster.nodes().map(|member| member.node.rack.clone()).collect::<BTreeSet<_>>().len())
         });
-        let cluster = Cluster { live_nodes, racks, replication: core.config.replication, queued: known.queued };
+        let cluster = Cluster { live_nodes, racks, replication: core.config.replication, pending: known.pending };
         let outcome = if totals.is_healthy() { "HEALTHY" } else { "CORRUPT" };
         let outcome = format!("\n\nThe filesystem under path '{path}' is {outcome}");
         self.say(format!("{}{}{outcome}", totals.told(cluster), end(core))).await?;
@@ -463,7 +424,7 @@ impl Check {
             ("stale", 0),
             ("decommissioned", 0),
             ("decommissioning", 0),
-            ("corrupted", known.bad.iter().filter(|(block, _)| *block == view.block).count()),
+            ("corrupted", known.bad_on(view.block).count()),
         ];
         for (what, count) in counts {
             let _ = writeln!(out, "No. of {what} Replica: {count}");
@@ -471,7 +432,8 @@ impl Check {
         let states: BTreeMap<NodeId, &str> = self.core.with_cluster(|cluster, _| {
             let members = cluster.members(view.home).into_iter();
             let live = members.filter(|member| member.is_live(now)).map(|member| member.node.id);
-            live.map(|id| (id, if known.bad.contains(&(view.block, id)) { "CORRUPT" } else { "HEALTHY" })).collect()
+            live.map(|id| (id, if known.bad_on(view.block).any(|bad| bad == id) { "CORRUPT" } else { "HEALTHY" }))
+                .collect()
         });
         for (node, state) in states {
             let place = self.core.with_cluster(|cluster, _| {

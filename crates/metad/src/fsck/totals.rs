@@ -32,8 +32,8 @@ pub(super) struct Cluster {
     pub(super) live_nodes: usize,
     pub(super) racks: usize,
     pub(super) replication: u16,
-    /// Copies that repair has still to make.
-    pub(super) queued: usize,
+    /// Blocks of which repair has still to make copies.
+    pub(super) pending: u64,
 }
 
 impl Totals {
@@ -84,7 +84,7 @@ impl Totals {
         write!(out, "\n Missing blocks:\t\t{}\n Corrupt blocks:\t\t{}", self.missing, self.corrupt)?;
         let missing = self.missing_replicas;
         write!(out, "\n Missing replicas:\t\t{missing}{}", share(missing, self.wanted_replicas))?;
-        writeln!(out, "\n Blocks queued for replication:\t{}", cluster.queued)?;
+        writeln!(out, "\n Blocks queued for replication:\t{}", cluster.pending)?;
         out.push_str(NO_ERASURE_CODING);
         Ok(())
     }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn an_empty_store_is_told_as_by_hdfs() {
         let totals = Totals { directories: 1, ..Totals::default() };
-        let told = totals.told(Cluster { live_nodes: 3, racks: 1, replication: 3, queued: 0 });
+        let told = totals.told(Cluster { live_nodes: 3, racks: 1, replication: 3, pending: 0 });
         let wanted = "
 Status: HEALTHY
  Number of data-nodes:\t3

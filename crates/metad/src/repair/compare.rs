@@ -124,8 +124,8 @@ async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, 
         let said = ask(core, comparison.members(), &request).await.into_iter();
         let same = said.filter(|(_, answer)| answer.as_ref().is_some_and(|answer| answer.same));
         let same: Vec<NodeId> = same.map(|(id, _)| id).collect();
-        let (repair, surplus) = (core.repair(), core.surplus());
-        if comparison.are_alike(&blocks, &same, &repair, &surplus) {
+        let (mut repair, surplus) = (core.repair(), core.surplus());
+        if comparison.are_alike(&blocks, &same, &mut repair, &surplus) {
             return;
         }
     }

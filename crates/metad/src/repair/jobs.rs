@@ -3,12 +3,14 @@
 //! What somebody asked for is written down when it begins and when it ends, so that the next leader goes on with it, and tells how it ended.
 
 use super::balance::Balance;
+use super::census::{self, Census};
 use super::{RepairError, rules};
 use crate::core::Core;
 use blocks::{
     BlocksError, Command, DiskBalance, JobKind, JobRow, JobState, JobTask, Jobs, LeftBehind, Scrub, Service, Work,
     unended_jobs,
 };
+use std::sync::Arc;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
 use types::{Millis, NodeId};
@@ -94,8 +96,8 @@ fn take_up(core: &Core) -> Result<(), RepairError> {
     Ok(())
 }
 
-pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
-    repair(core);
+pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
+    repair(core, &*census::latest(core).await?);
     for node in drains(core) {
         // Asked for, but its leader fell before the job was written down. If it cannot be, all the rest goes on.
         match begin(core, JobKind::Drain, &node.to_string(), JobTask::Known).await {
@@ -118,25 +120,41 @@ pub(super) async fn write_ends(core: &Core) -> Result<(), RepairError> {
     Ok(())
 }
 
-fn repair(core: &Core) {
+fn repair(core: &Core, census: &Census) {
     let now = core.monotonic();
     let (progress, whole) = {
         let repair = core.repair();
         (repair.progress(), repair.next_due().is_none_or(|due| due > now))
     };
+    let may_return = somebody_may_return(core);
     let mut jobs = core.jobs();
     let known = jobs.find(JobKind::Repair, "").map(|job| job.id);
-    if progress.lack_count == 0 {
-        if let Some(id) = known.filter(|_| whole) {
-            let missing = progress.missing_count;
-            let note = if missing == 0 { String::new() } else { format!("{missing} blocks have no copy that is here") };
-            jobs.left(id, 0, 0, now);
-            jobs.set_state(id, JobState::Done(note), now);
-        }
-        return;
+    if progress.lack_count > 0 {
+        let id = known.unwrap_or_else(|| jobs.begin(JobKind::Repair, "", now));
+        jobs.left(id, progress.lack_len, progress.lack_count as u64, now);
+        jobs.set_state(id, JobState::Running, now);
+    } else if census.under_replicated > 0 && whole && !may_return {
+        let id = known.unwrap_or_else(|| jobs.begin(JobKind::Repair, "", now));
+        let note = format!(
+            "{} blocks are under-replicated, and no datanode that is up can take a copy; add or start one",
+            census.under_replicated
+        );
+        jobs.left(id, 0, 0, now);
+        jobs.set_state(id, JobState::Waiting(note), now);
+    } else if let Some(id) = known.filter(|_| whole && census.under_replicated == 0) {
+        let missing = census.missing;
+        let note = if missing == 0 { String::new() } else { format!("{missing} blocks have no copy that is here") };
+        jobs.left(id, 0, 0, now);
+        jobs.set_state(id, JobState::Done(note), now);
     }
-    let id = known.unwrap_or_else(|| jobs.begin(JobKind::Repair, "", now));
-    jobs.left(id, progress.lack_len, progress.lack_count as u64, now);
+}
+
+/// A datanode is silent, and not lost yet: what it has is not copied before.
+fn somebody_may_return(core: &Core) -> bool {
+    let rules = rules(core);
+    core.with_cluster(|cluster, _| {
+        !rules.can_tell() || cluster.nodes().any(|member| !member.is_live(rules.now) && !rules.is_lost(Some(member)))
+    })
 }
 
 /// Answers nodes that drain without a job.

@@ -7,6 +7,7 @@
 //!   setReplication ──▶ resize: lacks in another container, then MoveBlocks     │                           │ heartbeat's answer
 //!   replicas where none belong ──▶ surplus: go once others have the block      └ nothing lacks: Whole (log) ▼ node copies
 //!   replicas called bad ──▶ reported: their nodes read them, beside all this
+//!   how many blocks have too few copies, for people: census, which decides nothing
 //!   sealed containers ──▶ contents: members' hash trees over the checksums, down to where they differ
 //! ```
 //!
@@ -16,6 +17,7 @@
 //! Locks: the picture of the cluster before the memory of repair, that before the memory of surplus, never the other way.
 
 pub(crate) mod balance;
+pub(crate) mod census;
 mod compare;
 pub(crate) mod contents;
 pub(crate) mod disks;

@@ -114,6 +114,12 @@ pub fn resized_files(rows: &dyn Rows, after: Option<FileId>, limit: usize) -> Re
     all.ok_or_else(|| corrupt("list resized files", "a key of a wrong length"))
 }
 
+/// Copies that a file asks for; `None` if it is no file any more.
+pub fn replication(rows: &dyn Rows, file: FileId) -> Result<Option<u16>, RowsError> {
+    let node = read_node(rows, file)?;
+    Ok(node.and_then(|node| node.inode.file().map(|body| body.replication)))
+}
+
 /// Some blocks of a file, and what it wants of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileReplicas {

@@ -16,7 +16,9 @@ pub use crate::retry::outcome;
 pub use access::check_access;
 pub use attributes::{acl, xattrs};
 pub use blocks::{cut_len, doomed_blocks, file_of_block, has_deleted_trees, located};
-pub use containers::{FileReplicas, Page, Place, container_page, file_replicas, resized_files, visitors_listed};
+pub use containers::{
+    FileReplicas, Page, Place, container_page, file_replicas, replication, resized_files, visitors_listed,
+};
 pub use leases::{Holder, OpenView, ever_reserved, holder_of, is_closed, lease_files, lease_holders, open_files};
 pub use list::{Entry, Listing, PageLimits, list};
 pub use plan::{BlockPlan, Writing, plan_block, writing, written_block};

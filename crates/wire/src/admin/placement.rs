@@ -109,7 +109,7 @@ pub struct UnderReplicatedRequest {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Trouble {
-    /// A copy is missing, and comes.
+    /// Under-replicated: there are fewer copies than its file asks for.
     Short = 0,
     /// No node that is here has it.
     Missing = 1,
@@ -129,14 +129,17 @@ pub struct ShortBlock {
     pub path: String,
     #[prost(enumeration = "Trouble", tag = "4")]
     pub trouble: i32,
-    /// The datanode that lacks it, or whose replica is damaged; empty if it is missing everywhere.
+    /// The datanode that is to copy it, or whose replica is damaged; empty if nobody copies it.
     #[prost(string, tag = "5")]
     pub datanode: String,
-    /// Nodes that said they have it.
+    /// Datanodes that are up and have it.
     #[prost(uint32, tag = "6")]
     pub source_count: u32,
     #[prost(uint64, tag = "7")]
     pub len: u64,
+    /// Copies that its file asks for.
+    #[prost(uint32, tag = "8")]
+    pub wanted_count: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -144,14 +147,25 @@ pub struct UnderReplicatedResponse {
     /// The first of them.
     #[prost(message, repeated, tag = "1")]
     pub blocks: Vec<ShortBlock>,
-    /// All of them, as far as they were found.
+    /// Copies to make, as far as is known.
     #[prost(uint64, tag = "2")]
     pub short_count: u64,
+    /// Blocks without a sound copy on a datanode that is up.
     #[prost(uint64, tag = "3")]
     pub missing_count: u64,
+    /// Damaged replicas.
     #[prost(uint64, tag = "4")]
     pub damaged_count: u64,
     /// Containers that are still to be compared.
     #[prost(uint64, tag = "5")]
     pub suspect_count: u64,
+    /// Blocks with fewer copies than their files ask for, but one at least.
+    #[prost(uint64, tag = "6")]
+    pub under_replicated_count: u64,
+    /// Blocks of which a copy is damaged.
+    #[prost(uint64, tag = "7")]
+    pub corrupt_count: u64,
+    /// Blocks of which a copy is being made, or waits for its turn.
+    #[prost(uint64, tag = "8")]
+    pub pending_count: u64,
 }
