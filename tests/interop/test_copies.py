@@ -13,7 +13,7 @@ from cli import levada
 from rawdata import Names
 from replicas import LOST_AFTER_S, put, roles, transfer_address
 from store import SUPERUSER, eventually
-from test_admin import DONE_S, admin, flip
+from test_admin import DONE_S, address_of, admin, flip, job
 from test_fsck import fsck
 from test_tools import tool
 
@@ -115,3 +115,17 @@ def test_damaged_copies_are_corrupt_until_they_are_replaced(roles):
     assert "1 corrupt" in levada(store.fs, "admin", "under-replicated").stdout
     code, report = tool(store, "dfsadmin", "-report")
     assert code == 0 and re.search(r"(?m)^\s*Blocks with corrupt replicas: 1$", report), report
+
+
+def test_a_datanode_that_is_down_can_be_drained(roles):
+    store = roles(datanodes=4)
+    put(store, "/three", content.make(3 * paths.BLOCK, 1))
+    name = "data2"
+    store.kill(name)
+    ident = next(line["id"] for line in admin(store, "datanode", "list") if line["addr"] == address_of(store, name))
+    number = admin(store, "datanode", "drain", ident[:8])[-1]["job"]
+    admin(store, "jobs", "wait", number)
+    assert job(store, number)["state"] == "done"
+    (line,) = [line for line in admin(store, "datanode", "list") if line["id"] == ident]
+    assert line["state"] == "drained"
+    all_tell(store, 0, 0)

@@ -1,7 +1,8 @@
 //! How far the emptying of a node is.
 //!
 //! A node that drains takes no new blocks; [`Cluster::mend`] brings another member into each pipeline it is in, and lets it go
-//! when all containers are whole on those who stay. So it is empty when it is in no pipeline any more, and not before.
+//! when all containers are whole on those who stay. So it is empty when it is in no pipeline any more, and not before. One that is down
+//! has left its pipelines when it was lost; those who took its places copy from the others, and until they have, it is not drained.
 //!
 //! Promise: nothing is counted as done that was not told as put, and read back, by another node.
 
@@ -20,6 +21,8 @@ pub struct DrainPicture {
     pub len_left: u64,
     /// Pipelines for which nobody can take the node's place: no other node is here, serves, and has room.
     pub stuck: u64,
+    /// Of a node that is down: pipelines without another member to copy from.
+    pub orphaned: u64,
 }
 
 /// Why a node that drains, and is in no pipeline any more, may still have what others lack.
@@ -52,12 +55,17 @@ impl Surplus {
 impl Cluster {
     pub fn drain_picture(&self, node: NodeId, rules: &MendRules, repair: &Repair) -> DrainPicture {
         let mut picture = DrainPicture::default();
-        for id in self.pipelines_of(node) {
-            let Some(pipeline) = self.pipelines.get(id) else { continue };
+        let lost = |id: NodeId| rules.is_lost(self.nodes.get(&id));
+        let left = self.pipelines.values().filter(|pipeline| pipeline.row.former.contains(&node));
+        let is_in = self.pipelines_of(node).iter().filter_map(|id| self.pipelines.get(id));
+        for pipeline in is_in.chain(left) {
             let row = &pipeline.row;
             picture.pipelines_left += 1;
             let wanted = usize::from(row.wanted_or(rules.usual_replication)).max(1);
-            if self.staying(row) < wanted && self.newcomers(pipeline, rules).next().is_none() {
+            let joins = |id: &NodeId| row.joining.iter().any(|(joiner, _)| joiner == id);
+            if row.members.iter().all(|id| lost(*id) || joins(id)) {
+                picture.orphaned += 1;
+            } else if self.staying(row) < wanted && self.newcomers(pipeline, rules).next().is_none() {
                 picture.stuck += 1;
             }
             let newest = row.joining.iter().map(|(_, epoch)| *epoch).max();

@@ -212,6 +212,28 @@ async fn balancing_of_disks_outlives_its_leader() {
     assert_eq!((job.kind(), job.state()), (JobKind::BalanceDisks, JobState::Running), "{job:?}");
 }
 
+/// It is down, and is to be taken away: those who took its places copy from the others, and not before they have is it called drained.
+#[tokio::test]
+async fn a_node_that_is_down_is_drained_when_others_have_its_blocks() {
+    let mut world = World::new(4).await;
+    let root = world.root();
+    let block = root.write(&world, "/f", &[MB]).await.remove(0);
+    let id = block.b.block_id;
+    let place =
+        |world: &World, has: bool| world.nodes.iter().position(|node| node.replica(id).is_some() == has).unwrap();
+    let (dead, spare) = (place(&world, true), place(&world, false));
+    world.nodes[dead].kill();
+    let job_id = drain(&root, &world.nodes[dead]).await;
+    let ordered = || world.nodes[spare].copies.lock().unwrap().iter().any(|copy| copy.block == id);
+    world.until("another one is told to copy it", async || ordered()).await;
+    world.pass(Duration::from_secs(30)).await;
+    assert_ne!(job(&root, job_id).await.state(), JobState::Done);
+    let replica = world.nodes[dead].replica(id).unwrap();
+    world.nodes[spare].replicas.lock().unwrap().insert(id, replica);
+    world.nodes[spare].tell_puts(world.addr()).await;
+    world.until("it is drained", async || job(&root, job_id).await.state() == JobState::Done).await;
+}
+
 /// Two datanodes and files of three copies: nobody can make the third, and everybody is told that it is not there.
 #[tokio::test]
 async fn copies_that_nobody_can_make_are_counted() {

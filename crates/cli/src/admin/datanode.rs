@@ -111,9 +111,9 @@ impl From<Disk> for DiskLine {
 impl From<Datanode> for Line {
     fn from(node: Datanode) -> Self {
         let state = match (node.live, node.draining, node.drained) {
+            (_, true, true) => "drained",
             (false, ..) => "down",
             (true, false, _) => "up",
-            (true, true, true) => "drained",
             (true, true, false) => "draining",
         };
         Self {

@@ -179,7 +179,9 @@ fn drains(core: &Core) -> Vec<NodeId> {
                 continue;
             }
             let picture = cluster.drain_picture(id, &rules, &core.repair());
-            let rest = if picture.pipelines_left == 0 {
+            let is_lost = rules.is_lost(cluster.node(id));
+            // One that is down tells nothing more, and nobody puts anything there: what its pipelines held is all there is to copy.
+            let rest = if picture.pipelines_left == 0 && !is_lost {
                 left_behind(core, id, undecided.contains(&id), leased, now)
             } else {
                 None
@@ -199,10 +201,19 @@ fn drains(core: &Core) -> Vec<NodeId> {
             if let Some(why) = rest {
                 jobs.set_state(job, JobState::Waiting(why.to_owned()), now);
             } else if picture.pipelines_left == 0 {
-                let note = "others have all its blocks, and have read them back".to_owned();
+                let note = match is_lost {
+                    true => "it is down, and others have all its blocks".to_owned(),
+                    false => "others have all its blocks, and have read them back".to_owned(),
+                };
                 if jobs.set_state(job, JobState::Done(note), now) {
                     tracing::info!(node = %id, "a datanode is drained: it may be taken away");
                 }
+            } else if picture.orphaned > 0 {
+                let note = format!(
+                    "{} of its pipelines have no other datanode that is up to copy from; start it, or one of those",
+                    picture.orphaned
+                );
+                jobs.set_state(job, JobState::Waiting(note), now);
             } else if picture.stuck > 0 {
                 let note = format!(
                     "{} of its pipelines find no other datanode with room that is not in them already; add one",
