@@ -2,7 +2,9 @@
 admin` tell the same, also where nobody can make the copies."""
 
 import json
+import os
 import re
+import subprocess
 import urllib.request
 
 import pytest
@@ -128,4 +130,18 @@ def test_a_datanode_that_is_down_can_be_drained(roles):
     assert job(store, number)["state"] == "done"
     (line,) = [line for line in admin(store, "datanode", "list") if line["id"] == ident]
     assert line["state"] == "drained"
+    all_tell(store, 0, 0)
+
+
+def test_setrep_says_what_it_waits_for(roles):
+    store = roles(datanodes=2)
+    put(store, "/two", content.make(2 * paths.BLOCK, 1), "--replication", 2)
+    waiting = subprocess.Popen(
+        [str(paths.LEVADA), "setrep", "-w", "3", "/two"],
+        env={**os.environ, "LEVADA_URL": store.fs}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "only 2 datanodes are up, 3 copies need as many" in waiting.stderr.readline()
+    assert "0 of 2 blocks have 3 copies" in waiting.stderr.readline()
+    store.start(store.describe_datanode())
+    assert waiting.wait(DONE_S * 2) == 0
     all_tell(store, 0, 0)

@@ -143,6 +143,13 @@ impl Client {
         Ok(answer.result)
     }
 
+    /// Datanodes that are up.
+    pub async fn live_datanode_count(&self) -> Result<usize> {
+        let request = proto::GetDatanodeReportRequestProto { r#type: proto::DatanodeReportTypeProto::Live.into() };
+        let report: proto::GetDatanodeReportResponseProto = self.call("getDatanodeReport", &request).await?;
+        Ok(report.di.len())
+    }
+
     /// Where the blocks of a file are.
     pub async fn locations(&self, path: &str) -> Result<Vec<BlockLocation>> {
         let located = self.located(path, 0, LEN_ALL).await?;
