@@ -363,9 +363,9 @@ impl Copier {
             return Err(Fault::Source { reason, corrupt: false });
         }
         // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced once.
-        node.contents.put(node, block);
+        node.contents.put(block);
         writer.put_synced(len).map_err(own)?;
-        node.contents.put(node, block);
+        node.contents.put(block);
         if let Err(error) = disks.verify(block) {
             let _gone = disks.delete(block, identity.generation);
             return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));

@@ -109,6 +109,8 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         io::task::spawn_owned("metad sessions", servers::run(metads, leader, known, session)),
         io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
         io::task::spawn_owned("scrub", scrub::background(Arc::clone(&node))),
+        io::task::spawn_owned("contents", contents::run(Arc::clone(&node))),
+        io::task::spawn_owned("owners", owners::run(Arc::clone(&node))),
         io::task::spawn_owned("beacon", beacon::run(Arc::clone(&node))),
     ]);
     for number in 0..node.disks.disks().len() {

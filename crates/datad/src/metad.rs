@@ -432,7 +432,7 @@ impl Session {
         if let Some(balance) = orders.disk_balance {
             self.node.leveller.order(&self.node, balance);
         }
-        self.node.owners.order(&self.node, orders.owners);
+        self.node.owners.order(orders.owners);
     }
 
     async fn usage(&self) -> Result<Usage, Broken> {

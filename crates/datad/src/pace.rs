@@ -31,6 +31,16 @@ impl Pace {
         }
     }
 
+    /// As [`Pace::wait_while`], for a task.
+    pub(crate) async fn rest_while(&self, now: Duration, len: u64, len_per_s: u64, goes_on: impl Fn() -> bool) {
+        let mut early = self.early(now, len, len_per_s);
+        while early > Duration::ZERO && goes_on() {
+            let pause = early.min(PAUSE_MAX);
+            tokio::time::sleep(pause).await;
+            early -= pause;
+        }
+    }
+
     /// Counts `len` bytes, and sleeps if they came too early. `len_per_s` of 0 means no limit.
     pub(crate) fn wait(&self, now: Duration, len: u64, len_per_s: u64) {
         io::task::sleep(self.early(now, len, len_per_s));

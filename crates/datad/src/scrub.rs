@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Promise: at most so many bytes a second are read; one pass at a time, and the background one waits for one that was ordered; no more
-//! damaged replicas are found than can be told. Nothing is deleted here.
+//! damaged replicas are found than can be told. Nothing is deleted here. A disk that does not answer is waited for until it is given up, and
+//! then the pass goes on with the others.
 
 use crate::node::Node;
 use crate::pace::{PAUSE_MAX, Pace};
@@ -48,14 +49,10 @@ impl Scrubber {
             state.report = Some(ScrubReport { number: order.number, ended: true, ..ScrubReport::default() });
             return;
         }
-        let of_thread = Arc::clone(node);
-        match io::task::thread("scrub", move || of_thread.scrubber.pass(&of_thread, order.number)) {
-            Ok(_) => {
-                state.running = true;
-                state.report = Some(ScrubReport { number: order.number, ..ScrubReport::default() });
-            }
-            Err(error) => tracing::error!(%error, "no thread to scrub"),
-        }
+        state.running = true;
+        state.report = Some(ScrubReport { number: order.number, ..ScrubReport::default() });
+        let at = Arc::clone(node);
+        io::task::spawn("scrub", async move { at.scrubber.pass(&at, order.number).await });
     }
 
     /// What a heartbeat tells.
@@ -67,8 +64,20 @@ impl Scrubber {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The order of a pass, as long as it stands.
+    fn standing(&self, node: &Node, number: u64) -> Option<ScrubOrder> {
+        let order = self.lock().order;
+        order.filter(|order| order.number == number && !order.stop && !node.stop.is_set())
+    }
+
+    fn update(&self, change: impl FnOnce(&mut ScrubReport)) {
+        if let Some(report) = self.lock().report.as_mut() {
+            change(report);
+        }
+    }
+
     /// One pass that was ordered.
-    fn pass(&self, node: &Arc<Node>, number: u64) {
+    async fn pass(&self, node: &Arc<Node>, number: u64) {
         /// A panic ends the pass, and lets another one begin.
         struct AtWork<'a>(&'a Scrubber, u64);
         impl Drop for AtWork<'_> {
@@ -82,70 +91,97 @@ impl Scrubber {
         }
         let _at_work = AtWork(self, number);
         self.pace.begin();
-        let update = |change: &dyn Fn(&mut ScrubReport)| {
-            if let Some(report) = self.lock().report.as_mut() {
-                change(report);
-            }
+        let read = match self.measure(node, number).await {
+            Ok(()) => self.read(node, number).await,
+            Err(error) => Err(error),
         };
-        let measured = self.walk(node, &mut |info| {
-            update(&|report| {
-                report.total_count += 1;
-                report.total_len += info.len;
-            });
-            !node.stop.is_set()
-        });
-        let read = measured.and_then(|()| {
-            self.walk(node, &mut |info| {
-                if !self.wait_for_turn(node, info, number) {
-                    return false;
-                }
-                let verified = node.copier.verify(node, info.identity.block);
-                let bad = verified.is_err_and(|error| is_damage(&error));
-                update(&|report| {
-                    report.checked_count += 1;
-                    report.checked_len += info.len;
-                    report.bad_count += u64::from(bad);
-                });
-                !node.stop.is_set()
-            })
-        });
         match read {
-            Ok(()) => node.contents.forget_all(node),
+            Ok(()) => node.contents.forget_all(),
             Err(error) => tracing::error!(%error, "a scrub was broken off"),
         }
     }
 
-    /// Shows every finalized replica, until `look` has seen enough.
-    fn walk(&self, node: &Node, look: &mut dyn FnMut(&ReplicaInfo) -> bool) -> Result<(), ReplicaError> {
-        let mut from = BlockId(0);
-        loop {
-            let infos = node.disks.replicas(from, STEP_COUNT)?;
-            for info in infos.iter().filter(|info| info.state == ReplicaState::Finalized) {
-                if !look(info) {
-                    return Ok(());
-                }
-            }
-            match infos.last().and_then(|last| last.identity.block.0.checked_add(1)) {
-                Some(next) if infos.len() == STEP_COUNT => from = BlockId(next),
-                _ => return Ok(()),
-            }
+    /// Counts what there is to be read.
+    async fn measure(&self, node: &Arc<Node>, number: u64) -> Result<(), ReplicaError> {
+        let mut next = Some(BlockId(0));
+        while let Some(from) = next.filter(|_| self.standing(node, number).is_some()) {
+            let Some(infos) = patient(page(node, from).await).await? else { continue };
+            self.update(|report| {
+                report.total_count += finalized(&infos).count() as u64;
+                report.total_len += finalized(&infos).map(|info| info.len).sum::<u64>();
+            });
+            next = after(&infos);
         }
+        Ok(())
     }
 
-    /// Returns when the rate allows to read a replica, and what was found has been told. False if the pass is to end.
-    fn wait_for_turn(&self, node: &Node, info: &ReplicaInfo, number: u64) -> bool {
-        let rate = || {
-            let order =
-                self.lock().order.filter(|order| order.number == number && !order.stop && !node.stop.is_set())?;
-            Some(order.len_per_s)
-        };
-        while rate().is_some() && node.copier.is_bad_full() {
-            io::task::sleep(TOLD_PAUSE);
+    async fn read(&self, node: &Arc<Node>, number: u64) -> Result<(), ReplicaError> {
+        let mut next = Some(BlockId(0));
+        while let Some(from) = next.filter(|_| self.standing(node, number).is_some()) {
+            let Some(infos) = patient(page(node, from).await).await? else { continue };
+            for info in finalized(&infos) {
+                let Some(bad) = self.look(node, info, number).await else { return Ok(()) };
+                self.update(|report| {
+                    report.checked_count += 1;
+                    report.checked_len += info.len;
+                    report.bad_count += u64::from(bad);
+                });
+            }
+            next = after(&infos);
         }
-        let Some(len_per_s) = rate() else { return false };
-        self.pace.wait_while(node.now(), info.len, len_per_s, || rate().is_some());
-        rate().is_some()
+        Ok(())
     }
+
+    /// Reads one replica; true if it is damaged. `None`: the order does not stand any more.
+    async fn look(&self, node: &Arc<Node>, info: &ReplicaInfo, number: u64) -> Option<bool> {
+        let stands = || self.standing(node, number).is_some();
+        while stands() && node.copier.is_bad_full() {
+            tokio::time::sleep(TOLD_PAUSE).await;
+        }
+        let ScrubOrder { len_per_s, .. } = self.standing(node, number)?;
+        self.pace.rest_while(node.now(), info.len, len_per_s, stands).await;
+        loop {
+            self.standing(node, number)?;
+            let looked = patient(verify(node, info.identity.block).await).await;
+            match looked {
+                Ok(None) => {}
+                looked => return Some(looked.is_err_and(|error| is_damage(&error))),
+            }
+        }
+    }
+}
+
+/// What comes of work that may wait for a disk. `None`: a disk does not answer, or has just been given up; it is to be tried again, and is
+/// then told from one that is out.
+async fn patient<T>(done: Result<T, ReplicaError>) -> Result<Option<T>, ReplicaError> {
+    match done {
+        Err(ReplicaError::Hangs) => {
+            tokio::time::sleep(PAUSE_MAX).await;
+            Ok(None)
+        }
+        done => done.map(Some),
+    }
+}
+
+/// Some replicas. No thread waits for a disk that was given up.
+async fn page(node: &Node, from: BlockId) -> Result<Vec<ReplicaInfo>, ReplicaError> {
+    node.disks.for_all(move |disks| disks.replicas(from, STEP_COUNT)).await?
+}
+
+/// Where the next page begins.
+fn after(infos: &[ReplicaInfo]) -> Option<BlockId> {
+    let next = infos.last().and_then(|last| last.identity.block.0.checked_add(1));
+    next.filter(|_| infos.len() == STEP_COUNT).map(BlockId)
+}
+
+fn finalized(infos: &[ReplicaInfo]) -> impl Iterator<Item = &ReplicaInfo> {
+    infos.iter().filter(|info| info.state == ReplicaState::Finalized)
+}
+
+/// Reads one replica. Damage is told.
+async fn verify(node: &Arc<Node>, block: BlockId) -> Result<(), ReplicaError> {
+    let at = Arc::clone(node);
+    node.disks.for_block(block, move |_| at.copier.verify(&at, block)).await?
 }
 
 /// A replica that cannot be read is as bad as one that reads wrong.
@@ -164,26 +200,22 @@ pub(crate) async fn background(node: Arc<Node>) {
         if from == BlockId(0) {
             tokio::time::sleep(REST).await;
         }
-        let step = node.disks.for_all(move |disks| disks.replicas(from, STEP_COUNT)).await;
-        let Ok(Ok(infos)) = step else {
+        let Ok(infos) = page(&node, from).await else {
             from = BlockId(0);
             continue;
         };
-        for info in infos.iter().filter(|info| info.state == ReplicaState::Finalized) {
+        for info in finalized(&infos) {
             while node.scrubber.lock().running || node.copier.is_bad_full() {
                 tokio::time::sleep(PAUSE_MAX).await;
             }
-            let (at, info) = (Arc::clone(&node), *info);
-            let block = info.identity.block;
-            // Nor is a disk that hangs waited for once it was given up.
-            let _damage_is_told = node.disks.for_block(block, move |_| at.copier.verify(&at, block)).await;
+            // A disk that hangs is not waited for once it was given up.
+            let _damage_is_told = verify(&node, info.identity.block).await;
             // Behind, not before: a node that was just started reads nothing yet.
             tokio::time::sleep(Duration::from_secs_f64(info.len as f64 / len_per_s as f64)).await;
         }
-        let next = infos.last().and_then(|last| last.identity.block.0.checked_add(1));
-        from = BlockId(next.filter(|_| infos.len() == STEP_COUNT).unwrap_or_default());
+        from = after(&infos).unwrap_or(BlockId(0));
         if from == BlockId(0) {
-            node.contents.forget_all(&node);
+            node.contents.forget_all();
         }
     }
 }

@@ -13,6 +13,7 @@ use support::metad::{Metad, Notes};
 use support::{Cluster, Connection, GENERATION, eventually, pattern};
 use types::BlockId;
 use wire::node::*;
+use wire::tree::{TREE, TreeRequest, TreeResponse};
 
 const LEN: usize = 300_000;
 /// Those that a chain of tests writes are at home nowhere, and lie where they were born.
@@ -203,6 +204,65 @@ fn copies_go_on_beside_a_disk_that_hangs() {
     eventually("all are copied", || world.metad(|metad| blocks.iter().all(|block| metad.put.contains(block))));
     world.check(&blocks);
     assert!(world.metad(|metad| metad.told.copying.is_empty()));
+}
+
+/// All is to be read, and one replica of disk a hangs its reader: the scrub ends without what else is there, and so does the next one.
+#[test]
+fn a_scrub_goes_on_without_a_disk_that_was_given_up() {
+    let mut world = World::new();
+    let (on_a, _) = world.write(0..16);
+    world.hang_read(on_a[0]);
+    let order = |number| Some(ScrubOrder { number, len_per_s: 0, stop: false });
+    let report = |world: &World| world.metad(|metad| metad.told.scrub).unwrap_or_default();
+    world.metad(|metad| metad.scrub = order(1));
+    eventually("it begins", || report(&world).total_count == 16);
+    assert!(!report(&world).ended);
+    world.hang_looks();
+    eventually("it is given up", || world.is_given_up());
+    eventually("it ends", || report(&world).ended);
+    assert_eq!((report(&world).number, report(&world).bad_count), (1, 0));
+    world.metad(|metad| metad.scrub = order(2));
+    eventually("the next one", || report(&world).number == 2 && report(&world).ended);
+}
+
+/// A hash tree is asked for, and one replica hangs who makes it.
+#[test]
+fn hash_trees_are_made_without_a_disk_that_was_given_up() {
+    let mut world = World::new();
+    let (on_a, on_b) = world.write(0..16);
+    let tree = |world: &World| -> TreeResponse {
+        let addr = world.cluster.node(0).ipc_addr().to_string();
+        let client = rpc::Client::new(addr, "test".into(), REPLICA_PROTOCOL);
+        world.cluster.runtime.block_on(client.call(TREE, &TreeRequest::default())).unwrap()
+    };
+    world.hang_read(on_a[0]);
+    assert!(tree(&world).building);
+    world.hang_looks();
+    eventually("it is given up", || world.is_given_up());
+    eventually("it is made", || !tree(&world).building);
+    assert_eq!(tree(&world).root.unwrap().count, on_b.len() as u64);
+}
+
+/// Replicas are to move off disk a, and each hangs who reads it.
+#[test]
+fn balancing_ends_when_a_disk_is_given_up() {
+    let mut world = World::new();
+    let (on_a, on_b) = world.write(0..16);
+    world.metad(|metad| metad.delete = deletions(&on_b[1..]));
+    eventually("b is emptier", || world.cluster.read(0, *on_b.last().unwrap(), 0, LEN as u64).is_err());
+    on_a.iter().for_each(|block| world.hang_read(*block));
+    let order = |number| Some(DiskBalanceOrder { number, len_per_s: 0, stop: false, within: 1 });
+    let report = |world: &World| world.metad(|metad| metad.told.disk_balance.clone()).unwrap_or_default();
+    world.metad(|metad| metad.balance = order(1));
+    eventually("it begins", || report(&world).total_len > 0);
+    assert!(!report(&world).ended);
+    world.hang_looks();
+    eventually("it is given up", || world.is_given_up());
+    eventually("it ends", || report(&world).ended);
+    assert!(report(&world).note.contains("does not answer"), "{:?}", report(&world));
+    world.metad(|metad| metad.balance = order(2));
+    eventually("the next one", || report(&world).number == 2 && report(&world).ended);
+    world.check(&on_b[..1]);
 }
 
 /// It is asked to end while threads wait for a disk, of which nobody has noticed yet that it hangs.

@@ -93,22 +93,30 @@ impl Share {
     async fn place(&self) -> Result<Place, Stuck> {
         let inner = &self.inner;
         let place = |permit| Place { inner: Arc::clone(inner), _permit: permit };
-        let places = self.places();
-        if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
-            return Ok(place(permit));
-        }
-        let mut permit = std::pin::pin!(places.acquire_owned());
         loop {
-            let ended = inner.ended.load(Ordering::Relaxed);
-            if inner.stuck_at.load(Ordering::Relaxed) == ended {
-                return Err(Stuck);
+            let mut given_up = std::pin::pin!(inner.given_up.notified());
+            let places = self.places();
+            if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
+                return Ok(place(permit));
             }
-            match tokio::time::timeout(inner.stuck_after, &mut permit).await {
-                Ok(permit) => return permit.map(place).map_err(|_never_closed| Stuck),
-                Err(_elapsed) if inner.ended.load(Ordering::Relaxed) == ended => {
+            let mut permit = std::pin::pin!(Arc::clone(&places).acquire_owned());
+            loop {
+                let ended = inner.ended.load(Ordering::Relaxed);
+                if inner.stuck_at.load(Ordering::Relaxed) == ended {
+                    return Err(Stuck);
+                }
+                tokio::select! {
+                    biased;
+                    permit = &mut permit => return permit.map(place).map_err(|_never_closed| Stuck),
+                    () = &mut given_up => break,
+                    () = tokio::time::sleep(inner.stuck_after) => {}
+                }
+                if inner.ended.load(Ordering::Relaxed) == ended {
                     inner.stuck_at.store(ended, Ordering::Relaxed);
                 }
-                Err(_elapsed) => {}
+            }
+            if Arc::ptr_eq(&places, &self.places()) {
+                return Err(Stuck);
             }
         }
     }
@@ -189,5 +197,34 @@ mod tests {
         share.renew();
         assert_eq!(share.places().available_permits(), 2);
         drop(wake);
+    }
+
+    /// Who waits for a place hears at once that what holds it was given up, or gets another.
+    #[tokio::test]
+    async fn who_waits_for_a_place_is_told_as_well() {
+        let share = Share::with(1, Duration::from_secs(3600));
+        let (wake, asleep) = mpsc::channel::<()>();
+        let hung = task::spawn("hangs", {
+            let share = share.clone();
+            async move { share.run(move || asleep.recv().is_ok()).await }
+        });
+        while share.places().available_permits() == 1 {
+            tokio::task::yield_now().await;
+        }
+        let mut first = Box::pin(share.run(|| 7));
+        assert!(look_once(&mut first).await.is_pending());
+        share.give_up();
+        assert_eq!(first.await, Err(Stuck));
+        assert_eq!(hung.await.unwrap(), Err(Stuck));
+        let mut second = Box::pin(share.run(|| 7));
+        assert!(look_once(&mut second).await.is_pending());
+        share.renew();
+        assert_eq!(second.await, Ok(7));
+        drop(wake);
+    }
+
+    /// Looks once.
+    async fn look_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
+        std::future::poll_fn(|context| std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context))).await
     }
 }

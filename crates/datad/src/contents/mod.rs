@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! question ──▶ a tree that was looked through of late? ──yes──▶ sums, or leaves
-//!                   └ no: "still being made", and the container waits for the thread
+//!                   └ no: "still being made", and the container waits for a thread
 //! thread ──▶ index: replicas of the container ──▶ leaves as before, where generation and length are ──▶ the tree, and its file
-//!                                              └▶ others: their checksums are read, at most so many bytes a second
+//!   │                                          └▶ others: their checksums are read, at most so many bytes a second
+//!   └ a disk was given up meanwhile: nobody waits for it, what it had noted is forgotten, and another one goes on
 //! ```
 //!
 //! Promise: an answer is given at once, out of memory, or is that there is none yet; one container is looked through at a time; trees take a
@@ -25,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tree::Tree;
 use types::{BlockId, ContainerId, Generation};
 use wire::tree::{ANEW_COUNT_MAX, Content, Leaf, NODE_COUNT_MAX, TreeNode, TreeRequest, TreeResponse};
@@ -41,6 +43,8 @@ const LEAF_COUNT_MAX: usize = 400_000;
 const WAITING_COUNT_MAX: usize = 1000;
 /// Blocks that were put since their container was looked through last. With more, no tree is believed.
 const PUT_COUNT_MAX: usize = 10_000;
+/// Until a disk that does not answer is tried again.
+const REST: Duration = Duration::from_secs(1);
 /// Bytes of checksums a second: those of five gigabytes in two seconds.
 const LEN_PER_S: u64 = 20 << 20;
 
@@ -48,6 +52,8 @@ const LEN_PER_S: u64 = 20 << 20;
 pub(crate) struct Contents {
     dir: PathBuf,
     state: Mutex<State>,
+    /// There is something to be done.
+    came: Notify,
     pace: Pace,
 }
 
@@ -58,12 +64,13 @@ struct State {
     /// Counts questions, to know which tree was asked for last.
     turn: u64,
     waiting: VecDeque<ContainerId>,
-    running: bool,
+    /// Counts containers that were looked through. What was begun under an earlier number was given up.
+    round: u64,
     /// Put again under the same generation, perhaps since a tree was made.
     put: BTreeSet<BlockId>,
     /// Containers that have a file, so that nobody has to ask the disk.
     files: BTreeSet<ContainerId>,
-    /// Files that the thread is to remove.
+    /// Files that are to be removed.
     spoilt: BTreeSet<ContainerId>,
 }
 
@@ -79,7 +86,7 @@ impl Contents {
     /// `dir`: where trees are kept.
     pub(crate) fn new(dir: PathBuf) -> Self {
         let state = State { files: file::all(&dir), ..State::default() };
-        Self { dir, state: Mutex::new(state), pace: Pace::default() }
+        Self { dir, state: Mutex::new(state), came: Notify::new(), pace: Pace::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -111,7 +118,7 @@ impl Contents {
         Ok(answer)
     }
 
-    /// The tree, if it is of late; if not, the thread is to see to it.
+    /// The tree, if it is of late; if not, a thread is to see to it.
     fn tree(&self, node: &Arc<Node>, home: ContainerId) -> Option<Arc<Tree>> {
         let mut state = self.lock();
         state.turn += 1;
@@ -125,23 +132,13 @@ impl Contents {
         if state.waiting.len() < WAITING_COUNT_MAX && !state.waiting.contains(&home) {
             state.waiting.push_back(home);
         }
-        self.wake(&mut state, node);
+        self.came.notify_one();
         None
-    }
-
-    fn wake(&self, state: &mut State, node: &Arc<Node>) {
-        if !state.running {
-            let of_thread = Arc::clone(node);
-            match io::task::thread("contents", move || of_thread.contents.work(&of_thread)) {
-                Ok(_) => state.running = true,
-                Err(error) => tracing::error!(%error, "no thread to look through containers"),
-            }
-        }
     }
 
     /// A replica is about to be put that was here before perhaps, or has just been put: what is known of that one counts no more.
     /// Waits for no disk: the trees lie on one, and the replica perhaps on another.
-    pub(crate) fn put(&self, node: &Arc<Node>, block: BlockId) {
+    pub(crate) fn put(&self, block: BlockId) {
         let home = block.born_in();
         let known = {
             let state = self.lock();
@@ -149,15 +146,14 @@ impl Contents {
             known.unwrap_or_else(|| state.files.contains(&home))
         };
         if known {
-            self.forget(node, home, block);
+            self.forget(home, block);
         }
     }
 
     /// All replicas were just read: what is remembered of their checksums is to be read again as well, when somebody asks.
-    pub(crate) fn forget_all(&self, node: &Arc<Node>) {
-        let mut state = self.lock();
-        Self::spoil_all(&mut state);
-        self.wake(&mut state, node);
+    pub(crate) fn forget_all(&self) {
+        Self::spoil_all(&mut self.lock());
+        self.came.notify_one();
     }
 
     fn spoil_all(state: &mut State) {
@@ -167,7 +163,7 @@ impl Contents {
         state.spoilt.extend(files);
     }
 
-    fn forget(&self, node: &Arc<Node>, home: ContainerId, block: BlockId) {
+    fn forget(&self, home: ContainerId, block: BlockId) {
         let mut state = self.lock();
         if state.put.len() >= PUT_COUNT_MAX {
             Self::spoil_all(&mut state);
@@ -181,54 +177,53 @@ impl Contents {
             state.spoilt.insert(home);
         }
         if !state.spoilt.is_empty() {
-            self.wake(&mut state, node);
+            self.came.notify_one();
         }
     }
 
-    /// The thread's: removes the files of which it was said.
-    fn remove_spoilt(&self) {
-        loop {
-            let Some(home) = self.lock().spoilt.pop_first() else { return };
-            if let Err(error) = file::remove(&self.dir, home) {
-                tracing::warn!(%home, %error, "the file of a hash tree was not removed");
-            }
-        }
-    }
-
-    /// What the thread does.
-    fn work(&self, node: &Arc<Node>) {
-        /// A panic ends this thread, and lets another one begin.
-        struct AtWork<'a>(&'a Contents);
-        impl Drop for AtWork<'_> {
-            fn drop(&mut self) {
-                self.0.lock().running = false;
-            }
-        }
-        let at_work = AtWork(self);
-        loop {
-            self.remove_spoilt();
-            let next = {
-                let mut state = self.lock();
-                let next = if node.stop.is_set() { None } else { state.waiting.front().copied() };
-                if next.is_none() && !state.spoilt.is_empty() {
-                    continue;
+    /// Does what there is to do, one thing after the other.
+    async fn work(&self, node: &Arc<Node>) {
+        while !node.stop.is_set() {
+            let at = Arc::clone(node);
+            // Files first: nobody may read one that is spoilt.
+            if !self.lock().spoilt.is_empty() {
+                if node.disks.for_all(move |_| at.contents.remove_spoilt(&at)).await.is_err() {
+                    tokio::time::sleep(REST).await;
                 }
-                if next.is_none() {
-                    state.running = false;
+                continue;
+            }
+            let Some(home) = self.lock().waiting.front().copied() else { return };
+            match node.disks.for_all(move |_| at.contents.look_through(&at, home)).await {
+                Ok(Ok(Some(tree))) => self.keep(home, tree, node.now()),
+                Ok(Ok(None)) => {} // the node stops
+                Ok(Err(error)) => tracing::warn!(%home, %error, "a container could not be looked through"),
+                Err(error) => {
+                    tracing::warn!(%home, %error, "a container was not looked through to its end; it will be again");
+                    self.give_up(home);
                 }
-                next
-            };
-            let Some(home) = next else {
-                // Said under the lock: a question that comes just now begins another thread.
-                std::mem::forget(at_work);
-                return;
-            };
-            match self.look_through(node, home) {
-                Ok(Some(tree)) => self.keep(home, tree, node.now()),
-                Ok(None) => {} // the node stops
-                Err(error) => tracing::warn!(%home, %error, "a container could not be looked through"),
             }
             self.lock().waiting.retain(|waiting| *waiting != home);
+        }
+    }
+
+    /// Whoever looks through this container hangs. What was to be read again was said to that one, so all is.
+    fn give_up(&self, home: ContainerId) {
+        let mut state = self.lock();
+        state.round += 1;
+        let gone = state.trees.remove(&home);
+        state.leaf_count -= gone.map_or(0, |gone| gone.tree.len());
+        state.files.remove(&home);
+        state.spoilt.insert(home);
+    }
+
+    fn remove_spoilt(&self, node: &Node) {
+        loop {
+            let Some(home) = self.lock().spoilt.pop_first() else { return };
+            if node.disks.has_trees()
+                && let Err(error) = file::remove(&self.dir, home)
+            {
+                tracing::warn!(%home, %error, "the file of a hash tree was not removed");
+            }
         }
     }
 
@@ -251,16 +246,18 @@ impl Contents {
 
     /// The tree as the index has it now. What is known from before is not read again.
     fn look_through(&self, node: &Arc<Node>, home: ContainerId) -> Result<Option<Tree>, ReplicaError> {
-        let (known, put, is_kept) = {
+        let (known, put, is_kept, round) = {
             let mut state = self.lock();
+            state.round += 1;
             // Named before anything is read: what is put from now on spoils the file that is written below.
             let is_kept = !state.files.insert(home);
             let put: Vec<BlockId> = state.put.iter().copied().filter(|block| block.born_in() == home).collect();
             put.iter().for_each(|block| _ = state.put.remove(block));
-            (state.trees.get(&home).map(|kept| Arc::clone(&kept.tree)), put, is_kept)
+            (state.trees.get(&home).map(|kept| Arc::clone(&kept.tree)), put, is_kept, state.round)
         };
-        let read = || file::read(&self.dir, home).filter(|_| is_kept).map(Arc::new);
-        let known = known.or_else(read).unwrap_or_default();
+        let is_over = || node.stop.is_set() || self.lock().round != round;
+        let read = || file::read(&self.dir, home).map(Arc::new);
+        let known = known.or_else(|| if is_kept && node.disks.has_trees() { read() } else { None }).unwrap_or_default();
         let mut leaves = Vec::new();
         let mut from = BlockId::new(home, 0);
         let mut changed = 0;
@@ -285,7 +282,7 @@ impl Contents {
                 }
                 changed += 1;
                 leaves.extend(self.read(node, identity.block, identity.generation)?);
-                if node.stop.is_set() {
+                if is_over() {
                     return Ok(None);
                 }
             }
@@ -296,6 +293,8 @@ impl Contents {
         }
         let tree = Tree::new(leaves);
         if (changed > 0 || tree.len() != known.len())
+            && node.disks.has_trees()
+            && !is_over()
             && let Err(error) = file::write(&self.dir, home, &tree)
         {
             tracing::warn!(%home, %error, "a hash tree was not kept on disk");
@@ -305,7 +304,7 @@ impl Contents {
 
     /// A leaf from the disk, and no other one is believed from now on.
     fn anew(&self, node: &Arc<Node>, block: BlockId) -> Option<Leaf> {
-        self.forget(node, block.born_in(), block);
+        self.forget(block.born_in(), block);
         let info = node.disks.find(block).ok()??;
         let counts = info.state == ReplicaState::Finalized && !node.deleter.is_ordered(block, info.identity.generation);
         if !counts {
@@ -347,5 +346,15 @@ impl Contents {
         }
         let generation = reader.identity().generation.0;
         Ok(Leaf { block: block.0, generation, len: reader.len(), content: content.value() })
+    }
+}
+
+/// Looks through containers, and removes files, until the task is dropped.
+pub(crate) async fn run(node: Arc<Node>) {
+    loop {
+        node.contents.came.notified().await;
+        let at = Arc::clone(&node);
+        // A panic ends what is at work, and the next question begins anew.
+        let _a_panic_was_reported = io::task::spawn("contents", async move { at.contents.work(&at).await }).await;
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Promise: a replica is deleted only after its copy was read back, and only if it is still the one that was copied; a crash in
 //! between leaves two equal ones, which the next start settles. At most so many bytes a second are moved. Readers that have begun
-//! go on where they are. Small replicas move by the hundred, with one sync.
+//! go on where they are. Small replicas move by the hundred, with one sync. When a disk is given up, balancing ends: it may hang in that one.
 
 use super::choose::{self, FULL_PARTS, Shift};
 use super::{Disks, Result};
@@ -48,6 +48,14 @@ struct Small {
     sums: Vec<u8>,
 }
 
+/// How far it is.
+struct Pass {
+    /// Of each disk.
+    cursors: Vec<BlockId>,
+    /// Disks from which nothing fits, since something last moved.
+    fruitless_count: usize,
+}
+
 /// Why moving ended.
 type Note = String;
 
@@ -66,14 +74,10 @@ impl Leveller {
             state.report = Some(DiskBalanceReport { ended: true, ..fresh });
             return;
         }
-        let of_thread = Arc::clone(node);
-        match io::task::thread("disk balance", move || of_thread.leveller.work(&of_thread, order.number)) {
-            Ok(_) => {
-                state.running = true;
-                state.report = Some(fresh);
-            }
-            Err(error) => tracing::error!(%error, "no thread to balance disks"),
-        }
+        state.running = true;
+        state.report = Some(fresh);
+        let at = Arc::clone(node);
+        io::task::spawn("disk balance", async move { at.leveller.work(&at, number).await });
     }
 
     /// What a heartbeat tells.
@@ -91,13 +95,14 @@ impl Leveller {
         }
     }
 
-    /// The order that is carried out, as long as it stands.
+    /// The order that is carried out, as long as it stands. Whoever comes back from a disk that was given up finds that it has ended.
     fn standing(&self, node: &Node, number: u64) -> Option<DiskBalanceOrder> {
-        let order = self.lock().order;
-        order.filter(|order| order.number == number && !order.stop && !node.stop.is_set())
+        let state = self.lock();
+        let at_work = state.report.as_ref().is_some_and(|report| report.number == number && !report.ended);
+        state.order.filter(|order| at_work && order.number == number && !order.stop && !node.stop.is_set())
     }
 
-    fn work(&self, node: &Arc<Node>, number: u64) {
+    async fn work(&self, node: &Arc<Node>, number: u64) {
         /// A panic ends the work, and lets another one begin.
         struct AtWork<'a>(&'a Leveller);
         impl Drop for AtWork<'_> {
@@ -110,7 +115,7 @@ impl Leveller {
             }
         }
         let _at_work = AtWork(self);
-        let note = self.level(node, number);
+        let note = self.level(node, number).await;
         if !note.is_empty() {
             tracing::info!(note, "balancing of disks has ended");
         }
@@ -118,32 +123,44 @@ impl Leveller {
     }
 
     /// Moves until nothing helps any more.
-    fn level(&self, node: &Arc<Node>, number: u64) -> Note {
-        let disks = &node.disks;
-        if disks.disks().len() < 2 {
+    async fn level(&self, node: &Arc<Node>, number: u64) -> Note {
+        let disk_count = node.disks.disks().len();
+        if disk_count < 2 {
             return String::new();
         }
         self.pace.begin();
-        let mut cursors = vec![BlockId(0); disks.disks().len()];
-        // Disks from which nothing fits, since something last moved.
-        let mut passes = 0;
-        while let Some(order) = self.standing(node, number) {
-            disks.look_again();
-            let pictures = disks.pictures();
-            let within = order.within.min(FULL_PARTS);
-            let Some(shift) = choose::next_shift(&pictures, within) else {
-                return String::new();
-            };
-            let left = choose::uneven_len(&pictures);
-            self.update(|report| report.total_len = report.total_len.max(report.done_len + left));
-            match self.shift(node, shift, &mut cursors[shift.from], number) {
-                Ok(0) if passes > 0 => return "no replica brings the disks nearer to each other".to_owned(),
-                Ok(0) => passes += 1, // from the beginning once more: the pass may have begun in the middle
-                Ok(_) => passes = 0,
-                Err(error) => return error.to_string(),
+        let mut pass = Pass { cursors: vec![BlockId(0); disk_count], fruitless_count: 0 };
+        loop {
+            let at = Arc::clone(node);
+            // Each step looks at all disks.
+            match node.disks.for_all(move |_| at.leveller.step(&at, pass, number)).await {
+                Ok(Ok(next)) => pass = next,
+                Ok(Err(note)) => return note,
+                Err(_hangs) => return "a disk of the node does not answer".to_owned(),
             }
         }
-        "it was stopped".to_owned()
+    }
+
+    /// Moves some replicas from the fullest to the emptiest disk. `Err`: why that was the end.
+    fn step(&self, node: &Arc<Node>, mut pass: Pass, number: u64) -> Result<Pass, Note> {
+        let Some(order) = self.standing(node, number) else { return Err("it was stopped".to_owned()) };
+        let disks = &node.disks;
+        disks.look_again();
+        let pictures = disks.pictures();
+        let Some(shift) = choose::next_shift(&pictures, order.within.min(FULL_PARTS)) else {
+            return Err(String::new());
+        };
+        let left = choose::uneven_len(&pictures);
+        self.update(|report| report.total_len = report.total_len.max(report.done_len + left));
+        match self.shift(node, shift, &mut pass.cursors[shift.from], number) {
+            Ok(0) if pass.fruitless_count > 0 => {
+                return Err("no replica brings the disks nearer to each other".to_owned());
+            }
+            Ok(0) => pass.fruitless_count += 1, // from the beginning once more: the pass may have begun in the middle
+            Ok(_) => pass.fruitless_count = 0,
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(pass)
     }
 
     /// Moves some replicas. Answers how many; at the end of the disk the cursor goes back to its beginning.
@@ -183,7 +200,7 @@ impl Leveller {
                     moved += self.put_batch(node, from, to, std::mem::take(&mut batch))?;
                     batch_len = 0;
                 } else {
-                    moved += usize::from(self.copy(node, from, to, info)?);
+                    moved += usize::from(self.copy(node, from, to, info, number)?);
                 }
                 if moved > 0 {
                     // A look at the disks again: they have come nearer to each other.
@@ -261,7 +278,7 @@ impl Leveller {
     }
 
     /// Copies a long replica to the other disk, and removes it here.
-    fn copy(&self, node: &Node, from: usize, to: usize, info: &ReplicaInfo) -> Result<bool> {
+    fn copy(&self, node: &Node, from: usize, to: usize, info: &ReplicaInfo, number: u64) -> Result<bool> {
         let Some(reader) = self.open(node, from, info)? else { return Ok(false) };
         let target = &node.disks.disks()[to].volume;
         let mut writer = match target.create_copy(reader.identity()) {
@@ -278,7 +295,7 @@ impl Leveller {
             }
             writer.write(at, bytes, &sums)?;
             at += bytes.len() as u64;
-            if node.stop.is_set() {
+            if self.standing(node, number).is_none() {
                 return Ok(false);
             }
         }

@@ -171,6 +171,11 @@ impl Disks {
         self.inner.disks.first().map(|disk| disk.dir.join("trees")).unwrap_or_default()
     }
 
+    /// Whether that one was not given up.
+    pub(crate) fn has_trees(&self) -> bool {
+        self.inner.disks.first().is_some_and(|disk| !disk.hangs())
+    }
+
     /// There is no other one to go on with.
     fn is_alone(&self) -> bool {
         self.inner.disks.len() == 1
@@ -301,7 +306,8 @@ impl Disks {
         {
             tracing::warn!(dir = %disk.dir.display(), %error, "a disk does not take a replica");
         }
-        if !self.is_alone() && !matches!(disk.volume.find(block), Ok(Some(_))) {
+        // One that hangs is not asked again: what was noted there is out with it.
+        if !self.is_alone() && !disk.hangs() && !matches!(disk.volume.find(block), Ok(Some(_))) {
             self.forget(block, at);
         }
     }

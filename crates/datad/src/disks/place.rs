@@ -11,7 +11,7 @@
 
 use super::settle::Double;
 use super::writer::Writer;
-use super::{Disks, Result, conclude, enter};
+use super::{Disks, Result, conclude, enter, out};
 use container::{Advice, Identity, ReplicaError, ReplicaInfo, ReplicaState, Volume};
 use types::BlockId;
 
@@ -129,6 +129,10 @@ impl Disks {
         }
         let claim = self.claim(block);
         enter(&claim, from)?;
+        if self.is_out(to) {
+            // It was given up while the copy was put there: the replica stays where it counts.
+            return Err(out(&self.disks()[to]));
+        }
         let now = source.find(block)?;
         let same = |now: &ReplicaInfo| {
             now.state == ReplicaState::Finalized && now.identity.generation == generation && now.len == info.len
@@ -147,5 +151,38 @@ impl Disks {
             tracing::warn!(?double, %error, "a replica that moved could not be deleted where it was");
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disks;
+    use container::{Identity, Options};
+    use types::checksum::{ChecksumKind, ChecksumSpec};
+    use types::{BlockId, ContainerId, Generation, InodeId};
+
+    /// The disk that a replica moves to is given up when the copy has just been put there.
+    #[test]
+    fn a_replica_does_not_move_to_a_disk_that_is_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| dir.path().join(name));
+        let disks = disks::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let checksum = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let (block, generation) = (BlockId(5), Generation(1001));
+        let identity = Identity { block, generation, file: InodeId(7), home: ContainerId(0), checksum };
+        let (data, mut sums) = (vec![3; 1000], Vec::new());
+        checksum.compute(&data, &mut sums);
+        let mut writer = disks.create(identity).unwrap();
+        writer.write(0, &data, &sums).unwrap();
+        writer.put(1000).unwrap();
+        let from = disks.place(block).unwrap();
+        let (to, info) = (1 - from, disks.find(block).unwrap().unwrap());
+        let mut copy = disks.disks()[to].volume().create_copy(identity).unwrap();
+        copy.write(0, &data, &sums).unwrap();
+        copy.put_synced(1000).unwrap();
+        disks.give_up(to, "it has not answered".to_owned());
+        assert!(disks.change_over(from, to, &info).is_err());
+        assert_eq!(disks.place(block), Some(from));
+        disks.verify(block).unwrap();
     }
 }

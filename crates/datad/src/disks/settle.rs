@@ -68,7 +68,8 @@ pub(crate) async fn run(node: Arc<Node>) {
     tracing::info!(count = doubles.len(), "blocks are on two disks of this node; one copy of each goes");
     for double in doubles {
         let at = Arc::clone(&node);
-        let settled = node.disks.for_disk(double.disk, move |_| settle(&at, double)).await;
+        // It may wait for either of the two.
+        let settled = node.disks.for_all(move |_| settle(&at, double)).await;
         if let Err(error) = settled {
             tracing::warn!(block = %double.block, %error, "the second copy of a block stays until the next start");
         }
