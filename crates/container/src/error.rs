@@ -1,6 +1,8 @@
 //! Why a volume did not do what it was asked, and what the caller should do about it.
 
 use crate::replica::ReplicaState;
+use kv::KvError;
+use std::path::Path;
 use types::rows::RowsError;
 use types::{BlockId, ContainerId, Generation, NodeId};
 
@@ -98,6 +100,23 @@ pub enum VolumeError {
     Io { op: &'static str, path: String, source: std::io::Error },
     #[error("the index in {dir}: {reason}; if its disk is sound, remove that directory and it is built anew")]
     Index { dir: String, reason: String },
+    #[error(
+        "the index in {dir}: this process has no room among its addresses for one more; give it fewer disks, run its roles as \
+         processes of their own, or raise `ulimit -v`"
+    )]
+    Addresses { dir: String },
     #[error(transparent)]
     Replica(#[from] ReplicaError),
+}
+
+impl VolumeError {
+    pub(crate) fn of_index(dir: &Path, error: &KvError) -> Self {
+        let text = dir.display().to_string();
+        match error {
+            KvError::Io { source, .. } if source.kind() == std::io::ErrorKind::OutOfMemory => {
+                Self::Addresses { dir: text }
+            }
+            error => Self::Index { dir: text, reason: error.to_string() },
+        }
+    }
 }

@@ -79,6 +79,10 @@ pub(crate) struct Totals {
     pub count: u64,
 }
 
+/// Some 500 million replicas at 130 bytes a row. A process with many disks has 2^47 bytes of addresses for all their indexes, which
+/// 1 TiB each would use up with 128 disks.
+const MAP_LEN: usize = 64 << 30;
+
 #[derive(Debug)]
 pub(crate) struct Index {
     store: kv::Store,
@@ -86,7 +90,7 @@ pub(crate) struct Index {
 
 impl Index {
     pub(crate) fn open(dir: &Path) -> Result<Self, kv::KvError> {
-        Ok(Self { store: kv::Store::open(dir, kv::Options::default())? })
+        Ok(Self { store: kv::Store::open(dir, kv::Options { map_len: MAP_LEN, ..kv::Options::default() })? })
     }
 
     /// True if a flush would write something.
@@ -110,8 +114,8 @@ impl Index {
     }
 
     /// Makes all changes so far durable.
-    pub(crate) fn flush(&self) -> Result<(), RowsError> {
-        self.store.flush().map_err(|error| RowsError { op: "flush the index", reason: error.to_string() })
+    pub(crate) fn flush(&self) -> Result<(), kv::KvError> {
+        self.store.flush()
     }
 
     pub(crate) fn replica(&self, block: BlockId) -> Result<Option<Row>, RowsError> {

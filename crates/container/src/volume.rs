@@ -19,6 +19,7 @@ use crate::replica::{Identity, ReplicaInfo, ReplicaState};
 use crate::slot::Slots;
 use crate::version::VolumeIdentity;
 use crate::writer::Writer;
+use kv::KvError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -27,6 +28,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use types::rows::RowsError;
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
 /// What a put promises.
@@ -167,10 +169,7 @@ impl Volume {
             Err(std::fs::TryLockError::Error(source)) => return Err(io("lock", &lock)(source)),
         }
         let identity = Self::identify(&layout, &options)?;
-        let index = Index::open(&layout.index()).map_err(|error| VolumeError::Index {
-            dir: layout.index().display().to_string(),
-            reason: error.to_string(),
-        })?;
+        let index = Index::open(&layout.index()).map_err(|error| VolumeError::of_index(&layout.index(), &error))?;
         let synced = options.durability == Durability::Synced;
         let (ahead, behind) = Ahead::open(layout.ahead(), synced).map_err(io("read", &layout.ahead()))?;
         let options = Options { pack_len_max: options.pack_len_max.min(PACK_LEN_MAX), ..options };
@@ -486,7 +485,12 @@ impl Inner {
     pub(crate) fn flush_index(&self) -> Result<()> {
         let superfluous = self.ahead.before_flush();
         self.note_dead()?;
-        self.index.flush()?;
+        self.index.flush().map_err(|error| {
+            if let KvError::Full { .. } = error {
+                self.fail(format!("its index takes no more: {error}"), false);
+            }
+            RowsError { op: "flush the index", reason: error.to_string() }
+        })?;
         self.ahead.after_flush(superfluous);
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! VERSION there ── of this node ─────▶ opened, wherever it lies now       of another node or cluster ─▶ refused
 //!               ── does not open ────▶ failed, the node goes on           in use by another process  ─▶ refused
+//!                                                                         no addresses for its index ─▶ refused
 //! nothing there ── a disk was here ──▶ failed: it is missing, not empty   (a file NEW-DISK says that it is a new one)
 //!               ── none was ─────────▶ joins
 //! ```
@@ -131,8 +132,11 @@ impl Opening {
     }
 
     fn fail(&mut self, dir: &Path, volume: Option<NodeId>, error: VolumeError) -> Result<(), StartError> {
-        use VolumeError::{Foreign, ForeignPool, Format, Locked};
-        if self.alone || matches!(error, Foreign { .. } | ForeignPool { .. } | Format { .. } | Locked { .. }) {
+        use VolumeError::{Addresses, Foreign, ForeignPool, Format, Locked};
+        // Nothing is wrong with a disk for which the process has no room: to go on without it would have all of it copied.
+        let is_fatal =
+            matches!(error, Foreign { .. } | ForeignPool { .. } | Format { .. } | Locked { .. } | Addresses { .. });
+        if self.alone || is_fatal {
             return Err(error.into());
         }
         self.lose(dir, volume, error.to_string());
