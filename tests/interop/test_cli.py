@@ -199,6 +199,25 @@ class TestStories:
         assert levada("hdfs://127.0.0.1:1", "cat", f"{store.fs}{home}/f").stdout == "one"
         assert lines(levada("hdfs://127.0.0.1:1", "ls", "-C", f"{store.fs}{home}")) == [f"{store.fs}{home}/f"]
 
+    def test_the_store_of_hadoops_configuration(self, store, root, home, tmp_path):
+        """As `hdfs` takes it, when nobody names another."""
+        root.write(f"{home}/f", b"one")
+        core = "<configuration><property><name>fs.defaultFS</name><value>{}</value></property></configuration>"
+        (tmp_path / "core-site.xml").write_text(core.format(store.fs))
+        environment = {"HADOOP_CONF_DIR": str(tmp_path)}
+        assert levada("", "cat", f"{home}/f", environment=environment).stdout == "one"
+        assert "cannot reach" in levada("hdfs://127.0.0.1:1", "ls", "/", environment=environment, check=False).stderr
+        (tmp_path / "core-site.xml").write_text(core.format("hdfs://h:x"))
+        assert "fs.defaultFS" in levada("", "ls", "/", environment=environment, check=False).stderr
+
+    def test_sizes_and_addresses_that_make_no_sense(self, store, run, root, home):
+        data = "0123456789" * 200
+        root.write(f"{home}/f", data.encode())
+        assert run("tail", "-c", "1.5K", f"{home}/f").stdout == data[-1536:]
+        for size in ("1.5", "1..5M"):
+            assert "no number of bytes" in run("tail", "-c", size, f"{home}/f", check=False).stderr
+        assert "--routing star" in run("bench", "write", "--leader", "127.0.0.1", check=False).stderr
+
     def test_between_two_stores(self, store, run, root, home):
         root.write(f"{home}/f", content.make(BLOCK + 5))
         run("cp", f"{store.fs}{home}/f", f"{store.fs}{home}/g")

@@ -94,23 +94,6 @@ impl Ports {
     }
 }
 
-/// `512M`, `2G`, `1.5GiB`: a number of bytes, in powers of 1024.
-pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = text[digits.len()..].to_ascii_lowercase();
-    let scale = match unit.trim_end_matches("ib").trim_end_matches('b') {
-        "" => 1,
-        "k" => 1 << 10,
-        "m" => 1 << 20,
-        "g" => 1u64 << 30,
-        "t" => 1 << 40,
-        _ => return Err(format!("{unit:?} is no unit of memory; use K, M or G, as in 512M")),
-    };
-    let number: f64 = digits.parse().map_err(|_| format!("{digits:?} is no number; write for example 512M"))?;
-    let bytes = number * scale as f64;
-    if (0.0..9e18).contains(&bytes) { Ok(bytes as u64) } else { Err(format!("{text} is out of range")) }
-}
-
 /// Where a store lies when nobody says: the user's data directory, as the XDG base directories have it.
 pub(crate) fn default_dir() -> PathBuf {
     let data_home = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -273,13 +256,5 @@ mod tests {
         }
         assert_eq!((disks_in(&dir, 3, 10), disks_in(&dir, 0, 10)), (3, 1));
         std::fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn sizes_are_read_as_people_write_them() {
-        assert_eq!(parse_size("512M"), Ok(512 << 20));
-        assert_eq!(parse_size("1.5GiB"), Ok(3 << 29));
-        assert_eq!(parse_size("4096"), Ok(4096));
-        assert!(parse_size("lots").is_err() && parse_size("5X").is_err() && parse_size("-1G").is_err());
     }
 }

@@ -3,6 +3,7 @@
 use crate::config::{self, DataFile, MetaFile, Ports};
 use crate::hadoop;
 use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, say, serve, stop_signal};
+use crate::shell::size;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Durability::Synced)]
     durability: Durability,
     /// Memory for buffers and caches of all roles together, as in 512M or 2G
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = config::parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
     memory: u64,
     /// Run each role as a process of its own
     #[arg(long)]
@@ -99,7 +100,11 @@ pub(crate) fn run(args: Args) -> ExitCode {
             let seconds = (io::clock::Clock::monotonic(&started) - begun).as_secs_f64();
             plan.report(json, seconds, meta, data)
         };
-        if args.processes { in_processes(&plan, report).await } else { in_this_process(&plan, report).await }
+        let end = if args.processes { in_processes(&plan, report).await } else { in_this_process(&plan, report).await };
+        if end.is_ok() && !json {
+            say(&format!("Stopped; the data is in {}.", plan.dir.display()));
+        }
+        end
     })
 }
 

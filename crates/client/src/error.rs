@@ -66,7 +66,14 @@ impl Error {
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Unreachable { .. } => Some("is the store running, and is the address right? see --url"),
-            Self::TimedOut { .. } | Self::Broken { .. } => Some("look at the server's log, and try again"),
+            Self::TimedOut { .. } => Some("look at the server's log, and try again"),
+            Self::Broken { .. } => Some(
+                "look at the server's log, and try again; if the port is a datanode's, give the metadata server's, 8020 if nobody \
+                 chose another",
+            ),
+            Self::Refused { class, .. } if class == hdfs::exception::RPC_NO_SUCH_PROTOCOL => Some(
+                "that is no metadata server; if the port is a datanode's, give the metadata server's, 8020 if nobody chose another",
+            ),
             Self::Denied(_) => Some("choose the user with --user"),
             Self::Busy(_) => Some("wait for its writer to close it; a dead writer's file is freed after a minute"),
             Self::NoReplica { .. } => Some("are the datanodes running?"),

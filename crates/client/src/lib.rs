@@ -43,6 +43,7 @@ pub use client::Client;
 pub use error::{Error, Result, reason_of};
 pub use listing::Listing;
 pub use meter::{Meter, Role};
+pub use nameservice::default_fs;
 pub use options::{Options, Routing};
 pub use read::Reader;
 pub use status::{BlockLocation, FsStats, Kind, ServerDefaults, Status, Summary};

@@ -1,13 +1,28 @@
-//! The servers behind a name that stands in Hadoop's configuration: `dfs.ha.namenodes.NAME` and
-//! `dfs.namenode.rpc-address.NAME.SERVER` of `$HADOOP_CONF_DIR/hdfs-site.xml`.
+//! What Hadoop's configuration says of stores: the servers behind a name, `dfs.ha.namenodes.NAME` and
+//! `dfs.namenode.rpc-address.NAME.SERVER` of `$HADOOP_CONF_DIR/hdfs-site.xml`, and the usual store, `fs.defaultFS` of `core-site.xml`.
 
+use crate::url::Url;
 use std::path::PathBuf;
 
 /// The addresses of a nameservice, with commas between them; `None` if the configuration does not know the name.
 pub(crate) fn addrs_of(name: &str) -> Option<String> {
-    let dir = std::env::var_os("HADOOP_CONF_DIR")?;
-    let text = std::fs::read_to_string(PathBuf::from(dir).join("hdfs-site.xml")).ok()?;
-    addrs_in(&text, name)
+    addrs_in(&file("hdfs-site.xml")?, name)
+}
+
+/// The store that Hadoop's tools use when nobody names one, if it is one of HDFS.
+pub fn default_fs() -> Option<String> {
+    default_in(&file("core-site.xml")?)
+}
+
+fn file(name: &str) -> Option<String> {
+    let dir = std::env::var_os("HADOOP_CONF_DIR").filter(|dir| !dir.is_empty())?;
+    std::fs::read_to_string(PathBuf::from(dir).join(name)).ok()
+}
+
+fn default_in(text: &str) -> Option<String> {
+    // The older name is still read by Hadoop.
+    let url = property(text, "fs.defaultFS").or_else(|| property(text, "fs.default.name"))?;
+    url.starts_with(Url::SCHEME).then(|| url.to_owned())
 }
 
 fn addrs_in(text: &str, name: &str) -> Option<String> {
@@ -49,5 +64,14 @@ mod tests {
         assert_eq!(addrs_in(text, "big").as_deref(), Some("h1:8020,h2:8021"));
         assert_eq!(addrs_in(text, "half"), None);
         assert_eq!(addrs_in(text, "other"), None);
+    }
+
+    #[test]
+    fn the_usual_store_is_one_of_hdfs() {
+        let of =
+            |url: &str| format!("<configuration><property><name>fs.defaultFS</name><value>{url}</value></property>");
+        assert_eq!(default_in(&of("hdfs://h:1/")).as_deref(), Some("hdfs://h:1/"));
+        assert_eq!(default_in(&of("file:///")), None);
+        assert_eq!(default_in("<configuration/>"), None);
     }
 }

@@ -137,6 +137,10 @@ impl From<Datanode> for Line {
 impl Line {
     /// How many there are, and which of them are not as they should be.
     fn disks_text(&self) -> String {
+        // A leader that has just begun has not been told.
+        if self.disks.is_empty() {
+            return "?".to_owned();
+        }
         let count = |state| self.disks.iter().filter(|disk| disk.state == state).count();
         let mut text = format!("{} ok", count("ok"));
         for disk in self.disks.iter().filter(|disk| disk.state != "ok") {

@@ -1,5 +1,6 @@
 //! `levada admin meta`
 
+use super::table;
 use crate::shell::{Common, Failure, Session, Stop};
 use serde::Serialize;
 
@@ -82,16 +83,15 @@ async fn list(session: &Session) -> Result<(), Stop> {
         behind: member.matched.map(|matched| last.saturating_sub(matched)),
         term,
     });
-    for line in lines {
-        if session.output.is_json() {
-            session.output.json(&line)?;
-        } else {
+    if session.output.is_json() {
+        lines.into_iter().try_for_each(|line| session.output.json(&line))?;
+    } else {
+        let row = |line: Line| {
             let behind = line.behind.map_or("-".to_owned(), |behind| behind.to_string());
             let up = if line.up { "up" } else { "down" };
-            session
-                .output
-                .line(&format!("{:<4} {:<24} {:<8} {up:<5} behind {behind}", line.id, line.addr, line.role))?;
-        }
+            [line.id.to_string(), line.addr, line.role.to_owned(), up.to_owned(), behind]
+        };
+        table::print(session, [">ID", "ADDRESS", "ROLE", "STATE", ">BEHIND"], &lines.map(row).collect::<Vec<_>>())?;
     }
     if !led {
         return Err(Failure::new(&target, "no metadata server leads").advise("a majority of them must be up").into());

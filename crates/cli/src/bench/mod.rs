@@ -170,6 +170,9 @@ pub(crate) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
         return servers::run(session, &place).await;
     }
     let plan = Plan::new(&args);
+    if plan.leader.is_some() && plan.routing != Shape::Star {
+        return Err(Failure::new("--leader", "goes with --routing star alone").into());
+    }
     let bytes = plan.bytes()?;
     let name = format!("bench-{:08x}", io::OsRandom::new().next_u64() >> 32);
     let dir = place.child(&name);

@@ -18,9 +18,10 @@ const URL_DEFAULT: &str = "hdfs://127.0.0.1:8020";
 /// Options that every file command takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The store, as in hdfs://host:8020; a path behind it is where relative paths begin
-    #[arg(long, env = "LEVADA_URL", value_name = "URL", default_value = URL_DEFAULT, help_heading = "Common")]
-    url: String,
+    /// The store, as in hdfs://host:8020; a path behind it is where relative paths begin [default: fs.defaultFS of
+    /// $HADOOP_CONF_DIR/core-site.xml, or hdfs://127.0.0.1:8020]
+    #[arg(long, env = "LEVADA_URL", value_name = "URL", help_heading = "Common")]
+    url: Option<String>,
     /// Who acts [default: the user of this machine]
     #[arg(long, env = "HADOOP_USER_NAME", value_name = "NAME", help_heading = "Common")]
     user: Option<String>,
@@ -32,7 +33,7 @@ pub(crate) struct Common {
 #[cfg(test)]
 impl Common {
     pub(crate) fn of(url: &str, user: &str) -> Self {
-        Self { url: url.into(), user: Some(user.into()), json: false }
+        Self { url: Some(url.into()), user: Some(user.into()), json: false }
     }
 }
 
@@ -121,9 +122,11 @@ impl Target {
 impl Session {
     pub(crate) fn new(command: &'static str, common: &Common) -> Result<Arc<Self>, Failure> {
         // An empty variable is as good as none, as for the user.
-        let url = if common.url.is_empty() { URL_DEFAULT } else { &common.url };
-        let base =
-            Url::parse(url).map_err(|error| Failure::of(format!("{url} (from --url or $LEVADA_URL)"), &error))?;
+        let given = common.url.clone().filter(|url| !url.is_empty());
+        let from =
+            if given.is_some() { "--url or $LEVADA_URL" } else { "fs.defaultFS of $HADOOP_CONF_DIR/core-site.xml" };
+        let url = given.or_else(client::default_fs).unwrap_or_else(|| URL_DEFAULT.to_owned());
+        let base = Url::parse(&url).map_err(|error| Failure::of(format!("{url} (from {from})"), &error))?;
         let user = common.user.clone().filter(|user| !user.is_empty()).unwrap_or_else(io::user::current);
         Ok(Arc::new(Self {
             command,
