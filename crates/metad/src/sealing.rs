@@ -1,12 +1,11 @@
-//! The last step of a full container: once no open file writes into it, and no block of it is on lease, it is sealed for good.
+//! Full containers are sealed: open files are looked at page by page; `blocks::Sealing` decides.
 
 use crate::core::Core;
-use blocks::{Command, ContainerState};
+use blocks::Sealing;
 use namespace::read;
 use raft::RaftError;
-use std::collections::BTreeSet;
 use types::rows::RowsError;
-use types::{ContainerId, FsPath, InodeId};
+use types::{FsPath, InodeId};
 
 /// Open files looked at under one view.
 const PAGE_COUNT: usize = 200;
@@ -20,28 +19,23 @@ pub(crate) enum SealError {
 }
 
 pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
-    let mut quiet: BTreeSet<ContainerId> = core.with_cluster(|cluster, _| {
-        let sealing = cluster.containers().filter(|(_, container)| container.state == ContainerState::Sealing);
-        sealing.map(|(id, _)| id).collect()
-    });
     let Some(leased) = core.leased().homes(core.monotonic()) else { return Ok(()) };
-    quiet.retain(|container| !leased.contains(container));
+    let mut sealing = core.with_cluster(|cluster, _| Sealing::begin(cluster, &leased));
     let mut after = Some(InodeId(0));
-    while let Some(from) = after.filter(|_| !quiet.is_empty()) {
+    while let Some(from) = after.filter(|_| sealing.goes_on()) {
         let view = core.machine.store().view();
         let (files, next) = read::open_files(&view, from, PAGE_COUNT)?;
         for file in files {
-            // Only the last block of a file can be under construction.
             let Ok(path) = FsPath::parse(&file.path) else { continue };
             let located = read::located(&view, &namespace::Caller::system(), &path, u64::MAX, 0)?;
             if let Some(last) = located.ok().and_then(|file| file.last) {
-                quiet.remove(&last.home);
+                sealing.on_open(last.home);
             }
         }
         after = next;
     }
-    for container in quiet {
-        if let Err(refused) = core.change_blocks(Command::FinishSeal { container }).await? {
+    for command in sealing.end() {
+        if let Err(refused) = core.change_blocks(command).await? {
             tracing::debug!(%refused, "a container was not sealed");
         }
     }
@@ -52,10 +46,10 @@ pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
 pub(crate) mod tests {
     use super::*;
     use crate::Config;
-    use blocks::{Ask, Node, Usage};
+    use blocks::{Ask, Command, ContainerState, Node, Usage};
     use namespace::{AddBlock, Allocated, BlockRef, Complete, Create, Reply};
     use std::sync::Arc;
-    use types::NodeId;
+    use types::{ContainerId, NodeId};
 
     pub(crate) const LEN: u64 = 6 << 30;
 

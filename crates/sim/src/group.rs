@@ -135,9 +135,10 @@ impl Group {
         self.machine.borrow().applied
     }
 
-    pub(crate) fn watch_blocks(&self, lessee: u64) {
+    pub(crate) fn watch_blocks(&self, lessee: u64, container_len: u64) {
         let mut machine = self.machine.borrow_mut();
-        let cluster = Cluster::load(machine.rows.rows(), lessee).expect("memory can be read");
+        let mut cluster = Cluster::load(machine.rows.rows(), lessee).expect("memory can be read");
+        cluster.set_container_len_max(container_len);
         machine.cluster = Some(cluster);
     }
 

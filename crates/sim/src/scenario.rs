@@ -1,11 +1,13 @@
 //! What a seed decides: how large the cluster is, what its clients do, and which faults come when.
 
 use crate::administrator::{CHORES, Chore};
+use crate::client::BLOCK_LEN;
 use crate::executor::{HostId, Sim};
 use crate::world::World;
 use std::rc::Rc;
 use std::time::Duration;
 use types::Random;
+use types::limits::CONTAINER_LEN_MAX;
 use types::random::Seeded;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) client_count: usize,
     /// Of those clients, how many work on names alone.
     pub(crate) namer_count: usize,
+    /// Containers take no further blocks from this length on.
+    pub(crate) container_len: u64,
     /// Puts are brought to disk before they are acknowledged.
     pub(crate) synced: bool,
     /// How long faults come.
@@ -92,11 +96,18 @@ impl Plan {
             1 => vec![CHORES[random.below(CHORES.len())]],
             _ => CHORES.to_vec(),
         };
+        // Some seeds fill none, some a few, some one every few blocks.
+        let container_len = match random.below(4) {
+            0 => CONTAINER_LEN_MAX,
+            1 => BLOCK_LEN as u64 + random.below(4 * BLOCK_LEN) as u64,
+            _ => BLOCK_LEN as u64 * (4 + random.below(16)) as u64,
+        };
         Self {
             metad_count,
             node_count,
             client_count,
             namer_count,
+            container_len,
             synced: random.below(3) > 0,
             rough: Duration::from_secs(40 + random.below(60) as u64),
             calm: Duration::from_millis(500 + random.below(6000) as u64),

@@ -9,6 +9,7 @@ mod putting;
 mod recovery;
 mod repair;
 mod resize;
+mod sealing;
 mod surplus;
 mod tasks;
 mod writing;
@@ -154,7 +155,7 @@ impl Metad {
         self.leader_since.set(self.now());
         self.world.reign_count.set(self.world.reign_count.get() + 1);
         let lessee = reign << 8 | self.number as u64;
-        self.group.watch_blocks(lessee);
+        self.group.watch_blocks(lessee, self.world.plan.container_len);
         *self.leases.borrow_mut() = Leases::load(&*self.group.rows(), self.now()).expect("memory can be read");
         let leased = Leased::load(&*self.group.rows(), self.now(), LEASE_SOFT);
         *self.leased.borrow_mut() = leased.expect("memory can be read");
@@ -168,12 +169,13 @@ impl Metad {
         self.recoveries.borrow_mut().clear();
         *self.planning.borrow_mut() = Lock::default();
         self.unfed.set(true);
-        let rounds: [Round; 5] = [
+        let rounds: [Round; 6] = [
             |metad, reign| Box::pin(async move { metad.prepare_always(reign).await }),
             |metad, reign| Box::pin(async move { metad.reap_always(reign).await }),
             |metad, reign| Box::pin(async move { metad.look_after_leases_always(reign).await }),
             |metad, reign| Box::pin(async move { metad.mend_always(reign).await }),
             |metad, reign| Box::pin(async move { metad.heal_always(reign).await }),
+            |metad, reign| Box::pin(async move { metad.seal_always(reign).await }),
         ];
         for round in rounds {
             self.sim.spawn(self.host, round(Rc::clone(self), reign));

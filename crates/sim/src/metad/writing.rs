@@ -180,7 +180,10 @@ impl Metad {
     ) -> Answer<bool> {
         match self.change(None, Complete { path, client, file: Some(file), last }).await? {
             namespace::Reply::Bool(done) => {
-                if let Some(view) = last.filter(|_| done).and_then(|last| self.view_of(last.block)) {
+                if let Some((last, view)) =
+                    last.filter(|_| done).and_then(|last| Some((last, self.view_of(last.block)?)))
+                {
+                    self.with_cluster(|cluster, _| cluster.on_written(view.home, last.len))?;
                     self.doubt_if_short(view.block, view.home)?;
                 }
                 Ok(done)
