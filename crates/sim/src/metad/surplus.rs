@@ -45,7 +45,10 @@ impl Metad {
     }
 
     async fn verify(&self, block: BlockId, id: NodeId) {
-        let Some(view) = self.view_of(block) else { return };
+        let Some(view) = self.view_of(block) else {
+            self.repair.borrow_mut().forget_block(block);
+            return;
+        };
         let number = World::node_number(id);
         let answer = self.world.call_node(self.host, number, VERIFY_MAX, move |node| {
             Box::pin(async move { node.verify(block, view.generation).await })
