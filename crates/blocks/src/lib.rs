@@ -62,5 +62,5 @@ pub use resizing::{Resizing, Transfer};
 pub use scrub::{Scrub, Scrubbed};
 pub use sealing::Sealing;
 pub use surplus::Surplus;
-pub use survivors::{Agreed, Inquest, ReplicaState, Shown, Step, Survivor};
+pub use survivors::{Agreed, Hearing, Inquest, Next, ReplicaState, Shown, Step, Survivor};
 pub use tables::{ContainerState, JobEnd, JobRow, JobTask, PipelineRow, Service};

@@ -3,7 +3,12 @@
 //! Promise: bytes that were acknowledged are kept as long as one of the replicas shown has them. An acknowledged byte is on every
 //! node of the chain as it was then, and each change of the chain raises the generation; so the youngest replicas that are not
 //! damaged by a restart all have it, and the shortest of them is long enough. If all are, the longest of them is.
+//!
+//! What a node shows is a length and a generation. Where a recovery goes on with some replicas only, those that it leaves behind are old from
+//! then on and are deleted, so the bytes of the others are read before they are believed: else one that has rotted would cost the sound ones.
 
+use crate::answers::Fitness;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{Generation, NodeId};
 
@@ -66,7 +71,17 @@ fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option<Agr
     Some(Agreed { len: agreed, nodes })
 }
 
-/// What a recovery does after it has asked every member.
+/// What a recovery still has to ask, after it has asked every member; then, what it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Ask all other datanodes as well: [`Hearing::others_said`].
+    AskOthers,
+    /// Have these read their replicas from end to end: [`Hearing::was_read`].
+    Read(Vec<NodeId>),
+    Do(Step),
+}
+
+/// What a recovery does after it has asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Ask them again.
@@ -89,6 +104,9 @@ pub enum Shown {
     Unknown,
     Nothing,
     Replica(Survivor),
+    /// It was read, and does not match its checksums: it tells how long the block was, and is taken only when nobody is left who may have
+    /// better.
+    Damaged(Survivor),
 }
 
 /// A recovery, as the namespace knows of it.
@@ -112,7 +130,6 @@ impl Inquest {
     /// chain from the first byte on, and the others never in it.
     fn was_never_begun(&self, members: &[Shown], others: &[Shown]) -> bool {
         let has_none = |shown: &Shown| matches!(shown, Shown::Nothing | Shown::Unknown);
-        let shows_some = |shown: &Shown| matches!(shown, Shown::Replica(_));
         self.len == 0
             && self.cut.is_none()
             && members.iter().all(has_none)
@@ -120,9 +137,19 @@ impl Inquest {
             && !others.iter().any(shows_some)
     }
 
+    /// Whether the replicas that the recovery is to go on with are read before: somebody of the home takes no part in it, and may have the only
+    /// sound one. Where all take part, damage on one of them is mended from the others later, as everywhere.
+    fn must_be_read(&self, members: &[Shown], agreed: &Agreed) -> bool {
+        let takes_part = |shown: &Shown| match shown {
+            Shown::Replica(survivor) | Shown::Damaged(survivor) => agreed.nodes.contains(&survivor.node),
+            Shown::Silence | Shown::Unknown | Shown::Nothing => false,
+        };
+        !members.iter().all(takes_part)
+    }
+
     /// Whether all other datanodes are asked as well: the home may have got other members since the block was begun, and those who
     /// were in its chain are none of them any more, or those who are have fallen.
-    pub fn asks_others(&self, members: &[Shown]) -> bool {
+    fn asks_others(&self, members: &[Shown]) -> bool {
         let survivors = survivors(members);
         let agreed = agree(&survivors, self.generation, self.recorded());
         !agreed.is_some_and(|agreed| agreed.len > 0 && is_sound(&survivors, &agreed, self.recorded()))
@@ -130,19 +157,33 @@ impl Inquest {
 
     /// Decides on the answers. `others` are those of all datanodes that are no members, if they were asked. `waited` is the time since
     /// the recovery began.
-    pub fn next_step(&self, members: &[Shown], others: &[Shown], waited: Duration) -> Step {
+    fn next_step(&self, members: &[Shown], others: &[Shown], waited: Duration) -> Step {
         let is_silent = |shown: &&Shown| matches!(shown, Shown::Silence | Shown::Unknown);
         let silent = |shown: &[Shown]| shown.iter().filter(is_silent).count();
-        let is_shown = |shown: &Shown| matches!(shown, Shown::Replica(_));
+        let is_damaged = |shown: &Shown| matches!(shown, Shown::Damaged(_));
         let mut survivors = survivors(members);
         let on_members = agree(&survivors, self.generation, self.recorded()).is_some_and(|agreed| agreed.len > 0);
         survivors.extend(self::survivors(others));
         // Who is no member and silent may never have heard of the block: waited for only where the members have none of it, and
         // for ever only if bytes are known to be somewhere.
-        let awaited = others.iter().any(is_shown) || self.len > 0 || waited < SILENT_OTHERS_WAIT;
+        let is_somewhere = others.iter().any(shows_some) || members.iter().any(is_damaged) || self.len > 0;
+        let awaited = is_somewhere || waited < SILENT_OTHERS_WAIT;
         let silent_others = if awaited && !on_members { silent(others) } else { 0 };
         let gives_up = waited >= SILENT_OTHERS_WAIT && self.was_never_begun(members, others);
         let silent_count = if gives_up { 0 } else { silent(members) + silent_others };
+        let shown = || members.iter().chain(others);
+        if shown().any(is_damaged) {
+            let len = |survivors: &[Survivor]| {
+                agree(survivors, self.generation, self.recorded()).map_or(0, |agreed| agreed.len)
+            };
+            let all: Vec<Survivor> = shown().filter_map(survivor).collect();
+            if len(&survivors) < len(&all) {
+                if silent_count > 0 {
+                    return Step::Wait("replicas that were read are damaged, and not all nodes answer");
+                }
+                survivors = all;
+            }
+        }
         match next_step(&survivors, silent_count, waited, self.generation, self.recorded()) {
             // What was recorded was acknowledged: whoever has it may yet come back.
             Step::Nothing if self.len > 0 => Step::Wait("no node shows bytes that were acknowledged"),
@@ -157,12 +198,82 @@ impl Inquest {
     }
 }
 
+/// One recovery's attempt: what was said so far.
+#[derive(Debug)]
+pub struct Hearing {
+    inquest: Inquest,
+    members: Vec<Shown>,
+    /// Of all datanodes that are no members, once they were asked.
+    others: Option<Vec<Shown>>,
+    /// Their replicas were read, and are as they should be.
+    read: BTreeSet<NodeId>,
+}
+
+impl Hearing {
+    pub fn new(inquest: Inquest, members: Vec<Shown>) -> Self {
+        Self { inquest, members, others: None, read: BTreeSet::new() }
+    }
+
+    pub fn others_said(&mut self, others: Vec<Shown>) {
+        self.others = Some(others);
+    }
+
+    /// What a node says that was to read its replica; `None` if it does not say.
+    pub fn was_read(&mut self, node: NodeId, fitness: Option<Fitness>) {
+        let all = self.members.iter_mut().chain(self.others.iter_mut().flatten());
+        for shown in all {
+            let Some(replica) = survivor(shown).filter(|replica| replica.node == node) else { continue };
+            match fitness {
+                Some(Fitness::Fit) => _ = self.read.insert(node),
+                Some(Fitness::Unfit) => *shown = Shown::Damaged(replica),
+                Some(Fitness::Readable | Fitness::Absent | Fitness::Busy) | None => *shown = Shown::Silence,
+            }
+        }
+    }
+
+    /// `waited` is the time since the recovery began.
+    pub fn next(&self, waited: Duration) -> Next {
+        if self.others.is_none() && self.inquest.asks_others(&self.members) {
+            return Next::AskOthers;
+        }
+        let others = self.others.as_deref().unwrap_or_default();
+        let step = self.inquest.next_step(&self.members, others, waited);
+        if let Step::Finish(agreed) = &step
+            && self.inquest.must_be_read(&self.members, agreed)
+        {
+            let unread = self.unread(agreed);
+            if !unread.is_empty() {
+                return Next::Read(unread);
+            }
+        }
+        Next::Do(step)
+    }
+
+    /// A replica that was found at a start was read when it was fenced.
+    fn unread(&self, agreed: &Agreed) -> Vec<NodeId> {
+        let shown = self.members.iter().chain(self.others.iter().flatten());
+        let unread = shown.filter_map(|shown| match shown {
+            Shown::Replica(replica) if replica.state != ReplicaState::WaitingForRecovery => Some(replica.node),
+            _ => None,
+        });
+        unread.filter(|node| agreed.nodes.contains(node) && !self.read.contains(node)).collect()
+    }
+}
+
 fn survivors(shown: &[Shown]) -> Vec<Survivor> {
-    let replica = |shown: &Shown| match shown {
-        Shown::Replica(survivor) => Some(*survivor),
+    shown.iter().filter(|shown| matches!(shown, Shown::Replica(_))).filter_map(survivor).collect()
+}
+
+/// Damaged or not.
+fn survivor(shown: &Shown) -> Option<Survivor> {
+    match shown {
+        Shown::Replica(survivor) | Shown::Damaged(survivor) => Some(*survivor),
         Shown::Silence | Shown::Unknown | Shown::Nothing => None,
-    };
-    shown.iter().filter_map(replica).collect()
+    }
+}
+
+fn shows_some(shown: &Shown) -> bool {
+    survivor(shown).is_some()
 }
 
 /// Decides on the answers: `survivors` showed a replica, `silent_count` did not answer, the others have none.
@@ -332,6 +443,82 @@ mod tests {
         );
         let short = [shown(1, WaitingForRecovery, 10, 20), Shown::Silence];
         assert!(matches!(cut.next_step(&short, &[], long), Step::Wait(_)));
+    }
+
+    /// Node 1 has rotted, and shows what it always showed; nodes 2 and 3 do not answer.
+    #[test]
+    fn who_goes_on_without_others_is_read_before_it_is_believed() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let long = Duration::from_secs(1_000_000);
+        let finish = |numbers: &[u8]| {
+            let nodes = numbers.iter().map(|number| NodeId([*number; 16])).collect();
+            Next::Do(Step::Finish(Agreed { len: 80, nodes }))
+        };
+        let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
+        let put = |number| shown(number, Finalized, 10, 80);
+        let all_there = Hearing::new(inquest, vec![put(1), put(2), put(3)]);
+        assert_eq!(all_there.next(Duration::ZERO), finish(&[1, 2, 3]), "damage is mended from the others");
+        let alone = || Hearing::new(inquest, vec![put(1), Shown::Silence, Shown::Silence]);
+        assert!(matches!(alone().next(Duration::from_secs(4)), Next::Do(Step::Wait(_))));
+        assert_eq!(alone().next(Duration::from_secs(5)), Next::Read(vec![first]));
+        let mut sound = alone();
+        sound.was_read(first, Some(Fitness::Fit));
+        assert_eq!(sound.next(Duration::from_secs(5)), finish(&[1]));
+        let mut rotten = alone();
+        rotten.was_read(first, Some(Fitness::Unfit));
+        assert_eq!(rotten.next(long), Next::AskOthers);
+        rotten.others_said(vec![Shown::Nothing]);
+        assert!(matches!(rotten.next(long), Next::Do(Step::Wait(_))), "one of the silent ones may have better");
+        let mut silent = alone();
+        silent.was_read(first, None);
+        silent.others_said(vec![]);
+        assert!(matches!(silent.next(long), Next::Do(Step::Wait(_))));
+        // One of them is back.
+        let mut two = Hearing::new(inquest, vec![put(1), put(2), Shown::Silence]);
+        assert_eq!(two.next(long), Next::Read(vec![first, second]));
+        two.was_read(first, Some(Fitness::Unfit));
+        assert_eq!(two.next(long), Next::Read(vec![second]));
+        two.was_read(second, Some(Fitness::Fit));
+        assert_eq!(two.next(long), finish(&[2]));
+        // It is elsewhere, since the home has got other members.
+        let mut moved = Hearing::new(inquest, vec![put(1), Shown::Nothing, Shown::Nothing]);
+        assert_eq!(moved.next(Duration::ZERO), Next::Read(vec![first]));
+        moved.was_read(first, Some(Fitness::Unfit));
+        assert_eq!(moved.next(Duration::ZERO), Next::AskOthers);
+        moved.others_said(vec![put(2)]);
+        assert_eq!(moved.next(Duration::ZERO), Next::Read(vec![second]));
+        moved.was_read(second, Some(Fitness::Fit));
+        assert_eq!(moved.next(Duration::ZERO), finish(&[2]));
+    }
+
+    /// What is damaged is better than nothing, and than what lacks bytes that it tells of, once everybody has spoken.
+    #[test]
+    fn damage_is_taken_when_nobody_is_left_who_may_have_better() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let first = NodeId([1; 16]);
+        let mut alone = Hearing::new(inquest, vec![shown(1, Finalized, 10, 80), Shown::Nothing]);
+        alone.was_read(first, Some(Fitness::Unfit));
+        alone.others_said(vec![Shown::Nothing]);
+        assert_eq!(alone.next(Duration::ZERO), Next::Do(Step::Finish(Agreed { len: 80, nodes: vec![first] })));
+        let short = |third| {
+            let members = vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30), third];
+            let mut hearing = Hearing::new(inquest, members);
+            hearing.was_read(first, Some(Fitness::Unfit));
+            hearing.others_said(vec![]);
+            hearing.next(Duration::from_secs(1_000_000))
+        };
+        assert!(matches!(short(Shown::Silence), Next::Do(Step::Wait(_))));
+        assert_eq!(short(Shown::Nothing), Next::Do(Step::Finish(Agreed { len: 80, nodes: vec![first] })));
+    }
+
+    /// Reading is part of fencing what a crash left, and while it is written nobody is asked to read.
+    #[test]
+    fn what_was_found_at_a_start_is_not_read_again() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let mut fell = Hearing::new(inquest, vec![shown(1, WaitingForRecovery, 10, 30), Shown::Nothing]);
+        fell.others_said(vec![]);
+        let agreed = Agreed { len: 30, nodes: vec![NodeId([1; 16])] };
+        assert_eq!(fell.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
     }
 
     /// The writer died before its last block got a byte, and one member was started without one of its disks: a file must not stay open

@@ -3,6 +3,7 @@
 mod support;
 
 use container::{Advice, Durability, Options, ReopenKind, ReplicaError, ReplicaState, Volume, Writer};
+use std::os::unix::fs::FileExt;
 use support::*;
 use types::Generation;
 
@@ -58,6 +59,27 @@ fn a_writer_goes_on_behind_a_cut_into_what_was_written_back() {
     }
     new.put(20 << 20).unwrap();
     check(&read(&volume, block(1)), &data);
+}
+
+/// A recovery has replicas read that nobody will ever put: a partial last chunk, in files or in a slot, is no damage, whether somebody writes
+/// still or is shut out; a bit that turned over is.
+#[test]
+fn what_is_open_verifies_until_it_rots() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    for (index, len) in [(1, 1), (2, 700), (3, 5000), (4, 200_001), (5, 0)] {
+        let data = pattern(index.into(), len);
+        let mut writer = started(&volume, index, &data[..len / 2], len as u64 / 3);
+        volume.verify(block(index)).unwrap();
+        writer.write(len as u64 / 2, &data[len / 2..], &[]).unwrap();
+        volume.verify(block(index)).unwrap();
+        let shown = volume.begin_recovery(block(index), Generation(1005)).unwrap();
+        assert_eq!((shown.len, shown.state), (len as u64, ReplicaState::Open));
+        volume.verify(block(index)).unwrap();
+    }
+    let reader = read(&volume, block(4));
+    reader.data().write_all_at(&[!pattern(4, 200_001)[150_000]], reader.data_offset() + 150_000).unwrap();
+    assert!(matches!(volume.verify(block(4)), Err(ReplicaError::Corrupt { .. })));
 }
 
 #[test]

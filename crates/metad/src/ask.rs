@@ -3,8 +3,10 @@
 //! One that has stopped sending heartbeats will not answer either: it is not waited for to the end.
 
 use crate::core::Core;
+use blocks::Fitness;
 use std::time::Duration;
 use types::NodeId;
+use wire::node;
 
 /// What a node is granted that may be silent by chance.
 const QUIET_WAIT: Duration = Duration::from_secs(1);
@@ -75,6 +77,16 @@ impl<A> Answer<A> {
             Self::Said(answer) => Some(answer),
             Self::Refused { .. } | Self::Unreached | Self::Silence => None,
         }
+    }
+}
+
+/// What a node says of a replica, in the words of `blocks`.
+pub(crate) fn fitness(said: node::Fitness) -> Fitness {
+    match said {
+        node::Fitness::Fit => Fitness::Fit,
+        node::Fitness::Absent => Fitness::Absent,
+        node::Fitness::Unfit => Fitness::Unfit,
+        node::Fitness::Busy => Fitness::Busy,
     }
 }
 

@@ -8,7 +8,10 @@
 //!        │    if that is not enough, on every other datanode as well; unreachable ones are asked again for a while; for ever, if nobody
 //!        │    else has anything
 //!        ▼
-//! blocks::Inquest ── one length ──▶ finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
+//! blocks::Hearing ── where somebody takes no part, the others read what they have before they are believed: verify
+//!        │
+//!        ▼ one length
+//! finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
 //! ```
 //!
 //! Promise: the file is seen closed only after every member that answers has fenced its replica; one that does not answer is left with a
@@ -17,12 +20,12 @@
 
 use crate::ask::{self, Answer};
 use crate::core::{ChangeError, Core};
-use blocks::{Agreed, Inquest, ReplicaState, Shown, Step, Survivor};
+use blocks::{Agreed, Fitness, Hearing, Inquest, Next, ReplicaState, Shown, Step, Survivor};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use types::{FileId, Generation, NodeId};
 use wire::node;
 
@@ -31,6 +34,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(15);
 /// For one datanode to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// For one to read a replica from end to end.
+const READ_MAX: Duration = Duration::from_secs(120);
 /// A client that asked for a recovery is kept waiting so long, in the hope of a yes.
 const ENDED_WAIT: Duration = Duration::from_millis(800);
 /// Files recovered at a time without being asked; the others wait for the next look. One that waits for its nodes costs little.
@@ -38,10 +43,21 @@ const RUNNING_COUNT_MAX: usize = 10_000;
 /// Files of one holder read at a time.
 const PAGE_COUNT: usize = 1000;
 
+/// Recoveries that have replicas read at a time. Each may have a whole block to read on all its nodes.
+const READING_COUNT_MAX: usize = 16;
+
 /// Recoveries under way, by file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Recoveries {
     running: Mutex<BTreeMap<FileId, Running>>,
+    /// Whose turn it is to have replicas read.
+    reading: Semaphore,
+}
+
+impl Default for Recoveries {
+    fn default() -> Self {
+        Self { running: Mutex::default(), reading: Semaphore::new(READING_COUNT_MAX) }
+    }
 }
 
 #[derive(Debug)]
@@ -195,22 +211,29 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     let mut nodes: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
         cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
     });
-    let members = show(core, &nodes, last, generation).await;
-    let mut others = Vec::new();
-    if inquest.asks_others(&members) {
-        let more: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
-            let known = cluster.nodes().filter(|member| !nodes.iter().any(|(id, _)| *id == member.node.id));
-            known.map(|member| (member.node.id, member.node.ipc_addr())).collect()
-        });
-        others = show(core, &more, last, generation).await;
-        nodes.extend(more);
-    }
-    // Together with the time that the answers took: whoever is silent was silent in it, too.
-    let waited = core.monotonic().saturating_sub(begun);
-    let Agreed { len, nodes: agreed } = match inquest.next_step(&members, &others, waited) {
-        Step::Wait(reason) => return Attempt::Again(reason),
-        Step::Nothing => return Attempt::Ended(None),
-        Step::Finish(agreed) => agreed,
+    let mut hearing = Hearing::new(inquest, show(core, &nodes, last, generation).await);
+    let Agreed { len, nodes: agreed } = loop {
+        // Together with the time that the answers took: whoever is silent was silent in it, too.
+        let waited = core.monotonic().saturating_sub(begun);
+        match hearing.next(waited) {
+            Next::AskOthers => {
+                let others: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
+                    let known = cluster.nodes().filter(|member| !nodes.iter().any(|(id, _)| *id == member.node.id));
+                    known.map(|member| (member.node.id, member.node.ipc_addr())).collect()
+                });
+                hearing.others_said(show(core, &others, last, generation).await);
+                nodes.extend(others);
+            }
+            Next::Read(ids) => {
+                let readers: Vec<(NodeId, String)> = nodes.iter().filter(|(id, _)| ids.contains(id)).cloned().collect();
+                for (id, fitness) in read(core, &readers, last).await {
+                    hearing.was_read(id, fitness);
+                }
+            }
+            Next::Do(Step::Wait(reason)) => return Attempt::Again(reason),
+            Next::Do(Step::Nothing) => return Attempt::Ended(None),
+            Next::Do(Step::Finish(agreed)) => break agreed,
+        }
     };
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
     nodes.retain(|(id, _)| agreed.contains(id));
@@ -234,6 +257,15 @@ async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generat
         Answer::Said(node::BeginRecoveryResponse { replica: Some(replica) }) => Shown::Replica(survivor(id, &replica)),
     };
     answers.into_iter().map(shown).collect()
+}
+
+/// Has nodes read their replicas, which are fenced, from end to end.
+async fn read(core: &Core, nodes: &[(NodeId, String)], last: &BlockView) -> Vec<(NodeId, Option<Fitness>)> {
+    let _turn = core.recoveries.reading.acquire().await;
+    let request = node::VerifyRequest { block: last.block.0, generation: last.generation.0 };
+    let answers: Vec<(NodeId, Option<node::VerifyResponse>)> =
+        ask::all(core, nodes, node::VERIFY, &request, READ_MAX).await;
+    answers.into_iter().map(|(id, answer)| (id, answer.map(|answer| ask::fitness(answer.fitness())))).collect()
 }
 
 fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {

@@ -301,6 +301,38 @@ async fn a_recovery_goes_on_without_a_dead_node() {
     assert_eq!(root.status("/f").await.unwrap().length, 300);
 }
 
+/// The only node that answers shows all bytes, and they have rotted: it is not believed while others may have sound ones, which would be old
+/// from then on.
+#[tokio::test]
+async fn a_recovery_reads_before_it_goes_on_without_others() {
+    let mut world = World::new(3).await;
+    let root = world.root();
+    root.create("/f", "writer").await.unwrap();
+    let block = root.add_block("/f", "writer", None).await.unwrap();
+    for place in &block.locs {
+        world.node_of(place).put(&block, 300, ReplicaState::Finalized);
+    }
+    world.nodes[0].manners.lock().unwrap().damaged.insert(block.b.block_id);
+    for away in [1, 2] {
+        world.nodes[away].kill();
+        world.nodes[away].register(world.addr()).await; // Its address is now one where nobody answers.
+    }
+    assert!(!root.recover_lease("/f").await.unwrap());
+    world.pass(Duration::from_secs(60)).await;
+    assert!(!root.is_closed("/f").await.unwrap());
+    let sound = world.nodes[1].replicas.lock().unwrap().clone();
+    let back = support::Datanode::new(world.nodes[1].number).await;
+    *back.replicas.lock().unwrap() = sound;
+    back.register(world.addr()).await;
+    world.nodes[1] = back;
+    world.until("the file is closed", async || root.is_closed("/f").await.unwrap()).await;
+    let located = root.locations("/f", 0, 1).await.unwrap();
+    assert_eq!(located.file_length, 300);
+    let generation = |node: usize| world.nodes[node].replica(block.b.block_id).unwrap().generation;
+    assert_eq!(generation(1), located.blocks[0].b.generation_stamp);
+    assert!(generation(0) < generation(1), "who is damaged takes no part");
+}
+
 #[tokio::test]
 async fn after_twenty_minutes_the_server_recovers_by_itself() {
     let world = World::new(3).await;

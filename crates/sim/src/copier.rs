@@ -190,6 +190,11 @@ impl Datanode {
             Some(info) if info.identity.generation >= generation => match self.volume.verify(block).await {
                 Ok(true) => Fitness::Fit,
                 Ok(false) => {
+                    let fell = self.world.falls(self.number) > 0 || self.world.is_spoiled(self.number, block);
+                    if info.state == ReplicaState::Open && !fell {
+                        self.world
+                            .fail(|| format!("node {} calls its open {block:?} damaged, which it is not", self.number));
+                    }
                     self.copier.bad.borrow_mut().push_back((self.sim.now(), block));
                     self.tell_soon();
                     Fitness::Unfit

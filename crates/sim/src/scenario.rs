@@ -4,11 +4,12 @@ use crate::administrator::{CHORES, Chore};
 use crate::client::BLOCK_LEN;
 use crate::executor::{HostId, Sim};
 use crate::world::World;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
-use types::Random;
 use types::limits::CONTAINER_LEN_MAX;
 use types::random::Seeded;
+use types::{BlockId, FileId, Random};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -160,8 +161,13 @@ pub(crate) async fn make_faults(world: Rc<World>, start_client: Rc<dyn Fn(usize)
             if let Some(cure) = strike(&world, fault) {
                 world.fault_count.set(world.fault_count.get() + 1);
                 let long = if sim.one_in(3) { 30_000 } else { 5_000 };
-                // Long enough that clients leave the old leader while others still ask it.
-                let short = if fault == Fault::SplitGroup { 12_000 } else { 50 };
+                let short = match fault {
+                    // Long enough that clients leave the old leader while others still ask it.
+                    Fault::SplitGroup => 12_000,
+                    // Long enough that a recovery goes on without those who are out of sight.
+                    Fault::BitFlip => 8_000,
+                    _ => 50,
+                };
                 let mut time = sim.between(Duration::from_millis(short), Duration::from_millis(short + long));
                 if world.plan.long && fault == Fault::KillNode {
                     time = sim.between(Duration::from_secs(20), Duration::from_secs(35));
@@ -288,11 +294,15 @@ fn strike(world: &Rc<World>, fault: Fault) -> Option<Vec<Cure>> {
             let mut random = sim.split();
             let others = (0..plan.node_count).filter(|other| *other != node);
             // Nobody promises a block that rots on all its nodes.
-            let spare = others.flat_map(|other| world.node_platter(other).borrow().sound_blocks()).collect();
-            let block = world.node_platter(node).borrow_mut().flip_bit(&spare, &mut random)?;
+            let spare: BTreeSet<BlockId> =
+                others.flat_map(|other| world.node_platter(other).borrow().sound_blocks()).collect();
+            // Often it is a block that a recovery may meet, and whoever could tell better is out of sight just then.
+            let alone = sim.one_in(2);
+            let among = if alone { last_of_files(world, &spare) } else { spare };
+            let block = world.node_platter(node).borrow_mut().flip_bit(&among, &mut random)?;
             say(format!("a bit of {block:?} on node {node} turns over"));
             world.spoil(node, block);
-            Some(Vec::new())
+            Some(if alone { hide_others(world, node, block) } else { Vec::new() })
         }
         Fault::WireFlips => {
             world.wire_flips.set(20);
@@ -304,6 +314,33 @@ fn strike(world: &Rc<World>, fault: Fault) -> Option<Vec<Cure>> {
         }
         _ => None,
     }
+}
+
+/// Those of `blocks` behind which none of them is in the same file.
+fn last_of_files(world: &World, blocks: &BTreeSet<BlockId>) -> BTreeSet<BlockId> {
+    let Some(leader) = world.leader() else { return BTreeSet::new() };
+    let mut last: BTreeMap<FileId, (u64, BlockId)> = BTreeMap::new();
+    for view in blocks.iter().filter_map(|block| leader.view_of(*block)) {
+        let known = last.entry(view.file).or_insert((view.offset, view.block));
+        *known = (*known).max((view.offset, view.block));
+    }
+    last.into_values().map(|(_, block)| block).collect()
+}
+
+/// The metadata servers lose sight of the other nodes that have the block.
+fn hide_others(world: &World, node: usize, block: BlockId) -> Vec<Cure> {
+    let has = |other: &usize| *other != node && world.node_platter(*other).borrow().blocks().contains(&block);
+    let mut cures = Vec::new();
+    for other in (0..world.plan.node_count).filter(has) {
+        world.sim.say(|| format!("FAULT node {other} is cut off from the metadata servers"));
+        for metad in (0..world.plan.metad_count).map(World::metad_host) {
+            for (from, to) in [(metad, World::node_host(other)), (World::node_host(other), metad)] {
+                world.net.cut(from, to);
+                cures.push(Cure::Heal(from, to));
+            }
+        }
+    }
+    cures
 }
 
 fn all_hosts(world: &World) -> Vec<HostId> {

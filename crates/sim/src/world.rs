@@ -39,6 +39,8 @@ pub enum Mutation {
     HastyDrain,
     /// A datanode copies without looking at the checksums.
     CopyUnverified,
+    /// A recovery believes what a replica shows, and has nobody read it.
+    BelieveUnread,
 }
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
@@ -334,6 +336,32 @@ impl World {
 
     pub(crate) fn is_spoiled(&self, number: usize, block: BlockId) -> bool {
         self.spoiled.borrow().contains(&(number, block))
+    }
+
+    /// Nodes whose replica of the block has rotted, or was torn when they lost power.
+    pub(crate) fn damaged_on(&self, block: BlockId) -> Vec<NodeId> {
+        let is_damaged = |number: &usize| {
+            let platter = self.nodes[*number].platter.borrow();
+            let image = platter.shelf.get(&block).map(|stored| stored.image());
+            self.is_spoiled(*number, block) || image.is_some_and(|image| !image.verifies(image.data.len()))
+        };
+        (0..self.plan.node_count).filter(is_damaged).map(Self::node_id).collect()
+    }
+
+    /// A recovery ended with these nodes alone; `damaged` were so before it asked them. It must not have left who is sound for them.
+    pub(crate) fn was_recovered(&self, file: FileId, block: BlockId, nodes: &[NodeId], damaged: &[NodeId]) {
+        let mut oracle = self.oracle.borrow_mut();
+        let is_believed = |promise: &Promise| {
+            let mut left = promise.holders.iter().map(|(node, _)| node).filter(|node| nodes.contains(node)).peekable();
+            left.peek().is_some() && left.all(|node| damaged.contains(node))
+        };
+        let is_lost = |promise: &&Promise| promise.block == block && promise.holds(self) && is_believed(promise);
+        let lost = oracle.files.get(&file).filter(|truth| !truth.doomed);
+        let lost = lost.and_then(|truth| truth.promises.iter().find(is_lost).cloned());
+        oracle.go_on_with(file, block, nodes);
+        if let Some(promise) = lost {
+            self.fail(|| format!("a recovery believed {nodes:?}, which are damaged, but {promise:?}"));
+        }
     }
 
     /// Breaks what the processes hold of each other and of this.

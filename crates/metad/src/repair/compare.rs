@@ -12,7 +12,7 @@ use namespace::read::{self, Page, Place};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ContainerId, Epoch, NodeId};
-use wire::node::{self, COMPARE, CompareRequest, CompareResponse, Digest, Replica};
+use wire::node::{COMPARE, CompareRequest, CompareResponse, Digest, Replica};
 
 /// Blocks of one page.
 const PAGE_COUNT: usize = 1000;
@@ -147,13 +147,7 @@ pub(super) async fn answers(core: &Core, blocks: &[Expected], nodes: &[NodeId]) 
 }
 
 fn fitness(answer: &CompareResponse) -> Vec<Fitness> {
-    let said = answer.fitness().map(|said| match said {
-        node::Fitness::Fit => Fitness::Fit,
-        node::Fitness::Absent => Fitness::Absent,
-        node::Fitness::Unfit => Fitness::Unfit,
-        node::Fitness::Busy => Fitness::Busy,
-    });
-    let mut said: Vec<Fitness> = said.collect();
+    let mut said: Vec<Fitness> = answer.fitness().map(crate::ask::fitness).collect();
     for at in &answer.readable {
         if let Some(absent) = said.get_mut(*at as usize).filter(|said| **said == Fitness::Absent) {
             *absent = Fitness::Readable;

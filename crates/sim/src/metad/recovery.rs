@@ -6,7 +6,7 @@ use crate::executor::{Boxed, all};
 use crate::net::CallError;
 use crate::volume::{Info, ReplicaState};
 use crate::world::{Mutation, World};
-use blocks::{Inquest, Shown, Step, Survivor};
+use blocks::{Fitness, Hearing, Inquest, Next, Shown, Step, Survivor};
 use namespace::{BlockView, FinishRecovery, read};
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use types::{BlockId, FileId, Generation, NodeId};
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(15);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+const READ_MAX: Duration = Duration::from_secs(120);
 
 impl Metad {
     pub(super) fn start_recovery(self: &Rc<Self>, file: FileId, last: BlockView, generation: Generation) {
@@ -43,6 +44,7 @@ impl Metad {
             self.recoveries.borrow().get(&file) != Some(&generation) || self.group.reign() != reign || reign.is_none()
         };
         while !overtaken() {
+            let damaged = self.world.damaged_on(last.block);
             let Ok(step) = self.inquire(&last, generation, begun).await else { return };
             let mut nodes = Vec::new();
             let len = match step {
@@ -54,7 +56,7 @@ impl Metad {
                 Step::Nothing => None,
                 Step::Finish(agreed) => {
                     let len = agreed.len as usize;
-                    let finish = self.ask_all(&agreed.nodes, move |node, block| {
+                    let finish = self.ask_all(&agreed.nodes, ANSWER_MAX, move |node, block| {
                         Box::pin(async move { node.finish_recovery(block, generation, len).await })
                     });
                     let answers = finish(last.block).await.into_iter();
@@ -70,7 +72,7 @@ impl Metad {
             if self.change(None, finish).await.is_ok() {
                 // Who took no part, or could not end it, is stale from now on, whatever it has.
                 if !nodes.is_empty() {
-                    self.world.oracle.borrow_mut().go_on_with(file, last.block, &nodes);
+                    self.world.was_recovered(file, last.block, &nodes, &damaged);
                 }
                 self.was_doomed();
                 self.doubt(last.block);
@@ -83,28 +85,44 @@ impl Metad {
         let cut = read::cut_len(&*self.group.rows(), last.block).expect("memory can be read");
         let inquest = Inquest { generation: last.generation, len: last.len, cut };
         let ids = self.with_cluster(|cluster, _| cluster.member_ids(last.home).to_vec())?;
-        let members = self.show(last.block, &ids, generation).await;
-        let mut others = Vec::new();
-        if inquest.asks_others(&members) && self.world.mutation != Some(Mutation::ForgetChains) {
-            let known = |id: &NodeId| !ids.contains(id);
-            let more = self.with_cluster(|cluster, _| {
-                cluster.nodes().map(|member| member.node.id).filter(known).collect::<Vec<_>>()
-            })?;
-            others = self.show(last.block, &more, generation).await;
+        let mut hearing = Hearing::new(inquest, self.show(last.block, &ids, generation).await);
+        loop {
+            // Together with the time that the answers took.
+            let next = hearing.next(self.now().saturating_sub(begun));
+            self.sim.say(|| format!("recovery of {:?} under {generation}: {hearing:?}: {next:?}", last.block));
+            match next {
+                Next::AskOthers if self.world.mutation == Some(Mutation::ForgetChains) => {
+                    hearing.others_said(Vec::new());
+                }
+                Next::AskOthers => {
+                    let known = |id: &NodeId| !ids.contains(id);
+                    let others = self.with_cluster(|cluster, _| {
+                        cluster.nodes().map(|member| member.node.id).filter(known).collect::<Vec<_>>()
+                    })?;
+                    hearing.others_said(self.show(last.block, &others, generation).await);
+                }
+                Next::Read(nodes) if self.world.mutation == Some(Mutation::BelieveUnread) => {
+                    nodes.into_iter().for_each(|node| hearing.was_read(node, Some(Fitness::Fit)));
+                }
+                Next::Read(nodes) => {
+                    let wanted = last.generation;
+                    let read = self.ask_all(&nodes, READ_MAX, move |node, block| {
+                        Box::pin(async move { Ok(node.verify(block, wanted).await) })
+                    });
+                    for (node, fitness) in read(last.block).await {
+                        hearing.was_read(node, fitness);
+                    }
+                }
+                Next::Do(step) => return Ok(step),
+            }
         }
-        // Together with the time that the answers took.
-        let waited = self.now().saturating_sub(begun);
-        let step = inquest.next_step(&members, &others, waited);
-        self.sim.say(|| {
-            format!("recovery of {:?} under {generation}: {members:?}, others: {others:?}: {step:?}", last.block)
-        });
-        Ok(step)
     }
 
     /// Has nodes fence their replicas of the block, and say what they have.
     async fn show(&self, block: BlockId, nodes: &[NodeId], generation: Generation) -> Vec<Shown> {
-        let begin = self
-            .ask_all(nodes, move |node, block| Box::pin(async move { node.begin_recovery(block, generation).await }));
+        let begin = self.ask_all(nodes, ANSWER_MAX, move |node, block| {
+            Box::pin(async move { node.begin_recovery(block, generation).await })
+        });
         let answers: Vec<(NodeId, Option<Option<Info>>)> = begin(block).await;
         let shown = |(node, answer): (NodeId, Option<Option<Info>>)| match answer {
             None => Shown::Silence,
@@ -117,6 +135,7 @@ impl Metad {
     fn ask_all<A: 'static>(
         &self,
         nodes: &[NodeId],
+        limit: Duration,
         ask: impl Fn(Rc<Datanode>, BlockId) -> Boxed<Result<A, ()>> + Clone + 'static,
     ) -> impl Fn(BlockId) -> Boxed<Vec<(NodeId, Option<A>)>> {
         let (world, from, nodes) = (Rc::clone(&self.world), self.host, nodes.to_vec());
@@ -126,7 +145,7 @@ impl Metad {
                 let call: Boxed<(NodeId, Option<A>)> = Box::pin(async move {
                     let number = World::node_number(id);
                     let answer: Result<Result<A, ()>, CallError> =
-                        world.call_node(from, number, ANSWER_MAX, move |node| ask(node, block)).await;
+                        world.call_node(from, number, limit, move |node| ask(node, block)).await;
                     (id, answer.ok().and_then(Result::ok))
                 });
                 call
