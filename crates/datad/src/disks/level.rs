@@ -26,6 +26,7 @@ const BATCH_COUNT_MAX: usize = 200;
 const BATCH_LEN_MAX: u64 = 4 << 20;
 /// A longer replica is copied in pieces of about that.
 const PIECE_LEN: u64 = 1 << 20;
+
 /// What the metadata server ordered, and how far it is.
 #[derive(Debug, Default)]
 pub(crate) struct Leveller {
