@@ -31,6 +31,21 @@ impl World {
         Self::with(|_| {})
     }
 
+    /// The order to copy blocks from the other node, in place of what is here if it `replaces`.
+    fn copies(&self, blocks: &[u64], replaces: bool) -> Vec<Copy> {
+        let other = self.cluster.node(1);
+        let source = Source { node: other.node_id().to_string(), addr: other.xfer_addr().to_string() };
+        let copy = |block: &u64| Copy {
+            block: *block,
+            generation: GENERATION,
+            len: LEN as u64,
+            sources: vec![source.clone()],
+            replaces,
+            ..Copy::default()
+        };
+        blocks.iter().map(copy).collect()
+    }
+
     /// `prepare` is shown the directory in which those of the disks will be.
     fn with(prepare: impl Fn(&Path)) -> Self {
         let metad = Metad::start();
@@ -186,16 +201,7 @@ fn copies_go_on_beside_a_disk_that_hangs() {
     let blocks: Vec<u64> = (100..130).collect();
     blocks.iter().for_each(|block| world.cluster.write(&[1], *block, &pattern(*block, LEN)));
     world.hang_changes();
-    let addr = world.cluster.node(1).xfer_addr().to_string();
-    let sources = vec![Source { node: world.cluster.node(1).node_id().to_string(), addr }];
-    let copy = |block: &u64| Copy {
-        block: *block,
-        generation: GENERATION,
-        len: LEN as u64,
-        sources: sources.clone(),
-        ..Copy::default()
-    };
-    let copies = blocks.iter().map(copy).collect();
+    let copies = world.copies(&blocks, false);
     world.metad(|metad| metad.copy = copies);
     // All threads wait for it.
     eventually("copies begin", || world.metad(|metad| !metad.told.copying.is_empty()));
@@ -338,19 +344,10 @@ fn what_is_damaged_on_a_full_disk_is_replaced_on_another() {
     let has_seen =
         |told: &HeartbeatRequest| told.disks.iter().any(|disk| disk.dir.ends_with("a") && disk.free_len == 0);
     eventually("it is full", || world.metad(|metad| has_seen(&metad.told)));
-    let addr = world.cluster.node(1).xfer_addr().to_string();
-    let sources = vec![Source { node: world.cluster.node(1).node_id().to_string(), addr }];
-    let copy = |block: &u64| Copy {
-        block: *block,
-        generation: GENERATION,
-        len: LEN as u64,
-        sources: sources.clone(),
-        replaces: true,
-        ..Copy::default()
-    };
+    let copies = world.copies(damaged, true);
     world.metad(|metad| {
         metad.put.clear();
-        metad.copy = damaged.iter().map(copy).collect();
+        metad.copy = copies;
     });
     eventually("they are replaced", || world.metad(|metad| damaged.iter().all(|block| metad.put.contains(block))));
     world.check(damaged);
