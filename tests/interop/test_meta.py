@@ -151,6 +151,8 @@ class TestMembers:
         store = group()
         levada(store.url, "mkdir", "/a")
         lost = next(m["id"] for m in store.members() if m["role"] == "standby")
+        alone = levada(f"hdfs://{store.addrs[lost - 1]}", "ls", "/", check=False)
+        assert alone.returncode == 1 and "leads; name all its metadata servers, as in hdfs://" in alone.stderr
         store.kill(f"meta{lost}")
         os.rename(store.directory / f"meta{lost}", store.directory / "away")
         store.start(f"meta{lost}")

@@ -73,7 +73,7 @@ impl Servers {
             loop {
                 match self.clients[0].attempt_in(protocol, attempt, method, request).await {
                     Err(CallError::Broken(_)) if attempt.retry_count < REPEATS_MAX => attempt = attempt.again(),
-                    answer => return answer,
+                    answer => return answer.map_err(not_alone),
                 }
             }
         }
@@ -137,6 +137,18 @@ impl Servers {
             }
             sleep(SUSPECT_EACH).await;
         }
+    }
+}
+
+/// What one server says that is not the only one of its store: who knows the others' addresses should have given them all.
+fn not_alone(error: CallError) -> CallError {
+    match error {
+        CallError::Remote { class, message } if class == STANDBY => {
+            let message =
+                format!("{message}; name all its metadata servers, as in hdfs://HOST:PORT,HOST:PORT,HOST:PORT");
+            CallError::Remote { class, message }
+        }
+        error => error,
     }
 }
 
