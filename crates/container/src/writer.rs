@@ -84,14 +84,15 @@ impl Writer {
 
     /// As [`Writer::write`], for packets that came together, with as few calls as can be. If it fails, some of them may be written.
     pub fn write_run(&mut self, run: &[Packet<'_>]) -> Result<()> {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
-        let offset = first.offset;
+        let Some(Packet { offset, .. }) = run.first().copied() else { return Ok(()) };
+        let ends = run.iter().map(|packet| packet.offset.saturating_add(packet.data.len() as u64));
         self.volume.check_health()?;
         if offset >= self.room_until {
             self.volume.check_room(self.replica.container())?;
             self.room_until = offset.saturating_add(ROOM_LEN);
         }
-        if self.replica.outgrows(last.offset.saturating_add(last.data.len() as u64)) {
+        // The last packet may be one that came before.
+        if ends.max().is_some_and(|end| self.replica.outgrows(end)) {
             self.spread(&mut self.replica.lock_disk())?;
         }
         let writeback = self.volume.options.durability == Durability::Synced || self.volume.syncs_ends.load(Relaxed);

@@ -93,6 +93,22 @@ fn packets_that_came_together_leave_what_they_leave_one_by_one() {
     }
 }
 
+/// A replica outgrows its slot in the middle of a run whose last packet was sent again.
+#[test]
+fn a_run_that_ends_with_an_old_packet_outgrows_its_slot_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    let data = pattern(1, 600_000);
+    let mut writer = volume.create(identity(1, 1001)).unwrap();
+    let sums = sums(SPEC, &data);
+    let long = Packet { offset: 0, data: &data, sums: &sums };
+    let old = Packet { offset: 0, data: &data[..512], sums: &sums[..4] };
+    writer.write_run(&[long, old]).unwrap();
+    check(&read(&volume, block(1)), &data);
+    writer.put(data.len() as u64).unwrap();
+    check(&read(&volume, block(1)), &data);
+}
+
 #[test]
 fn what_is_here_already_is_not_written_again() {
     let dir = tempfile::tempdir().unwrap();
