@@ -231,6 +231,12 @@ impl Hearing {
         }
     }
 
+    /// Of the longest replica that was shown.
+    pub fn len_max(&self) -> u64 {
+        let shown = self.members.iter().chain(self.others.iter().flatten());
+        shown.filter_map(survivor).map(|replica| replica.len).max().unwrap_or_default()
+    }
+
     /// `waited` is the time since the recovery began.
     pub fn next(&self, waited: Duration) -> Next {
         if self.others.is_none() && self.inquest.asks_others(&self.members) {

@@ -5,12 +5,16 @@
 use crate::core::Core;
 use blocks::Fitness;
 use std::time::Duration;
-use types::NodeId;
+use types::{BlockId, Generation, NodeId};
 use wire::node;
 
 /// What a node is granted that may be silent by chance.
 const QUIET_WAIT: Duration = Duration::from_secs(1);
 const QUIET_LOOK: Duration = Duration::from_millis(100);
+/// For a node to begin to read a replica from end to end: others may have its disk.
+const READ_MAX: Duration = Duration::from_secs(120);
+/// Bytes that it is granted a second for behind that: what a disk does that is busy with others. A guess.
+const READ_LEN_PER_S: u64 = 4 << 20;
 
 /// What came of a question.
 pub(crate) enum Answer<A> {
@@ -90,6 +94,26 @@ pub(crate) fn fitness(said: node::Fitness) -> Fitness {
     }
 }
 
+/// Has nodes read their replicas of a block from end to end. `None` where no answer came.
+pub(crate) async fn verify(
+    core: &Core,
+    nodes: &[(NodeId, String)],
+    block: BlockId,
+    generation: Generation,
+    len: u64,
+) -> Vec<(NodeId, Option<Fitness>)> {
+    let request = node::VerifyRequest { block: block.0, generation: generation.0 };
+    let answers: Vec<(NodeId, Option<node::VerifyResponse>)> =
+        all(core, nodes, node::VERIFY, &request, read_max(len)).await;
+    answers.into_iter().map(|(id, answer)| (id, answer.map(|answer| fitness(answer.fitness())))).collect()
+}
+
+/// How long a node may take to read so many bytes. Each question reads all of them anew: with less time than that takes, a long block would never be
+/// known to be sound.
+fn read_max(len: u64) -> Duration {
+    READ_MAX + Duration::from_secs(len / READ_LEN_PER_S)
+}
+
 /// As [`all`], and why there is no answer.
 pub(crate) async fn each<Q, A>(
     core: &Core,
@@ -144,5 +168,18 @@ async fn fallen_silent(core: &Core, id: NodeId, asked: Duration) {
             return;
         }
         tokio::time::sleep(QUIET_LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block of 100 GB on a disk that others keep busy.
+    #[test]
+    fn a_long_block_may_be_read_to_its_end() {
+        assert_eq!(read_max(0), Duration::from_secs(120));
+        assert!(read_max(100 << 30) > Duration::from_secs((100 << 30) / (10 << 20)));
+        assert!(read_max(u64::MAX) > READ_MAX, "whatever length a node has told");
     }
 }

@@ -34,8 +34,6 @@ const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(15);
 /// For one datanode to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// For one to read a replica from end to end.
-const READ_MAX: Duration = Duration::from_secs(120);
 /// A client that asked for a recovery is kept waiting so long, in the hope of a yes.
 const ENDED_WAIT: Duration = Duration::from_millis(800);
 /// Files recovered at a time without being asked; the others wait for the next look. One that waits for its nodes costs little.
@@ -226,7 +224,8 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
             }
             Next::Read(ids) => {
                 let readers: Vec<(NodeId, String)> = nodes.iter().filter(|(id, _)| ids.contains(id)).cloned().collect();
-                for (id, fitness) in read(core, &readers, last).await {
+                let len = hearing.len_max().max(last.len);
+                for (id, fitness) in read(core, &readers, last, len).await {
                     hearing.was_read(id, fitness);
                 }
             }
@@ -260,12 +259,9 @@ async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generat
 }
 
 /// Has nodes read their replicas, which are fenced, from end to end.
-async fn read(core: &Core, nodes: &[(NodeId, String)], last: &BlockView) -> Vec<(NodeId, Option<Fitness>)> {
+async fn read(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, len: u64) -> Vec<(NodeId, Option<Fitness>)> {
     let _turn = core.recoveries.reading.acquire().await;
-    let request = node::VerifyRequest { block: last.block.0, generation: last.generation.0 };
-    let answers: Vec<(NodeId, Option<node::VerifyResponse>)> =
-        ask::all(core, nodes, node::VERIFY, &request, READ_MAX).await;
-    answers.into_iter().map(|(id, answer)| (id, answer.map(|answer| ask::fitness(answer.fitness())))).collect()
+    ask::verify(core, nodes, last.block, last.generation, len).await
 }
 
 fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {

@@ -6,6 +6,7 @@
 
 use super::askable;
 use crate::core::Core;
+use blocks::Fitness;
 use io::task::{Owned, spawn_owned};
 use namespace::read;
 use std::collections::BTreeMap;
@@ -13,12 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use types::{BlockId, NodeId};
-use wire::node::{Fitness, VERIFY, VerifyRequest, VerifyResponse};
 
 /// Nodes that read at a time. Each may have a whole block to read.
 const READING_COUNT_MAX: usize = 8;
-/// For one node to read a replica from end to end.
-const READ_MAX: Duration = Duration::from_secs(120);
 /// Also without a call for it, since replicas are read again by the clock.
 const ROUND_EACH: Duration = Duration::from_secs(1);
 
@@ -58,18 +56,16 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
         core.repair().forget_block(block);
         return;
     };
-    let request = VerifyRequest { block: block.0, generation: view.generation.0 };
     let nodes = askable(core, [node]);
-    let answers: Vec<(NodeId, Option<VerifyResponse>)> =
-        crate::ask::all(core, &nodes, VERIFY, &request, READ_MAX).await;
-    let Some((_, Some(answer))) = answers.first() else { return };
-    match answer.fitness() {
+    let answers = crate::ask::verify(core, &nodes, block, view.generation, view.len).await;
+    let Some((_, Some(fitness))) = answers.first() else { return };
+    match fitness {
         Fitness::Fit => {
             let was_bad = core.repair().reads_well(block, node);
             tracing::info!(%block, %node, was_bad, "a replica that was called bad reads well");
         }
         Fitness::Busy => return,
-        Fitness::Absent => {
+        Fitness::Absent | Fitness::Readable => {
             let mut repair = core.repair();
             repair.forget_bad(block, node);
             repair.doubt(block);
