@@ -14,13 +14,12 @@
 
 use super::{ANSWER_MAX, RepairError, askable};
 use crate::core::Core;
-use blocks::ContainerState;
+use blocks::{ContainerState, Fitness};
 use namespace::read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use types::{BlockId, ContainerId, NodeId};
-use wire::node::{Fitness, VERIFY, VerifyRequest, VerifyResponse};
+use types::{BlockId, ContainerId, Generation, NodeId};
 use wire::tree::{
     ANEW_COUNT_MAX, DEPTH_MAX, FAN_OUT, LEAF_COUNT_MAX, Leaf, NODE_COUNT_MAX, TREE, TreeNode, TreeRequest,
     TreeResponse, TreeSum,
@@ -38,14 +37,15 @@ const AGAIN_AFTER: Duration = Duration::from_secs(3600);
 const LATER: Duration = Duration::from_secs(60);
 /// One whose members still make their trees.
 const BUILT_AFTER: Duration = Duration::from_secs(3);
+/// When members still have no trees after so long, others go first, and they are asked again as those that could not be compared: what they
+/// make meanwhile is not lost. Five gigabytes take seconds; a million small files on a disk that seeks take longer. A guess.
+const BUILDING_MAX: Duration = Duration::from_secs(600);
 /// With fewer leaves below a node of the tree they are asked for at once.
 const LEAVES_AT_ONCE: u64 = 256;
 /// Questions about branches in one comparison. What is not found by then is found by the next.
 const QUESTION_COUNT_MAX: usize = 64;
 /// Blocks that differ, in one comparison.
 const DIFFERENCE_COUNT_MAX: usize = 1000;
-/// For one datanode to read a replica from end to end.
-const READ_MAX: Duration = Duration::from_secs(120);
 
 /// What is known of what containers hold: soft, as all of it can be asked for again.
 #[derive(Debug, Default)]
@@ -59,7 +59,8 @@ pub(crate) struct Contents {
 struct Known {
     due: Duration,
     compared: Compared,
-    building: bool,
+    /// Since when its members make their trees.
+    building: Option<Duration>,
 }
 
 /// What came of the last comparison.
@@ -90,8 +91,8 @@ impl Contents {
         // Who waits longest comes first, so that those which cannot be compared just now hold up no others.
         waiting.sort_unstable();
         // Trees that are being made: the same ones until they are there, or they would push each other out of memory.
-        let is_building = |home: &ContainerId| self.known.get(home).is_some_and(|known| known.building);
-        let building = self.known.values().filter(|known| known.building).count();
+        let is_building = |home: &ContainerId| self.building_since(*home).is_some();
+        let building = self.building_count();
         let (begun, others): (Vec<ContainerId>, Vec<ContainerId>) =
             waiting.into_iter().map(|(_, home)| home).partition(is_building);
         let room = if building >= BUILDING_COUNT_MAX { 0 } else { ROUND_COUNT };
@@ -105,21 +106,34 @@ impl Contents {
 
     /// False while enough others make their trees.
     fn may_ask(&self, home: ContainerId) -> bool {
-        let building = self.known.values().filter(|known| known.building).count();
-        building < BUILDING_COUNT_MAX || self.known.get(&home).is_some_and(|known| known.building)
+        self.building_count() < BUILDING_COUNT_MAX || self.building_since(home).is_some()
     }
 
-    /// Its members make their trees; it is asked for again at `due`.
-    fn set_building(&mut self, home: ContainerId, due: Duration) {
+    fn building_count(&self) -> usize {
+        self.known.values().filter(|known| known.building.is_some()).count()
+    }
+
+    fn building_since(&self, home: ContainerId) -> Option<Duration> {
+        self.known.get(&home)?.building
+    }
+
+    /// Its members make their trees; it is asked for again soon, unless that has been so for too long: one that can never be looked through
+    /// must not hold up the others.
+    fn set_building(&mut self, home: ContainerId, now: Duration) {
         let compared = self.of(home);
-        self.known.insert(home, Known { due, compared, building: true });
+        let since = self.building_since(home).unwrap_or(now);
+        if now.saturating_sub(since) >= BUILDING_MAX {
+            tracing::warn!(%home, "a container's members made no hash trees in time; others go first");
+            return self.set(home, now + LATER, compared);
+        }
+        self.known.insert(home, Known { due: now + BUILT_AFTER, compared, building: Some(since) });
     }
 
     fn set(&mut self, home: ContainerId, due: Duration, compared: Compared) {
         if matches!(compared, Compared::Alike(_)) {
             self.contradictions.retain(|_, of| *of != home);
         }
-        self.known.insert(home, Known { due, compared, building: false });
+        self.known.insert(home, Known { due, compared, building: None });
     }
 
     /// True: that is news.
@@ -153,8 +167,8 @@ async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
             Outcome::Differ { contradictions_only: true } => (AGAIN_AFTER, Some(Compared::Differ)),
             Outcome::Differ { contradictions_only: false } => (LATER, Some(Compared::Differ)),
             Outcome::Building => {
-                let due = core.monotonic() + BUILT_AFTER;
-                core.contents().set_building(home, due);
+                let now = core.monotonic();
+                core.contents().set_building(home, now);
                 continue;
             }
             Outcome::Later => (LATER, None),
@@ -332,17 +346,14 @@ async fn verify_all(
     block: BlockId,
     row: &Row,
 ) -> Result<bool, RepairError> {
-    let Some(generation) = row.iter().flatten().map(|leaf| leaf.generation).next() else { return Ok(false) };
-    let request = VerifyRequest { block: block.0, generation };
-    let answers: Vec<(NodeId, Option<VerifyResponse>)> =
-        crate::ask::all(core, members, VERIFY, &request, READ_MAX).await;
-    let fitness = |answer: &Option<VerifyResponse>| answer.map(|answer| answer.fitness());
-    for (node, _) in answers.iter().filter(|(_, answer)| fitness(answer) == Some(Fitness::Unfit)) {
+    let Some(Leaf { generation, len, .. }) = row.iter().flatten().next().copied() else { return Ok(false) };
+    let answers = crate::ask::verify(core, members, block, Generation(generation), len).await;
+    for (node, _) in answers.iter().filter(|(_, answer)| *answer == Some(Fitness::Unfit)) {
         tracing::warn!(%block, %home, %node, "a replica differs from the others', and from its own checksums");
         core.repair().on_bad(block, *node);
         core.repair_wake.notify_one();
     }
-    if !answers.iter().all(|(_, answer)| fitness(answer) == Some(Fitness::Fit)) {
+    if !answers.iter().all(|(_, answer)| *answer == Some(Fitness::Fit)) {
         return Ok(false);
     }
     if core.contents().contradict(block, home) {
@@ -387,9 +398,11 @@ mod tests {
         }
         assert_eq!(contents.take_due(&homes, now).len(), 10, "the others");
         contents.set_building(ContainerId(25), now);
+        assert!(!contents.take_due(&homes, now).contains(&ContainerId(25)), "its members get a moment");
+        let now = now + BUILT_AFTER;
         assert_eq!(contents.take_due(&homes, now)[0], ContainerId(25), "it is gone on with");
         contents.set_building(ContainerId(26), now);
-        assert_eq!(contents.take_due(&homes, now), [ContainerId(25), ContainerId(26)], "and others wait");
+        assert_eq!(contents.take_due(&homes, now + BUILT_AFTER), [ContainerId(25), ContainerId(26)], "and others wait");
         contents.set(ContainerId(25), now + AGAIN_AFTER, Compared::Differ);
         contents.set(ContainerId(26), now, Compared::Differ);
         let order = contents.take_due(&homes, now);
@@ -403,5 +416,29 @@ mod tests {
         contents.contradict(BlockId(6), ContainerId(1));
         contents.take_due(&BTreeSet::new(), now);
         assert_eq!((contents.of(ContainerId(1)), contents.contradictions().count()), (Compared::Never, 0));
+    }
+
+    /// Two containers have a replica whose checksums cannot be read, so their members answer for ever that their trees are being made.
+    #[test]
+    fn containers_without_trees_hold_up_the_others_for_a_while_only() {
+        let homes: BTreeSet<ContainerId> = (1..=5).map(ContainerId).collect();
+        let mut contents = Contents::default();
+        let (mut now, mut compared) = (Duration::ZERO, BTreeSet::new());
+        while now < BUILDING_MAX + LATER {
+            for home in contents.take_due(&homes, now) {
+                if !contents.may_ask(home) {
+                    continue;
+                }
+                match home.0 {
+                    1 | 2 => contents.set_building(home, now),
+                    _ => {
+                        compared.insert(home);
+                        contents.set(home, now + AGAIN_AFTER, Compared::Alike(TreeSum::default()));
+                    }
+                }
+            }
+            now += ROUND_EACH;
+        }
+        assert_eq!(compared.len(), 3);
     }
 }
