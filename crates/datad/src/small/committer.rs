@@ -1,15 +1,18 @@
 //! A thread for each disk that puts small replicas: all that came while it was busy go together.
 //!
 //! In `synced` that is the group commit: one sync of the disk for all writers of the moment. A disk that refuses a replica, as it is
-//! full or fails, is followed by another one; so is one that hangs, once it is given up.
+//! full or fails, is followed by another one; so is one that hangs, once it is given up. A panic refuses the replicas of its batch, and the
+//! thread goes on with those that wait.
 
 use crate::changes::Changes;
 use crate::disks::Disks;
 use crate::node::report;
 use bytes::Bytes;
-use container::{Advice, Identity, ReplicaError, ReplicaInfo, ReplicaState, SmallPut, Volume};
+use container::{Advice, Identity, ReplicaError, ReplicaInfo, ReplicaState, SmallPut};
+use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -54,6 +57,13 @@ impl Refused {
     fn hangs(error: &ReplicaError) -> Self {
         Self { reason: error.to_string(), elsewhere: true }
     }
+
+    /// Nobody knows what it did. What brought it about may lie in the request, which no other disk is to meet.
+    fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = io::task::panic_text(panic);
+        tracing::error!(reason = text, "putting small replicas panicked; those of this moment are refused");
+        Self { reason: format!("putting it panicked: {text}"), elsewhere: false }
+    }
 }
 
 impl From<ReplicaError> for Refused {
@@ -94,9 +104,7 @@ impl Committer {
         for (disk, queue) in committer.disks.disks().iter().zip(&committer.queues) {
             let (queue, volume, changes) = (Arc::clone(queue), disk.volume().clone(), Arc::clone(&committer.changes));
             let thread = io::task::thread("small writes", move || {
-                while let Some(batch) = queue.take() {
-                    commit(&volume, &changes, batch);
-                }
+                serve(&queue, &changes, |puts, synced| volume.put_batch(puts, synced));
             })?;
             committer.threads.push(thread);
         }
@@ -195,15 +203,28 @@ impl Queue {
     }
 }
 
-fn commit(volume: &Volume, changes: &Changes, batch: Vec<(Job, oneshot::Sender<Outcome>)>) {
+/// Puts what comes, batch by batch, until there will be no more.
+fn serve(queue: &Queue, changes: &Changes, put: impl Fn(&[SmallPut<'_>], bool) -> Vec<Result<(), ReplicaError>>) {
+    while let Some(batch) = queue.take() {
+        commit(changes, batch, &put);
+    }
+}
+
+fn commit(
+    changes: &Changes,
+    batch: Vec<(Job, oneshot::Sender<Outcome>)>,
+    put: impl Fn(&[SmallPut<'_>], bool) -> Vec<Result<(), ReplicaError>>,
+) {
     let synced = batch.iter().any(|(job, _)| job.synced);
     let puts: Vec<SmallPut<'_>> = batch.iter().map(|(job, _)| job.put()).collect();
-    let outcomes = volume.put_batch(&puts, synced);
+    let outcomes: Vec<Outcome> = match catch_unwind(AssertUnwindSafe(|| put(&puts, synced))) {
+        Ok(outcomes) => outcomes.into_iter().map(|outcome| outcome.map_err(Refused::from)).collect(),
+        Err(panic) => puts.iter().map(|_| Err(Refused::panicked(&*panic))).collect(),
+    };
     for ((job, sender), outcome) in batch.into_iter().zip(outcomes) {
-        let outcome = outcome.map_err(|error| {
-            tracing::info!(block = %job.identity.block, %error, "a small replica was not put");
-            Refused::from(error)
-        });
+        if let Err(Refused { reason, .. }) = &outcome {
+            tracing::info!(block = %job.identity.block, reason, "a small replica was not put");
+        }
         tell(changes, &job, &outcome);
         let _nobody_waits = sender.send(outcome);
     }
@@ -215,5 +236,49 @@ fn tell(changes: &Changes, job: &Job, outcome: &Outcome) {
         let len = job.data.len() as u64;
         let state = ReplicaState::Finalized;
         changes.put(report(&ReplicaInfo { identity: job.identity, len, visible_len: len, state, has_writer: false }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{BlockId, ChecksumSpec, ContainerId, Generation, InodeId};
+
+    fn job(block: u64) -> Job {
+        let identity = Identity {
+            block: BlockId(block),
+            generation: Generation(1001),
+            file: InodeId(16_400),
+            home: ContainerId(0),
+            checksum: ChecksumSpec::DEFAULT,
+        };
+        Job { identity, bytes: Bytes::new(), sums: 0..0, data: 0..0, synced: false }
+    }
+
+    #[test]
+    fn a_panic_refuses_its_batch_and_those_that_come_later_are_put() {
+        let (queue, changes) = (Arc::new(Queue::default()), Arc::new(Changes::default()));
+        let thread = {
+            let (queue, changes) = (Arc::clone(&queue), Arc::clone(&changes));
+            io::task::thread("small writes", move || {
+                serve(&queue, &changes, |puts, _| {
+                    assert!(puts.iter().all(|put| put.identity.block != BlockId(13)), "on purpose");
+                    puts.iter().map(|_| Ok(())).collect()
+                });
+            })
+        };
+        let put = |block: u64| {
+            let (sender, receiver) = oneshot::channel();
+            queue.lock().jobs.push_back((job(block), sender));
+            queue.came.notify_one();
+            receiver.blocking_recv().expect("it is answered")
+        };
+        put(1).unwrap();
+        let Refused { reason, elsewhere } = put(13).unwrap_err();
+        assert!(reason.contains("on purpose") && !elsewhere, "{reason}");
+        put(2).unwrap();
+        queue.lock().closed = true;
+        queue.came.notify_one();
+        thread.unwrap().join().unwrap();
     }
 }
