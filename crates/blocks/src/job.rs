@@ -142,8 +142,8 @@ pub struct Jobs {
 impl Jobs {
     /// The job of this kind about `subject` that has not ended, if there is one.
     pub fn find(&self, kind: JobKind, subject: &str) -> Option<&Job> {
-        let found = self.jobs.values().rev().find(|job| job.kind == kind && job.subject == subject);
-        found.filter(|job| !job.state.has_ended())
+        let is_same = |job: &&Job| job.kind == kind && job.subject == subject && !job.state.has_ended();
+        self.jobs.values().rev().find(is_same)
     }
 
     /// What the rows tell: jobs that a leader before began, and those that ended.
@@ -192,6 +192,13 @@ impl Jobs {
     }
 
     fn insert_written(&mut self, job: Job) {
+        // What is written down takes the place of what is not: a datanode told of such work before this was noted.
+        let is_same =
+            |other: &Job| other.written == Written::Never && other.kind == job.kind && other.subject == job.subject;
+        let same: Vec<u64> = self.jobs.values().filter(|other| is_same(other)).map(|other| other.id).collect();
+        for other in same {
+            self.set_state(other, JobState::Stopped("another one was asked for".to_owned()), job.started);
+        }
         if let Some(mut other) = self.jobs.remove(&job.id) {
             // One that is not written down took the number meanwhile.
             other.id = self.next_id();
@@ -375,6 +382,21 @@ mod tests {
         assert_eq!(jobs.find(JobKind::Scrub, "").map(|job| (job.id, job.ran(SECOND))), Some((id, 2 * SECOND)));
         assert_eq!(jobs.find(JobKind::Repair, "").map(|job| job.id), Some(id + 1), "it gave the number back");
         assert_eq!(jobs.take_up(&rows, Millis(3000), SECOND).unwrap(), [], "once");
+    }
+
+    /// A datanode told of such work when this was written down and not noted yet.
+    #[test]
+    fn what_is_written_down_takes_the_place_of_the_same_that_is_not() {
+        let mut jobs = Jobs::default();
+        let id = jobs.next_id();
+        let repair = jobs.begin(JobKind::Repair, "", SECOND);
+        let unwritten = jobs.begin(JobKind::Scrub, "", SECOND);
+        assert_eq!([repair, unwritten], [id, id + 1]);
+        jobs.begun(id, JobKind::Scrub, "", SECOND);
+        assert_eq!(jobs.find(JobKind::Scrub, "").map(|job| job.id), Some(id));
+        assert!(jobs.find(JobKind::Repair, "").is_some());
+        jobs.set_state(id, JobState::Done(String::new()), 2 * SECOND);
+        assert!(jobs.find(JobKind::Scrub, "").is_none(), "no other one is under way");
     }
 
     #[test]

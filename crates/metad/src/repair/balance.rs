@@ -42,8 +42,7 @@ impl Balance {
 /// Begins, and answers the job. `Err` inside: the one that is under way.
 pub(crate) async fn begin(core: &Core, within: u64) -> Result<Result<u64, u64>, RepairError> {
     let begun = jobs::begin(core, JobKind::Balance, "", JobTask::Balance { within }).await?;
-    if let Ok(job) = begun {
-        *core.balance() = Some(Balance::taken_up(job, within));
+    if begun.is_ok() {
         plan(core);
         settle(core); // there may be nothing to do
         jobs::write_ends(core).await?;

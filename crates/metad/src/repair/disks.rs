@@ -38,12 +38,8 @@ pub(crate) async fn begin(
     within: u64,
 ) -> Result<Result<u64, u64>, RepairError> {
     let number = core.now().0;
-    let task = JobTask::BalanceDisks { number, len_per_s, within, nodes: nodes.clone() };
-    let begun = jobs::begin(core, JobKind::BalanceDisks, "", task).await?;
-    if let Ok(job) = begun {
-        *core.disk_balance() = Some(DiskBalance::new(number, job, len_per_s, within, nodes));
-    }
-    Ok(begun)
+    let task = JobTask::BalanceDisks { number, len_per_s, within, nodes };
+    jobs::begin(core, JobKind::BalanceDisks, "", task).await
 }
 
 pub(crate) fn stop(core: &Core) {
@@ -63,7 +59,7 @@ pub(crate) fn beat(
     if known.is_none()
         && let Some(report) = report.filter(|report| !report.ended)
     {
-        // A leader before this one has ordered it, and did not write down that it did.
+        // It was lost when the others ended, or knows an order of before.
         let job = core.jobs().begin(JobKind::BalanceDisks, "", now);
         *known = Some(DiskBalance::new(report.number, job, report.len_per_s, report.within, [node]));
     }

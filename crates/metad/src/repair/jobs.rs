@@ -10,7 +10,7 @@ use blocks::{
     BlocksError, Command, DiskBalance, JobKind, JobRow, JobState, JobTask, Jobs, LeftBehind, Scrub, Service, Work,
     unended_jobs,
 };
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
 use types::{Millis, NodeId};
@@ -61,7 +61,9 @@ pub(crate) async fn begin(
         let row = JobRow { kind, subject: subject.to_owned(), started: core.now(), task: task.clone(), end: None };
         match core.change_blocks(Command::BeginJob { id, row }).await? {
             Ok(_) => {
-                core.jobs().begun(id, kind, subject, core.monotonic());
+                let mut under_way = UnderWay::lock(core);
+                under_way.jobs.begun(id, kind, subject, core.monotonic());
+                under_way.take_on(id, task);
                 return Ok(Ok(id));
             }
             // Written down by a proposal whose answer got lost.
@@ -72,26 +74,42 @@ pub(crate) async fn begin(
     Err(RepairError::Refused("the numbers of jobs are taken by others; try again".to_owned()))
 }
 
-/// Goes on with what is written down and not known here.
-fn take_up(core: &Core) -> Result<(), RepairError> {
-    let unended = {
-        let view = core.machine.store().view();
-        core.jobs().take_up(&view, core.now(), core.monotonic())?
-    };
-    for (id, row) in unended {
-        tracing::info!(id, kind = ?row.kind, "a job that was written down unheard is taken up");
-        match row.task {
+/// What somebody asked for, locked together with the jobs that show it, so that nobody meets one without the other: a datanode that tells of work
+/// which nobody here knows has a job begun for it.
+struct UnderWay<'a> {
+    scrub: MutexGuard<'a, Option<Scrub>>,
+    balance: MutexGuard<'a, Option<Balance>>,
+    disk_balance: MutexGuard<'a, Option<DiskBalance>>,
+    jobs: MutexGuard<'a, Jobs>,
+}
+
+impl<'a> UnderWay<'a> {
+    fn lock(core: &'a Core) -> Self {
+        Self { scrub: core.scrub(), balance: core.balance(), disk_balance: core.disk_balance(), jobs: core.jobs() }
+    }
+
+    /// Goes on with what is written down as job `id`. What a datanode told of before is told to end by that.
+    fn take_on(&mut self, id: u64, task: JobTask) {
+        match task {
             JobTask::Known => {}
             JobTask::Scrub { number, len_per_s, nodes } => {
-                core.scrub().get_or_insert_with(|| Scrub::new(number, id, len_per_s, nodes));
+                *self.scrub = Some(Scrub::new(number, id, len_per_s, nodes));
             }
-            JobTask::Balance { within } => {
-                core.balance().get_or_insert_with(|| Balance::taken_up(id, within));
-            }
+            JobTask::Balance { within } => *self.balance = Some(Balance::taken_up(id, within)),
             JobTask::BalanceDisks { number, len_per_s, within, nodes } => {
-                core.disk_balance().get_or_insert_with(|| DiskBalance::new(number, id, len_per_s, within, nodes));
+                *self.disk_balance = Some(DiskBalance::new(number, id, len_per_s, within, nodes));
             }
         }
+    }
+}
+
+/// Goes on with what is written down and not known here.
+fn take_up(core: &Core) -> Result<(), RepairError> {
+    let view = core.machine.store().view();
+    let mut under_way = UnderWay::lock(core);
+    for (id, row) in under_way.jobs.take_up(&view, core.now(), core.monotonic())? {
+        tracing::info!(id, kind = ?row.kind, "a job that was written down unheard is taken up");
+        under_way.take_on(id, row.task);
     }
     Ok(())
 }
@@ -267,4 +285,46 @@ pub(crate) async fn begin_drain(core: &Core, node: NodeId) -> Result<u64, Repair
         core.jobs().progress(id, work, core.monotonic());
     }
     Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repair::disks;
+    use crate::sealing::tests::with_node;
+    use wire::node::DiskBalanceReport;
+
+    /// A datanode that was lost comes back and tells of balancing that had ended without it, just when another one is written down and not noted
+    /// yet. `heard` is whether the answer to the proposal came.
+    async fn check(heard: bool) {
+        let (_dir, metad, core) = with_node().await;
+        let (kind, node) = (JobKind::BalanceDisks, NodeId([1; 16]));
+        let report = |number, ended| DiskBalanceReport { number, ended, ..DiskBalanceReport::default() };
+        let beat = |number, ended| disks::beat(&core, node, Some(&report(number, ended)), core.monotonic());
+        let task = JobTask::BalanceDisks { number: 8, len_per_s: 0, within: 0, nodes: vec![node] };
+        let id = core.jobs().next_id();
+        let row = JobRow { kind, subject: String::new(), started: core.now(), task: task.clone(), end: None };
+        core.change_blocks(Command::BeginJob { id, row }).await.unwrap().unwrap();
+        assert_eq!(beat(7, false).map(|order| order.number), Some(7));
+        if heard {
+            let mut under_way = UnderWay::lock(&core);
+            under_way.jobs.begun(id, kind, "", core.monotonic());
+            under_way.take_on(id, task);
+        } else {
+            take_up(&core).unwrap();
+        }
+        assert_eq!(beat(7, false).map(|order| order.number), Some(8), "it is told to do this one");
+        assert_eq!(core.jobs().find(kind, "").map(|job| job.id), Some(id));
+        beat(8, true);
+        disks::round(&core);
+        assert_eq!(core.jobs().find(kind, "").map(|job| job.id), None, "another one can be begun");
+        drop(core);
+        metad.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn balancing_of_before_makes_way_for_what_was_just_asked_for() {
+        check(true).await;
+        check(false).await;
+    }
 }

@@ -13,12 +13,7 @@ pub(crate) const LEN_PER_S_USUAL: u64 = 50 << 20;
 /// Begins one. `Err` inside: the job that is under way.
 pub(crate) async fn begin(core: &Core, nodes: Vec<NodeId>, len_per_s: u64) -> Result<Result<u64, u64>, RepairError> {
     let number = core.now().0;
-    let task = JobTask::Scrub { number, len_per_s, nodes: nodes.clone() };
-    let begun = jobs::begin(core, JobKind::Scrub, "", task).await?;
-    if let Ok(job) = begun {
-        *core.scrub() = Some(Scrub::new(number, job, len_per_s, nodes));
-    }
-    Ok(begun)
+    jobs::begin(core, JobKind::Scrub, "", JobTask::Scrub { number, len_per_s, nodes }).await
 }
 
 pub(crate) fn stop(core: &Core) {
@@ -33,7 +28,7 @@ pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>, now:
     if known.is_none()
         && let Some(report) = report.filter(|report| !report.ended)
     {
-        // A leader before this one has ordered it, and did not write down that it did.
+        // It was lost when the others ended, or knows an order of before.
         let job = core.jobs().begin(JobKind::Scrub, "", now);
         *known = Some(Scrub::new(report.number, job, LEN_PER_S_USUAL, [node]));
     }
