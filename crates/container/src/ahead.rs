@@ -116,14 +116,24 @@ impl Ahead {
     }
 
     /// To be called after the index was flushed well. A mark that stays for some reason costs time at the next start only.
-    pub(crate) fn after_flush(&self, superfluous: Superfluous) {
+    /// `quiet` is shown each container whose mark goes, while nothing can be put there.
+    pub(crate) fn after_flush(&self, superfluous: Superfluous, mut quiet: impl FnMut(ContainerId)) {
         let mut marks = self.lock();
         for container in superfluous.0 {
             let still = marks.of.get(&container).is_some_and(|mark| mark.pending == 0 && mark.touched < marks.flushes);
             if still {
+                quiet(container);
                 marks.of.remove(&container);
                 self.unmark(container);
             }
+        }
+    }
+
+    /// As what [`Self::after_flush`] does with `quiet`, for a container that may never have had a mark.
+    pub(crate) fn if_quiet(&self, container: ContainerId, quiet: impl FnOnce()) {
+        let marks = self.lock();
+        if !marks.of.contains_key(&container) {
+            quiet();
         }
     }
 
@@ -182,7 +192,7 @@ mod tests {
         assert!(found.is_empty());
         let put = ahead.mark(ContainerId(7)).unwrap();
         for _ in 0..9 {
-            ahead.after_flush(ahead.before_flush());
+            ahead.after_flush(ahead.before_flush(), |_| ());
         }
         assert_eq!(count(), 1, "the put is still under way");
         drop(put);
@@ -190,10 +200,10 @@ mod tests {
         let superfluous = (0..QUIET_FLUSHES).map(|_| ahead.before_flush()).last().unwrap();
         let again = ahead.mark(ContainerId(7)).unwrap();
         drop(again);
-        ahead.after_flush(superfluous);
+        ahead.after_flush(superfluous, |_| ());
         assert_eq!(count(), 1, "a put began while the index was flushed");
         for _ in 0..=QUIET_FLUSHES {
-            ahead.after_flush(ahead.before_flush());
+            ahead.after_flush(ahead.before_flush(), |_| ());
         }
         assert_eq!(count(), 0);
         assert!(!ahead.any());
@@ -207,10 +217,10 @@ mod tests {
         drop(ahead.mark(ContainerId(7)).unwrap());
         let superfluous = ahead.before_flush();
         drop(ahead.mark(ContainerId(8)).unwrap());
-        ahead.after_flush(superfluous);
+        ahead.after_flush(superfluous, |_| ());
         ahead.close();
         assert_eq!(left(), [ContainerId(8)], "the flush has not seen it");
-        ahead.after_flush(ahead.before_flush());
+        ahead.after_flush(ahead.before_flush(), |_| ());
         ahead.close();
         assert_eq!(left(), []);
     }

@@ -150,6 +150,37 @@ impl Index {
         self.view(|rows| read_container(rows, container))
     }
 
+    /// Containers that have a row.
+    pub(crate) fn containers(&self) -> Result<Vec<ContainerId>, RowsError> {
+        self.view(|rows| {
+            let mut keys = Vec::new();
+            rows.scan(CONTAINER, Bound::Unbounded, &mut |key, _| {
+                keys.push(<[u8; 8]>::try_from(key));
+                ControlFlow::Continue(())
+            })?;
+            let id = |key: Result<[u8; 8], _>| key.map(|key| ContainerId(u64::from_be_bytes(key)));
+            keys.into_iter().map(|key| id(key).map_err(|_| error("a container's key is not eight bytes"))).collect()
+        })
+    }
+
+    /// Removes what is known of a container, unless its pack has replicas.
+    pub(crate) fn forget_container(&self, container: ContainerId) -> Result<(), RowsError> {
+        let is_known = self.view(|rows| {
+            let dead = rows.get(VOLUME, &dead_key(container))?;
+            Ok(dead.is_some() || rows.get(CONTAINER, &container.0.to_be_bytes())?.is_some())
+        })?;
+        if !is_known {
+            return Ok(());
+        }
+        self.change(|rows| {
+            if read_container(rows, container)?.pack_live_count == 0 {
+                rows.delete(CONTAINER, &container.0.to_be_bytes());
+                rows.delete(VOLUME, &dead_key(container));
+            }
+            Ok(())
+        })
+    }
+
     pub(crate) fn dead_len(&self, container: ContainerId) -> Result<u64, RowsError> {
         self.view(|rows| get(rows, VOLUME, &dead_key(container)).map(Option::unwrap_or_default))
     }

@@ -87,9 +87,10 @@ impl Inner {
         if synced {
             replica.sync_sums()?;
         }
-        let syncs = self.shelf(shelf)?;
         let mark = if synced { self.ahead.mark_durably(shelf) } else { self.ahead.mark(shelf) };
         let _pending = mark.map_err(replica.io("mark the container"))?;
+        // Behind the mark, under which the directory stays.
+        let syncs = self.shelf(shelf)?;
         let (from, to) = (self.layout.open_pair(block), self.layout.shelved_pair(shelf, block));
         // The data first: checksums that say "finalized" in open/ are then the sign of a put to be ended.
         std::fs::rename(&from.data, &to.data).map_err(replica.io("shelve data"))?;

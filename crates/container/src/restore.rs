@@ -78,7 +78,7 @@ impl Inner {
         Ok(())
     }
 
-    fn all_containers(&self) -> Result<BTreeSet<ContainerId>> {
+    pub(crate) fn all_containers(&self) -> Result<BTreeSet<ContainerId>> {
         let dir = std::fs::read_dir(self.layout.containers()).map_err(io("list containers", ContainerId(0)))?;
         let mut all = BTreeSet::new();
         for entry in dir {

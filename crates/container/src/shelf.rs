@@ -1,4 +1,7 @@
 //! What is kept at hand of containers: their packs, and their directories that are known to be there.
+//!
+//! Promise: a container that holds nothing here, and into which nothing was put of late, has no directory and no row; both come again when they are
+//! needed. Nobody has to say so: the directory is removed as an empty one, so whatever lies in it keeps it.
 
 use crate::error::{ReplicaError, Result};
 use crate::group::GroupSync;
@@ -64,6 +67,35 @@ impl Inner {
         let syncs = Arc::new(GroupSync::default());
         shelves.insert(shelf, Arc::clone(&syncs));
         Ok(syncs)
+    }
+
+    /// Removes what is left of a container if it holds nothing. To be called where nothing can be put there meanwhile: it has no mark, or its
+    /// mark just goes.
+    pub(crate) fn clear_away(&self, shelf: ContainerId) {
+        let mut shelves = lock(&self.shelves);
+        match std::fs::remove_dir(self.layout.container(shelf)) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => return,
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::warn!(container = %shelf, %error, "the directory of an empty container stays");
+                return;
+            }
+            _ => {}
+        }
+        shelves.remove(&shelf);
+        drop(shelves);
+        if let Err(error) = self.index.forget_container(shelf) {
+            tracing::warn!(container = %shelf, %error, "the row of an empty container stays");
+        }
+    }
+
+    /// As [`Self::clear_away`], for all containers: one that was emptied just before a crash has no mark, and nobody comes back to it.
+    pub(crate) fn clear_away_all(&self) -> Result<()> {
+        let mut all = self.all_containers()?;
+        all.extend(self.index.containers()?);
+        for shelf in all {
+            self.ahead.if_quiet(shelf, || self.clear_away(shelf));
+        }
+        Ok(())
     }
 
     /// Forgets a pack whose file was removed; but not the one that somebody may have begun in its place meanwhile.

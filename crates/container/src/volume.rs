@@ -491,7 +491,7 @@ impl Inner {
             }
             RowsError { op: "flush the index", reason: error.to_string() }
         })?;
-        self.ahead.after_flush(superfluous);
+        self.ahead.after_flush(superfluous, |container| self.clear_away(container));
         Ok(())
     }
 
@@ -506,6 +506,9 @@ impl Inner {
 
     /// What the volume's thread does. The last flush is its own, too: who closes the volume must not hang with the disk.
     fn flush_until_closed(&self) {
+        if let Err(error) = self.clear_away_all() {
+            tracing::warn!(dir = %self.layout.dir.display(), %error, "empty containers were not looked for");
+        }
         while !self.is_closing_within(self.options.flush_interval) {
             if self.failed.get().is_some() {
                 continue; // nothing more comes to its disk
