@@ -119,3 +119,36 @@ def test_a_replica_whose_checksums_rotted_is_replaced(roles):
     eventually(lambda: victim.stat().st_ino != inode, SEALED_S, "the rotten replica is still there")
     eventually(lambda: admin(store, "under-replicated") == [] and alike(), SEALED_S + 60, "the containers are not alike again")
     assert healed(store, files)
+
+
+def folders(store, number) -> set[str]:
+    return {entry.name for entry in (store.directory / f"data{number}" / "containers").iterdir()}
+
+
+def test_containers_whose_blocks_were_all_deleted_go(roles):
+    """Also on a datanode that was away when the files were deleted, and comes back when their containers are forgotten."""
+    store = roles(datanodes=3, container_len=3 << 20, lease_soft_ms=3000)
+    files = {f"/emptied/f{i}": content.make(paths.BLOCK, i) for i in range(8)}
+    files |= {f"/emptied/small{i}": content.make(3000 + i, 50 + i) for i in range(10)}
+    for path, data in files.items():
+        put(store, path, data)
+    kept = content.make(paths.BLOCK, 99)
+    put(store, "/kept", kept)
+    known = lambda: {str(line["id"]) for line in admin(store, "containers")}
+    several = lambda: len(lines := sealed(store)) > 1 and lines
+    full = eventually(several, SEALED_S, "no containers are sealed")
+    homes = {str(line["id"]) for line in full}
+    assert all(homes <= folders(store, number) for number in (1, 2, 3))
+    store.kill("data3")
+    levada(store.fs, "rm", "-r", "/emptied")
+    gone = eventually(lambda: homes - known(), SEALED_S, "no container is removed")
+    eventually(lambda: not any(gone & folders(store, number) for number in (1, 2)), SEALED_S, "their directories stay")
+    assert gone <= folders(store, 3), "it was away"
+    store.start("data3")
+    eventually(lambda: not gone & folders(store, 3), SEALED_S, "what came back with the datanode stays")
+    # Whoever leads next knows as much: nothing is taken for strange, and the numbers are not given again.
+    store.kill("meta")
+    store.start("meta")
+    put(store, "/next", kept)
+    assert not gone & known() and "never given out" not in (store.directory / "meta.log").read_text()
+    assert healed(store, {"/kept": kept, "/next": kept})

@@ -79,6 +79,8 @@ pub struct Cluster {
     pub(crate) nodes: BTreeMap<NodeId, Member>,
     pub(crate) pipelines: BTreeMap<PipelineId, Pipeline>,
     pub(crate) containers: BTreeMap<ContainerId, Container>,
+    /// The youngest there ever was. Those up to it that are not among `containers` were removed.
+    last_container: ContainerId,
     pub(crate) by_members: BTreeMap<Vec<NodeId>, BTreeSet<PipelineId>>,
     pub(crate) by_wanted: BTreeMap<u16, Vec<PipelineId>>,
     pub(crate) by_node: BTreeMap<NodeId, Vec<PipelineId>>,
@@ -98,6 +100,7 @@ impl Cluster {
             nodes: BTreeMap::new(),
             pipelines: BTreeMap::new(),
             containers: BTreeMap::new(),
+            last_container: ContainerId(tables::counters(rows)?.container),
             by_members: BTreeMap::new(),
             by_wanted: BTreeMap::new(),
             by_node: BTreeMap::new(),
@@ -167,7 +170,9 @@ impl Cluster {
                     len: 0,
                 };
                 self.mirror_container(*id, &row);
+                self.last_container = self.last_container.max(*id);
             }
+            (Command::RemoveContainer { container }, _) => self.remove(*container),
             (Command::LeaseIndexes { container, from, up_to, lessee, .. }, _) => {
                 let ours = *lessee == self.lessee;
                 if let Some(container) = self.containers.get_mut(container) {
@@ -318,9 +323,16 @@ impl Cluster {
         self.pipelines.iter().map(|(id, pipeline)| (*id, pipeline))
     }
 
-    /// False for a block no process was ever given the id of: it is not from here, or from a time this state has lost.
+    /// False for a block no process was ever given the id of: it is not from here, or from a time this state has lost. Of a container that
+    /// was removed nobody can be given one any more.
     pub fn was_given_out(&self, block: BlockId) -> bool {
-        self.containers.get(&block.born_in()).is_some_and(|container| block.index() < container.leased)
+        let home = block.born_in();
+        self.containers.get(&home).map_or(self.was_removed(home), |container| block.index() < container.leased)
+    }
+
+    /// It was there once, and emptied.
+    pub fn was_removed(&self, home: ContainerId) -> bool {
+        (ContainerId(1)..=self.last_container).contains(&home) && !self.containers.contains_key(&home)
     }
 
     /// Ids of the nodes that hold a container, sorted; empty if there is no such container.
@@ -389,6 +401,14 @@ impl Cluster {
 
     pub fn is_member(&self, home: ContainerId, node: NodeId) -> bool {
         self.member_ids(home).binary_search(&node).is_ok()
+    }
+
+    fn remove(&mut self, id: ContainerId) {
+        let Some(container) = self.containers.remove(&id) else { return };
+        self.copied.remove(&id);
+        if let Some(pipeline) = self.pipelines.get_mut(&container.pipeline) {
+            pipeline.containers.remove(&id);
+        }
     }
 
     fn set_state(&mut self, id: ContainerId, state: ContainerState) {

@@ -3,7 +3,7 @@
 use crate::node::Node;
 use crate::tables::{self, ContainerRow, ContainerState, JobEnd, JobRow, PipelineRow, Service};
 use serde::{Deserialize, Serialize};
-use types::rows::{RowsError, RowsMut};
+use types::rows::{Rows, RowsError, RowsMut};
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 
 /// Nodes of one pipeline, at most. HDFS allows a replication of 512; far fewer make sense.
@@ -44,6 +44,8 @@ pub enum Command {
     BeginJob { id: u64, row: JobRow },
     /// It is over, in one way or another.
     EndJob { id: u64, end: JobEnd },
+    /// A sealed container whose blocks were all deleted is forgotten. Its number is never given again.
+    RemoveContainer { container: ContainerId },
 }
 
 /// Jobs under way at a time: a drain for each datanode at most, and few others.
@@ -69,6 +71,8 @@ pub enum BlocksError {
     Overtaken { container: ContainerId, from: u32, leased: u32 },
     #[error("{container} takes no new blocks")]
     NotOpen { container: ContainerId },
+    #[error("{container} takes blocks, or holds some")]
+    InUse { container: ContainerId },
     #[error("{pipeline} is not any more as it was when this was decided")]
     Moved { pipeline: PipelineId },
     #[error("job {id} is there already; ask again")]
@@ -79,6 +83,18 @@ pub enum BlocksError {
 
 /// Applies one command. On a refusal (`Ok(Err(..))`) no row was changed.
 pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<Reply, BlocksError>, RowsError> {
+    apply_with(rows, command, &|_, _| Ok(true))
+}
+
+/// What the namespace says of a container: whether nothing there speaks of it.
+pub type IsEmpty = dyn Fn(&dyn Rows, ContainerId) -> Result<bool, RowsError>;
+
+/// As [`apply`], and no container is removed that is not empty.
+pub fn apply_with(
+    rows: &mut dyn RowsMut,
+    command: &Command,
+    is_empty: &IsEmpty,
+) -> Result<Result<Reply, BlocksError>, RowsError> {
     match command {
         Command::Register(node) => {
             tables::put_node(rows, node);
@@ -127,6 +143,14 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<Reply, 
             Ok(Ok(Reply::Done))
         }
         Command::OpenContainer { pipeline } => open_container(rows, *pipeline),
+        Command::RemoveContainer { container } => {
+            let is_sealed = |row: &ContainerRow| row.state == ContainerState::Sealed;
+            if !tables::container(rows, *container)?.as_ref().is_some_and(is_sealed) || !is_empty(&*rows, *container)? {
+                return Ok(Err(BlocksError::InUse { container: *container }));
+            }
+            tables::remove_container(rows, *container);
+            Ok(Ok(Reply::Done))
+        }
         Command::LeaseIndexes { container, from, up_to, len, .. } => {
             change_container(rows, *container, |row| match () {
                 () if row.state != ContainerState::Open || *up_to > BlockId::INDEX_COUNT || up_to <= from => {

@@ -75,6 +75,12 @@ impl Doomed {
         self.rows.len() + self.forgettable.len()
     }
 
+    /// Containers whose members still have to delete something.
+    pub fn homes(&self) -> BTreeSet<ContainerId> {
+        let forgettable = self.forgettable.iter().map(|doomed| doomed.home);
+        self.rows.keys().map(|(_, home)| *home).chain(forgettable).collect()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -139,6 +139,15 @@ pub(crate) fn put_container(rows: &mut dyn RowsMut, id: ContainerId, row: &Conta
     rows.put(CONTAINER, &id.0.to_be_bytes(), encode(row));
 }
 
+pub(crate) fn remove_container(rows: &mut dyn RowsMut, id: ContainerId) {
+    rows.delete(CONTAINER, &id.0.to_be_bytes());
+}
+
+/// Whether there is such a container: blocks may have their home there.
+pub fn has_container(rows: &dyn Rows, id: ContainerId) -> Result<bool, RowsError> {
+    Ok(rows.get(CONTAINER, &id.0.to_be_bytes())?.is_some())
+}
+
 pub(crate) fn counters(rows: &dyn Rows) -> Result<Counters, RowsError> {
     Ok(read(rows, COUNTERS, &[])?.unwrap_or_default())
 }

@@ -38,6 +38,7 @@ mod racks;
 mod reaper;
 mod recovery;
 mod refusal;
+mod removal;
 mod repair;
 mod sealing;
 mod seat;

@@ -75,7 +75,7 @@ impl Machine {
         let reply = match command {
             None => Reply::Nothing,
             Some(Command::Namespace(request)) => {
-                let answer = namespace::apply(&mut change, &request)?;
+                let answer = namespace::apply_with(&mut change, &request, &blocks::has_container)?;
                 if answer.is_err() {
                     drop(change);
                     change = stage();
@@ -84,7 +84,7 @@ impl Machine {
             }
             Some(Command::Blocks(command)) => {
                 let cluster = self.lock();
-                let answer = blocks::apply(&mut change, &command)?;
+                let answer = blocks::apply_with(&mut change, &command, &namespace::read::is_empty)?;
                 change.commit();
                 if let Some(cluster) = cluster.as_ref() {
                     cluster.lock().unwrap_or_else(PoisonError::into_inner).on_applied(&command, &answer);

@@ -1,7 +1,7 @@
-//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, repairing, measuring and sealing containers.
+//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, repairing; measuring, sealing and removing containers.
 
 use crate::core::Core;
-use crate::{measuring, reaper, recovery, repair, sealing};
+use crate::{measuring, reaper, recovery, removal, repair, sealing};
 use io::task::{Owned, spawn_owned};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,13 +53,16 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         spawn_owned("census", repair::census::run(Arc::clone(core))),
         spawn_owned("contents", repair::contents::run(Arc::clone(core))),
         spawn_owned("sealer", async move {
-            let mut measure = measuring::Measure::default();
+            let (mut measure, mut turn) = (measuring::Measure::default(), removal::Turn::default());
             loop {
                 sleep(SEAL_EACH).await;
                 if let Err(error) = measuring::round(&sealer, &mut measure).await {
                     fault(&error).await;
                 }
                 if let Err(error) = sealing::round(&sealer).await {
+                    fault(&error).await;
+                }
+                if let Err(error) = removal::round(&sealer, &mut turn).await {
                     fault(&error).await;
                 }
             }

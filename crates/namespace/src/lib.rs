@@ -50,9 +50,9 @@ pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT
 pub use ops::{
     AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BlockRef, BumpGeneration, Complete,
     Concat, Create, CreateUnmasked, Delete, DeleteWalked, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync,
-    IndexVisitors, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, PutFileUnmasked, QuotaChange, Reap,
-    RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetQuota, SetReplication,
-    SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline, apply,
+    IndexVisitors, IsThere, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, PutFileUnmasked, QuotaChange,
+    Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetQuota,
+    SetReplication, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline, apply, apply_with,
 };
 pub use permission::Access;
 pub use quota::{Limits, StorageType, Usage};

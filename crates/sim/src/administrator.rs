@@ -1,7 +1,7 @@
 //! What an administrator does while the cluster works: empties nodes and takes them away, has everything read, spreads containers.
 
 use crate::metad::{Answer, Metad};
-use crate::world::World;
+use crate::world::{Mutation, World};
 use blocks::Service;
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ pub(crate) enum Chore {
 pub(crate) const CHORES: [Chore; 3] = [Chore::Drain, Chore::Scrub, Chore::Balance];
 
 const LOOK_EACH: Duration = Duration::from_secs(1);
+const BELIEVED_AFTER: Duration = Duration::from_millis(50);
 /// An administrator's patience.
 const DRAIN_MAX: Duration = Duration::from_secs(90);
 const LEADER_WAIT: Duration = Duration::from_millis(300);
@@ -74,13 +75,15 @@ async fn drain(world: &Rc<World>, end: Duration) {
     }
     sim.say(|| format!("node {number} is to be emptied"));
     let until = (sim.now() + DRAIN_MAX).min(end);
+    // What is called empty too early is found out by who believes it at once.
+    let believes = world.mutation == Some(Mutation::HastyDrain);
     while sim.now() < until {
-        sim.sleep(LOOK_EACH).await;
+        sim.sleep(if believes { BELIEVED_AFTER } else { LOOK_EACH }).await;
         if ask(world, |leader: Rc<Metad>| leader.is_drained(id)).await != Some(true) {
             continue;
         }
         sim.say(|| format!("node {number} is empty, it is said"));
-        if world.net.is_up(World::node_host(number)) && sim.one_in(2) {
+        if world.net.is_up(World::node_host(number)) && (believes || sim.one_in(2)) {
             sim.say(|| format!("node {number} is taken away; an empty one will come in its place"));
             world.take_away(number);
             sim.sleep(sim.between(Duration::from_secs(1), Duration::from_secs(30))).await;

@@ -5,6 +5,7 @@ use crate::metad::Metad;
 use crate::volume::{Info, ReplicaState};
 use crate::work::Work;
 use crate::world::{World, content};
+use blocks::ContainerState;
 use namespace::read::Place;
 use namespace::{BlockView, Caller, read};
 use std::collections::BTreeMap;
@@ -82,6 +83,13 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
     if read::has_deleted_trees(&*rows).expect("memory can be read") {
         unrest.push("a deleted tree is not freed".into());
     }
+    let sealed = leader.group.see_cluster(|cluster| {
+        let sealed = cluster.containers().filter(|(_, container)| container.state == ContainerState::Sealed);
+        sealed.map(|(home, _)| home).collect::<Vec<_>>()
+    });
+    let emptied = sealed.unwrap_or_default().into_iter();
+    let emptied = emptied.filter(|home| read::is_empty(&*rows, *home).expect("memory can be read"));
+    unrest.extend(emptied.map(|home| format!("{home:?} is sealed and empty, and still there")));
     for number in 0..world.plan.node_count {
         let Some(node) = world.node(number) else { continue };
         for info in node.volume.replicas() {

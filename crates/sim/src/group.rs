@@ -263,7 +263,8 @@ impl Machine {
     fn run(&mut self, command: &Command) -> Reply {
         match command {
             Command::Namespace(request) => {
-                let answer = namespace::apply(&mut self.rows, request).expect("memory can be read");
+                let answer =
+                    namespace::apply_with(&mut self.rows, request, &blocks::has_container).expect("memory can be read");
                 if answer.is_err() {
                     self.rows.roll_back()
                 } else {
@@ -272,7 +273,8 @@ impl Machine {
                 Reply::Namespace(answer)
             }
             Command::Blocks(command) => {
-                let answer = blocks::apply(&mut self.rows, command).expect("memory can be read");
+                let answer = blocks::apply_with(&mut self.rows, command, &namespace::read::is_empty)
+                    .expect("memory can be read");
                 self.rows.commit();
                 if let Some(cluster) = &mut self.cluster {
                     cluster.on_applied(command, &answer);

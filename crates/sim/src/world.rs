@@ -41,6 +41,8 @@ pub enum Mutation {
     CopyUnverified,
     /// A recovery believes what a replica shows, and has nobody read it.
     BelieveUnread,
+    /// A datanode may keep what it has of containers that are gone.
+    KeepRemoved,
 }
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.

@@ -73,12 +73,12 @@ pub use truncate::Truncate;
 pub use update_pipeline::UpdatePipeline;
 pub(crate) use update_pipeline::find_under_construction;
 
-use crate::error::{Answer, Failure, split};
+use crate::error::{Answer, Failure, NsError, split};
 use crate::request::{Caller, Reply, Request};
 use crate::retry;
 use serde::{Deserialize, Serialize};
-use types::rows::RowsMut;
-use types::{FsPath, Millis};
+use types::rows::{Rows, RowsError, RowsMut};
+use types::{ContainerId, FsPath, Millis};
 
 /// What an operation works with.
 pub(crate) struct Context<'a> {
@@ -208,18 +208,46 @@ impl Op {
     }
 }
 
+impl Op {
+    /// Containers that blocks have as their home from then on.
+    fn homes(&self) -> Vec<ContainerId> {
+        match self {
+            Self::AddBlock(op) => vec![op.allocated.home],
+            Self::AddLeased(op) => vec![op.add.allocated.home],
+            Self::PutFile(op) => op.block.iter().map(|put| put.home).collect(),
+            Self::PutFileUnmasked(op) => op.put.block.iter().map(|put| put.home).collect(),
+            Self::UpdatePipeline(op) => op.home.into_iter().collect(),
+            Self::MoveBlocks(op) => op.moves.iter().map(|one| one.to).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Applies one request. On a refusal (`Ok(Err(..))`) some rows may be changed already: the caller hands in a staged
 /// change and drops it then.
 pub fn apply(rows: &mut dyn RowsMut, request: &Request) -> Answer<Reply> {
-    split(apply_once(rows, request))
+    apply_with(rows, request, &|_, _| Ok(true))
 }
 
-fn apply_once(rows: &mut dyn RowsMut, request: &Request) -> Result<Reply, Failure> {
+/// What the block side says of a container: whether it is there.
+pub type IsThere = dyn Fn(&dyn Rows, ContainerId) -> Result<bool, RowsError>;
+
+/// As [`apply`], and no block gets a home that is not there: it was on its way when its container, which was empty, was removed.
+pub fn apply_with(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Answer<Reply> {
+    split(apply_once(rows, request, is_there))
+}
+
+fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Result<Reply, Failure> {
     let key = request.retry.filter(|_| request.op.is_at_most_once());
     if let Some(key) = key
         && let Some(reply) = retry::recall(rows, key, request)?
     {
         return Ok(reply);
+    }
+    for home in request.op.homes() {
+        if !is_there(&*rows, home)? {
+            return Err(NsError::Other(format!("{home} was empty and is gone; ask for another block")).into());
+        }
     }
     let mut context = Context { rows: &mut *rows, now: request.now, caller: &request.caller };
     let reply = request.op.run(&mut context)?;

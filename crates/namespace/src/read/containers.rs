@@ -4,10 +4,12 @@ use crate::block::{self, scan_rows};
 use crate::error::corrupt;
 use crate::inode::read_node;
 use crate::ops::next_unlisted;
-use crate::tables::{OWNER, RESIZED, VISITOR, inode_key, owner_key, split_inode, split_pair, visitor_key};
+use crate::tables::{
+    DOOMED_BLOCK, OWNER, RESIZED, VISITOR, doomed_block_key, inode_key, owner_key, split_inode, split_pair, visitor_key,
+};
 use crate::view::BlockView;
 use std::ops::{Bound, ControlFlow};
-use types::rows::{Rows, RowsError};
+use types::rows::{Rows, RowsError, Table};
 use types::{BlockId, ContainerId, FileId, InodeId};
 
 /// Where a look at a container goes on: among the blocks born in it, or among those that came later.
@@ -96,6 +98,31 @@ pub fn container_page(rows: &dyn Rows, home: ContainerId, place: Place, limit: u
 /// Whether [`container_page`] shows all blocks: in a store from before there was a list, `IndexVisitors` makes it first.
 pub fn visitors_listed(rows: &dyn Rows) -> Result<bool, RowsError> {
     Ok(next_unlisted(rows)?.is_none())
+}
+
+/// Whether nothing speaks of a container: no block was born there or is at home there, and no replica of those born there is still to be
+/// deleted.
+pub fn is_empty(rows: &dyn Rows, home: ContainerId) -> Result<bool, RowsError> {
+    let end = BlockId::new(ContainerId(home.0 + 1), 0).0;
+    let owned = owner_key(BlockId::new(home, 0));
+    let doomed = doomed_block_key(BlockId::new(home, 0), ContainerId(0));
+    let visitor = visitor_key(home, BlockId(0));
+    // In each of these tables what concerns the container lies together.
+    Ok(visitors_listed(rows)?
+        && first_number(rows, OWNER, &owned)?.is_none_or(|block| block >= end)
+        && first_number(rows, DOOMED_BLOCK, &doomed)?.is_none_or(|block| block >= end)
+        && first_number(rows, VISITOR, &visitor)?.is_none_or(|container| container != home.0))
+}
+
+/// What the first key from this one on begins with.
+fn first_number(rows: &dyn Rows, table: Table, from: &[u8]) -> Result<Option<u64>, RowsError> {
+    let mut found = None;
+    rows.scan(table, Bound::Included(from), &mut |key, _| {
+        found = Some(key.first_chunk().map(|number| u64::from_be_bytes(*number)));
+        ControlFlow::Break(())
+    })?;
+    let damaged = || corrupt("look for blocks of a container", "a key of a wrong length");
+    found.map(|number| number.ok_or_else(damaged)).transpose()
 }
 
 /// Files whose replication was changed, behind `after`.

@@ -17,7 +17,7 @@ pub use access::check_access;
 pub use attributes::{acl, xattrs};
 pub use blocks::{cut_len, doomed_blocks, file_of_block, has_deleted_trees, located};
 pub use containers::{
-    FileReplicas, Page, Place, container_page, file_replicas, replication, resized_files, visitors_listed,
+    FileReplicas, Page, Place, container_page, file_replicas, is_empty, replication, resized_files, visitors_listed,
 };
 pub use leases::{Holder, OpenView, ever_reserved, holder_of, is_closed, lease_files, lease_holders, open_files};
 pub use list::{Entry, Listing, PageLimits, list};

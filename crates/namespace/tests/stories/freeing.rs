@@ -60,3 +60,39 @@ fn what_was_doomed_again_at_a_higher_generation_is_not_forgotten() {
     world.apply(&crate::world::caller("root"), namespace::ForgetDoomed { blocks: seen }).unwrap();
     world.tell("root doomed => [a:g1003:c1 a:g1002:c2]\n root forget\n root doomed => []");
 }
+
+/// A container is empty when the last of its blocks is gone from everywhere, and nothing of it is left to delete.
+#[test]
+fn a_container_is_empty_when_nothing_speaks_of_it() {
+    let mut world = World::new();
+    let is_empty = |world: &World, home| namespace::read::is_empty(&world.rows, types::ContainerId(home)).unwrap();
+    assert!(is_empty(&world, 1) && is_empty(&world, 2));
+    // Born in the first one, and at home in the second.
+    world.tell("root:w create /f\n root:w add /f a home=2\n root:w complete /f a=10");
+    assert!(!is_empty(&world, 1) && !is_empty(&world, 2) && is_empty(&world, 3));
+    world.tell("root delete /f => true");
+    assert!(!is_empty(&world, 1) && !is_empty(&world, 2), "it is not freed yet");
+    world.tell("root reap 9 => more=false [a:g1001:c2]");
+    assert!(!is_empty(&world, 1), "its replicas are to be deleted");
+    world.tell("root forget");
+    assert!(is_empty(&world, 1) && is_empty(&world, 2));
+}
+
+#[test]
+fn no_block_gets_a_home_that_is_gone() {
+    check(
+        "root reserve 10 => from 16386 g1001
+         retry 5 root:w put /f x len=7 file=16386 g=1001 home=2 => file
+         root delete /f => true
+         root:w create /g
+         root:w add /g a
+         root:w bump a
+         gone 2
+         root:w put /h y len=7 file=16387 g=1001 home=2 => refused Other: container 2 was empty and is gone; ask for another block
+         retry 5 root:w put /f x len=7 file=16386 g=1001 home=2 => file
+         root:w update a 1 1003 home=2 => refused Other
+         root:w create /i
+         root:w add /i b home=2 => refused Other
+         root:w add /i b home=3",
+    );
+}

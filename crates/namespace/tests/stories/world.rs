@@ -4,6 +4,7 @@
 //! alice mkdir /a 755 => true        who, what, arguments; behind the arrow what the answer contains
 //! alice:w1 create /f                user alice, whose client is called w1 (w1 is the lease holder)
 //! at 5000                           the clock
+//! gone 2                            the block side has no container 2 any more
 //! ```
 //!
 //! Users: `root` is the superuser, `alice` and `bob` are of the group staff, `carol` is of none. After every line the rows
@@ -13,9 +14,9 @@
 use namespace::check::check as violations;
 use namespace::read::{self, PageLimits, Summary};
 use namespace::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use types::rows::MemoryRows;
+use types::rows::{MemoryRows, Rows};
 use types::{BlockId, ContainerId, FsPath, Generation, Millis};
 
 /// Runs a story; each line with its answer is printed when the test fails.
@@ -32,6 +33,8 @@ pub(crate) struct World {
     /// Blocks as the client knows them.
     blocks: BTreeMap<String, BlockRef>,
     next_block: u64,
+    /// Containers that were removed.
+    gone: BTreeSet<ContainerId>,
     /// Set for one line: the retry key.
     call: Option<RetryKey>,
 }
@@ -53,6 +56,7 @@ impl World {
             now: Millis(1000),
             blocks: BTreeMap::new(),
             next_block: 1,
+            gone: BTreeSet::new(),
             call: None,
         };
         world.apply(&caller("root"), Format { owner: "root".into(), group: "supergroup".into() }).unwrap();
@@ -81,10 +85,12 @@ impl World {
         let bytes = postcard::to_allocvec(&request).unwrap();
         let request: Request = postcard::from_bytes(&bytes).unwrap();
         let mut staged = self.rows.clone();
-        let reply = apply(&mut staged, &request).unwrap();
+        let gone = self.gone.clone();
+        let is_there = move |_: &dyn Rows, home| Ok(!gone.contains(&home));
+        let reply = apply_with(&mut staged, &request, &is_there).unwrap();
         if reply.is_ok() {
             self.rows = staged;
-            assert_eq!(apply(&mut self.twin, &request).unwrap(), reply);
+            assert_eq!(apply_with(&mut self.twin, &request, &is_there).unwrap(), reply);
             assert!(self.rows == self.twin, "two copies differ after {request:?}");
         }
         reply
@@ -94,6 +100,10 @@ impl World {
         let words: Vec<&str> = command.split_whitespace().collect();
         if let ["at", now] = words[..] {
             self.now = Millis(now.parse().unwrap());
+            return String::new();
+        }
+        if let ["gone", home] = words[..] {
+            self.gone.insert(ContainerId(home.parse().unwrap()));
             return String::new();
         }
         // `retry 7 alice rename …`: the call with the number 7.

@@ -3,7 +3,7 @@
 use super::repair::CATALOGUE_WAIT;
 use super::{Answer, Metad, Refused};
 use crate::datanode::{Heartbeat, Orders};
-use crate::world::node_of;
+use crate::world::{Mutation, node_of};
 use blocks::{Fate, Told, Usage, Wanted};
 use namespace::BlockView;
 use std::rc::Rc;
@@ -114,6 +114,11 @@ impl Metad {
             let wanted = self.wanted(told.block);
             let judgement = self.with_cluster(|cluster, _| cluster.judge(node, &told, wanted.as_ref(), may_be_put))?;
             let mut again = judgement.again;
+            if self.world.mutation == Some(Mutation::KeepRemoved)
+                && self.with_cluster(|cluster, _| cluster.was_removed(told.block.born_in()))?
+            {
+                continue;
+            }
             match (judgement.fate, wanted) {
                 (Fate::Surplus, Some(_)) if self.comes_here(node, told.block)? => again = true,
                 (Fate::Surplus, Some(wanted)) => {

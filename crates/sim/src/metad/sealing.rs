@@ -1,4 +1,5 @@
-//! What containers hold is counted anew, and full ones are sealed: `blocks::Sealing` decides; as `metad`'s sealer.
+//! What containers hold is counted anew, full ones are sealed, emptied ones removed: `blocks::Sealing` and `Cluster::removable` decide; as
+//! `metad`'s sealer.
 
 use super::{Answer, Metad};
 use blocks::Sealing;
@@ -17,6 +18,7 @@ impl Metad {
             self.sim.sleep(SEAL_EACH).await;
             let _again = self.measure();
             let _again = self.seal().await;
+            let _again = self.remove_emptied().await;
         }
     }
 
@@ -51,6 +53,19 @@ impl Metad {
         for command in sealing.end() {
             self.sim.say(|| format!("metad {}: {command:?}", self.number));
             let _refused = self.change_blocks(command).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_emptied(&self) -> Answer<()> {
+        let Some(leased) = self.leased.borrow().homes(self.now()) else { return Ok(()) };
+        let sealed =
+            self.with_cluster(|cluster, _| cluster.removable(None, usize::MAX, &leased, &self.doomed.borrow()))?;
+        for container in sealed {
+            if read::is_empty(&*self.group.rows(), container).expect("memory can be read") {
+                self.sim.say(|| format!("metad {}: {container:?} is empty and goes", self.number));
+                let _refused = self.change_blocks(blocks::Command::RemoveContainer { container }).await?;
+            }
         }
         Ok(())
     }

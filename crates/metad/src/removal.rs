@@ -1,0 +1,84 @@
+//! Containers that were sealed and emptied are removed: some are looked at in each round; `Cluster::removable` and the rows decide.
+
+use crate::core::Core;
+use crate::sealing::SealError;
+use blocks::Command;
+use namespace::read;
+use std::sync::Arc;
+use types::ContainerId;
+
+/// Containers looked at in one round, each by three seeks.
+const ROUND_COUNT: usize = 2000;
+
+/// Where the next round goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    after: Option<ContainerId>,
+}
+
+pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealError> {
+    let Some(leased) = core.leased().homes(core.monotonic()) else { return Ok(()) };
+    let some = core.with_cluster(|cluster, _| cluster.removable(turn.after, ROUND_COUNT, &leased, &core.doomed()));
+    turn.after = some.last().copied().filter(|_| some.len() == ROUND_COUNT);
+    let reader = Arc::clone(core);
+    let empty = io::task::blocking(move || {
+        let view = reader.machine.store().view();
+        let looked = some.into_iter().map(|home| Ok(read::is_empty(&view, home)?.then_some(home)));
+        looked.filter_map(Result::transpose).collect::<Result<Vec<ContainerId>, types::rows::RowsError>>()
+    });
+    for container in empty.await? {
+        match core.change_blocks(Command::RemoveContainer { container }).await? {
+            Ok(_) => tracing::info!(%container, "a container is removed: all its blocks were deleted"),
+            Err(refused) => tracing::debug!(%refused, "a container was not removed"),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealing::tests::{create, with_node, write_block};
+    use namespace::{Complete, Delete, ForgetDoomed, IndexVisitors};
+    use types::FsPath;
+
+    /// Full, sealed, emptied: it goes when the last replica was deleted, and a block that was on its way there is refused.
+    #[tokio::test]
+    async fn a_sealed_container_goes_when_its_last_block_is_deleted() {
+        let (_dir, metad, core) = with_node().await;
+        core.change_unasked(IndexVisitors { count: 1000 }).await.unwrap();
+        let mut turn = Turn::default();
+        let (first, second) = (FsPath::parse("/first").unwrap(), FsPath::parse("/second").unwrap());
+        create(&core, &first).await;
+        create(&core, &second).await;
+        let (last, full) = write_block(&core, &first).await;
+        let is_there = || core.with_cluster(|cluster, _| cluster.container(full).is_some());
+        write_block(&core, &second).await;
+        let complete = Complete { path: first.clone(), client: "writer".into(), file: None, last: Some(last) };
+        core.change_unasked(complete).await.unwrap();
+        crate::sealing::round(&core).await.unwrap();
+        round(&core, &mut turn).await.unwrap();
+        assert!(is_there(), "it holds a block");
+        core.change_unasked(Delete { path: first, recursive: false }).await.unwrap();
+        crate::reaper::round(&core).await.unwrap();
+        round(&core, &mut turn).await.unwrap();
+        assert!(is_there(), "the datanode is still to delete its replica");
+        let doomed = core.rows(|rows| read::doomed_blocks(rows, None, 9)).unwrap();
+        let now = core.monotonic();
+        let orders = core.doomed().orders(types::NodeId([1; 16]), now);
+        for (block, _) in orders {
+            core.doomed().on_deleted(types::NodeId([1; 16]), block);
+        }
+        core.change_unasked(ForgetDoomed { blocks: doomed }).await.unwrap();
+        core.doomed().take_forgettable(9);
+        round(&core, &mut turn).await.unwrap();
+        assert!(!is_there());
+        // Somebody decided before that the next block of the other file comes here.
+        let allocated = namespace::Allocated { block: types::BlockId::new(full, 1000), home: full };
+        let add = namespace::AddBlock { path: second, client: "writer".into(), file: None, previous: None, allocated };
+        let refused = core.change_unasked(add).await.unwrap_err().to_string();
+        assert!(refused.contains("is gone"), "{refused}");
+        drop(core);
+        metad.shutdown().await;
+    }
+}
