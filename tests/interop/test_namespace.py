@@ -172,6 +172,32 @@ class TestDirectories:
             plain = [name for name in found if name.isascii()]
             assert plain == sorted(plain)
 
+    @pytest.mark.parametrize("located", [False, True])
+    def test_several_paths_at_once(self, store, java, root, home, located):
+        """Pages of all of them, in the order of the paths; what cannot be listed says so for itself, and the others are listed."""
+        names = [f"n{i:05d}" for i in range(1234)]
+        for one in [root.start("mkdirs", path=f"{home}/long/{name}") for name in names]:
+            one.get()
+        root.write(f"{home}/d/f", content.make(3000), replication=1)
+        root.mkdirs(f"{home}/empty")
+        root.mkdirs(f"{home}/closed", mode="700")
+        paths = ["d", "missing", "long", "d/f", "closed", "empty", "long", "d/f/below"]
+        bob = java.mount(store.fs, "bob")
+        pages = bob.call("list-batched", paths=[f"{home}/{path}" for path in paths], located=located)
+        bob.unmount()
+        errors = {page["path"]: page["error"].rsplit(".", 1)[-1] for page in pages if "error" in page}
+        assert errors == {
+            f"{home}/missing": "FileNotFoundException",
+            f"{home}/closed": "AccessControlException",
+            f"{home}/d/f/below": "AccessControlException",
+        }
+        found = [[page["path"], entry["path"]] for page in pages for entry in page["entries"]]
+        each = [[f"{home}/{path}", f"{home}/{path}/{name}"] for path, below in (("d", ["f"]), ("long", names)) for name in below]
+        assert found == each + [[f"{home}/d/f"] * 2] + each[1:]
+        files = [entry for page in pages for entry in page["entries"] if entry["path"].endswith("/f")]
+        assert [entry["length"] for entry in files] == [3000, 3000]
+        assert all(len(entry["blocks"]) == 1 for entry in files if located)
+
     def test_deleting_while_listing(self, root, home):
         """A page may end on a name that is gone when the next page is asked for."""
         names = [f"n{i:04d}" for i in range(1500)]

@@ -33,6 +33,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FsStatus;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Options;
+import org.apache.hadoop.fs.PartialListing;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.permission.FsAction;
@@ -138,6 +139,11 @@ public final class Driver {
         }
         return all;
       }
+      case "list-batched": { // several paths at once; each that cannot be listed says why
+        List<Path> paths = new ArrayList<>();
+        for (Object path : a.list("paths")) paths.add(new Path(path.toString()));
+        return a.flag("located") ? pages(a.dfs().batchedListLocatedStatusIterator(paths)) : pages(a.dfs().batchedListStatusIterator(paths));
+      }
       case "glob": {
         List<String> all = new ArrayList<>();
         FileStatus[] found = a.fs().globStatus(a.path("path"));
@@ -148,6 +154,7 @@ public final class Driver {
       case "set-owner": a.fs().setOwner(a.path("path"), a.text("owner", null), a.text("group", null)); return null;
       case "set-times": a.fs().setTimes(a.path("path"), a.number("modified"), a.number("accessed")); return null;
       case "set-replication": return a.fs().setReplication(a.path("path"), (short) a.number("replication"));
+      case "set-quota": a.dfs().setQuota(a.path("path"), a.number("names"), a.number("space")); return null;
       case "access": a.fs().access(a.path("path"), FsAction.getFsAction(a.text("mode"))); return null;
       case "summary": {
         ContentSummary s = a.fs().getContentSummary(a.path("path"));
@@ -234,6 +241,29 @@ public final class Driver {
       case "cpu": return ProcessHandle.current().info().totalCpuDuration().get().toNanos() / 1e9;
       default: throw new IllegalArgumentException("no call " + a.text("call"));
     }
+  }
+
+  private static <T extends FileStatus> List<Object> pages(RemoteIterator<PartialListing<T>> pages) throws IOException {
+    List<Object> all = new ArrayList<>();
+    while (pages.hasNext()) {
+      PartialListing<T> page = pages.next();
+      Map<String, Object> m = new LinkedHashMap<>();
+      m.put("path", page.getListedPath().toUri().getPath());
+      List<Object> entries = new ArrayList<>();
+      try {
+        for (T s : page.get()) {
+          Map<String, Object> entry = status(s);
+          if (s instanceof LocatedFileStatus located && located.getBlockLocations() != null) entry.put("blocks", blocks(located.getBlockLocations()));
+          entries.add(entry);
+        }
+      } catch (IOException e) {
+        m.put("error", e instanceof RemoteException r ? r.getClassName() : e.getClass().getName());
+        m.put("message", String.valueOf(e.getMessage()));
+      }
+      m.put("entries", entries);
+      all.add(m);
+    }
+    return all;
   }
 
   private interface SmallFile { void act(Ask a, FileSystem fs, Path path, byte[] data) throws IOException; }
