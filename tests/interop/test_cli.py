@@ -189,6 +189,52 @@ class TestStories:
         assert sorted(path.name for path in (tmp_path / "to").iterdir()) == names == root.names(home)
         assert [(tmp_path / "to" / name).read_text() for name in names] == ["a", "b"]
 
+    def test_local_names_that_are_no_utf8(self, run, root, home, tmp_path):
+        """Names in the store are UTF-8: each that is not is named byte by byte, and the rest is copied."""
+        odd = os.fsencode(tmp_path) + b"/caf\xe9"
+        (tmp_path / "tree").mkdir()
+        for path in (odd, os.fsencode(tmp_path) + b"/tree/\xff", tmp_path / "tree/f", tmp_path / "f"):
+            with open(path, "w") as file:
+                file.write("x")
+        done = run("put", os.fsdecode(odd), tmp_path / "tree", tmp_path / "f", home, check=False)
+        told = sorted(line.split(": ")[2] for line in done.stderr.splitlines())
+        assert (done.returncode, told) == (1, [f"{tmp_path}/caf\\xE9", f"{tmp_path}/tree/\\xFF"]), done.stderr
+        assert done.stderr.count("is not UTF-8") == 2
+        assert root.names(home) == ["f", "tree"] and root.names(f"{home}/tree") == ["f"]
+        run("put", os.fsdecode(odd), f"{home}/named")
+        run("get", f"{home}/named", os.fsdecode(odd + b"2"))
+        assert open(odd + b"2").read() == root.read(f"{home}/named").decode() == "x"
+        assert run("get", os.fsdecode(odd), tmp_path / "no", check=False).returncode == 1
+
+    def test_quotas(self, store, run, root, home, tmp_path):
+        """As `hdfs dfs -count -q` has them, also where there is more than the quota allows."""
+        for number in range(3):
+            root.write(f"{home}/d/f{number}", content.make(1000), replication=2)
+        root.call("set-quota", path=f"{home}/d", names=3, space=1 << 30)
+        for words in (["-q", home, f"{home}/d"], ["-q", "-h", "-v", f"{home}/d"]):
+            assert lines(run("count", *words)) == lines(hdfs_dfs(store.fs, "-count", *words))
+        counted = objects(run("count", "--json", f"{home}/d"))[0]
+        assert (counted["quota"], counted["remaining_quota"]) == (3, -1)
+        assert (counted["space_quota"], counted["remaining_space_quota"]) == (1 << 30, (1 << 30) - 6000)
+        assert "quota" not in objects(run("count", "--json", home))[0]
+
+    def test_relative_paths_lead_to_the_home_directory(self, store, run, root, tmp_path):
+        """One that is not there is told as what it is, by both; `up` makes that of who starts it."""
+        (tmp_path / "f").write_text("x")
+        for words in (("ls",), ("ls", "."), ("put", tmp_path / "f", "g"), ("put", tmp_path / "f", ".")):
+            done = run(*words, user="nobody-yet", check=False)
+            assert done.returncode == 1 and "/user/nobody-yet" in done.stderr and "mkdir -p" in done.stderr, done.stderr
+        done = hdfs_dfs(store.fs, "-ls", user="nobody-yet", check=False)
+        assert done.returncode == 1 and "No such file or directory" in done.stderr
+        root.mkdirs("/user/ann/d")
+        for path in ("/user/ann", "/user/ann/d"):
+            root.call("set-owner", path=path, owner="ann", group="ann")
+        run("put", tmp_path / "f", "d/g", user="ann")
+        assert run("cat", "d/g", user="ann").stdout == hdfs_dfs(store.fs, "-cat", "d/g", user="ann").stdout == "x"
+        assert lines(run("ls", "-C", user="ann")) == ["/user/ann/d"]
+        assert hdfs_dfs(store.fs, "-ls", "-C", user="ann").stdout == "d\n"
+        root.delete("/user/ann")
+
     def test_df(self, run):
         space = objects(run("df", "--json"))[0]
         assert space["capacity"] > 0 and space["remaining"] > 0

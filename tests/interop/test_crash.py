@@ -106,7 +106,7 @@ def test_killed_while_many_write(up, tmp_path, options):
             assert fs.delete(path) or not fs.exists(path)
         fs.write("/after", content.make(2_000_000))
         assert fs.read("/after") == content.make(2_000_000)
-        for path in ("/before", "/busy", "/open", "/after"):
+        for path in ("/before", "/busy", "/open", "/after", "/user"):
             assert fs.delete(path) is True
         assert fs.names("/") == []
         eventually(lambda: store.used() < empty + SLACK, 120, f"{store.used()} bytes left, {empty} when empty", every=1)

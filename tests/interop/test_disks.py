@@ -12,6 +12,7 @@ import pytest
 import content
 import paths
 from cli import levada
+from java import hdfs_dfs
 from replicas import LOST_AFTER_S, healed, put
 from roles import Roles
 from store import Store, eventually
@@ -235,6 +236,31 @@ def test_a_full_disk_takes_no_more_and_the_others_do(disks, machines):
     eventually(lambda: sum(disk["replicas"] for disk in machine.told()) >= count, 10, "all is told")
     assert sum(disk["replicas"] for disk in machine.told()) == count
     assert all(disk["used"] > 0 for disk in machine.told())
+
+
+def test_a_store_whose_only_disk_is_full_says_so(disks, tmp_path):
+    """All of it lies on one disk. Both clients say what is full and what to do; what is there is served, and what is removed makes room."""
+    disk = disks("only", 200)
+    store = Store(disk.at / "levada", "--memory", "256M")
+    try:
+        levada(store.fs, "put", __file__, "/kept")
+        large = tmp_path / "large"
+        large.write_bytes(content.make(100 << 20))
+        small_blocks = ["-D", "dfs.blocksize=1048576"]
+        for number in range(2):
+            for done in (
+                levada(store.fs, "put", "--block-size", "1M", large, f"/large{number}", check=False),
+                hdfs_dfs(store.fs, "-put", large, f"/other{number}", options=small_blocks, check=False),
+            ):
+                assert done.returncode == 1 and "full" in done.stderr and "delete files" in done.stderr, done.stderr
+        assert levada(store.fs, "cat", "/kept").stdout == pathlib.Path(__file__).read_text()
+        assert levada(store.fs, "ls", "-C", "/").stdout.split() == ["/kept", "/user"]
+        large.write_bytes(content.make(10 << 20))
+        eventually(
+            lambda: levada(store.fs, "put", "--block-size", "1M", large, "/fits", check=False).returncode == 0, 90, "there is room again"
+        )
+    finally:
+        store.stop()
 
 
 def test_disks_are_made_even(disks, machines):

@@ -12,6 +12,7 @@ import pytest
 
 import content
 import paths
+from cli import levada
 from store import SUPERUSER, memory
 
 pytestmark = pytest.mark.levada
@@ -175,6 +176,19 @@ def test_a_datanode_says_what_it_waits_for(tmp_path):
     assert "waits for the metadata server at 127.0.0.1:1" in process.stderr.readline()
     process.send_signal(signal.SIGTERM)
     assert process.wait(15) == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--meta", "3", "--processes")], ids=["one", "group"])
+def test_the_home_directory_is_there(up, tmp_path, options):
+    """Of who starts it: `levada put x y` and `hdfs dfs -ls` are the first things that people try. What they made of it stays."""
+    store = up(*options)
+    (tmp_path / "x").write_text("x")
+    levada(store.fs, "put", tmp_path / "x", "y")
+    assert levada(store.fs, "ls", "-C").stdout == f"/user/{SUPERUSER}/y\n"
+    levada(store.fs, "chmod", "700", ".")
+    store.stop()
+    store.start()
+    assert levada(store.fs, "stat", "-c", "%a", ".").stdout == "700\n"
 
 
 def test_one_datanode(up, java):

@@ -65,7 +65,7 @@ pub enum PlaceError {
     NoNodes {
         running: usize,
         excluded: usize,
-        /// Running nodes, not excluded, without room for one more block.
+        /// Running nodes without room for one more block. Clients exclude those that have just become full as well.
         full: usize,
     },
     #[error("datanode {0} is not known here")]
@@ -80,7 +80,9 @@ fn advice(full: usize) -> String {
     if full == 0 {
         String::new()
     } else {
-        format!(" The disks of {full} of them are full: delete files, or add datanodes.")
+        format!(
+            " The disks of {full} of them are full, with no room for another block: delete files, or add disks or datanodes."
+        )
     }
 }
 
@@ -105,8 +107,8 @@ impl Cluster {
     ) -> Result<Plan<Batch>, PlaceError> {
         let able_count = self.nodes.values().filter(|member| is_able(member, ask, now)).count();
         if able_count == 0 || ask.replication == 0 {
-            let roomless = Ask { block_len: 0, ..ask.clone() };
-            let full = self.nodes.values().filter(|member| is_able(member, &roomless, now)).count() - able_count;
+            let is_full = |member: &&Member| member.is_taken(now) && member.usage.free_len < ask.block_len;
+            let full = self.nodes.values().filter(is_full).count();
             return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: ask.excluded.len(), full });
         }
         let size = able_count.min(usize::from(ask.replication));

@@ -1,6 +1,6 @@
 //! Where blocks go that are to have another number of copies.
 
-use blocks::{Cluster, Command, Node, Plan, Usage, apply};
+use blocks::{Ask, Cluster, Command, Node, Plan, Usage, apply};
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
@@ -24,6 +24,16 @@ fn full(free_len: u64) -> (MemoryRows, Cluster) {
         cluster.on_registered(NOW, id(number), usage);
     }
     (rows, cluster)
+}
+
+/// A writer that was turned away by disks that have just become full excludes their nodes, and is told all the same what there is to do.
+#[test]
+fn who_excludes_full_nodes_hears_that_they_are_full() {
+    let (_, mut cluster) = full(1 << 20);
+    let excluded = (1..=3).map(|number| NodeId([number; 16])).collect();
+    let ask = Ask { replication: 3, block_len: 128 << 20, excluded, ..Ask::default() };
+    let refusal = cluster.place(&ask, NOW, &mut Seeded(1)).unwrap_err().to_string();
+    assert!(refusal.contains("3 node(s) are excluded") && refusal.contains("disks of 3 of them are full"), "{refusal}");
 }
 
 /// Who has the bytes needs no room for them: fewer copies are asked for when disks are full.

@@ -87,6 +87,10 @@ const DISKS_MAX: u16 = 100;
 const DATANODES_NEW: u16 = 3;
 /// Least memory that makes sense: below it the buffers of a few connections would already be refused.
 const MEMORY_MIN: u64 = 64 << 20;
+/// What HDFS gives a directory.
+const HOME_MODE: u16 = 0o755;
+/// How long the home directory may take: servers that were all started just now agree on a leader within some two seconds.
+const HOME_WAIT: Duration = Duration::from_secs(10);
 /// How long a child may take to stop after SIGTERM before it is killed; a flush of a full overlay takes about a second.
 const STOP_MAX: Duration = Duration::from_secs(20);
 
@@ -284,6 +288,7 @@ async fn in_this_process(
         let node = start.await.map_err(|error| StartError::new("a datanode did not start", &error))?;
         nodes.push(node?);
     }
+    make_home(&ready).await;
     report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>())?;
     let end = tokio::select! {
         () = stop => Ok(()),
@@ -296,6 +301,29 @@ async fn in_this_process(
         meta.stop().await;
     }
     end
+}
+
+/// Makes the home directory of whoever starts the store, unless it is there: relative paths lead into it, of `levada` and `hdfs dfs`
+/// alike. Those of others are made by an administrator, as with HDFS.
+async fn make_home(meta: &[MetaReady]) {
+    let addrs: Vec<SocketAddr> = meta.iter().map(|meta| meta.rpc).collect();
+    let url = client::Url::parse(&config::fs_of(&addrs)).expect("addresses make a URL");
+    let client = client::Client::connect(&url, &io::user::current());
+    let home = client.home();
+    let making = async {
+        match client.status(&home).await? {
+            Some(_) => Ok(()),
+            None => client.mkdirs(&home, HOME_MODE, true).await,
+        }
+    };
+    let why = match tokio::time::timeout(HOME_WAIT, making).await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer in {HOME_WAIT:?}"),
+    };
+    eprintln!(
+        "levada: the home directory {home} was not made: {why}; relative paths need it, `levada mkdir -p .` makes it"
+    );
 }
 
 /// Answers when one of the servers cannot go on.
@@ -336,6 +364,7 @@ async fn in_processes(
     for node in &mut nodes {
         data.push(node.ready().await?);
     }
+    make_home(&ready).await;
     report(&ready, &data)?;
     let lost = if let [meta] = &mut metas[..] {
         tokio::select! {

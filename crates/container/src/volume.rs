@@ -417,7 +417,9 @@ impl Inner {
         if self.room(container)?.1 > 0 {
             return Ok(());
         }
-        let source = std::io::ErrorKind::StorageFull.into();
+        let dir = self.layout.dir.display();
+        let why = format!("the disk of {dir} is full, but for what is kept in reserve; delete files, or add a disk");
+        let source = std::io::Error::new(std::io::ErrorKind::StorageFull, why);
         Err(ReplicaError::Io { op: "take more of the disk", container, source })
     }
 

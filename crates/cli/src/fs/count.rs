@@ -1,6 +1,7 @@
 //! `levada count`
 
 use crate::shell::{Common, LongHelp, Session, Stop, size};
+use client::Summary;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
@@ -37,7 +38,30 @@ struct Counted {
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_quota: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     space_quota: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_space_quota: Option<i64>,
+}
+
+impl Counted {
+    fn new(path: String, summary: &Summary) -> Self {
+        let &Summary { len, file_count, directory_count, space_consumed, quota, space_quota } = summary;
+        // Below zero where more is there than the quota allows: it may have been set later.
+        let left = |quota: Option<u64>, used: u64| quota.map(|quota| quota.wrapping_sub(used) as i64);
+        Self {
+            path,
+            directory_count,
+            file_count,
+            len,
+            space_consumed,
+            quota,
+            remaining_quota: left(quota, directory_count + file_count),
+            space_quota,
+            remaining_space_quota: left(space_quota, space_consumed),
+        }
+    }
 }
 
 /// The columns of `hdfs dfs -count`, to the letter: scripts cut them.
@@ -57,15 +81,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
             let summary = found.target.client.summary(&found.target.path).await;
             let summary = summary.map_err(|error| Stop::Failed(found.target.failure(&error)));
             let Some(summary) = session.settle(summary)? else { continue };
-            let counted = Counted {
-                path: found.target.shown(),
-                directory_count: summary.directory_count,
-                file_count: summary.file_count,
-                len: summary.len,
-                space_consumed: summary.space_consumed,
-                quota: summary.quota,
-                space_quota: summary.space_quota,
-            };
+            let counted = Counted::new(found.target.shown(), &summary);
             if session.output.is_json() {
                 session.output.json(&counted)?;
             } else {
@@ -79,16 +95,17 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
 fn line(args: &Args, counted: &Counted) -> String {
     let shown = |bytes: u64| if args.human { size::human(bytes) } else { bytes.to_string() };
     let quotas = if args.quotas {
-        let left =
-            |quota: Option<u64>, used: u64| quota.map_or("inf".into(), |quota| shown(quota.saturating_sub(used)));
-        let named = counted.directory_count + counted.file_count;
         let all = |quota: Option<u64>| quota.map_or("none".into(), shown);
+        let left = |left: Option<i64>| {
+            let sign = if left.is_some_and(i64::is_negative) { "-" } else { "" };
+            left.map_or("inf".into(), |left| format!("{sign}{}", shown(left.unsigned_abs())))
+        };
         format!(
             "{:>12} {:>15} {:>15} {:>15} ",
             all(counted.quota),
-            left(counted.quota, named),
+            left(counted.remaining_quota),
             all(counted.space_quota),
-            left(counted.space_quota, counted.space_consumed)
+            left(counted.remaining_space_quota)
         )
     } else {
         String::new()
@@ -111,8 +128,7 @@ mod tests {
     /// Taken from `hdfs dfs -count` and `-count -q`.
     #[test]
     fn the_columns_are_those_of_hdfs() {
-        let counted = Counted {
-            path: "/cli/t".into(),
+        let mut summary = Summary {
             directory_count: 5,
             file_count: 11,
             len: 2_424_511,
@@ -120,10 +136,21 @@ mod tests {
             quota: None,
             space_quota: Some(10_000_000),
         };
-        let shown = |args: &[&str]| line(&Line::parse_from(["count", "/x"].iter().chain(args)).args, &counted);
+        let counted = |summary: &Summary| Counted::new("/cli/t".into(), summary);
+        let line = |args: &[&str], counted: &Counted| {
+            line(&Line::parse_from(["count", "/x"].iter().chain(args)).args, counted)
+        };
+        let shown = |args: &[&str]| line(args, &counted(&summary));
         assert_eq!(shown(&[]), "           5           11            2424511 /cli/t");
         assert_eq!(shown(&["-h"]), "           5           11              2.3 M /cli/t");
         let quotas = "        none             inf        10000000         2726467 ";
         assert_eq!(shown(&["-q"]), format!("{quotas}           5           11            2424511 /cli/t"));
+        (summary.quota, summary.space_quota) = (Some(10), Some(3_000_000));
+        let over = counted(&summary);
+        let quotas = "          10              -6         3000000        -4273533 ";
+        assert_eq!(line(&["-q"], &over), format!("{quotas}           5           11            2424511 /cli/t"));
+        assert!(
+            line(&["-q", "-h"], &over).starts_with("          10              -6           2.9 M          -4.1 M ")
+        );
     }
 }

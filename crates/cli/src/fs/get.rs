@@ -3,8 +3,9 @@
 use crate::shell::browse::{Found, Walk};
 use crate::shell::copy::{How, preserve_local};
 use crate::shell::transfer::{TransferArgs, each, no_directory};
-use crate::shell::{Common, Failure, Session, Stop};
+use crate::shell::{Common, Failure, Session, Stop, shown};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
@@ -15,7 +16,7 @@ pub(crate) struct Args {
     /// Files and directories of the store, patterns in quotes; then where to: a directory, a new name, or - for standard
     /// output [default: the current directory]
     #[arg(required = true)]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// Replace files that are there
     #[arg(short, long)]
     force: bool,
@@ -48,20 +49,23 @@ struct Job {
 pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
     let how = How { force: args.force, preserve: args.preserve, ..How::default() };
     let (sources, destination) = match args.paths.split_last() {
-        Some((last, sources)) if !sources.is_empty() => (sources, last.as_str()),
-        _ => (&args.paths[..], "."),
+        Some((last, sources)) if !sources.is_empty() => (sources, Path::new(last)),
+        _ => (&args.paths[..], Path::new(".")),
     };
     let mut found = Vec::new();
     for source in sources {
+        let Some(source) = source.to_str() else {
+            session.report(&Failure::not_utf8(Path::new(source)));
+            continue;
+        };
         found.extend(session.settle(session.find(source).await.map_err(Stop::from))?.unwrap_or_default());
     }
-    if destination == "-" {
+    if destination == Path::new("-") {
         return print(session, found).await;
     }
-    let destination = Path::new(destination);
     let into = destination.is_dir();
     if !into && (found.len() > 1 || destination.as_os_str().as_encoded_bytes().ends_with(b"/")) {
-        return Err(no_directory(destination.display(), destination.exists(), found.len() > 1).into());
+        return Err(no_directory(shown(destination), destination.exists(), found.len() > 1).into());
     }
     args.transfer.start(session);
     let get = {
@@ -141,7 +145,7 @@ async fn send(
 async fn get_one(session: &Session, job: &Job, how: How) {
     match session.get_file(&job.from, &job.to, how).await {
         Ok(len) if session.output.is_json() => {
-            let done = Done { from: job.from.target.to_string(), to: job.to.display().to_string(), len };
+            let done = Done { from: job.from.target.to_string(), to: shown(&job.to), len };
             // A closed pipe ends the printing, not the copying.
             drop(session.output.json(&done));
         }

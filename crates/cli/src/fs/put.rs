@@ -2,7 +2,7 @@
 
 use crate::shell::copy::{How, attributes_of, make_directory, preserve_remote};
 use crate::shell::transfer::{TransferArgs, each, no_directory};
-use crate::shell::{Common, Failure, Session, Stop, Target, names_directory, size};
+use crate::shell::{Common, Failure, Session, Stop, Target, names_directory, shown, size};
 use serde::Serialize;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -84,9 +84,13 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
                 }
                 continue;
             }
-            let target = match source.canonicalize().ok().as_deref().and_then(Path::file_name) {
-                Some(name) if into => destination.child(&name.to_string_lossy()),
-                _ => destination.clone(),
+            let target = match source.canonicalize().ok().as_deref().and_then(Path::file_name).filter(|_| into) {
+                Some(name) => name.to_str().map(|name| destination.child(name)),
+                None => Some(destination.clone()),
+            };
+            let Some(target) = target else {
+                session.report(&Failure::not_utf8(source).advise("put it by itself, under a new name"));
+                continue;
             };
             send(session, &jobs, source.clone(), target, &mut directories).await;
         }
@@ -149,7 +153,7 @@ async fn send(
             let special = !metadata.is_file();
             // What was named is read, whatever it is; but nobody means to wait for a pipe that lies in a tree.
             if special && above.is_some() {
-                session.report(&Failure::new(from.display(), "is not a file or directory"));
+                session.report(&Failure::new(shown(&from), "is not a file or directory"));
                 continue;
             }
             session.progress.expect(metadata.len());
@@ -159,7 +163,7 @@ async fn send(
             continue;
         }
         if Above::holds(above.as_ref(), &metadata) || leads_up(&from) {
-            session.report(&Failure::new(from.display(), "is a link to a directory it lies in"));
+            session.report(&Failure::new(shown(&from), "is a link to a directory it lies in"));
             continue;
         }
         match children(&from) {
@@ -172,7 +176,7 @@ async fn send(
                 for name in names.into_iter().rev() {
                     match name.to_str() {
                         Some(text) => waiting.push((from.join(&name), to.child(text), Some(Arc::clone(&here)))),
-                        None => session.report(&Failure::new(from.join(&name).display(), "its name is not UTF-8")),
+                        None => session.report(&Failure::not_utf8(&from.join(&name))),
                     }
                 }
                 directories.push((to, metadata));
@@ -196,7 +200,7 @@ async fn put_one(session: &Session, job: &Job, how: How) {
         session.put_file(&job.from, &job.to, how).await
     };
     match put {
-        Ok(len) => drop(tell(session, job.from.display().to_string(), &job.to, len)),
+        Ok(len) => drop(tell(session, shown(&job.from), &job.to, len)),
         Err(failure) => session.report(&failure),
     }
 }

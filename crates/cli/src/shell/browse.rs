@@ -47,7 +47,17 @@ impl Session {
 async fn look(target: Target) -> Result<Found, Failure> {
     match target.client.existing(&target.path).await {
         Ok(status) => Ok(Found { target, status }),
-        Err(error) => Err(target.failure(&error)),
+        Err(error) => {
+            let failure = target.failure(&error);
+            let at_home = error.is_not_found() && target.path == target.client.home();
+            Err(if at_home {
+                failure.advise(
+                    "that is your home directory; make it with `levada mkdir -p .`, or have a superuser make it",
+                )
+            } else {
+                failure
+            })
+        }
     }
 }
 

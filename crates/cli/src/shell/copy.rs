@@ -2,7 +2,7 @@
 
 use super::browse::Found;
 use super::temps::{Temp, Ticket, beside, beside_local};
-use super::{Failure, Session, Target};
+use super::{Failure, Session, Target, shown};
 use client::{Create, Status, Writer};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -34,9 +34,9 @@ impl Session {
         let mut file = File::open(from).map_err(local)?;
         let metadata = file.metadata().map_err(local)?;
         if metadata.is_dir() {
-            return Err(Failure::new(from.display(), "is a directory"));
+            return Err(Failure::new(shown(from), "is a directory"));
         }
-        self.progress.name(&from.display().to_string());
+        self.progress.name(&shown(from));
         let (mut writer, ticket, temp) = self.begin(to, how, Some(metadata.len())).await?;
         let sent = async {
             // The file's bytes go straight into the packet.
@@ -44,7 +44,7 @@ impl Session {
                 match file.read(writer.space()) {
                     Ok(0) => break,
                     Ok(len) => {
-                        writer.filled(len).await.map_err(|error| to.failure(&error))?;
+                        written(to, writer.filled(len).await).await?;
                         self.progress.advance(len as u64);
                     }
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -52,7 +52,7 @@ impl Session {
                 }
             }
             let len = writer.position();
-            writer.close().await.map_err(|error| to.failure(&error))?;
+            written(to, writer.close().await).await?;
             if how.preserve {
                 preserve_remote(&temp, &attributes_of(&metadata)).await?;
             }
@@ -70,7 +70,7 @@ impl Session {
     /// A pipe or a device into the store.
     pub(crate) async fn put_special(&self, from: &Path, to: &Target, how: How) -> Result<u64, Failure> {
         let path = from.to_owned();
-        self.put_stream(from.display().to_string(), || File::open(path), to, how).await
+        self.put_stream(shown(from), || File::open(path), to, how).await
     }
 
     async fn put_stream<R: Read + Send + 'static>(
@@ -87,12 +87,12 @@ impl Session {
             let mut pieces = read_aside(open).map_err(failure)?;
             while let Some(piece) = pieces.recv().await {
                 let piece = piece.map_err(failure)?;
-                writer.write(&piece).await.map_err(|error| to.failure(&error))?;
+                written(to, writer.write(&piece).await).await?;
                 self.progress.expect(piece.len() as u64);
                 self.progress.advance(piece.len() as u64);
             }
             let len = writer.position();
-            writer.close().await.map_err(|error| to.failure(&error))?;
+            written(to, writer.close().await).await?;
             Ok(len)
         };
         let sent = sent.await;
@@ -113,11 +113,11 @@ impl Session {
                 if len == 0 {
                     break;
                 }
-                writer.filled(len).await.map_err(|error| to.failure(&error))?;
+                written(to, writer.filled(len).await).await?;
                 self.progress.advance(len as u64);
             }
             let len = writer.position();
-            writer.close().await.map_err(|error| to.failure(&error))?;
+            written(to, writer.close().await).await?;
             if how.preserve {
                 preserve_remote(&temp, &Attributes::of(&from.status)).await?;
             }
@@ -134,14 +134,14 @@ impl Session {
         let local = |error: io::Error| Failure::local(to, &error);
         let there = to.metadata().ok();
         match &there {
-            Some(there) if there.is_dir() => return Err(Failure::new(to.display(), "is a directory")),
+            Some(there) if there.is_dir() => return Err(Failure::new(shown(to), "is a directory")),
             // A device or a pipe takes the bytes itself: a file renamed to /dev/null would harm the whole machine.
             Some(there) if !there.is_file() => {
                 let mut device = OpenOptions::new().write(true).open(to).map_err(local)?;
                 return self.fill(from, &mut device, to).await;
             }
             _ if !how.force && to.symlink_metadata().is_ok() => {
-                return Err(Failure::new(to.display(), "already exists").advise("use -f to replace it"));
+                return Err(Failure::new(shown(to), "already exists").advise("use -f to replace it"));
             }
             _ => {}
         }
@@ -209,16 +209,11 @@ impl Session {
         let create =
             Create { parents: false, replication: how.replication, block_len: how.block_len, len, ..Create::default() };
         let ticket = self.temps.open(Temp::Remote(temp.clone()));
-        match temp.client.create(&temp.path, &create).await {
+        match written(to, temp.client.create(&temp.path, &create).await).await {
             Ok(writer) => Ok((writer, ticket, temp)),
-            Err(error) => {
+            Err(failure) => {
                 self.temps.keep(ticket);
-                // What is missing is the directory, not the new file.
-                let missing = to.parent().filter(|_| error.is_not_found());
-                Err(missing.map_or_else(
-                    || to.failure(&error),
-                    |parent| parent.failure(&error).advise("make the directory with `levada mkdir -p`"),
-                ))
+                Err(failure)
             }
         }
     }
@@ -249,6 +244,22 @@ impl Session {
                 Err(failure)
             }
         }
+    }
+}
+
+/// Says why `to` cannot be written. Where its directory is missing, that is what is told: not that the new file is not there, and not that
+/// the directory above the missing one may not be written to.
+async fn written<T>(to: &Target, result: client::Result<T>) -> Result<T, Failure> {
+    let error = match result {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let parent = to.parent().filter(|_| matches!(error, client::Error::NotFound | client::Error::Denied(_)));
+    match parent {
+        Some(parent) if matches!(parent.client.status(&parent.path).await, Ok(None)) => {
+            Err(parent.failure(&client::Error::NotFound).advise("make the directory with `levada mkdir -p`"))
+        }
+        _ => Err(to.failure(&error)),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Why a command did not do all it was asked, as it is printed.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// `SUBJECT: reason (advice)`; the subject is a path or what was typed.
 #[derive(Debug)]
@@ -26,8 +28,13 @@ impl Failure {
         Self { subject: subject.to_string(), reason: error.to_string(), advice }
     }
 
-    pub(crate) fn local(path: &std::path::Path, error: &io::Error) -> Self {
-        Self::new(path.display(), client::reason_of(error))
+    pub(crate) fn local(path: &Path, error: &io::Error) -> Self {
+        Self::new(shown(path), client::reason_of(error))
+    }
+
+    /// A local name that the store cannot take.
+    pub(crate) fn not_utf8(path: &Path) -> Self {
+        Self::new(shown(path), "its name is not UTF-8, as names in the store are")
     }
 }
 
@@ -36,6 +43,18 @@ impl fmt::Display for Failure {
         write!(f, "{}: {}", self.subject, self.reason)?;
         self.advice.as_ref().map_or(Ok(()), |advice| write!(f, " ({advice})"))
     }
+}
+
+/// A local path as it is printed. Bytes that are no UTF-8 are written `\xE9`: who shall rename the file must find it.
+pub(crate) fn shown(path: &Path) -> String {
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02X}"); // a String takes all
+        }
+    }
+    text
 }
 
 /// Why a command ends early.
@@ -62,5 +81,11 @@ mod tests {
         assert_eq!(failure.to_string(), "hdfs://h:1/x: is a directory (use -r)");
         let missing = io::Error::from_raw_os_error(2);
         assert_eq!(Failure::local("a".as_ref(), &missing).to_string(), "a: no such file or directory");
+    }
+
+    #[test]
+    fn a_name_that_is_no_utf8_is_told_byte_by_byte() {
+        let path = Path::new(std::ffi::OsStr::from_bytes(b"d\xc3\xbc/caf\xe9 \xff\xfe"));
+        assert_eq!(shown(path), "d\u{fc}/caf\\xE9 \\xFF\\xFE");
     }
 }

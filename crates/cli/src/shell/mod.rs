@@ -15,5 +15,5 @@ pub(crate) mod testing;
 pub(crate) mod time;
 pub(crate) mod transfer;
 
-pub(crate) use failure::{Failure, Stop};
+pub(crate) use failure::{Failure, Stop, shown};
 pub(crate) use session::{Common, LongHelp, Session, Target, names_directory};
