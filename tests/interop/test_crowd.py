@@ -1,4 +1,5 @@
-"""Ten thousand clients that wait, readers and callers that take nothing: others are served, in bounded memory.
+"""Ten thousand clients that wait, readers and callers that take nothing, more writers than there is memory for: all who want something are
+served, in bounded memory.
 
 How fast is for bench/crowd/run.py to say; here only that nobody waits for those who take nothing to be given up.
 """
@@ -7,7 +8,7 @@ import pytest
 
 import crowd
 from rawdata import Names
-from store import Store
+from store import SUPERUSER, Store
 
 pytestmark = pytest.mark.levada
 
@@ -48,3 +49,19 @@ def test_callers_who_take_no_answers(crowded):
     with crowd.Crowd(crowded, small, deaf=200, directory="/long"):
         served(crowded, small)
     served(crowded, small)
+
+
+def test_more_writers_than_memory_are_slow_and_not_refused(tmp_path, java):
+    """Three hundred stock writers at once, on datanodes with room for the streams of 150 each, and for the first nodes of 75 chains."""
+    store = Store(tmp_path / "levada", "--memory", "64M")
+    try:
+        fs = java.mount(store.fs, SUPERUSER)
+        writers = dict(systems=[fs.name] * 300, files=300, length=200_000, path="/many", without=[], timeout=300)
+        written = fs.call("small-write", **writers)
+        assert written["failed"] == {} and len(written["ms"]) == 300
+        assert fs.call("small-verify", **writers)["failed"] == {}
+        assert "refused" not in store.log() and "panicked" not in store.log(), store.log()
+        assert store.resident() < MEMORY_MAX, store.resident()
+        fs.unmount()
+    finally:
+        store.stop()

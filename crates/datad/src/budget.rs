@@ -1,54 +1,193 @@
-//! The memory that streams may take, all together. What does not fit is refused; nobody waits for memory.
+//! The memory that streams may take, all together.
+//!
+//! ```text
+//! all             │████████████████████████████████│  streams that send on to nobody
+//! three quarters  │████████████████████████        │  of these, streams with one node behind, or more
+//! one half        │████████████████                │  of these, streams with two nodes behind, or more
+//! ```
+//!
+//! Promise: never more is taken than there is. A stream that finds no memory waits for a while, in the order in which they came, so that
+//! a crowd of writers is slow and not refused. Who is further up in a chain leaves room for those further down, so a chain that
+//! has begun to form on other nodes finds room here, and chains of three do not wait for each other in a circle; longer ones give up
+//! in time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Nobody behind, one, two or more. Chains are seldom longer than three.
+const CLASS_COUNT: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
-    free: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    len: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By class.
+    taken: [u64; CLASS_COUNT],
+    /// By class, the first that came at the front.
+    waiting: [VecDeque<Waiting>; CLASS_COUNT],
+    next_number: u64,
+    /// The node stops: nobody waits any more.
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    len: u64,
+    granted: Sender<Reservation>,
 }
 
 /// Bytes taken from a budget; they go back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     len: u64,
-    free: Arc<AtomicU64>,
+    class: usize,
+    shared: Arc<Shared>,
 }
 
 impl Budget {
     pub(crate) fn new(len: u64) -> Self {
-        Self { free: Arc::new(AtomicU64::new(len)) }
+        Self { shared: Arc::new(Shared { len, state: Mutex::default() }) }
     }
 
+    /// For who sends on to nobody and does not wait.
     pub(crate) fn take(&self, len: u64) -> Option<Reservation> {
-        self.free
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(len))
-            .ok()
-            .map(|_| Reservation { len, free: Arc::clone(&self.free) })
+        self.shared.take(&mut self.shared.lock(), len, 0).then(|| self.reservation(len, 0))
+    }
+
+    /// For a stream with so many nodes behind this one. Blocks for `limit` at most; `None`: there was no room all the while.
+    pub(crate) fn take_within(&self, len: u64, behind_count: usize, limit: Duration) -> Option<Reservation> {
+        let class = behind_count.min(CLASS_COUNT - 1);
+        let (number, granted) = {
+            let mut state = self.shared.lock();
+            if state.waiting[class].is_empty() && self.shared.take(&mut state, len, class) {
+                return Some(self.reservation(len, class));
+            }
+            if state.closed || len > self.shared.share(class) {
+                return None;
+            }
+            let (sender, granted) = mpsc::channel();
+            let number = state.next_number;
+            state.next_number += 1;
+            state.waiting[class].push_back(Waiting { number, len, granted: sender });
+            (number, granted)
+        };
+        let reservation = granted.recv_timeout(limit).ok();
+        if reservation.is_none() {
+            self.shared.lock().waiting[class].retain(|waiting| waiting.number != number);
+            // Those behind it may need less. What was granted at this moment goes back with the channel.
+            drop(granted);
+            self.shared.grant();
+        }
+        reservation
+    }
+
+    /// The node stops.
+    pub(crate) fn close(&self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        state.waiting.iter_mut().for_each(VecDeque::clear);
+    }
+
+    fn reservation(&self, len: u64, class: usize) -> Reservation {
+        Reservation { len, class, shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Shared {
+    /// What streams of this class and of those above it may have together.
+    fn share(&self, class: usize) -> u64 {
+        self.len - self.len / 4 * class as u64
+    }
+
+    fn take(&self, state: &mut State, len: u64, class: usize) -> bool {
+        let fits = (0..=class).all(|class| {
+            let taken: u64 = state.taken[class..].iter().sum();
+            taken.checked_add(len).is_some_and(|taken| taken <= self.share(class))
+        });
+        if fits {
+            state.taken[class] += len;
+        }
+        fits
+    }
+
+    /// Gives what is free to those who wait.
+    fn grant(self: &Arc<Self>) {
+        loop {
+            let (Waiting { len, granted, .. }, class) = {
+                let mut state = self.lock();
+                let mut classes = 0..CLASS_COUNT;
+                let next = classes.find_map(|class| {
+                    let len = state.waiting[class].front()?.len;
+                    self.take(&mut state, len, class).then(|| (state.waiting[class].pop_front(), class))
+                });
+                let Some((Some(waiting), class)) = next else { return };
+                (waiting, class)
+            };
+            // If nobody waits there any more, it comes back at once.
+            let _ = granted.send(Reservation { len, class, shared: Arc::clone(self) });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Reservation {
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// Takes more, so that it has `len` bytes; says whether there was room.
     pub(crate) fn grow_to(&mut self, len: u64) -> bool {
+        self.grow_if(len, |_| true)
+    }
+
+    /// The same, but only if half of all is free then, and nobody waits.
+    pub(crate) fn grow_to_if_plenty(&mut self, len: u64) -> bool {
+        let most = self.shared.len / 2;
         let more = len.saturating_sub(self.len);
-        let taken = self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(more)).is_ok();
-        if taken {
+        self.grow_if(len, |state| {
+            state.waiting.iter().all(VecDeque::is_empty) && state.taken.iter().sum::<u64>() + more <= most
+        })
+    }
+
+    fn grow_if(&mut self, len: u64, may: impl FnOnce(&State) -> bool) -> bool {
+        let more = len.saturating_sub(self.len);
+        let mut state = self.shared.lock();
+        let grown = may(&state) && self.shared.take(&mut state, more, self.class);
+        if grown {
             self.len += more;
         }
-        taken
+        grown
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.free.fetch_add(self.len, Ordering::AcqRel);
+        self.shared.lock().taken[self.class] -= self.len;
+        self.shared.grant();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+    const LONG: Duration = Duration::from_secs(60);
 
     #[test]
     fn what_is_taken_comes_back() {
@@ -58,6 +197,72 @@ mod tests {
         let second = budget.take(30).unwrap();
         assert!(!first.grow_to(71) && first.grow_to(70));
         drop((first, second));
+        assert!(budget.take(100).is_some());
+    }
+
+    #[test]
+    fn who_is_further_up_leaves_room_for_those_further_down() {
+        let budget = Budget::new(100);
+        let heads: Vec<_> = std::iter::from_fn(|| budget.take_within(10, 2, NOW)).collect();
+        let middles: Vec<_> = std::iter::from_fn(|| budget.take_within(10, 1, NOW)).collect();
+        let tails: Vec<_> = std::iter::from_fn(|| budget.take_within(10, 0, NOW)).collect();
+        assert_eq!((heads.len(), middles.len(), tails.len()), (5, 2, 3));
+        drop(tails);
+        assert!(budget.take_within(10, 7, NOW).is_none() && budget.take_within(10, 1, NOW).is_none());
+        let tails: Vec<_> = std::iter::from_fn(|| budget.take_within(10, 0, NOW)).collect();
+        drop((heads, middles));
+        assert_eq!((tails.len(), budget.take_within(70, 0, NOW).map(|all| all.len())), (3, Some(70)));
+    }
+
+    #[test]
+    fn plenty_is_half_of_all_and_nobody_waiting() {
+        let budget = Budget::new(100);
+        let mut one = budget.take(10).unwrap();
+        assert!(one.grow_to_if_plenty(50) && !one.grow_to_if_plenty(51) && one.grow_to(60));
+    }
+
+    #[test]
+    fn who_waits_gets_what_comes_back_one_after_the_other() {
+        let budget = Budget::new(100);
+        let all = budget.take(100).unwrap();
+        let (sender, order) = mpsc::channel();
+        let threads: Vec<_> = (0..3)
+            .map(|number| {
+                let (its_budget, sender) = (budget.clone(), sender.clone());
+                let thread = io::task::thread("waits", move || {
+                    let reservation = its_budget.take_within(60, 0, LONG).unwrap();
+                    sender.send(number).unwrap();
+                    drop(reservation);
+                });
+                while budget.shared.lock().waiting[0].len() <= number {
+                    std::thread::yield_now();
+                }
+                thread.unwrap()
+            })
+            .collect();
+        assert!(budget.take_within(10, 0, NOW).is_none(), "there is no room, and others came before");
+        drop(all);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(order.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(budget.take(100).is_some(), "all came back");
+    }
+
+    #[test]
+    fn nobody_waits_for_more_than_there_will_ever_be_or_for_a_node_that_stops() {
+        let budget = Budget::new(100);
+        assert!(budget.take_within(101, 0, LONG).is_none() && budget.take_within(51, 2, LONG).is_none());
+        let all = budget.take(100).unwrap();
+        let waits = {
+            let budget = budget.clone();
+            io::task::thread("waits", move || assert!(budget.take_within(1, 0, LONG).is_none())).unwrap()
+        };
+        while budget.shared.lock().waiting[0].is_empty() {
+            std::thread::yield_now();
+        }
+        budget.close();
+        waits.join().unwrap();
+        assert!(budget.take_within(1, 0, LONG).is_none());
+        drop(all);
         assert!(budget.take(100).is_some());
     }
 }

@@ -49,7 +49,7 @@ pub struct Config {
     /// Where the node's status page is, for links to it; 0 for none.
     #[serde(default)]
     pub info_port: u16,
-    /// Bytes that all streams together may hold in buffers. A stream that does not fit is refused.
+    /// Bytes that all streams together may hold in buffers. A stream that does not fit waits, and then is refused.
     #[serde(default = "default_memory")]
     pub memory: u64,
     /// TCP congestion control by its name in the kernel; absent leaves the machine's default.
@@ -77,6 +77,9 @@ pub struct Limits {
     /// How long it may take to answer the setup, and `per_node_ms` more for each node behind it. Clients wait 60 s.
     pub setup_ms: u64,
     pub per_node_ms: u64,
+    /// How long a write waits for memory or descriptors that others have, for each node from this one on: those above wait for longer than
+    /// those below. Three times that is well below the minute and more that clients wait for a chain.
+    pub crowded_ms: u64,
     /// A writer that sends nothing for so long is gone; clients send a heartbeat each 30 s.
     pub writer_silent_ms: u64,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node_ms` as above.
@@ -112,6 +115,7 @@ impl Default for Limits {
             connect_ms: 2000,
             setup_ms: 30_000,
             per_node_ms: 5000,
+            crowded_ms: 8000,
             writer_silent_ms: 120_000,
             below_silent_ms: 60_000,
             stalled_ms: 2000,

@@ -204,6 +204,7 @@ struct StopOnDrop(Arc<Node>);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop.now();
+        self.0.budget.close();
     }
 }
 

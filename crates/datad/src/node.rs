@@ -13,6 +13,7 @@ use crate::scrub::Scrubber;
 use crate::small::Committer;
 use crate::stop::Stop;
 use container::{ReplicaInfo, ReplicaState};
+use io::poll::Watch;
 use io::socket::SocketOptions;
 use io::{Clock, Crew, SystemClock};
 use rpc::small::{SmallLinks, SmallOptions};
@@ -23,6 +24,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::BlockId;
 use wire::node;
+
+/// Between two attempts at what fails for the moment.
+const MOMENT: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -124,6 +128,29 @@ impl Node {
         let max = self.config.limits.transfer_count_max.min(Semaphore::MAX_PERMITS);
         if let Ok(all) = self.transfers.acquire_many(max.try_into().unwrap_or(u32::MAX)).await {
             all.forget();
+        }
+    }
+
+    /// How long one node waits for what others have just now.
+    pub(crate) fn crowded(&self) -> Duration {
+        Duration::from_millis(self.config.limits.crowded_ms)
+    }
+
+    /// Tries again, for a while, what fails for a reason that may soon be gone. Blocks.
+    pub(crate) fn patiently<T, E>(
+        &self,
+        attempt: impl Fn() -> Result<T, E>,
+        is_momentary: impl Fn(&E) -> bool,
+    ) -> Result<T, E> {
+        let until = self.now() + self.crowded();
+        loop {
+            match attempt() {
+                Err(error) if is_momentary(&error) && self.now() < until && !self.stop.is_set() => {
+                    // Until then, or the end of the node.
+                    let _ = io::poll::poll(&[Watch { fd: self.stop.as_fd(), read: true, write: false }], Some(MOMENT));
+                }
+                done => return done,
+            }
         }
     }
 

@@ -82,11 +82,29 @@ fn an_idle_connection_is_closed_and_one_transfer_too_many_refused() {
 }
 
 #[test]
-fn writes_beyond_the_memory_are_refused() {
-    let cluster = Cluster::with(1, |config| config.memory = 300 << 10);
+fn writes_beyond_the_memory_wait_for_others() {
+    let cluster = Cluster::with(1, |config| {
+        config.memory = 100 << 10;
+        config.limits.crowded_ms = 3_600_000;
+    });
+    let chain = cluster.chain(&[0], &Ask::create(1)).unwrap();
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| cluster.chain(&[0], &Ask::create(2)).is_ok());
+        eventually("the second one waits", || cluster.node(0).transfer_count() == 2);
+        drop(chain);
+        assert!(second.join().unwrap());
+    });
+}
+
+#[test]
+fn writes_that_others_leave_no_memory_are_refused_at_last() {
+    let cluster = Cluster::with(1, |config| {
+        config.memory = 100 << 10;
+        config.limits.crowded_ms = 100;
+    });
     let chain = cluster.chain(&[0], &Ask::create(1)).unwrap();
     let refused = cluster.chain(&[0], &Ask::create(2)).err().unwrap();
-    assert!(refused.message().contains("no memory"), "{refused:?}");
+    assert!(refused.message().contains("all of the 102400 bytes of memory"), "{refused:?}");
     drop(chain);
     eventually("memory comes back", || cluster.node(0).transfer_count() == 0);
     assert!(cluster.chain(&[0], &Ask::create(3)).is_ok());

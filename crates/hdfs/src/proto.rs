@@ -2974,6 +2974,9 @@ pub struct StreamProto {
     /// The sender understands signs of life: answers IN_PROGRESS during the setup, acks without replies afterwards.
     #[prost(bool, optional, tag = "2")]
     pub signs: ::core::option::Option<bool>,
+    /// Bytes of the longest packet that will come, all of it. Without: as long as those of HDFS's clients.
+    #[prost(uint32, optional, tag = "3")]
+    pub packet_len: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OpTransferBlockProto {

@@ -6,7 +6,7 @@
 
 use super::ahead::ended;
 use super::chain::{Break, Chain};
-use super::packer::Packet;
+use super::packer::{Packet, whole_len_max};
 use crate::client::Client;
 use crate::datanode::{Fault, addr_of, tried};
 use crate::error::{Error, Result};
@@ -231,7 +231,12 @@ impl Block {
     ) -> Result<Chain, Break> {
         let ours = client.defaults().await.is_ok_and(|defaults| defaults.signs);
         let table = if ours { self.route(client.options()) } else { wire::Routing::chain(self.nodes.len()) };
-        let stream = ours.then(|| proto::StreamProto { parents: table.encode(), signs: Some(true) });
+        let packet_len = whole_len_max(self.spec, client.options().packet_len);
+        let stream = ours.then(|| proto::StreamProto {
+            parents: table.encode(),
+            signs: Some(true),
+            packet_len: Some(packet_len),
+        });
         let Some((head, targets)) = self.nodes.split_first() else {
             return Err(Break::of(0, Fault::Protocol("no nodes".into())));
         };

@@ -45,6 +45,12 @@ impl Plan {
 
 const HEAD_LEN_MAX: usize = PacketPrefix::LEN + PacketHeader::LEN_WITH_SYNC;
 
+/// Bytes of the longest packet, all of it, if `packet_len` bytes of data are wanted.
+pub(super) fn whole_len_max(spec: ChecksumSpec, packet_len: u32) -> u32 {
+    let plan = Plan::new(spec, packet_len, 0);
+    (plan.data_at() + plan.packet_len) as u32
+}
+
 /// A packet as it goes over the wire. Kept until it is acknowledged.
 #[derive(Debug)]
 pub(super) struct Packet {

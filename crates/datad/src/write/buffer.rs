@@ -1,13 +1,16 @@
 //! The one buffer of a write stream: bytes as they came, packet behind packet.
 
-use crate::budget::{Budget, Reservation};
+use crate::budget::Reservation;
 use std::io;
+use types::limits::PACKET_LEN_MAX;
 use wire::packet::Parsed;
 use wire::{PacketFrame, WireError};
 
 /// What a stream's buffer is at first: most blocks that are small fit with all that is around them.
 const FIRST_LEN: usize = 16 << 10;
-/// What it becomes with the first packet that does not: several of the 64 KiB packets that all stock clients send, and well inside a core's
+/// What is put by for a stream, before it begins: a packet of any stock client, which has 64 KiB of data, or all but its head.
+const STOCK_LEN: usize = 72 << 10;
+/// What it becomes with the first packet that does not, if there is memory in plenty: several of the 64 KiB packets that all stock clients send, and well inside a core's
 /// second-level cache, so that what is received is still there when it is forwarded, verified and written.
 const BUFFER_LEN: usize = 256 << 10;
 /// Packets taken at once. Those of stock clients never come to so many; a writer of tiny ones shall not get far ahead of its acks.
@@ -31,14 +34,20 @@ pub(crate) enum BufferError {
     Memory(usize),
 }
 
+/// What a stream needs that begins with `came` and says how long its packets will be, or not: it is to wait, or to be refused, before it
+/// begins, and not in the middle.
+pub(super) fn buffer_len(came: &[u8], packet_len: Option<u32>) -> u64 {
+    // A stranger chose it.
+    let packet_len = packet_len.unwrap_or(0).min(PACKET_LEN_MAX) as usize;
+    STOCK_LEN.max(packet_len).max(came.len()) as u64
+}
+
 impl PacketBuffer {
-    /// A buffer that begins with `came`. `None` if the budget has no room.
-    pub(super) fn new(came: &[u8], budget: &Budget) -> Option<Self> {
-        // What it may become as well: a stream is refused before it begins, not in the middle.
-        let reservation = budget.take(BUFFER_LEN.max(came.len()) as u64)?;
+    /// A buffer that begins with `came`, and becomes as long as what is reserved.
+    pub(super) fn new(came: &[u8], reservation: Reservation) -> Self {
         let mut bytes = vec![0; FIRST_LEN.max(came.len())];
         bytes[..came.len()].copy_from_slice(came);
-        Some(Self { bytes, start: 0, end: came.len(), filled: false, reservation })
+        Self { bytes, start: 0, end: came.len(), filled: false, reservation }
     }
 
     /// The packets the buffer begins with that are here to their end, each with its place in [`PacketBuffer::bytes`]. If there is none,
@@ -67,16 +76,20 @@ impl PacketBuffer {
     /// So that the packet at the start can come to its end.
     fn make_room(&mut self, len: usize) -> Result<(), BufferError> {
         let grows = self.filled && self.bytes.len() < BUFFER_LEN;
-        if grows || self.start + len > self.bytes.len() {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-            if grows || len > self.bytes.len() {
-                let len = len.max(BUFFER_LEN);
-                if !self.reservation.grow_to(len as u64) {
-                    return Err(BufferError::Memory(len));
-                }
-                self.bytes.resize(len, 0);
+        if !grows && self.start + len <= self.bytes.len() {
+            return Ok(());
+        }
+        self.bytes.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        // A stranger claims a length with six bytes: beyond what is reserved, memory is taken as the packet comes.
+        let wanted = len.min((2 * self.end).max(self.reservation.len() as usize));
+        if grows || wanted > self.bytes.len() {
+            let plenty = wanted.max(BUFFER_LEN);
+            if !self.reservation.grow_to_if_plenty(plenty as u64) && !self.reservation.grow_to(wanted as u64) {
+                return Err(BufferError::Memory(wanted));
             }
+            let reserved = (self.reservation.len() as usize).min(plenty);
+            self.bytes.resize(reserved.max(self.bytes.len()), 0);
         }
         Ok(())
     }
@@ -105,6 +118,7 @@ impl PacketBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use wire::PacketHeader;
 
     #[test]
@@ -118,7 +132,7 @@ mod tests {
             stream.extend(vec![seqno as u8; len as usize]);
         }
         for step in [1 << 20, 70_001, 1000] {
-            let mut buffer = PacketBuffer::new(&stream[..10], &budget).unwrap();
+            let mut buffer = PacketBuffer::new(&stream[..10], budget.take(buffer_len(&[], None)).unwrap());
             let mut at = 10;
             let mut came = Vec::new();
             while came.len() < lens.len() {
@@ -145,12 +159,50 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_above_the_budget_is_refused_before_its_bytes_come() {
+    fn a_packet_above_the_budget_is_refused_and_takes_memory_only_as_it_comes() {
         let budget = Budget::new(300 << 10);
         let mut head = Vec::new();
-        PacketHeader { data_len: 1 << 20, ..PacketHeader::default() }.put(0, &mut head);
-        let mut buffer = PacketBuffer::new(&head, &budget).unwrap();
-        assert!(matches!(buffer.run(), Err(BufferError::Memory(_))));
-        assert!(PacketBuffer::new(&[], &budget).is_none(), "and a second stream as well");
+        PacketHeader { data_len: 16 << 20, ..PacketHeader::default() }.put(0, &mut head);
+        let mut buffer = PacketBuffer::new(&head, budget.take(buffer_len(&head, None)).unwrap());
+        assert_eq!(buffer.run().unwrap(), []);
+        assert!(budget.take(200 << 10).is_some(), "what is only claimed, others can have");
+        let refused = loop {
+            buffer.fill(|room| Ok(room.len().min(10_000))).unwrap();
+            match buffer.run() {
+                Ok(run) => assert_eq!(run, []),
+                Err(refused) => break refused,
+            }
+        };
+        assert!(matches!(refused, BufferError::Memory(_)) && buffer.bytes.len() <= 300 << 10, "{refused:?}");
+        assert_eq!(buffer_len(&head, Some(u32::MAX)), u64::from(PACKET_LEN_MAX), "not what a stranger wants");
+    }
+
+    /// Where memory is short a stream goes on with what was put by for it.
+    #[test]
+    fn packets_of_stock_clients_need_no_more_than_was_reserved() {
+        let budget = Budget::new(100 << 10);
+        let mut buffer = PacketBuffer::new(&[], budget.take(buffer_len(&[], None)).unwrap());
+        let mut stream = Vec::new();
+        for seqno in 0..100 {
+            PacketHeader { seqno, data_len: 64 << 10, sync: true, ..PacketHeader::default() }.put(512, &mut stream);
+            stream.extend(vec![seqno as u8; 512 + (64 << 10)]);
+        }
+        let (mut at, mut came) = (0, 0);
+        while came < 100 {
+            let run = buffer.run().unwrap();
+            came += run.len();
+            match run.last() {
+                Some((place, frame)) => buffer.consume(place + frame.packet_len()),
+                None => {
+                    let got = buffer.fill(|room| {
+                        let len = room.len().min(stream.len() - at);
+                        room[..len].copy_from_slice(&stream[at..at + len]);
+                        Ok(len)
+                    });
+                    at += got.unwrap();
+                }
+            }
+        }
+        assert!(buffer.bytes.len() <= STOCK_LEN);
     }
 }

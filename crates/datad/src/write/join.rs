@@ -51,7 +51,8 @@ fn ask(
     let link = link_text(&op.targets[child.start]);
     let fail = |error: std::io::Error| blame(&link, &error.to_string());
     let addr = node_addr(&op.targets[child.start]).ok_or_else(|| blame(&link, "is no address"))?;
-    let socket = TcpStream::connect_timeout(&addr, Duration::from_millis(limits.connect_ms)).map_err(fail)?;
+    let connect = || TcpStream::connect_timeout(&addr, Duration::from_millis(limits.connect_ms));
+    let socket = node.patiently(connect, io::limit::is_reached).map_err(fail)?;
     node.set_options(&socket);
     let behind_count = child.len() - 1;
     let wait = limits.with_nodes(limits.setup_ms, behind_count);
@@ -136,6 +137,7 @@ pub(crate) fn node_addr(node: &proto::DatanodeInfoProto) -> Option<SocketAddr> {
 /// The operation as one of the next nodes must get it: itself, and of the lists what lies behind it.
 fn op_for_below(op: &proto::OpWriteBlockProto, routing: &Routing, child: &Range<usize>) -> Vec<u8> {
     let (own, behind) = (child.start, child.start + 1..child.end);
+    let packet_len = op.stream.as_ref().and_then(|stream| stream.packet_len);
     // The lists may be shorter than the targets, or empty.
     fn cut<T: Clone>(list: &[T], range: &Range<usize>) -> Vec<T> {
         list.get(range.start.min(list.len())..range.end.min(list.len())).unwrap_or_default().to_vec()
@@ -149,7 +151,7 @@ fn op_for_below(op: &proto::OpWriteBlockProto, routing: &Routing, child: &Range<
         pinning: op.target_pinnings.get(own).copied().or(op.pinning),
         target_pinnings: cut(&op.target_pinnings, &behind),
         // Also behind a stock client: this node understands signs of life.
-        stream: Some(proto::StreamProto { parents: routing.below(child).encode(), signs: Some(true) }),
+        stream: Some(proto::StreamProto { parents: routing.below(child).encode(), signs: Some(true), packet_len }),
         ..op.clone()
     };
     let mut bytes = OpHeader { op: Op::WriteBlock }.encode().to_vec();
@@ -181,6 +183,7 @@ mod tests {
             target_storage_ids: vec!["a".into(), "b".into()],
             target_pinnings: vec![true, false],
             storage_id: Some("mine".into()),
+            stream: Some(proto::StreamProto { packet_len: Some(7), ..Default::default() }),
             ..Default::default()
         };
         let next = decoded(&op_for_below(&op, &Routing::chain(3), &(0..2)));
@@ -188,7 +191,7 @@ mod tests {
         assert_eq!((next.storage_type, next.storage_id), (Some(1), Some("a".into())));
         assert_eq!((next.target_storage_types, next.target_storage_ids), (vec![2], vec!["b".into()]));
         assert_eq!((next.pinning, next.target_pinnings), (Some(true), vec![false]));
-        assert_eq!(next.stream, Some(proto::StreamProto { parents: vec![], signs: Some(true) }));
+        assert_eq!(next.stream, Some(proto::StreamProto { parents: vec![], signs: Some(true), packet_len: Some(7) }));
     }
 
     #[test]

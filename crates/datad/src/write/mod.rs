@@ -19,7 +19,7 @@ use crate::block::{Named, checksum_spec};
 use crate::disks::Writer;
 use crate::node::{Node, Transfer};
 use below::Below;
-use buffer::PacketBuffer;
+use buffer::{PacketBuffer, buffer_len};
 use chain::{Ending, Link};
 use container::{Identity, ReopenAsk, ReopenKind, ReplicaError};
 use hdfs::proto::{BlockConstructionStage as Stage, BlockOpResponseProto, OpWriteBlockProto};
@@ -90,6 +90,9 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
     finish(node, stream, ending);
 }
 
+/// A chain of more nodes waits for memory no longer than one of so many.
+const CROWDED_COUNT_MAX: u32 = 3;
+
 /// How long an answer may take to leave. It is small, and the first thing that goes there.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
@@ -111,8 +114,16 @@ fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) 
     }
     let parents = op.stream.as_ref().map_or(&[][..], |stream| &stream.parents);
     let routing = Routing::decode(parents, op.targets.len()).map_err(|error| Refusal::error(error.to_string()))?;
-    let buffer = PacketBuffer::new(came, &node.budget)
-        .ok_or_else(|| Refusal::error("no memory left for another write; try another node"))?;
+    let packet_len = op.stream.as_ref().and_then(|stream| stream.packet_len);
+    let patience = node.crowded() * (op.targets.len() as u32 + 1).min(CROWDED_COUNT_MAX);
+    let memory = node.budget.take_within(buffer_len(came, packet_len), op.targets.len(), patience);
+    let memory = memory.ok_or_else(|| {
+        let len = node.config.memory;
+        Refusal::error(format!(
+            "other writes have all of the {len} bytes of memory that this node has for them; try another node, or later"
+        ))
+    })?;
+    let buffer = PacketBuffer::new(came, memory);
     let writer = open(node, op, &named, spec, stage)?;
     let below = match join::join(node, op, &routing) {
         Ok(below) => below,
@@ -171,7 +182,7 @@ fn open(
         };
         node.disks.reopen(named.block, ask)
     };
-    let writer = match stage {
+    let begin = || match stage {
         // The block's own stamp is the one it is written under; Java and HBase leave the other at 0.
         Stage::PipelineSetupCreate => node.disks.create(identity(named.generation)),
         Stage::TransferRbw | Stage::TransferFinalized => node.disks.create_copy(identity(named.generation)),
@@ -186,11 +197,12 @@ fn open(
             reopened => reopened,
         },
         Stage::PipelineCloseRecovery => reopen(ReopenKind::CloseRecovery),
-        Stage::DataStreaming | Stage::PipelineClose => {
-            return Err(Refusal::error(format!("{} is no stage to begin with", stage.as_str_name())));
-        }
+        Stage::DataStreaming | Stage::PipelineClose => unreachable!("was refused"),
     };
-    Ok(writer?)
+    if matches!(stage, Stage::DataStreaming | Stage::PipelineClose) {
+        return Err(Refusal::error(format!("{} is no stage to begin with", stage.as_str_name())));
+    }
+    Ok(node.patiently(begin, ReplicaError::is_momentary)?)
 }
 
 /// Forgets the empty replica of a chain that did not come about.

@@ -185,7 +185,7 @@ impl Ask {
 
     /// Who sends to each node but the first; and signs of life are understood.
     pub fn routed(self, parents: &[u32]) -> Self {
-        let stream = proto::StreamProto { parents: parents.to_vec(), signs: Some(true) };
+        let stream = proto::StreamProto { parents: parents.to_vec(), signs: Some(true), packet_len: None };
         Self { stream: Some(stream), ..self }
     }
 
