@@ -1,5 +1,6 @@
 //! Bytes that came on a connection and were not consumed yet, and the messages they hold.
 
+use crate::budget::{Budget, Reservation};
 use hdfs::proto::BlockOpResponseProto;
 use prost::Message;
 use std::io;
@@ -7,6 +8,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use types::limits::OP_MESSAGE_LEN_MAX;
 use wire::{OpHeader, WireError, delimited};
 
 /// Bytes asked of the kernel at a time: an op message of a common chain, with its header.
@@ -14,6 +16,11 @@ const READ_LEN: usize = 4096;
 
 /// An answer to an operation is a few hundred bytes; an error text may be longer.
 pub(crate) const ANSWER_LEN_MAX: usize = 64 << 10;
+
+/// What one field of an operation may take when it is decoded: the description of a datanode, at most.
+const FIELD_LEN: usize = 400;
+/// Operations that take less than this are not counted: those of chains of some twenty nodes.
+const FREE_LEN: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
@@ -27,6 +34,8 @@ pub(crate) struct Inbox {
 pub(crate) enum InboxError {
     #[error("the peer closed the connection in the middle of a message")]
     Torn,
+    #[error("no memory left for an operation that takes {0} bytes")]
+    Memory(usize),
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -99,6 +108,30 @@ impl Inbox {
         }
     }
 
+    /// What an operation asks for. A stranger says it: what takes much memory, as it is long or has long lists, is counted before it takes that.
+    pub(crate) async fn operation<M: Message + Default>(
+        &mut self,
+        socket: &mut TcpStream,
+        budget: &Budget,
+    ) -> Result<(M, Option<Reservation>), InboxError> {
+        const WHAT: &str = "operation";
+        let mut memory = None;
+        loop {
+            if let Some((len, start)) = delimited::length(self.rest(), WHAT, OP_MESSAGE_LEN_MAX as usize)? {
+                count(&mut memory, len, budget)?;
+                if let Some(message) = self.rest().get(start..start + len) {
+                    count(&mut memory, len + FIELD_LEN * delimited::field_count(message), budget)?;
+                    let message = delimited::decode(message, WHAT)?;
+                    self.consume(start + len);
+                    return Ok((message, memory));
+                }
+            }
+            if !self.fill(socket).await? {
+                return Err(InboxError::Torn);
+            }
+        }
+    }
+
     /// What another node answers to an operation of ours.
     pub(crate) async fn answer(
         &mut self,
@@ -116,6 +149,21 @@ impl Inbox {
         self.consume(len);
         Ok(Some(message))
     }
+}
+
+/// Has `memory` be for `len` bytes, if those are many.
+fn count(memory: &mut Option<Reservation>, len: usize, budget: &Budget) -> Result<(), InboxError> {
+    if len <= FREE_LEN {
+        return Ok(());
+    }
+    let counted = match memory {
+        Some(memory) => memory.grow_to(len as u64),
+        None => {
+            *memory = budget.take(len as u64);
+            memory.is_some()
+        }
+    };
+    if counted { Ok(()) } else { Err(InboxError::Memory(len)) }
 }
 
 /// The peer left, which is its right at any moment.

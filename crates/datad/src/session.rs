@@ -1,6 +1,7 @@
 //! One connection to the transfer port: operation after operation, until one of the two has enough.
 
 use crate::answer::{Refusal, message_bytes};
+use crate::budget::Reservation;
 use crate::checksum;
 use crate::inbox::{Inbox, InboxError, is_hang_up};
 use crate::node::{Node, Transfer};
@@ -12,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use types::BlockId;
-use types::limits::OP_MESSAGE_LEN_MAX;
 use wire::Op;
 
 /// Serves a connection to its end. Whatever goes wrong on it stays on it.
@@ -38,41 +38,39 @@ async fn run(node: &Arc<Node>, mut socket: TcpStream) -> std::result::Result<(),
             return Ok(()); // idle for too long, as most connections end
         };
         let Some(header) = header? else { return Ok(()) };
-        let Some(transfer) = node.transfer() else {
-            tracing::warn!(max = limits.transfer_count_max, "too many transfers are under way; another one is refused");
-            let busy = Refusal::error("as many transfers are under way as this node takes; try another one");
-            return Ok(io::transfer::send_all(&socket, &busy.bytes(), false).await?);
-        };
-        let message = Duration::from_millis(limits.op_ms);
+        let limit = Duration::from_millis(limits.op_ms);
+        // Each takes its place when all of the question is here: who says only that it will ask something holds up nobody.
         let served = match header.op {
             Op::ReadBlock => {
-                let op = op(&mut inbox, &mut socket, message).await?;
+                let (op, _memory) = op(node, &mut inbox, &mut socket, limit).await?;
+                let Some(_place) = node.transfer() else { return busy(node, &socket).await };
                 read::serve(node, &mut socket, &mut inbox, op).await?
             }
             Op::WriteBlock => {
-                let op = op(&mut inbox, &mut socket, message).await?;
-                return Ok(hand_over(node, socket, op, inbox.into_rest(), transfer)?);
+                let (op, memory) = op(node, &mut inbox, &mut socket, limit).await?;
+                let Some(place) = node.transfer() else { return busy(node, &socket).await };
+                return Ok(hand_over(node, socket, op, inbox.into_rest(), (place, memory))?);
             }
             Op::BlockChecksum => {
-                let op = op::<proto::OpBlockChecksumProto>(&mut inbox, &mut socket, message).await?;
+                let (op, _memory) = op::<proto::OpBlockChecksumProto>(node, &mut inbox, &mut socket, limit).await?;
+                let Some(_place) = node.transfer() else { return busy(node, &socket).await };
                 let its_node = Arc::clone(node);
                 let block = BlockId(op.header.block.block_id);
                 let answer = node.disks.for_block(block, move |_| checksum::answer(&its_node, &op)).await;
                 send(&socket, answer.map_err(Refusal::from).flatten()).await?
             }
             Op::TransferBlock => {
-                let op = op(&mut inbox, &mut socket, message).await?;
+                let (op, _memory) = op(node, &mut inbox, &mut socket, limit).await?;
+                let Some(_place) = node.transfer() else { return busy(node, &socket).await };
                 send(&socket, transfer::serve(node, op).await).await?
             }
             Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
             Op::WriteSmall => {
-                drop(transfer); // each request takes a place of its own
                 let came = [&header.encode()[..], &inbox.into_rest()].concat();
-                return small::serve(node, socket, came).await;
+                return small::serve(node, socket, came).await; // each request takes a place of its own
             }
             Op::Other(number) => Err(Refusal::unsupported(format!("operation {number} is not served"))),
         };
-        drop(transfer);
         match served {
             Ok(true) => patience = Duration::from_millis(limits.keepalive_ms),
             Ok(false) => return Ok(()),
@@ -85,12 +83,20 @@ async fn run(node: &Arc<Node>, mut socket: TcpStream) -> std::result::Result<(),
 }
 
 async fn op<M: prost::Message + Default>(
+    node: &Node,
     inbox: &mut Inbox,
     socket: &mut TcpStream,
     limit: Duration,
-) -> std::result::Result<M, InboxError> {
-    let message = inbox.message(socket, "operation", OP_MESSAGE_LEN_MAX as usize);
-    tokio::time::timeout(limit, message).await.map_err(|_| InboxError::Torn)?
+) -> std::result::Result<(M, Option<Reservation>), InboxError> {
+    let operation = inbox.operation(socket, &node.budget);
+    tokio::time::timeout(limit, operation).await.map_err(|_| InboxError::Torn)?
+}
+
+async fn busy(node: &Node, socket: &TcpStream) -> std::result::Result<(), InboxError> {
+    let max = node.config.limits.transfer_count_max;
+    tracing::warn!(max, "too many transfers are under way; another one is refused");
+    let busy = Refusal::error("as many transfers are under way as this node takes; try another one");
+    Ok(io::transfer::send_all(socket, &busy.bytes(), false).await?)
 }
 
 /// Sends the answer of an operation that consists of nothing else.
@@ -110,11 +116,14 @@ fn hand_over(
     socket: TcpStream,
     op: proto::OpWriteBlockProto,
     came: Vec<u8>,
-    transfer: Transfer,
+    held: (Transfer, Option<Reservation>),
 ) -> Result<()> {
     let socket = socket.into_std()?;
     let its_node = Arc::clone(node);
-    node.streams.run(move || write::serve(&its_node, socket, &op, &came, transfer))
+    node.streams.run(move || {
+        let _held = held;
+        write::serve(&its_node, socket, &op, &came);
+    })
 }
 
 impl InboxError {
@@ -123,7 +132,7 @@ impl InboxError {
         match self {
             Self::Torn => true,
             Self::Io(error) => is_hang_up(error),
-            Self::Wire(_) => false,
+            Self::Wire(_) | Self::Memory(_) => false,
         }
     }
 }

@@ -44,6 +44,11 @@ impl Budget {
         self.admit(len.min(self.held_len_max)).await
     }
 
+    /// All there is.
+    pub(crate) fn held_len_max(&self) -> usize {
+        self.held_len_max
+    }
+
     /// Lets in without waiting: for what is so short that it is not worth a wait.
     pub(crate) fn count(self: &Arc<Self>, len: usize) -> Charge {
         self.held_len.fetch_add(len, Ordering::AcqRel);

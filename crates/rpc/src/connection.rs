@@ -19,15 +19,18 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
+use wire::delimited;
 
 /// Room for reading at a time. Most requests are a few hundred bytes; many come at once.
 const READ_LEN: usize = 8 << 10;
 /// A long frame's buffer grows by this as its bytes come, whatever its length says.
 const GROWTH_LEN_MAX: usize = 256 << 10;
 /// Requests of stock clients are shorter. Longer ones, once they are here, are counted as what they can grow to when they are
-/// decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in memory.
+/// decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in memory. Shorter ones with long
+/// lists are counted as these, and what would take more than there is for all is refused.
 const USUAL_LEN_MAX: usize = 64 << 10;
 const EXPANSION: usize = 200;
+const FIELD_LEN: usize = 400;
 /// Answers that are expected to be no longer than this do not wait for those of others to be taken: what a connection may have
 /// of them is little.
 const SHORT_LEN_MAX: usize = 4 << 10;
@@ -197,13 +200,21 @@ impl<S: Service> Reader<S> {
             }
         }
         let _length = self.buffer.split_to(frame::LENGTH_LEN);
-        let decoded = match len {
-            0..=USUAL_LEN_MAX => None,
+        let frame = self.buffer.split_to(len).freeze();
+        let decoded = &self.host.decoded;
+        let count = field_count(&frame);
+        let decoded = match (len, count * FIELD_LEN) {
             // Bytes within bytes, which do not grow.
             _ if is_urgent => None,
-            _ => Some(self.host.decoded.admit_at_most(len * EXPANSION).await),
+            (_, grown) if grown > decoded.held_len_max() => {
+                let max = decoded.held_len_max() / FIELD_LEN;
+                return Ok(Some(Err(Refusal::unreadable(&frame::FrameError::Fields { count, max }))));
+            }
+            (0..=USUAL_LEN_MAX, 0..=USUAL_LEN_MAX) => None,
+            (0..=USUAL_LEN_MAX, grown) => Some(decoded.admit(grown).await),
+            _ => Some(decoded.admit_at_most(len * EXPANSION).await),
         };
-        Ok(Some(Ok((self.buffer.split_to(len).freeze(), Charges { _came: came, _decoded: decoded }))))
+        Ok(Some(Ok((frame, Charges { _came: came, _decoded: decoded }))))
     }
 
     fn is_urgent(&self, session: &Session) -> bool {
@@ -322,6 +333,16 @@ impl<S> Drop for Pending<S> {
     fn drop(&mut self) {
         self.answer(Err(Exception::io("the server failed in this call; its log says why")));
     }
+}
+
+/// How many fields the messages of a frame have.
+fn field_count(frame: &[u8]) -> usize {
+    let (mut rest, mut count) = (frame, 0);
+    while let Ok(Some((message, len))) = delimited::split(rest, "message", frame.len()) {
+        count += delimited::field_count(message);
+        rest = &rest[len..];
+    }
+    count
 }
 
 /// Throws away what the client still sends, briefly.

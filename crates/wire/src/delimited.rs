@@ -31,6 +31,23 @@ pub fn length(bytes: &[u8], what: &'static str, max: usize) -> Result<Option<(us
     if bytes.len() < LENGTH_LEN_MAX { Ok(None) } else { Err(WireError::TooLong { what, len, max: max as u64 }) }
 }
 
+/// How many fields a message has, those inside of its own messages not counted; of what is no message, those up to the fault. Two bytes can be
+/// an empty message in a list, which takes hundreds when it is decoded: so who bounds memory counts before that.
+pub fn field_count(message: &[u8]) -> usize {
+    use prost::encoding::{DecodeContext, decode_key, skip_field};
+    let mut rest = message;
+    let mut count = 0;
+    while !rest.is_empty() {
+        let skipped =
+            decode_key(&mut rest).and_then(|(tag, kind)| skip_field(kind, tag, &mut rest, DecodeContext::default()));
+        if skipped.is_err() {
+            break;
+        }
+        count += 1;
+    }
+    count
+}
+
 /// Appends `message` behind its length.
 pub fn put(message: &impl Message, out: &mut Vec<u8>) {
     out.reserve(LENGTH_LEN_MAX + message.encoded_len());
@@ -56,6 +73,14 @@ mod tests {
         assert_eq!(split(&[0, 9], "op", 1000), Ok(Some((&[][..], 1))));
     }
 
+    #[test]
+    fn long_lists_are_found_before_they_are_decoded() {
+        assert_eq!(field_count(&[0x12, 0].repeat(1000)), 1000);
+        assert_eq!((field_count(&[]), field_count(&[0xff; 20])), (0, 0), "the second is no message");
+        let nested = [&[0x0a, 4][..], &[0x12, 0, 0x12, 0], &[0x18, 0x80, 1]].concat();
+        assert_eq!((field_count(&nested), field_count(&nested[..7])), (2, 1));
+    }
+
     proptest! {
         #[test]
         fn what_was_put_is_found_again(text in ".{0,300}", more in proptest::collection::vec(any::<u8>(), 0..9)) {
@@ -74,6 +99,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..12)) {
             let _ = split(&bytes, "x", 100);
+            let _ = field_count(&bytes);
         }
     }
 }

@@ -51,16 +51,19 @@ impl PacketBuffer {
     }
 
     /// The packets the buffer begins with that are here to their end, each with its place in [`PacketBuffer::bytes`]. If there is none,
-    /// there is room for more of the first.
+    /// there is room for more of the first. What follows the last packet of a block is nothing that anybody asked for, and is left alone.
     pub(super) fn run(&mut self) -> Result<Vec<(usize, PacketFrame)>, BufferError> {
         let mut run = Vec::new();
         let mut at = self.start;
         while run.len() < RUN_COUNT_MAX {
             match PacketFrame::parse(&self.bytes[at..self.end]) {
                 Ok(Parsed::Whole(frame)) => {
-                    let len = frame.packet_len();
+                    let (len, last) = (frame.packet_len(), frame.header.last);
                     run.push((at, frame));
                     at += len;
+                    if last {
+                        break;
+                    }
                 }
                 Ok(Parsed::Needs(len)) if run.is_empty() => {
                     self.make_room(len)?;
@@ -175,6 +178,19 @@ mod tests {
         };
         assert!(matches!(refused, BufferError::Memory(_)) && buffer.bytes.len() <= 300 << 10, "{refused:?}");
         assert_eq!(buffer_len(&head, Some(u32::MAX)), u64::from(PACKET_LEN_MAX), "not what a stranger wants");
+    }
+
+    /// As if they had come one by one: after the last one nobody looks at the others.
+    #[test]
+    fn a_run_ends_with_the_last_packet() {
+        let budget = Budget::new(1 << 20);
+        let mut stream = Vec::new();
+        for seqno in 0..4 {
+            PacketHeader { seqno, last: seqno == 1, ..PacketHeader::default() }.put(0, &mut stream);
+        }
+        let mut buffer = PacketBuffer::new(&stream, budget.take(buffer_len(&stream, None)).unwrap());
+        let run = buffer.run().unwrap();
+        assert_eq!(run.iter().map(|(_, frame)| frame.header.seqno).collect::<Vec<_>>(), [0, 1]);
     }
 
     /// Where memory is short a stream goes on with what was put by for it.

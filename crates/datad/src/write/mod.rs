@@ -17,7 +17,7 @@ pub(crate) use join::node_addr;
 use crate::answer::{Refusal, message_bytes, success};
 use crate::block::{Named, checksum_spec};
 use crate::disks::Writer;
-use crate::node::{Node, Transfer};
+use crate::node::Node;
 use below::Below;
 use buffer::{PacketBuffer, buffer_len};
 use chain::{Ending, Link};
@@ -45,7 +45,7 @@ struct Begun {
 }
 
 /// Serves one write to its end. Blocks: call it on a thread of its own. `came` is what followed the operation already.
-pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto, came: &[u8], _transfer: Transfer) {
+pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto, came: &[u8]) {
     if socket.set_nonblocking(true).is_err() {
         return; // the client is gone
     }

@@ -3,7 +3,7 @@
 use crate::support::{A_WHILE, Raw, SOON, call, context, frame, header, ping, sasl, server, server_with, what};
 use hdfs::call_id;
 use hdfs::opening::{Auth, Opening};
-use hdfs::proto::{RpcErrorCodeProto, RpcSaslProto, RpcStatusProto, SaslState};
+use hdfs::proto::{GetBatchedListingRequestProto, RpcErrorCodeProto, RpcSaslProto, RpcStatusProto, SaslState};
 use prost::Message;
 use rpc::ServerOptions;
 use tokio::time::timeout;
@@ -297,6 +297,22 @@ async fn a_client_may_close_its_half() {
     service.gate.add_permits(1);
     assert_eq!(raw.response().await, "x");
     assert_eq!(raw.answer().await, None);
+}
+
+/// Two bytes of it are an empty message in a list, which takes hundreds when it is decoded: that is refused before, and others are served.
+#[tokio::test]
+async fn a_list_that_would_take_all_memory_is_refused() {
+    let (server, _service) = server_with(ServerOptions { held_len_max: 2_000_000, ..ServerOptions::default() }).await;
+    let mut raw = Raw::known(&server).await;
+    let list = GetBatchedListingRequestProto { paths: vec![String::new(); 10_000], ..Default::default() };
+    raw.send(&frame(&[&header(1), &what("echo"), &list])).await;
+    let answer = raw.answer().await.expect("an answer before the end");
+    assert_eq!((answer.header.status(), answer.header.error_detail()), (RpcStatusProto::Fatal, UNREADABLE));
+    assert!(answer.header.error_msg().contains("more memory than this server has"), "{}", answer.header.error_msg());
+    assert_eq!(raw.answer().await, None);
+    let mut raw = Raw::known(&server).await;
+    raw.send(&call(1, "echo", "x")).await;
+    assert_eq!(raw.response().await, "x");
 }
 
 /// Some connections promise long requests and send nothing of them: others are served as if they were not there.
