@@ -59,6 +59,7 @@ class TestStories:
         root.call("set-owner", path=f"{home}/f", owner="bob", group="staff")
         ours = [line.split() for line in lines(run("ls", home))]
         theirs = [line.split() for line in lines(hdfs_dfs(store.fs, "-ls", home))[1:]]
+        assert lines(run("ls", "-l", home)) == lines(run("ls", home))
         for our, their in zip(ours, theirs, strict=True):
             assert our[:5] == their[:5] and our[-1] == their[-1]
 

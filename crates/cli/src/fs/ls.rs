@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Paths alone
     #[arg(short = 'C', long)]
     names: bool,
+    /// Accepted for those used to it: all is always shown
+    #[arg(short = 'l', long, conflicts_with = "names")]
+    long: bool,
     #[command(flatten)]
     _help: LongHelp,
     #[command(flatten)]
