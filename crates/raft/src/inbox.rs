@@ -121,8 +121,11 @@ impl<M: Machine> Inbox<M> {
         }
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
-        let is_voter = metrics.membership_config.membership().voter_ids().any(|id| id == self.node_id);
-        if is_voter { Ok(()) } else { Err("this member has no vote".into()) }
+        // Also one that knows of no vote of its own: the entry that gives it one may be with the leader alone, which died over it, and
+        // is elected by this one or not at all.
+        let known = [&metrics.membership_config, &metrics.committed_membership_config];
+        let is_known = known.iter().any(|config| config.membership().get_node(&self.node_id).is_some());
+        if is_known { Ok(()) } else { Err("this member is in no group".into()) }
     }
 
     fn arrival(&self) -> MutexGuard<'_, Option<Arrival>> {

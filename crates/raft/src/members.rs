@@ -5,6 +5,8 @@ use crate::machine::Machine;
 use crate::message::Ask;
 use crate::raft::{Raft, RaftError, refused, stopped};
 use crate::transport::{Lane, Peer};
+use crate::types::{LogId, Types};
+use openraft::metrics::RaftMetrics;
 use openraft::{BasicNode, ChangeMembers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,10 +35,22 @@ impl<M: Machine> Raft<M> {
         }
         let raft = &self.inner.raft;
         let node = BasicNode { addr: peer.addr };
-        raft.add_learner(peer.id, node, true).await.map_err(|error| refused(&self.inner.stop, error))?;
+        let added = raft.add_learner(peer.id, node, true).await.map_err(|error| refused(&self.inner.stop, error))?;
+        self.has_log(peer.id, added.log_id).await?;
         let change = ChangeMembers::AddVoterIds(BTreeSet::from([peer.id]));
         raft.change_membership(change, true).await.map_err(|error| refused(&self.inner.stop, error))?;
         Ok(())
+    }
+
+    /// Comes back when the member has the log up to `upto`, or this one leads no more. Whoever is to have a vote has to know first that it
+    /// is in the group: one that does not, gives none, and if the leader dies with the entry that gives it one, nobody is elected.
+    async fn has_log(&self, id: u64, upto: LogId) -> Result<(), RaftError> {
+        let has = |metrics: &RaftMetrics<Types>| match &metrics.replication {
+            Some(matched) => matched.get(&id).is_some_and(|matched| *matched >= Some(upto)),
+            None => true,
+        };
+        let waited = self.inner.raft.wait(None).metrics(has, "a new member's log").await;
+        waited.map(drop).map_err(|error| wrong(format!("member {id} does not get the log: {error}; try again")))
     }
 
     /// A vote of somebody who is not there counts against all others: with one such in a group of two nothing can be changed any more, not
