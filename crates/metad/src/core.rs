@@ -274,12 +274,18 @@ impl Core {
 
     /// Makes a change a client asked for. It is durable when this returns.
     pub(crate) async fn change(&self, session: &Session, op: impl Into<Op>) -> Result<namespace::Reply, Exception> {
+        self.change_or_doubt(session, op).await.map_err(refusal::change)
+    }
+
+    /// As [`Core::change`], for who has to know whether it may come about in spite of the error.
+    pub(crate) async fn change_or_doubt(
+        &self,
+        session: &Session,
+        op: impl Into<Op>,
+    ) -> Result<namespace::Reply, ChangeError> {
         let caller = session.caller.clone();
         let request = Request { now: self.now(), caller, retry: session.retry, op: op.into() };
-        self.propose_namespace(request).await.map_err(|error| match error {
-            ChangeError::Refused(refused) => refusal::namespace(refused),
-            ChangeError::Raft(error) => refusal::raft(error),
-        })
+        self.propose_namespace(request).await
     }
 
     /// Makes a change this server wants by itself.

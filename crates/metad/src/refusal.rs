@@ -1,5 +1,6 @@
 //! From our refusals to Java's exceptions: the one place that knows which class stands for what.
 
+use crate::core::ChangeError;
 use blocks::PlaceError;
 use hdfs::Exception;
 use hdfs::exception as class;
@@ -64,6 +65,13 @@ pub(crate) fn rows(error: RowsError) -> Exception {
 pub(crate) fn standby(leader: Option<&str>) -> Exception {
     let leader = leader.map_or_else(String::new, |leader| format!("; {leader} leads"));
     Exception::new(class::STANDBY, format!("this metadata server stands by{leader}"))
+}
+
+pub(crate) fn change(error: ChangeError) -> Exception {
+    match error {
+        ChangeError::Refused(refused) => namespace(refused),
+        ChangeError::Raft(error) => raft(error),
+    }
 }
 
 pub(crate) fn raft(error: RaftError) -> Exception {

@@ -32,6 +32,10 @@ pub struct Leased {
     inherited: bool,
     holders: HashMap<String, Holder>,
     out: HashMap<BlockId, Out>,
+    /// Puts that were begun.
+    begun: u64,
+    /// Blocks of puts that may still come about though nobody waits for them any more, and how many had been begun then.
+    doubted: HashMap<BlockId, u64>,
     /// Ids for files that are not given out yet, and the generation of the blocks that go with them.
     files: Range<u64>,
     generation: Generation,
@@ -80,8 +84,9 @@ pub enum LeaseRefused {
 impl Leased {
     pub fn load(rows: &dyn Rows, now: Duration, limit: Duration) -> Result<Self, RowsError> {
         let inherited = read::ever_reserved(rows)?;
-        let (holders, out) = Default::default();
-        Ok(Self { since: now, limit, inherited, holders, out, files: 0..0, generation: Generation(0) })
+        let (holders, out, doubted) = Default::default();
+        let (files, generation) = (0..0, Generation(0));
+        Ok(Self { since: now, limit, inherited, holders, out, begun: 0, doubted, files, generation })
     }
 
     /// Takes ids of files that were reserved by a command.
@@ -167,6 +172,7 @@ impl Leased {
     pub fn begin_put(&mut self, holder: &str, put: Grant, now: Duration) -> Result<LeasedHome, LeaseRefused> {
         self.renew(holder, now);
         let young = self.is_young(now);
+        self.begun += 1;
         match self.out.get_mut(&put.block) {
             Some(out) if out.holder == holder && out.file == put.file => {
                 out.committing = true;
@@ -184,11 +190,30 @@ impl Leased {
 
     /// The put was applied, or certainly was not. A lease ends with either: a client takes another block then.
     pub fn end_put(&mut self, block: BlockId) {
+        self.doubted.remove(&block);
         if let Some(out) = self.out.remove(&block)
             && let Some(holder) = self.holders.get_mut(&out.holder)
         {
             holder.blocks.remove(&block);
         }
+    }
+
+    /// Of the put that was begun last.
+    pub fn last_put(&self) -> u64 {
+        self.begun
+    }
+
+    /// The log has said what became of the put of that number, and so of all that were left before it was begun.
+    pub fn settle_put(&mut self, block: BlockId, number: u64) {
+        let left = self.doubted.iter().filter(|(_, begun)| **begun < number).map(|(block, _)| *block);
+        let settled: Vec<BlockId> = left.chain([block]).collect();
+        settled.into_iter().for_each(|block| self.end_put(block));
+    }
+
+    /// Whoever waited for the put does so no more, and it may come about all the same: until the log says, the block is no less on
+    /// lease, or its replicas would be nobody's, and be deleted before their file is there.
+    pub fn leave_put(&mut self, block: BlockId) {
+        self.doubted.insert(block, self.begun);
     }
 
     /// True if a file may still be put with this block.
@@ -302,6 +327,24 @@ mod tests {
         assert!(!leased.may_be_put(block(9), at(161)));
         assert_eq!(leased.begin_put("z", strange, at(161)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.homes(at(161)), Some(BTreeSet::from([HOME])));
+    }
+
+    /// A leader that hears no majority for a while sends its callers away, and what it proposed comes about when it hears them again.
+    #[test]
+    fn a_put_that_nobody_waits_for_any_more_may_come_about() {
+        let (mut leased, grants) = leader(false);
+        assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(PLACE));
+        let first = leased.last_put();
+        leased.leave_put(block(0));
+        leased.sweep(at(1000));
+        assert!(leased.may_be_put(block(0), at(1000)), "its replicas are not nobody's");
+        leased.settle_put(block(9), first);
+        assert!(leased.may_be_put(block(0), at(1000)), "that was begun before");
+        assert_eq!(leased.begin_put("a", grants[0], at(1000)), Ok(PLACE), "and its client may ask again");
+        leased.leave_put(block(0));
+        leased.settle_put(block(9), leased.last_put() + 1);
+        assert!(!leased.may_be_put(block(0), at(1000)), "what comes later in the log tells of all before");
+        assert!(leased.doubted.is_empty());
     }
 
     #[test]

@@ -26,16 +26,15 @@ pub(super) async fn add_leased(
     if plan.existing.is_some_and(|view| view.block == block) {
         return Ok(AddLeasedResponse {}); // the call before this one was well, its answer got lost
     }
-    let held = core.leased().begin_put(&client, Grant { block, file }, core.monotonic());
-    let LeasedHome { container: home, set } = held.map_err(|_| {
+    let held = Held::begin(core, &client, Grant { block, file });
+    let (mut held, LeasedHome { container: home, set }) = held.map_err(|_| {
         refusal::namespace(NsError::LeaseExpired(format!("{block} is not on lease to {client} for {file}")))
     })?;
-    let _held = Held { core, block };
     if !core.with_cluster(|cluster, _| cluster.was_given_out(block)) {
         return Err(refusal::illegal(format!("{block} was never given out here")));
     }
     let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
-    core.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
+    held.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
     if let (Some(written), Some(before)) = (previous, plan.previous) {
         core.with_cluster(|cluster, _| cluster.on_written(before.home, written.len));
         core.doubt_if_short(before.block, before.home);

@@ -5,10 +5,12 @@ mod lease_blocks;
 mod put_file;
 
 use crate::audit;
-use crate::core::Core;
-use crate::racks;
+use crate::caller::Session;
+use crate::core::{ChangeError, Core};
+use crate::{racks, refusal};
 use bytes::Bytes;
 use hdfs::Exception;
+use namespace::{Grant, LeaseRefused, LeasedHome, Op, Reply};
 use prost::Message;
 use rpc::Call;
 use std::sync::Arc;
@@ -44,15 +46,49 @@ pub(crate) async fn call(core: &Arc<Core>, call: Call) -> Result<Bytes, Exceptio
     }
 }
 
-/// A block counts as held until its put is applied or refused. A log that fails ends the server, so this need not tell.
+/// A block that is being put. It counts as on lease until the log says what became of the put, also where nobody waits for that.
 struct Held<'a> {
     core: &'a Core,
     block: BlockId,
+    /// Of the put, among all that were begun here.
+    number: u64,
+    fate: Fate,
+}
+
+enum Fate {
+    NotProposed,
+    /// It may come about at any time.
+    Proposed,
+    Known,
+}
+
+impl<'a> Held<'a> {
+    fn begin(core: &'a Core, holder: &str, grant: Grant) -> Result<(Self, LeasedHome), LeaseRefused> {
+        let mut leased = core.leased();
+        let home = leased.begin_put(holder, grant, core.monotonic())?;
+        let number = leased.last_put();
+        Ok((Self { core, block: grant.block, number, fate: Fate::NotProposed }, home))
+    }
+
+    /// Proposes what puts it.
+    async fn change(&mut self, session: &Session, op: impl Into<Op>) -> Result<Reply, Exception> {
+        self.fate = Fate::Proposed;
+        let changed = self.core.change_or_doubt(session, op).await;
+        if !matches!(changed, Err(ChangeError::Raft(_))) {
+            self.fate = Fate::Known;
+        }
+        changed.map_err(refusal::change)
+    }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.core.leased().end_put(self.block);
+        let mut leased = self.core.leased();
+        match self.fate {
+            Fate::NotProposed => leased.end_put(self.block),
+            Fate::Proposed => leased.leave_put(self.block),
+            Fate::Known => leased.settle_put(self.block, self.number),
+        }
     }
 }
 

@@ -34,11 +34,16 @@ pub(super) async fn put_file(
     };
     let unmasked = request.unmasked.map(|mode| (mode & 0o1777) as u16).filter(|mode| *mode != create.mode);
     let Some(block) = request.block else {
-        return put(core, session, PutFile { create, block: None }, unmasked).await;
+        let overwrite = create.overwrite;
+        let put = PutFile { create, block: None };
+        let changed = match unmasked {
+            Some(unmasked) => core.change(session, PutFileUnmasked { put, unmasked }).await,
+            None => core.change(session, put).await,
+        };
+        return was_put(core, overwrite, changed?);
     };
     let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
-    let held = core.leased().begin_put(&create.client, grant, core.monotonic());
-    let Ok(LeasedHome { container: home, set }) = held else {
+    let Ok((mut held, LeasedHome { container: home, set })) = Held::begin(core, &create.client, grant) else {
         if let Some(file) = repeated(core, session)? {
             // Whoever answered the first time may not have come to look after it.
             core.doubt(grant.block);
@@ -47,7 +52,6 @@ pub(super) async fn put_file(
         let message = format!("{} is not on lease to {}; write the block again", grant.block, create.client);
         return Err(refusal::namespace(NsError::LeaseExpired(message)));
     };
-    let _held = Held { core, block: grant.block };
     if !core.with_cluster(|cluster, _| cluster.was_given_out(grant.block)) {
         return Err(refusal::illegal(format!("{} was never given out here", grant.block)));
     }
@@ -58,7 +62,13 @@ pub(super) async fn put_file(
         len: block.len,
         home,
     };
-    let answer = put(core, session, PutFile { create, block: Some(put_block) }, unmasked).await?;
+    let overwrite = create.overwrite;
+    let put = PutFile { create, block: Some(put_block) };
+    let changed = match unmasked {
+        Some(unmasked) => held.change(session, PutFileUnmasked { put, unmasked }).await,
+        None => held.change(session, put).await,
+    };
+    let answer = was_put(core, overwrite, changed?)?;
     core.with_cluster(|cluster, _| cluster.on_written(home, block.len));
     core.doubt_if_leased_short(grant.block, home, set, request.short);
     Ok(answer)
@@ -74,17 +84,7 @@ fn repeated(core: &Core, session: &Session) -> Result<Option<FileId>, Exception>
     })
 }
 
-async fn put(
-    core: &Arc<Core>,
-    session: &Session,
-    put: PutFile,
-    unmasked: Option<u16>,
-) -> Result<PutFileResponse, Exception> {
-    let overwrite = put.create.overwrite;
-    let reply = match unmasked {
-        Some(unmasked) => core.change(session, PutFileUnmasked { put, unmasked }).await?,
-        None => core.change(session, put).await?,
-    };
+fn was_put(core: &Arc<Core>, overwrite: bool, reply: Reply) -> Result<PutFileResponse, Exception> {
     if overwrite {
         core.was_doomed();
     }
