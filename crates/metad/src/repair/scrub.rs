@@ -3,8 +3,9 @@
 use super::{RepairError, jobs, rules};
 use crate::core::Core;
 use blocks::{JobKind, JobState, JobTask, Scrub, Scrubbed};
+use namespace::read;
 use std::time::Duration;
-use types::NodeId;
+use types::{BlockId, NodeId};
 use wire::node::{ScrubOrder, ScrubReport};
 
 /// Of each node, if nobody says otherwise: a disk of today does three times that, and others want to read as well.
@@ -41,15 +42,23 @@ pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>, now:
     scrub.concerns(node).then_some(order)
 }
 
+/// A block whose file is open is not replaced: the recovery of the file decides about it, and may wait for a node that never comes.
+fn is_open(core: &Core, block: BlockId) -> bool {
+    let found = core.rows(|rows| read::file_of_block(rows, block));
+    found.is_ok_and(|found| found.is_some_and(|(_, view)| !view.complete))
+}
+
 pub(super) fn round(core: &Core) {
     let now = core.monotonic();
     let rules = rules(core);
     // Beside each, whether there is a good copy to come.
-    let damaged: Vec<(NodeId, bool)> = {
+    let damaged: Vec<(BlockId, NodeId, bool)> = {
         let repair = core.repair();
         let full = repair.is_missing_full();
-        repair.bad().map(|(block, node)| (node, !full && !repair.is_missing(block))).collect()
+        repair.bad().map(|(block, node)| (block, node, !full && !repair.is_missing(block))).collect()
     };
+    let damaged: Vec<(NodeId, bool)> =
+        damaged.into_iter().map(|(block, node, comes)| (node, comes && !is_open(core, block))).collect();
     let lost: Vec<NodeId> = core.with_cluster(|cluster, _| {
         cluster.nodes().filter(|member| rules.is_lost(Some(member))).map(|member| member.node.id).collect()
     });
