@@ -160,6 +160,9 @@ impl Client {
         }
         let mut bytes = Vec::new();
         for located in located {
+            if located.view.offset != bytes.len() as u64 {
+                break; // the file was cut meanwhile, and the block before this one ends earlier now
+            }
             let mut block = self.read_block(path, located).await?;
             bytes.append(&mut block);
         }
