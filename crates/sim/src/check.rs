@@ -36,10 +36,11 @@ pub(crate) fn contradictions(world: &World) {
 
 /// The rows of every member, which are the same where they are at the same place of the log.
 pub(crate) fn rows(world: &World) {
-    let mut at: BTreeMap<u64, (usize, MemoryRows)> = BTreeMap::new();
+    let mut at: BTreeMap<(u64, u64), (usize, MemoryRows)> = BTreeMap::new();
     for number in 0..world.plan.metad_count {
         let Some(metad) = world.metad(number) else { continue };
-        let (applied, rows) = (metad.group.applied(), metad.group.rows().clone());
+        let Some(applied) = metad.group.applied() else { continue };
+        let rows = metad.group.rows().clone();
         match namespace::check::check(&rows) {
             Ok(violations) => {
                 for violation in violations {
@@ -50,7 +51,7 @@ pub(crate) fn rows(world: &World) {
         }
         if let Some((other, known)) = at.get(&applied) {
             if *known != rows {
-                world.fail(|| format!("metad {other} and {number} hold different rows at {applied}"));
+                world.fail(|| format!("metad {other} and {number} hold different rows at {applied:?}"));
             }
         } else {
             at.insert(applied, (number, rows));

@@ -1,7 +1,7 @@
 //! A whole cluster in one thread, from a seed.
 //!
 //! ```text
-//!   clients ──calls──▶ metad group: log ──▶ namespace::apply, blocks::apply ── rows
+//!   clients ──calls──▶ metad group: raft ──▶ namespace::apply, blocks::apply ── rows
 //!      ║                    │  blocks::Cluster, next_step, judge, Doomed · namespace::Leases      decide
 //!      ║ packets            ▼ orders
 //!      ╚═══▶ datanode ═══▶ datanode ═══▶ datanode      chain::Link decides each stream
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Promise: [`run`] is a function of its seed, so every failure replays. The code that decides is that of the services; what is
-//! modelled around it (network, disk, volume, the log) is written for this crate, and `docs/adr/0009` says how far it is to be
+//! modelled around it (network, disk, volume) is written for this crate, and `docs/adr/0009` says how far it is to be
 //! believed. Start reading at [`run`], then `scenario` for the faults and `check` for what must hold.
 
 mod administrator;
@@ -24,11 +24,13 @@ mod executor;
 mod group;
 mod groups;
 mod history;
+mod log_platter;
+mod machine;
+mod member;
 mod metad;
 mod net;
 mod oracle;
 mod platter;
-mod raft;
 mod rows;
 mod run;
 mod scenario;

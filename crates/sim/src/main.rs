@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tracing_subscriber::EnvFilter;
 
 /// Seeds of one line of output.
 const LINE_COUNT: u64 = 100;
@@ -19,7 +20,7 @@ struct Arguments {
     /// Run this one alone.
     #[arg(long)]
     seed: Option<u64>,
-    /// Tell the story.
+    /// Tell the story; with RUST_LOG, and what the program itself says as well.
     #[arg(long)]
     trace: bool,
     /// A deliberate fault of the program, to see whether it is found.
@@ -46,6 +47,10 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let Arguments { mutation, trace, rolling, groups, .. } = arguments;
+    if trace {
+        let filter = EnvFilter::from_default_env();
+        tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false).init();
+    }
     let options = Options { mutation, trace, rolling, groups };
     let seeds = arguments.seed.map_or(arguments.seeds, |seed| seed..seed + 1);
     let (mut failed, mut all_hours) = (0, 0.0);

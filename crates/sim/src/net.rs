@@ -16,9 +16,6 @@ use std::time::Duration;
 const RETRANSMIT_FIRST: Duration = Duration::from_millis(200);
 const RETRANSMIT_LAST: Duration = Duration::from_secs(5);
 
-/// A message of the group that is older is not sent again.
-const MESSAGE_TIME_MAX: Duration = Duration::from_secs(1);
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallError {
     /// Certainly not done.
@@ -161,18 +158,6 @@ impl Net {
             Some(None) => Err(CallError::Broken),
             None => Err(CallError::TimedOut),
         }
-    }
-
-    /// A message that nobody waits for. It is lost if the way stays cut.
-    pub(crate) fn send(&self, from: HostId, to: HostId, deliver: impl FnOnce() + 'static) {
-        let net = self.clone();
-        let deadline = self.0.sim.now() + MESSAGE_TIME_MAX;
-        self.0.sim.spawn(HostId::NOBODY, async move {
-            net.travel(from, to).await;
-            if net.0.sim.now() <= deadline && net.is_up(to) {
-                deliver();
-            }
-        });
     }
 
     /// A stream from one host to another.

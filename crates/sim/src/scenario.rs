@@ -58,6 +58,8 @@ const ALL: [Fault; 17] = [
 pub(crate) struct Plan {
     pub(crate) metad_count: usize,
     pub(crate) node_count: usize,
+    /// Bytes of the log kept for those who lag. Little: who was away gets a copy of the state.
+    pub(crate) retain_len: usize,
     pub(crate) client_count: usize,
     /// Of those clients, how many work on names alone.
     pub(crate) namer_count: usize,
@@ -106,6 +108,7 @@ impl Plan {
         Self {
             metad_count,
             node_count,
+            retain_len: [4_000, 1 << 20][random.below(2)],
             client_count,
             namer_count,
             container_len,
@@ -276,7 +279,7 @@ fn strike(world: &Rc<World>, fault: Fault) -> Option<Vec<Cure>> {
         }
         Fault::FullLog if metad_up => {
             say(format!("the disk of metad {metad} is full"));
-            world.metad_disk(metad).set_full(true);
+            world.metad_log(metad).set_full(true);
             Some(vec![Cure::LogRoom(metad)])
         }
         Fault::SyncError if node_up => {
@@ -287,7 +290,7 @@ fn strike(world: &Rc<World>, fault: Fault) -> Option<Vec<Cure>> {
         }
         Fault::LogError if metad_up => {
             say(format!("the next sync of metad {metad} fails"));
-            world.metad_disk(metad).fail_next_sync();
+            world.metad_log(metad).fail_next_sync();
             Some(Vec::new())
         }
         Fault::BitFlip => {
@@ -368,7 +371,7 @@ fn apply(world: &Rc<World>, cure: Cure, start_client: &Rc<dyn Fn(usize)>) {
         Cure::Heal(from, to) => world.net.heal(from, to),
         Cure::Fast(node) => world.node_disk(node).set_slowness(1),
         Cure::Room(node) => world.node_disk(node).set_full(false),
-        Cure::LogRoom(metad) => world.metad_disk(metad).set_full(false),
+        Cure::LogRoom(metad) => world.metad_log(metad).set_full(false),
         Cure::WireFlips => world.wire_flips.set(0),
         Cure::Rough => world.net.set_rough(0, 0),
     }

@@ -3,7 +3,9 @@
 use crate::datanode::Datanode;
 use crate::disk::Disk;
 use crate::executor::{Boxed, HostId, Sim};
-use crate::group::{Group, LogPlatter};
+use crate::group::Group;
+use crate::log_platter::LogPlatter;
+use crate::member::{Founders, RESTART, Seat, Wired, Wires, is_disk_fault};
 use crate::metad::{Answer, Metad, Refused};
 use crate::net::{CallError, Net};
 use crate::oracle::{Oracle, Promise};
@@ -53,6 +55,7 @@ pub(crate) struct World {
     pub(crate) net: Net,
     pub(crate) plan: Plan,
     pub(crate) mutation: Option<Mutation>,
+    wires: Rc<Wires>,
     metads: Vec<MetadSeat>,
     nodes: Vec<NodeSeat>,
     pub(crate) oracle: RefCell<Oracle>,
@@ -68,8 +71,7 @@ pub(crate) struct World {
 }
 
 struct MetadSeat {
-    disk: Disk,
-    platter: Rc<RefCell<LogPlatter>>,
+    seat: Seat,
     process: RefCell<Option<Rc<Metad>>>,
 }
 
@@ -104,10 +106,12 @@ pub(crate) fn node_of(number: usize) -> Node {
 }
 
 impl World {
-    pub(crate) fn new(sim: Sim, plan: Plan, mutation: Option<Mutation>) -> Rc<Self> {
-        let metads = (0..plan.metad_count).map(|_| MetadSeat {
-            disk: Disk::new(sim.clone()),
-            platter: Rc::default(),
+    pub(crate) fn new(sim: Sim, plan: Plan, mutation: Option<Mutation>) -> (Rc<Self>, Wired) {
+        let net = Net::new(sim.clone());
+        let (wires, wired) = Wires::new(sim.clone(), net.clone(), |id| Self::metad_host(id as usize - 1));
+        let lies = mutation == Some(Mutation::LogWithoutSync);
+        let metads = (0..plan.metad_count).map(|number| MetadSeat {
+            seat: Seat::new(Self::member_id(number), sim.split(), lies),
             process: RefCell::default(),
         });
         let nodes = (0..plan.node_count).map(|_| NodeSeat {
@@ -116,8 +120,9 @@ impl World {
             process: RefCell::default(),
             falls: Cell::default(),
         });
-        Rc::new(Self {
-            net: Net::new(sim.clone()),
+        let world = Self {
+            net,
+            wires,
             mutation,
             metads: metads.collect(),
             nodes: nodes.collect(),
@@ -130,7 +135,13 @@ impl World {
             reign_count: Cell::default(),
             plan,
             sim,
-        })
+        };
+        (Rc::new(world), wired)
+    }
+
+    /// In its group.
+    fn member_id(number: usize) -> u64 {
+        number as u64 + 1
     }
 
     pub(crate) fn metad_host(number: usize) -> HostId {
@@ -166,65 +177,54 @@ impl World {
     // ── processes ──
 
     pub(crate) fn start_metad(self: &Rc<Self>, number: usize) {
-        let seat = &self.metads[number];
         let host = Self::metad_host(number);
-        seat.disk.restart();
         self.net.up(host);
-        let hosts: Vec<HostId> = (0..self.plan.metad_count).map(Self::metad_host).collect();
-        let stale = self.mutation == Some(Mutation::StaleReads);
-        let group = Group::new(self.sim.clone(), number, hosts, stale);
-        let metad = Metad::new(Rc::clone(self), number, Rc::clone(&group));
-        *seat.process.borrow_mut() = Some(Rc::clone(&metad));
-        let world = Rc::clone(self);
-        let peers = move |from: usize, term, message, to: usize| {
-            let at = Rc::clone(&world);
-            world.net.send(Self::metad_host(from), Self::metad_host(to), move || {
-                if let Some(metad) = &*at.metads[to].process.borrow() {
-                    metad.group.deliver(from, term, message);
-                }
-            });
-        };
-        let unsynced = self.mutation == Some(Mutation::LogWithoutSync);
-        let driving = group.drive(seat.disk.clone(), Rc::clone(&seat.platter), self.sim.split(), unsynced, peers);
         let world = Rc::clone(self);
         self.sim.spawn(host, async move {
-            driving.await;
-            // The log failed: the process ends, and somebody starts it again.
+            let why = world.run_metad(number).await;
+            world.sim.say(|| format!("metad {number} ends: {why}"));
+            if !is_disk_fault(&why) {
+                world.fail(|| format!("metad {number} ends: {why}"));
+            }
             let again = Rc::clone(&world);
             world.sim.spawn(HostId::NOBODY, async move {
                 again.stop_metad(number, false);
-                again.sim.sleep(Duration::from_secs(2)).await;
+                again.sim.sleep(RESTART).await;
                 if !again.net.is_up(host) {
                     again.start_metad(number);
                 }
             });
         });
-        self.sim.spawn(host, metad.watch());
+    }
+
+    /// Why the process ended.
+    async fn run_metad(self: &Rc<Self>, number: usize) -> String {
+        let (place, count) = (&self.metads[number], self.plan.metad_count);
+        let founders = Founders { count: count as u64, retain_len: self.plan.retain_len };
+        let started = place.seat.start(&self.wires, (count > 1).then_some(founders)).await;
+        let (raft, machine) = match started {
+            Ok(started) => started,
+            Err(error) => return error.to_string(),
+        };
+        let group = Group::new(raft.clone(), machine, self.mutation == Some(Mutation::StaleReads));
+        let metad = Metad::new(Rc::clone(self), number, group);
+        *place.process.borrow_mut() = Some(Rc::clone(&metad));
+        self.sim.spawn(Self::metad_host(number), metad.watch());
+        raft.failed().await
     }
 
     pub(crate) fn stop_metad(&self, number: usize, power: bool) {
-        let (seat, host) = (&self.metads[number], Self::metad_host(number));
+        let (place, host) = (&self.metads[number], Self::metad_host(number));
         if !self.net.is_up(host) && !power {
             return;
         }
         self.net.down(host, power);
-        self.sim.kill(host);
-        let process = seat.process.borrow_mut().take();
+        self.wires.hang_up(Self::member_id(number));
+        let process = place.process.borrow_mut().take();
         drop(process);
-        if power && (self.mutation == Some(Mutation::LogWithoutSync) || self.sim.one_in(2)) {
-            let mut platter = seat.platter.borrow_mut();
-            platter.written = platter.durable.clone();
-        } else if power {
-            // A few entries may have come to disk before somebody waited for them, and a torn one is none.
-            let mut platter = seat.platter.borrow_mut();
-            let (durable, written) = (platter.durable.log.len(), platter.written.log.len());
-            if written > durable {
-                platter.written.log.truncate(durable + self.sim.below(written - durable + 1));
-            }
-        }
-        let mut platter = seat.platter.borrow_mut();
-        if self.mutation != Some(Mutation::LogWithoutSync) {
-            platter.durable = platter.written.clone();
+        self.sim.kill(host);
+        if let Err(why) = place.seat.fall(power) {
+            self.fail(|| why);
         }
     }
 
@@ -261,8 +261,8 @@ impl World {
         &self.nodes[number].disk
     }
 
-    pub(crate) fn metad_disk(&self, number: usize) -> &Disk {
-        &self.metads[number].disk
+    pub(crate) fn metad_log(&self, number: usize) -> &LogPlatter {
+        &self.metads[number].seat.platter
     }
 
     pub(crate) fn node_platter(&self, number: usize) -> &RefCell<Platter> {
@@ -368,10 +368,7 @@ impl World {
 
     /// Breaks what the processes hold of each other and of this.
     pub(crate) fn take_down(&self) {
-        for seat in &self.metads {
-            let process = seat.process.borrow_mut().take();
-            drop(process);
-        }
+        (0..self.metads.len()).for_each(|number| self.stop_metad(number, false));
         for seat in &self.nodes {
             let process = seat.process.borrow_mut().take();
             drop(process);

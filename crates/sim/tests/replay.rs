@@ -64,7 +64,10 @@ fn reads_of_a_leader_that_fell_are_found() {
 
 #[test]
 fn a_log_that_is_not_synced_is_found() {
-    is_found(Mutation::LogWithoutSync, &["no order explains", "is gone, and nobody deleted it", "panic"]);
+    is_found(
+        Mutation::LogWithoutSync,
+        &["is damaged", "does not belong to this store", "no order explains", "is gone, and nobody deleted it"],
+    );
 }
 
 #[test]
@@ -86,15 +89,15 @@ fn members_that_go_with_what_only_they_have_are_found() {
 #[test]
 fn a_node_that_is_called_empty_too_early_is_found() {
     let options = Options { mutation: Some(Mutation::HastyDrain), rolling: true, ..Options::default() };
-    // One seed in a hundred comes to it, the first is 173.
-    is_found_with(options, 170..180, &["gave up the last copy", "cannot be read"]);
+    // Of the first 300 seeds 258 alone comes to it.
+    is_found_with(options, 255..260, &["gave up the last copy", "cannot be read"]);
 }
 
 #[test]
 fn a_recovery_that_believes_what_has_rotted_is_found() {
     let options = Options { mutation: Some(Mutation::BelieveUnread), ..Options::default() };
-    // One seed in some hundred comes to it, the first is 724.
-    is_found_with(options, 715..730, &["a recovery believed"]);
+    // One seed in a hundred comes to it, the first are 22 and 48.
+    is_found_with(options, 20..60, &["a recovery believed"]);
 }
 
 /// A datanode comes back with replicas of a container that was emptied and removed while it was away.

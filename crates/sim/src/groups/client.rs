@@ -3,10 +3,11 @@
 use super::member::{World, is_in_doubt};
 use crate::executor::{Boxed, HostId};
 use crate::history::{Event, Name, Op, Outcome};
+use crate::machine::{self, Command};
 use crate::net::CallError;
 use crate::world::Mutation;
-use ::raft::RaftError;
 use namespace::{Caller, Create, Delete, Format, NsError, Rename2, Reply, Request, RetryKey, read};
+use raft::RaftError;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -120,10 +121,10 @@ impl Client {
             let member = world.member(id)?;
             let request = Request { now: world.wall(id), caller: Caller::system(), retry, op: op.clone() };
             Some(Box::pin(async move {
-                match member.raft.propose(request).await {
-                    Ok(Some(Ok(reply))) => Said::Well(reply),
-                    Ok(Some(Err(why))) => Said::Refused(why),
-                    Ok(None) => unreachable!("a command is answered"),
+                match member.raft.propose(Command::Namespace(request)).await {
+                    Ok(machine::Reply::Namespace(Ok(reply))) => Said::Well(reply),
+                    Ok(machine::Reply::Namespace(Err(why))) => Said::Refused(why),
+                    Ok(other) => unreachable!("the answer to a request of the namespace: {other:?}"),
                     Err(error) => {
                         assert!(is_in_doubt(&error), "{error}");
                         Said::NotLeader
@@ -147,7 +148,7 @@ impl Client {
                         Err(_) => return Said::NotLeader,
                     }
                 }
-                let status = member.names.read(|rows| read::status(rows, &Caller::system(), &path));
+                let status = read::status(&*member.names.rows(), &Caller::system(), &path);
                 match status.expect("memory can be read") {
                     Ok(status) => Said::Well(status.map(|status| status.mode)),
                     Err(why) => Said::Refused(why),

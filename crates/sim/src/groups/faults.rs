@@ -1,8 +1,9 @@
 //! What goes wrong while a group works, and the administrator who adds and removes members meanwhile.
 
-use super::member::{World, peer, plan_chance};
+use super::member::{World, plan_chance};
 use crate::executor::HostId;
-use ::raft::Role;
+use crate::member::{Founders, peer};
+use raft::Role;
 use std::rc::Rc;
 use std::time::Duration;
 use types::Random;
@@ -41,7 +42,7 @@ const ALL: [Fault; 11] = [
 /// What a seed decides beforehand.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    pub(super) founders: u64,
+    pub(super) founder_count: u64,
     pub(super) clients: usize,
     /// Little: who was away gets a copy of the state. Much: it gets the log.
     pub(super) retain_len: usize,
@@ -62,7 +63,7 @@ impl Plan {
             _ => (0..1 + chance.below(4)).map(|_| ALL[chance.below(ALL.len())]).collect(),
         };
         Self {
-            founders: [1, 3, 3, 3, 3, 5][chance.below(6)],
+            founder_count: [1, 3, 3, 3, 3, 5][chance.below(6)],
             clients: 3 + chance.below(2),
             retain_len: [2_000, 1 << 20][chance.below(2)],
             rough: Duration::from_secs(20 + chance.below(30) as u64),
@@ -70,6 +71,10 @@ impl Plan {
             faults,
             members_change,
         }
+    }
+
+    pub(super) fn founders(&self) -> Founders {
+        Founders { count: self.founder_count, retain_len: self.retain_len }
     }
 }
 

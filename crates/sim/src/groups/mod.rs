@@ -2,7 +2,7 @@
 //! and go; and the namespace as what they agree on.
 //!
 //! ```text
-//!   clients ──calls──▶ member: raft ▸ openraft ▸ log ▸ Platter          administrator ── adds, removes members
+//!   clients ──calls──▶ member: raft ▸ openraft ▸ log ▸ LogPlatter         administrator ── adds, removes members
 //!                        │  ▲                     └ loses power, fails, is full, slow
 //!                        ▼  │ messages: late, lost, one way only
 //!                      member ── namespace::apply ── rows
@@ -13,9 +13,7 @@
 //! namespace calls sound; and a while after the last fault there is a leader again.
 
 mod client;
-mod disk;
 mod faults;
-mod machine;
 mod member;
 mod run;
 

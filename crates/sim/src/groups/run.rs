@@ -6,7 +6,7 @@ use super::member::World;
 use crate::executor::HostId;
 use crate::history;
 use crate::run::{Options, Outcome};
-use namespace::{Caller, Mkdirs, Request, read};
+use namespace::{Caller, read};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ pub fn run_group(seed: u64, options: Options) -> Outcome {
     let _played = sim.play();
     let plan = Plan::new(seed, options.rolling);
     sim.say(|| format!("seed {seed}: {plan:?}"));
-    let (world, _entered) = World::new(sim.clone(), plan.founders, plan.retain_len, options);
-    (1..=plan.founders).for_each(|id| world.start(id));
+    let (world, _entered) = World::new(sim.clone(), plan.founders(), options);
+    (1..=plan.founder_count).for_each(|id| world.start(id));
     let work = Rc::new(Work::default());
     (0..plan.clients).for_each(|number| Client::new(&world, number).start(&work));
 
@@ -74,20 +74,11 @@ pub fn run_group(seed: u64, options: Options) -> Outcome {
     outcome
 }
 
-/// Why the members do not hold the same yet. One more command goes first: after a change of members openraft brings some the last
-/// entry only with the next one (docs/adr/0009).
+/// Why the members do not hold the same yet.
 fn disagreement(world: &Rc<World>) -> Option<String> {
     let found = Rc::new(Cell::new(None));
     let (at, tells) = (Rc::clone(world), Rc::clone(&found));
-    world.sim.spawn(HostId::NOBODY, async move {
-        let leader = at.leader().await;
-        if let Some(leader) = leader.as_ref().filter(|_| at.formatted.get()) {
-            let op = Mkdirs { path: own_path(0), mode: 0o755, create_parent: true }.into();
-            let request = Request { now: at.wall(leader.id), caller: Caller::system(), retry: None, op };
-            let _asked_again_soon = leader.raft.propose(request).await;
-        }
-        tells.set(Some(leader));
-    });
+    world.sim.spawn(HostId::NOBODY, async move { tells.set(Some(at.leader().await)) });
     world.sim.run_until(world.sim.now() + LOOK_EACH);
     let Some(Some(leader)) = found.take() else { return Some("nobody leads".to_owned()) };
     let applied = leader.names.applied();
@@ -109,7 +100,7 @@ fn check_promises(world: &World) {
     };
     for member in members.iter().filter(|member| group.members.iter().any(|known| known.id == member.id)) {
         for tag in world.promised.borrow().iter() {
-            let found = member.names.read(|rows| read::status(rows, &Caller::system(), &own_path(*tag)));
+            let found = read::status(&*member.names.rows(), &Caller::system(), &own_path(*tag));
             if !matches!(found, Ok(Ok(Some(_)))) {
                 world.fail(format!("member {} has not {}, which was acknowledged", member.id, own_path(*tag)));
             }

@@ -73,7 +73,10 @@ impl Metad {
         let Some(scrub) = asked.scrub.as_mut() else { return true };
         lost.unwrap_or_default().into_iter().for_each(|node| scrub.on_lost(node));
         let repair = self.repair.borrow();
-        let over = scrub.is_read() && (repair.bad().next().is_none() || repair.progress().missing_count > 0);
+        // A block whose file is open is not replaced: the file's recovery decides about it.
+        let is_open = |block| self.view_of(block).is_some_and(|view| !view.complete);
+        let comes = repair.bad().any(|(block, _)| !repair.is_missing(block) && !is_open(block));
+        let over = scrub.is_read() && !comes;
         if over {
             asked.scrub = None;
         }

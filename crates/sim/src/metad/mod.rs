@@ -15,13 +15,15 @@ mod tasks;
 mod writing;
 
 use crate::executor::{Boxed, HostId, Lock, Notify, Sim};
-use crate::group::{Command, Group, NotLeader, Reply};
+use crate::group::{Group, NotLeader};
+use crate::machine::{Command, Reply};
 use crate::platter::Identity;
 use crate::volume::Info;
 use crate::world::World;
 use administration::Administration;
 use blocks::{BlocksError, Cluster, Doomed, PlaceError, Plan, Repair, Surplus, Told, Undecided};
 use namespace::{BlockView, Caller, Format, Leased, Leases, NsError, Op, Request, RetryKey};
+use raft::Standing;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -74,7 +76,7 @@ pub(crate) struct Metad {
     pub(crate) sim: Sim,
     pub(crate) host: HostId,
     pub(crate) number: usize,
-    pub(crate) group: Rc<Group>,
+    pub(crate) group: Group,
     random: RefCell<Seeded>,
     pub(crate) leader_since: Cell<Duration>,
     leases: RefCell<Leases>,
@@ -99,7 +101,7 @@ pub(crate) struct Metad {
 }
 
 impl Metad {
-    pub(crate) fn new(world: Rc<World>, number: usize, group: Rc<Group>) -> Rc<Self> {
+    pub(crate) fn new(world: Rc<World>, number: usize, group: Group) -> Rc<Self> {
         let (sim, host) = (world.sim.clone(), World::metad_host(number));
         let random = RefCell::new(sim.split());
         Rc::new(Self {
@@ -140,14 +142,20 @@ impl Metad {
 
     /// Takes up the work of a leader whenever this member becomes one.
     pub(crate) async fn watch(self: Rc<Self>) {
-        let mut known = 0;
+        let mut standing = self.group.standing();
         loop {
-            if let Some(reign) = self.group.reign().filter(|reign| *reign != known) {
-                known = reign;
-                self.sim.say(|| format!("metad {} leads in term {reign}", self.number));
-                self.begin_reign(reign);
+            let now = *standing.borrow_and_update();
+            match now {
+                Standing::Leading { term } if self.group.reign() != Some(term) => {
+                    self.sim.say(|| format!("metad {} leads in term {term}", self.number));
+                    self.begin_reign(term);
+                }
+                Standing::Leading { .. } => {}
+                Standing::Standby { .. } => self.group.leave(),
             }
-            self.group.reign_changed.notified().await;
+            if standing.changed().await.is_err() {
+                return;
+            }
         }
     }
 
@@ -155,7 +163,7 @@ impl Metad {
         self.leader_since.set(self.now());
         self.world.reign_count.set(self.world.reign_count.get() + 1);
         let lessee = reign << 8 | self.number as u64;
-        self.group.watch_blocks(lessee, self.world.plan.container_len);
+        self.group.take(reign, lessee, self.world.plan.container_len);
         *self.leases.borrow_mut() = Leases::load(&*self.group.rows(), self.now()).expect("memory can be read");
         let leased = Leased::load(&*self.group.rows(), self.now(), LEASE_SOFT);
         *self.leased.borrow_mut() = leased.expect("memory can be read");
@@ -191,14 +199,14 @@ impl Metad {
             return Err(Refused::Standby);
         }
         let request = Request { now: self.wall(), caller: Caller::system(), retry, op: op.into() };
-        match self.group.propose(&Command::Namespace(request)).await? {
+        match self.group.propose(Command::Namespace(request)).await? {
             Reply::Namespace(answer) => answer.map_err(Refused::Namespace),
             _ => Err(Refused::Odd),
         }
     }
 
     pub(crate) async fn change_blocks(&self, command: blocks::Command) -> Answer<Result<blocks::Reply, BlocksError>> {
-        match self.group.propose(&Command::Blocks(command)).await? {
+        match self.group.propose(Command::Blocks(command)).await? {
             Reply::Blocks(answer) => Ok(answer),
             _ => Err(Refused::Odd),
         }

@@ -4,7 +4,7 @@ use super::{Answer, Metad, Refused};
 use crate::world::Mutation;
 use blocks::{Ask, Batch};
 use namespace::{
-    AddBlock, AddLeased, Allocated, BlockRef, Caller, Create, Grant, LeaseRefused, LeasedHome, NsError, PutBlock,
+    AddBlock, AddLeased, Allocated, BlockRef, Caller, Create, Grant, LeaseRefused, LeasedHome, NsError, Op, PutBlock,
     PutFile, Reply, Reserve, RetryKey, read,
 };
 use std::rc::Rc;
@@ -49,12 +49,46 @@ pub(crate) struct Put {
     pub(crate) short: bool,
 }
 
-/// A block counts as held until its put is applied or refused.
-struct Held<'a>(&'a Metad, BlockId);
+/// A block that is being put. It counts as on lease until the log says what became of the put, also where nobody waits for that.
+struct Held<'a> {
+    metad: &'a Metad,
+    block: BlockId,
+    number: u64,
+    fate: Fate,
+}
+
+enum Fate {
+    NotProposed,
+    Proposed,
+    Known,
+}
+
+impl<'a> Held<'a> {
+    fn begin(metad: &'a Metad, holder: &str, grant: Grant) -> Result<(Self, LeasedHome), LeaseRefused> {
+        let mut leased = metad.leased.borrow_mut();
+        let home = leased.begin_put(holder, grant, metad.now())?;
+        let number = leased.last_put();
+        Ok((Self { metad, block: grant.block, number, fate: Fate::NotProposed }, home))
+    }
+
+    async fn change(&mut self, retry: Option<RetryKey>, op: impl Into<Op>) -> Answer<Reply> {
+        self.fate = Fate::Proposed;
+        let changed = self.metad.change(retry, op).await;
+        if !matches!(changed, Err(Refused::Standby)) {
+            self.fate = Fate::Known;
+        }
+        changed
+    }
+}
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.leased.borrow_mut().end_put(self.1);
+        let mut leased = self.metad.leased.borrow_mut();
+        match self.fate {
+            Fate::NotProposed => leased.end_put(self.block),
+            Fate::Proposed => leased.leave_put(self.block),
+            Fate::Known => leased.settle_put(self.block, self.number),
+        }
     }
 }
 
@@ -112,8 +146,7 @@ impl Metad {
             block_len,
             block_len_min: 1,
         };
-        let held = self.leased.borrow_mut().begin_put(&holder, grant, self.now());
-        let Ok(LeasedHome { container: home, set }) = held else {
+        let Ok((mut held, LeasedHome { container: home, set })) = Held::begin(&self, &holder, grant) else {
             // An earlier attempt at this call has put the file: its lease ended with that, but its answer got lost.
             let outcome = read::outcome(&*self.group.rows(), retry, PUT_FILE, self.wall()).expect("memory can be read");
             if let Some(Reply::Status(status)) = outcome {
@@ -122,12 +155,11 @@ impl Metad {
             }
             return Err(Refused::Namespace(NsError::LeaseExpired(format!("{:?} is not on lease", grant.block))));
         };
-        let _held = Held(&self, grant.block);
         if !self.with_cluster(|cluster, _| cluster.was_given_out(grant.block))? {
             return Err(Refused::Odd);
         }
         let block = PutBlock { file: grant.file, block: grant.block, generation, len, home };
-        let answer = match self.change(Some(retry), PutFile { create, block: Some(block) }).await? {
+        let answer = match held.change(Some(retry), PutFile { create, block: Some(block) }).await? {
             Reply::Status(status) => status.id,
             Reply::Recovery(recovery) => return Err(self.wait_for(recovery)),
             _ => return Err(Refused::Odd),
@@ -157,16 +189,15 @@ impl Metad {
         if plan.existing.is_some_and(|view| view.block == block) {
             return Ok(()); // the call before this one was well, its answer got lost
         }
-        let held = self.leased.borrow_mut().begin_put(&client, Grant { block, file }, self.now());
-        let LeasedHome { container: home, set } = held.map_err(|_| {
+        let held = Held::begin(&self, &client, Grant { block, file });
+        let (mut held, LeasedHome { container: home, set }) = held.map_err(|_| {
             Refused::Namespace(NsError::LeaseExpired(format!("{block:?} is not on lease to {client} for {file}")))
         })?;
-        let _held = Held(&self, block);
         if !self.with_cluster(|cluster, _| cluster.was_given_out(block))? {
             return Err(Refused::Odd);
         }
         let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
-        self.change(None, AddLeased { add, generation }).await?;
+        held.change(None, AddLeased { add, generation }).await?;
         if let (Some(written), Some(before)) = (previous, plan.previous) {
             self.with_cluster(|cluster, _| cluster.on_written(before.home, written.len))?;
             self.doubt_if_short(before.block, before.home)?;

@@ -69,11 +69,12 @@ impl Metad {
                 }
             };
             let finish = FinishRecovery { file, block: last.block, generation, len };
+            // Who took no part, or could not end it, is stale from the moment that this comes about, which may be when nobody here
+            // hears of it any more.
+            if !nodes.is_empty() {
+                self.world.was_recovered(file, last.block, &nodes, &damaged);
+            }
             if self.change(None, finish).await.is_ok() {
-                // Who took no part, or could not end it, is stale from now on, whatever it has.
-                if !nodes.is_empty() {
-                    self.world.was_recovered(file, last.block, &nodes, &damaged);
-                }
                 self.was_doomed();
                 self.doubt(last.block);
             }

@@ -9,6 +9,9 @@ use types::NodeId;
 
 const PAGE_COUNT: usize = 1000;
 
+/// As in `metad`: what a change doomed whose answer was lost is told by the rows alone.
+const FEED_EACH: Duration = Duration::from_secs(30);
+
 impl Metad {
     pub(super) fn was_doomed(&self) {
         self.unfed.set(true);
@@ -32,7 +35,12 @@ impl Metad {
     }
 
     pub(super) async fn reap_always(self: Rc<Self>, reign: u64) {
+        let mut fed = self.now();
         while self.reigns(reign) {
+            if self.now() >= fed + FEED_EACH {
+                fed = self.now();
+                self.unfed.set(true);
+            }
             let _again = self.reap_round().await;
             self.sim.sleep(Duration::from_millis(200)).await;
             let _told = self.sim.timeout(Duration::from_secs(5), self.reap.notified()).await;

@@ -58,7 +58,7 @@ struct State {
 
 /// A cheap handle; all clones are the same disk.
 #[derive(Clone, Debug)]
-pub(super) struct Platter {
+pub(crate) struct LogPlatter {
     path: PathBuf,
     state: Arc<Mutex<State>>,
 }
@@ -117,8 +117,8 @@ impl Sheet {
     }
 }
 
-impl Platter {
-    pub(super) fn new(number: u64, chance: Seeded) -> Self {
+impl LogPlatter {
+    pub(crate) fn new(id: u64, chance: Seeded) -> Self {
         let state = State {
             sheets: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -132,7 +132,7 @@ impl Platter {
             slowness: 1,
             chance,
         };
-        Self { path: PathBuf::from(format!("/member{number}/log")), state: Arc::new(Mutex::new(state)) }
+        Self { path: PathBuf::from(format!("/member{id}/log")), state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -140,7 +140,7 @@ impl Platter {
     }
 
     /// The process must be gone.
-    pub(super) fn lose_power(&self) {
+    pub(crate) fn lose_power(&self) {
         let State { sheets, seen, durable, renames, chance, locked, sync_fails, .. } = &mut *self.state();
         assert!(!*locked, "somebody still has the log of {}", self.path.display());
         let kept = chance.below(renames.len() + 1);
@@ -156,29 +156,29 @@ impl Platter {
         *sync_fails = false;
     }
 
-    pub(super) fn is_locked(&self) -> bool {
+    pub(crate) fn is_locked(&self) -> bool {
         self.state().locked
     }
 
-    pub(super) fn fail_next_sync(&self) {
+    pub(crate) fn fail_next_sync(&self) {
         self.state().sync_fails = true;
     }
 
-    pub(super) fn set_full(&self, full: bool) {
+    pub(crate) fn set_full(&self, full: bool) {
         self.state().full = full;
     }
 
-    pub(super) fn set_lying(&self) {
+    pub(crate) fn set_lying(&self) {
         self.state().lies = true;
     }
 
-    pub(super) fn set_slowness(&self, times: u32) {
+    pub(crate) fn set_slowness(&self, times: u32) {
         self.state().slowness = times;
     }
 }
 
 /// Keeps others away.
-struct Held(Platter);
+struct Held(LogPlatter);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -190,7 +190,7 @@ fn no_space() -> Error {
     Error::from(ErrorKind::StorageFull)
 }
 
-impl Disk for Platter {
+impl Disk for LogPlatter {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -272,7 +272,7 @@ impl Disk for Platter {
 /// A file that somebody writes to.
 #[derive(Debug)]
 struct Open {
-    platter: Platter,
+    platter: LogPlatter,
     sheet: u64,
 }
 
@@ -338,7 +338,7 @@ mod tests {
     fn what_was_synced_stays_and_the_rest_may_go() {
         let mut lost = 0;
         for seed in 0..40 {
-            let platter = Platter::new(1, Seeded(seed));
+            let platter = LogPlatter::new(1, Seeded(seed));
             let file = platter.create("new").unwrap();
             file.write_at(&[1; 700], 0).unwrap();
             file.sync_all().unwrap();
@@ -359,7 +359,7 @@ mod tests {
     fn what_a_failed_sync_lost_is_seen_until_the_power_goes() {
         let mut lost = 0;
         for seed in 0..40 {
-            let platter = Platter::new(1, Seeded(seed));
+            let platter = LogPlatter::new(1, Seeded(seed));
             let file = platter.create("log").unwrap();
             platter.sync_names().unwrap();
             file.write_at(&[1; 2000], 0).unwrap();

@@ -1,0 +1,211 @@
+//! What the members apply commands to: rows in memory, what a flush made of them, and the leader's picture of the block side.
+//!
+//! It does what metad's machine does above its store, and keeps the position in the log with the rows.
+
+use crate::rows::Journaled;
+use blocks::{BlocksError, Cluster};
+use namespace::NsError;
+use raft::{Export, Import, MachineError};
+use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use types::rows::{MemoryRows, RowsMut, Table};
+
+/// Rows in a piece of a copy: few, so that there are many pieces.
+const PIECE_COUNT: usize = 8;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Command {
+    Namespace(namespace::Request),
+    Blocks(blocks::Command),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Nothing,
+    Namespace(Result<namespace::Reply, NsError>),
+    Blocks(Result<blocks::Reply, BlocksError>),
+}
+
+/// What is durable: the store changes as a whole, as `kv` does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    position: Option<Vec<u8>>,
+    rows: MemoryRows,
+}
+
+pub(crate) type Store = Arc<Mutex<Kept>>;
+
+#[derive(Default)]
+struct State {
+    position: Option<Vec<u8>>,
+    rows: Journaled,
+    /// `None` while nobody leads here.
+    cluster: Option<Cluster>,
+}
+
+pub(crate) struct Machine {
+    store: Store,
+    state: Arc<RwLock<State>>,
+}
+
+/// The rows as they are now. Nothing is applied as long as somebody looks.
+pub(crate) struct Sight<'a>(RwLockReadGuard<'a, State>);
+
+impl Deref for Sight<'_> {
+    type Target = MemoryRows;
+
+    fn deref(&self) -> &MemoryRows {
+        self.0.rows.rows()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn change(state: &RwLock<State>) -> RwLockWriteGuard<'_, State> {
+    state.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Machine {
+    pub(crate) fn open(store: &Store) -> Arc<Self> {
+        let Kept { position, rows } = lock(store).clone();
+        let state = State { position, rows: Journaled::from(rows), cluster: None };
+        Arc::new(Self { store: Arc::clone(store), state: Arc::new(RwLock::new(state)) })
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn rows(&self) -> Sight<'_> {
+        Sight(self.state())
+    }
+
+    /// Term and index of the last entry it has.
+    pub(crate) fn applied(&self) -> Option<(u64, u64)> {
+        // A version, then what was applied; behind that it says who the members are, and how it came by what it has.
+        let position = self.state().position.clone()?;
+        let (applied, _) = postcard::take_from_bytes(position.get(1..)?).expect("a position begins with an entry");
+        applied
+    }
+
+    /// Takes the picture of the block side as it is now, and lets it follow every later command.
+    pub(crate) fn watch_blocks(&self, lessee: u64, container_len: u64) {
+        let mut state = change(&self.state);
+        let mut cluster = Cluster::load(state.rows.rows(), lessee).expect("memory can be read");
+        cluster.set_container_len_max(container_len);
+        state.cluster = Some(cluster);
+    }
+
+    pub(crate) fn unwatch_blocks(&self) {
+        change(&self.state).cluster = None;
+    }
+
+    /// `None` if this member does not lead.
+    pub(crate) fn with_cluster<T>(&self, run: impl FnOnce(&mut Cluster) -> T) -> Option<T> {
+        change(&self.state).cluster.as_mut().map(run)
+    }
+
+    /// As [`Machine::with_cluster`], for who only looks.
+    pub(crate) fn see_cluster<T>(&self, look: impl FnOnce(&Cluster) -> T) -> Option<T> {
+        self.state().cluster.as_ref().map(look)
+    }
+}
+
+impl raft::Machine for Machine {
+    type Command = Command;
+    type Reply = Reply;
+
+    fn position(&self) -> Option<Vec<u8>> {
+        self.state().position.clone()
+    }
+
+    fn apply(&self, position: &[u8], command: Option<Command>) -> Result<Reply, MachineError> {
+        let State { position: known, rows, cluster } = &mut *change(&self.state);
+        *known = Some(position.to_vec());
+        Ok(match command {
+            None => Reply::Nothing,
+            Some(Command::Namespace(request)) => {
+                let answer = namespace::apply_with(rows, &request, &blocks::has_container)?;
+                if answer.is_err() {
+                    rows.roll_back();
+                } else {
+                    rows.commit();
+                }
+                Reply::Namespace(answer)
+            }
+            Some(Command::Blocks(command)) => {
+                let answer = blocks::apply_with(rows, &command, &namespace::read::is_empty)?;
+                rows.commit();
+                if let Some(cluster) = cluster {
+                    cluster.on_applied(&command, &answer);
+                }
+                Reply::Blocks(answer)
+            }
+        })
+    }
+
+    fn flush(&self) -> Result<(), MachineError> {
+        let state = self.state();
+        *lock(&self.store) = Kept { position: state.position.clone(), rows: state.rows.rows().clone() };
+        Ok(())
+    }
+
+    fn export(&self) -> Result<Box<dyn Export>, MachineError> {
+        let Kept { position, rows } = lock(&self.store).clone();
+        let position = position.ok_or_else(|| MachineError::new("never flushed"))?;
+        let rows: Vec<Piece> = rows.iter().map(|(table, key, value)| (table.0, key.to_vec(), value.to_vec())).collect();
+        Ok(Box::new(Copy { position, rows, given: 0 }))
+    }
+
+    fn import(&self) -> Result<Box<dyn Import>, MachineError> {
+        let (store, state) = (Arc::clone(&self.store), Arc::clone(&self.state));
+        Ok(Box::new(Arrival { store, state, rows: MemoryRows::default() }))
+    }
+}
+
+type Piece = (u8, Vec<u8>, Vec<u8>);
+
+struct Copy {
+    position: Vec<u8>,
+    rows: Vec<Piece>,
+    given: usize,
+}
+
+impl Export for Copy {
+    fn position(&self) -> Result<Vec<u8>, MachineError> {
+        Ok(self.position.clone())
+    }
+
+    fn chunk(&mut self, _len_max: usize) -> Result<Option<Vec<u8>>, MachineError> {
+        let rest = &self.rows[self.given..];
+        let piece = &rest[..rest.len().min(PIECE_COUNT)];
+        self.given += piece.len();
+        let bytes = postcard::to_allocvec(piece).map_err(MachineError::new)?;
+        Ok((!piece.is_empty()).then_some(bytes))
+    }
+}
+
+struct Arrival {
+    store: Store,
+    state: Arc<RwLock<State>>,
+    rows: MemoryRows,
+}
+
+impl Import for Arrival {
+    fn take(&mut self, chunk: &[u8]) -> Result<(), MachineError> {
+        let piece: Vec<Piece> = postcard::from_bytes(chunk).map_err(MachineError::new)?;
+        piece.into_iter().for_each(|(table, key, value)| self.rows.put(Table(table), &key, value));
+        Ok(())
+    }
+
+    fn install(self: Box<Self>, position: &[u8]) -> Result<(), MachineError> {
+        let Self { store, state, rows } = *self;
+        let position = Some(position.to_vec());
+        *lock(&store) = Kept { position: position.clone(), rows: rows.clone() };
+        *change(&state) = State { position, rows: Journaled::from(rows), cluster: None };
+        Ok(())
+    }
+}
