@@ -169,7 +169,8 @@ mod tests {
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         (1..=3).for_each(|number| cluster.on_registered(NOW, id(number), Usage::default()));
         let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
-        let told = Told { block: BLOCK, generation: Generation(generation), len: 5, file: None, home: None };
+        let told =
+            Told { block: BLOCK, generation: Generation(generation), len: 5, file: None, home: None, finalized: true };
         surplus.keep(id(3), told, HOME, NOW);
         assert_eq!(surplus.next(NOW), Some(HOME));
         let mut clearance = Clearance::begin(HOME, &surplus);

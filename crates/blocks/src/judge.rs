@@ -19,6 +19,8 @@ pub struct Told {
     /// Whose it is and where it is at home, if the node knows.
     pub file: Option<FileId>,
     pub home: Option<ContainerId>,
+    /// It was put, and is as it was put: others can read it. One that is open, or waits for recovery, is no source of copies.
+    pub finalized: bool,
 }
 
 /// The block, as the namespace has it now.
@@ -139,7 +141,7 @@ mod tests {
 
     fn told() -> Told {
         let block = BlockId::new(HOME, 3);
-        Told { block, generation: Generation(1005), len: 5, file: Some(FILE), home: Some(HOME) }
+        Told { block, generation: Generation(1005), len: 5, file: Some(FILE), home: Some(HOME), finalized: true }
     }
 
     fn wanted() -> Wanted {

@@ -161,7 +161,7 @@ impl Transfer {
                 healing.repair.doubt(block);
             }
             healing.cluster.on_written(self.to, len);
-            let told = Told { block, generation, len, file: Some(file), home: Some(self.from) };
+            let told = Told { block, generation, len, file: Some(file), home: Some(self.from), finalized: true };
             for node in self.old.iter().filter(|id| !self.new.contains(id)) {
                 healing.surplus.keep(*node, told, self.to, now);
             }

@@ -200,13 +200,13 @@ impl Surplus {
         });
     }
 
-    /// Nodes with a surplus replica of `block`, as young as `generation` and as long as `len`.
+    /// Nodes with a surplus replica of `block` that can be read, as young as `generation` and as long as `len`.
     pub fn sources(&self, block: BlockId, generation: Generation, len: u64) -> Vec<NodeId> {
         let homes = self.homes.get(&block).into_iter().flatten();
         let kept = homes
             .filter_map(|home| self.by_home.get(home))
             .flat_map(|of_home| of_home.range((block, NodeId([0; 16]))..=(block, NodeId([0xff; 16]))));
-        let fit = kept.filter(|(_, (told, _))| told.generation >= generation && told.len >= len);
+        let fit = kept.filter(|(_, (told, _))| told.finalized && told.generation >= generation && told.len >= len);
         fit.map(|((_, node), _)| *node).collect()
     }
 
@@ -227,20 +227,22 @@ mod tests {
     fn a_replica_is_kept_as_a_source_until_others_have_the_block() {
         let (home, block) = (ContainerId(1), BlockId::new(ContainerId(1), 4));
         let (one, two) = (NodeId([1; 16]), NodeId([2; 16]));
-        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None };
+        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
         let now = Duration::from_secs(1);
         let mut surplus = Surplus::default();
         surplus.keep(one, told, home, now);
         surplus.keep(two, Told { len: 3, ..told }, home, now);
+        surplus.keep(NodeId([3; 16]), Told { finalized: false, ..told }, home, now);
         assert_eq!((surplus.next(now), surplus.next(now)), (Some(home), None));
         assert_eq!(surplus.sources(block, Generation(1001), 5), [one]);
         assert_eq!(surplus.sources(block, Generation(1002), 5), []);
         surplus.asked(home, now, false);
         assert_eq!(surplus.next(now), None, "not at once");
         assert_eq!(surplus.next(now + ASK_AGAIN_AFTER), Some(home));
-        assert_eq!(surplus.of(home, 10).len(), 2);
+        assert_eq!(surplus.of(home, 10).len(), 3);
         surplus.let_go(home, one, told, now);
         surplus.forget(home, two, block);
+        surplus.forget(home, NodeId([3; 16]), block);
         assert!(surplus.is_leaving(block, one, Generation(1001)), "no copy any more");
         assert!(!surplus.is_leaving(block, one, Generation(1002)), "a younger one is none of those");
         assert_eq!(surplus.orders(one, now), [told]);
@@ -257,7 +259,7 @@ mod tests {
         let (home, node, at) = (ContainerId(1), NodeId([1; 16]), Duration::from_secs);
         let told = |index| {
             let block = BlockId::new(home, index);
-            Told { block, generation: Generation(1001), len: 5, file: None, home: None }
+            Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true }
         };
         let mut surplus = Surplus::default();
         surplus.keep(node, told(1), home, at(1));
@@ -273,7 +275,7 @@ mod tests {
     #[test]
     fn an_order_that_was_not_fetched_is_off() {
         let (home, block, node) = (ContainerId(1), BlockId::new(ContainerId(1), 4), NodeId([1; 16]));
-        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None };
+        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
         let mut surplus = Surplus::default();
         surplus.keep(node, told, home, Duration::ZERO);
         surplus.let_go(home, node, told, Duration::ZERO);

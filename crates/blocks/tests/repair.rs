@@ -299,7 +299,7 @@ impl World {
 
     fn told(&self, node: usize, block: BlockId) -> Told {
         let have = self.nodes[node].replicas[&block];
-        Told { block, generation: have.generation, len: have.len, file: None, home: None }
+        Told { block, generation: have.generation, len: have.len, file: None, home: None, finalized: true }
     }
 
     /// What becomes of a replica that a node tells of.

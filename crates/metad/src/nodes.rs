@@ -20,7 +20,7 @@ use types::rows::{Rows, RowsError};
 use types::{BlockId, NodeId};
 use wire::node::{
     CATALOGUE, CatalogueRequest, Copy, Deletion, HEARTBEAT, HeartbeatRequest, Orders, Owner, PAGE_COUNT_MAX,
-    PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse, Replica, Source,
+    PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse, Replica, ReplicaState, Source,
 };
 
 /// Texts of a registration: names and addresses are shorter.
@@ -343,7 +343,8 @@ async fn catalogue(core: &Arc<Core>, request: CatalogueRequest) -> Result<Orders
 
 fn told(replica: &Replica) -> Told {
     let (block, generation) = (replica.block_id(), replica.generation_stamp());
-    Told { block, generation, len: replica.len, file: replica.file_id(), home: replica.home_id() }
+    let finalized = replica.state() == ReplicaState::Finalized;
+    Told { block, generation, len: replica.len, file: replica.file_id(), home: replica.home_id(), finalized }
 }
 
 /// What to do with replicas a node told of.
