@@ -1,7 +1,7 @@
 //! Copies of replicas that the metadata server ordered, and what a node says of its replicas when it is asked; as `datad`'s copier
 //! and comparing.
 
-use crate::datanode::{Datanode, ReadFault};
+use crate::datanode::Datanode;
 use crate::executor::Notify;
 use crate::platter::Identity;
 use crate::volume::{ReplicaState, VolumeError};
@@ -149,7 +149,12 @@ impl Datanode {
         let read = self.world.call_node(host, number, SILENT, move |node| Box::pin(node.read(block, generation, end)));
         let (bytes, sound) = match read.await {
             Ok(Ok(read)) => read,
-            Ok(Err(ReadFault::Refused(_) | ReadFault::TooShort)) | Err(_) => return Err(blame(false)),
+            Ok(Err(fault)) => {
+                self.sim
+                    .say(|| format!("node {} refuses node {} the bytes of {block:?}: {fault:?}", number, self.number));
+                return Err(blame(false));
+            }
+            Err(_) => return Err(blame(false)),
         };
         if !sound && self.world.mutation != Some(Mutation::CopyUnverified) {
             return Err(blame(true));

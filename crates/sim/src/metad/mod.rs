@@ -18,7 +18,7 @@ use crate::executor::{Boxed, HostId, Lock, Notify, Sim};
 use crate::group::{Group, NotLeader};
 use crate::machine::{Command, Reply};
 use crate::platter::Identity;
-use crate::volume::Info;
+use crate::volume::{Info, ReplicaState};
 use crate::world::World;
 use administration::Administration;
 use blocks::{BlocksError, Cluster, Doomed, PlaceError, Plan, Repair, Surplus, Told, Undecided};
@@ -259,5 +259,6 @@ impl Metad {
 
 pub(crate) fn told(info: &Info) -> Told {
     let Identity { block, generation, file, home } = info.identity;
-    Told { block, generation, len: info.len as u64, file, home }
+    let finalized = info.state == ReplicaState::Finalized;
+    Told { block, generation, len: info.len as u64, file, home, finalized }
 }

@@ -101,6 +101,7 @@ impl Metad {
             return Ok(None);
         }
         let mut orders = Orders::default();
+        self.surplus.borrow_mut().on_telling(node, self.now());
         self.reconcile(node, replicas, &mut orders)?;
         self.surplus.borrow_mut().on_told_all(node, self.now());
         Ok(Some(orders))
