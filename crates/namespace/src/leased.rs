@@ -81,6 +81,16 @@ pub enum LeaseRefused {
     NotHeld,
 }
 
+/// What is known of a put when nobody waits for it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutFate {
+    NotProposed,
+    /// It was proposed, and may come about at any time.
+    InDoubt,
+    /// The log has said what became of it.
+    Decided,
+}
+
 impl Leased {
     pub fn load(rows: &dyn Rows, now: Duration, limit: Duration) -> Result<Self, RowsError> {
         let inherited = read::ever_reserved(rows)?;
@@ -168,7 +178,7 @@ impl Leased {
         }
     }
 
-    /// `holder` puts a file with this block and id. The block's home; it counts as held until [`Leased::end_put`].
+    /// `holder` puts a file with this block and id. The block's home; it counts as held until [`Leased::leave_put`], or longer.
     pub fn begin_put(&mut self, holder: &str, put: Grant, now: Duration) -> Result<LeasedHome, LeaseRefused> {
         self.renew(holder, now);
         let young = self.is_young(now);
@@ -189,7 +199,7 @@ impl Leased {
     }
 
     /// The put was applied, or certainly was not. A lease ends with either: a client takes another block then.
-    pub fn end_put(&mut self, block: BlockId) {
+    fn end_put(&mut self, block: BlockId) {
         self.doubted.remove(&block);
         if let Some(out) = self.out.remove(&block)
             && let Some(holder) = self.holders.get_mut(&out.holder)
@@ -203,17 +213,20 @@ impl Leased {
         self.begun
     }
 
-    /// The log has said what became of the put of that number, and so of all that were left before it was begun.
-    pub fn settle_put(&mut self, block: BlockId, number: u64) {
-        let left = self.doubted.iter().filter(|(_, begun)| **begun < number).map(|(block, _)| *block);
-        let settled: Vec<BlockId> = left.chain([block]).collect();
-        settled.into_iter().for_each(|block| self.end_put(block));
-    }
-
-    /// Whoever waited for the put does so no more, and it may come about all the same: until the log says, the block is no less on
-    /// lease, or its replicas would be nobody's, and be deleted before their file is there.
-    pub fn leave_put(&mut self, block: BlockId) {
-        self.doubted.insert(block, self.begun);
+    /// Nobody waits any more for the put of that number. One in doubt may come about all the same: until the log says, the block is no less
+    /// on lease, or its replicas would be nobody's, and be deleted before their file is there. What the log has said of one it has said of all
+    /// that were left before that one was begun.
+    pub fn leave_put(&mut self, block: BlockId, number: u64, fate: PutFate) {
+        match fate {
+            PutFate::NotProposed if self.doubted.contains_key(&block) => {} // its client had asked before
+            PutFate::NotProposed => self.end_put(block),
+            PutFate::InDoubt => _ = self.doubted.insert(block, self.begun),
+            PutFate::Decided => {
+                let left = self.doubted.iter().filter(|(_, begun)| **begun < number).map(|(block, _)| *block);
+                let decided: Vec<BlockId> = left.chain([block]).collect();
+                decided.into_iter().for_each(|block| self.end_put(block));
+            }
+        }
     }
 
     /// True if a file may still be put with this block.
@@ -335,14 +348,17 @@ mod tests {
         let (mut leased, grants) = leader(false);
         assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(PLACE));
         let first = leased.last_put();
-        leased.leave_put(block(0));
+        leased.leave_put(block(0), first, PutFate::InDoubt);
         leased.sweep(at(1000));
         assert!(leased.may_be_put(block(0), at(1000)), "its replicas are not nobody's");
-        leased.settle_put(block(9), first);
+        leased.leave_put(block(9), first, PutFate::Decided);
         assert!(leased.may_be_put(block(0), at(1000)), "that was begun before");
         assert_eq!(leased.begin_put("a", grants[0], at(1000)), Ok(PLACE), "and its client may ask again");
-        leased.leave_put(block(0));
-        leased.settle_put(block(9), leased.last_put() + 1);
+        let second = leased.last_put();
+        leased.leave_put(block(0), second, PutFate::NotProposed);
+        assert!(leased.may_be_put(block(0), at(1000)), "the first one may still come about");
+        leased.leave_put(block(0), second, PutFate::InDoubt);
+        leased.leave_put(block(9), second + 1, PutFate::Decided);
         assert!(!leased.may_be_put(block(0), at(1000)), "what comes later in the log tells of all before");
         assert!(leased.doubted.is_empty());
     }

@@ -44,7 +44,7 @@ mod xattr;
 pub use acl::{ACL_ENTRY_COUNT_MAX, AclChange, AclEntry, AclKey, AclKind, AclScope};
 pub use error::{Answer, NsError};
 pub use lease::RECOVERY_HOLDER;
-pub use leased::{Grant, LeaseRefused, Leased, LeasedHome};
+pub use leased::{Grant, LeaseRefused, Leased, LeasedHome, PutFate};
 pub use leases::Leases;
 pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
 pub use ops::{

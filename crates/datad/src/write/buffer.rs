@@ -10,8 +10,8 @@ use wire::{PacketFrame, WireError};
 const FIRST_LEN: usize = 16 << 10;
 /// What is put by for a stream, before it begins: a packet of any stock client, which has 64 KiB of data, or all but its head.
 const STOCK_LEN: usize = 72 << 10;
-/// What it becomes with the first packet that does not, if there is memory in plenty: several of the 64 KiB packets that all stock clients send, and well inside a core's
-/// second-level cache, so that what is received is still there when it is forwarded, verified and written.
+/// What it becomes with the first packet that does not, if there is memory in plenty: several of the 64 KiB packets that all stock clients
+/// send, and well inside a core's second-level cache, so that what is received is still there when it is forwarded, verified and written.
 const BUFFER_LEN: usize = 256 << 10;
 /// Packets taken at once. Those of stock clients never come to so many; a writer of tiny ones shall not get far ahead of its acks.
 const RUN_COUNT_MAX: usize = 64;

@@ -10,7 +10,7 @@ use crate::core::{ChangeError, Core};
 use crate::{racks, refusal};
 use bytes::Bytes;
 use hdfs::Exception;
-use namespace::{Grant, LeaseRefused, LeasedHome, Op, Reply};
+use namespace::{Grant, LeaseRefused, LeasedHome, Op, PutFate, Reply};
 use prost::Message;
 use rpc::Call;
 use std::sync::Arc;
@@ -52,14 +52,7 @@ struct Held<'a> {
     block: BlockId,
     /// Of the put, among all that were begun here.
     number: u64,
-    fate: Fate,
-}
-
-enum Fate {
-    NotProposed,
-    /// It may come about at any time.
-    Proposed,
-    Known,
+    fate: PutFate,
 }
 
 impl<'a> Held<'a> {
@@ -67,15 +60,15 @@ impl<'a> Held<'a> {
         let mut leased = core.leased();
         let home = leased.begin_put(holder, grant, core.monotonic())?;
         let number = leased.last_put();
-        Ok((Self { core, block: grant.block, number, fate: Fate::NotProposed }, home))
+        Ok((Self { core, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }
 
     /// Proposes what puts it.
     async fn change(&mut self, session: &Session, op: impl Into<Op>) -> Result<Reply, Exception> {
-        self.fate = Fate::Proposed;
+        self.fate = PutFate::InDoubt;
         let changed = self.core.change_or_doubt(session, op).await;
         if !matches!(changed, Err(ChangeError::Raft(_))) {
-            self.fate = Fate::Known;
+            self.fate = PutFate::Decided;
         }
         changed.map_err(refusal::change)
     }
@@ -83,12 +76,7 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        let mut leased = self.core.leased();
-        match self.fate {
-            Fate::NotProposed => leased.end_put(self.block),
-            Fate::Proposed => leased.leave_put(self.block),
-            Fate::Known => leased.settle_put(self.block, self.number),
-        }
+        self.core.leased().leave_put(self.block, self.number, self.fate);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::world::Mutation;
 use blocks::{Ask, Batch};
 use namespace::{
     AddBlock, AddLeased, Allocated, BlockRef, Caller, Create, Grant, LeaseRefused, LeasedHome, NsError, Op, PutBlock,
-    PutFile, Reply, Reserve, RetryKey, read,
+    PutFate, PutFile, Reply, Reserve, RetryKey, read,
 };
 use std::rc::Rc;
 use types::{BlockId, ContainerId, Epoch, FileId, FsPath, Generation, NodeId, PipelineId};
@@ -54,13 +54,7 @@ struct Held<'a> {
     metad: &'a Metad,
     block: BlockId,
     number: u64,
-    fate: Fate,
-}
-
-enum Fate {
-    NotProposed,
-    Proposed,
-    Known,
+    fate: PutFate,
 }
 
 impl<'a> Held<'a> {
@@ -68,14 +62,14 @@ impl<'a> Held<'a> {
         let mut leased = metad.leased.borrow_mut();
         let home = leased.begin_put(holder, grant, metad.now())?;
         let number = leased.last_put();
-        Ok((Self { metad, block: grant.block, number, fate: Fate::NotProposed }, home))
+        Ok((Self { metad, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }
 
     async fn change(&mut self, retry: Option<RetryKey>, op: impl Into<Op>) -> Answer<Reply> {
-        self.fate = Fate::Proposed;
+        self.fate = PutFate::InDoubt;
         let changed = self.metad.change(retry, op).await;
         if !matches!(changed, Err(Refused::Standby)) {
-            self.fate = Fate::Known;
+            self.fate = PutFate::Decided;
         }
         changed
     }
@@ -83,12 +77,7 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        let mut leased = self.metad.leased.borrow_mut();
-        match self.fate {
-            Fate::NotProposed => leased.end_put(self.block),
-            Fate::Proposed => leased.leave_put(self.block),
-            Fate::Known => leased.settle_put(self.block, self.number),
-        }
+        self.metad.leased.borrow_mut().leave_put(self.block, self.number, self.fate);
     }
 }
 
