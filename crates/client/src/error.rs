@@ -78,8 +78,8 @@ impl Error {
             Self::Busy(_) => Some("wait for its writer to close it; a dead writer's file is freed after a minute"),
             Self::NoReplica { .. } => Some("are the datanodes running?"),
             Self::NoNodeLeft { .. } => Some(
-                "are the datanodes running, and is there room on their disks? `levada admin datanode list` tells; then write the file \
-                 again",
+                "are the datanodes running, and is there room on their disks? `levada admin datanode list` tells; start them, or delete \
+                 files if the disks are full, then write the file again",
             ),
             Self::NotComplete => Some("try again; the datanodes may be overloaded"),
             _ => None,

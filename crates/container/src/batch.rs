@@ -13,7 +13,7 @@ use crate::pack::Pack;
 use crate::put::Room;
 use crate::record::RecordHeader;
 use crate::replica::{Identity, ReplicaState};
-use crate::volume::{Durability, Inner, Volume};
+use crate::volume::{Durability, Inner, Reserve, Volume};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -112,7 +112,7 @@ impl Inner {
             let reason = format!("{} bytes of checksums", sums.len());
             return Err(ReplicaError::Packet { block, offset: 0, reason });
         }
-        self.check_room(identity.shelf())?;
+        self.check_room(identity.shelf(), Reserve::Whole)?;
         self.check_fence(*identity, false)?;
         match self.make_room(*identity, Room::ForNewer) {
             Err(ReplicaError::Exists { .. }) if self.is_here(put)? => Ok(Some(())),

@@ -53,7 +53,7 @@ pub struct Options {
     pub node: Option<NodeId>,
     /// Bytes of the disk that new replicas do not take and [`Volume::usage`] does not offer, for all else that must go on
     /// there: the index, and on a small machine the metadata server, without which nothing can be deleted. `None`: a tenth
-    /// of the disk, at most 1 GB.
+    /// of the disk, at most 1 GB. Replicas that have begun may take half of it.
     pub reserved_len: Option<u64>,
     /// How long the index on disk may lag behind.
     pub flush_interval: Duration,
@@ -132,6 +132,15 @@ struct Wake {
 struct Closer {
     inner: Arc<Inner>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// What of the disk's reserve stays untouched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reserve {
+    Whole,
+    /// For replicas that have begun: who writes one can be sent to another node before it begins, with a word of what is full, and hardly
+    /// in its midst.
+    Half,
 }
 
 /// Errors that speak of the disk itself: EIO, ENXIO, ENODEV, EROFS (ext4 turns read-only after an error), EUCLEAN.
@@ -304,7 +313,7 @@ impl Volume {
 
     pub fn usage(&self) -> Result<Usage> {
         let inner = &self.inner;
-        let (capacity, remaining) = inner.room(ContainerId(0))?;
+        let (capacity, remaining) = inner.room(ContainerId(0), Reserve::Whole)?;
         let totals = inner.index.totals()?;
         let open_len: u64 = lock(&inner.open).values().map(|replica| replica.state().len).sum();
         Ok(Usage { capacity, used: totals.used + open_len, remaining, replica_count: totals.count })
@@ -403,18 +412,22 @@ impl Inner {
         }
     }
 
-    /// Bytes of the disk for replicas: all, and those left.
-    fn room(&self, container: ContainerId) -> Result<(u64, u64)> {
+    /// Bytes of the disk, and those left, when `share` of what is reserved is not for replicas.
+    fn room(&self, container: ContainerId, share: Reserve) -> Result<(u64, u64)> {
         let space = io::file::space_of(&self.layout.dir);
         let op = "ask for the space of the disk";
         let space = space.map_err(|source| ReplicaError::Io { op, container, source })?;
-        let reserved = self.options.reserved_len.unwrap_or((space.capacity / 10).min(RESERVED_LEN_MAX));
+        let all = self.options.reserved_len.unwrap_or((space.capacity / 10).min(RESERVED_LEN_MAX));
+        let reserved = match share {
+            Reserve::Whole => all,
+            Reserve::Half => all / 2,
+        };
         Ok((space.capacity.saturating_sub(reserved), space.available.saturating_sub(reserved)))
     }
 
     /// Refuses when what is left of the disk is reserved.
-    pub(crate) fn check_room(&self, container: ContainerId) -> Result<()> {
-        if self.room(container)?.1 > 0 {
+    pub(crate) fn check_room(&self, container: ContainerId, share: Reserve) -> Result<()> {
+        if self.room(container, share)?.1 > 0 {
             return Ok(());
         }
         let dir = self.layout.dir.display();
@@ -445,7 +458,7 @@ impl Inner {
         self.check_fence(identity, phase == Phase::Copying)?;
         // First, as what goes there may be what the disk is full of.
         self.make_room(identity, room)?;
-        self.check_room(identity.shelf())?;
+        self.check_room(identity.shelf(), Reserve::Whole)?;
         let replica = match phase {
             Phase::Copying => self.create_files(identity, Stage::Copying, phase),
             _ => self.create_short(identity, phase),

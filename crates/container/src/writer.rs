@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::header::Stage;
 use crate::open::{Disk, OpenReplica, Packet, Phase};
 use crate::replica::Identity;
-use crate::volume::{Durability, Inner};
+use crate::volume::{Durability, Inner, Reserve};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -88,7 +88,7 @@ impl Writer {
         let ends = run.iter().map(|packet| packet.offset.saturating_add(packet.data.len() as u64));
         self.volume.check_health()?;
         if offset >= self.room_until {
-            self.volume.check_room(self.replica.container())?;
+            self.volume.check_room(self.replica.container(), Reserve::Half)?;
             self.room_until = offset.saturating_add(ROOM_LEN);
         }
         // The last packet may be one that came before.

@@ -331,3 +331,26 @@ fn the_reserve_of_the_disk_is_not_written_to() {
     check(&read(&volume, block(1)), &pattern(1, 10_000));
     assert!(volume.delete(block(1), Generation(1001)).unwrap());
 }
+
+/// Who is in the midst of a replica cannot well be sent elsewhere: half of the reserve is for that.
+#[test]
+fn what_has_begun_may_take_half_of_the_reserve() {
+    let dir = tempfile::tempdir().unwrap();
+    let with =
+        |reserved| Volume::open(dir.path(), container::Options { reserved_len: Some(reserved), ..options() }).unwrap();
+    let volume = with(0);
+    put(&volume, identity(1, 1001), &pattern(1, 10_000));
+    let available = volume.usage().unwrap().remaining;
+    drop(volume);
+    let (kind, generation) = (ReopenKind::Append, Generation(1001));
+    for (reserved, len, fits) in [(available / 2 * 3, 10_000, true), (available.saturating_mul(4), 10_100, false)] {
+        let volume = with(reserved);
+        assert!(volume.create(identity(2, 1001)).unwrap_err().is_disk_full());
+        let ask = ReopenAsk { kind, old: generation, new: generation, min_len: len, max_len: len };
+        let mut writer = volume.reopen(block(1), ask).unwrap();
+        let written = writer.write(len, &pattern(2, 100), &[]);
+        assert_eq!(written.map_err(|error| error.is_disk_full()), if fits { Ok(()) } else { Err(true) });
+        writer.put(10_100).unwrap();
+        check(&read(&volume, block(1)), &[pattern(1, 10_000), pattern(2, 100)].concat());
+    }
+}

@@ -41,6 +41,7 @@ mod servers;
 mod session;
 mod small;
 mod stop;
+mod told;
 mod transfer;
 mod write;
 

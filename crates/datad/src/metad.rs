@@ -270,6 +270,7 @@ impl Session {
 
     /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is now.
     async fn heartbeat(&self, standing: Standing, tells_changes: bool) -> Result<Standing, Broken> {
+        let beat = self.node.told.begin();
         let usage = self.usage().await?;
         if standing == Standing::Standby {
             let node = self.node.disks.node_id().to_string();
@@ -315,6 +316,7 @@ impl Session {
                 if standing == Standing::Standby {
                     self.node.changes.give_back(batch);
                 } else {
+                    self.node.told.answered(beat);
                     self.node.copier.told(&told_bad);
                 }
                 self.obey(orders);

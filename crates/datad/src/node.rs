@@ -12,6 +12,7 @@ use crate::owners::Owners;
 use crate::scrub::Scrubber;
 use crate::small::Committer;
 use crate::stop::Stop;
+use crate::told::Told;
 use container::{ReplicaInfo, ReplicaState};
 use io::poll::Watch;
 use io::socket::SocketOptions;
@@ -27,6 +28,8 @@ use wire::node;
 
 /// Between two attempts at what fails for the moment.
 const MOMENT: Duration = Duration::from_millis(100);
+/// A metadata server that takes longer to hear something is not waited for.
+const TELL_WAIT: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -35,6 +38,7 @@ pub(crate) struct Node {
     clock: SystemClock,
     pub(crate) budget: Budget,
     pub(crate) changes: Arc<Changes>,
+    pub(crate) told: Told,
     pub(crate) deleter: Deleter,
     pub(crate) copier: Copier,
     pub(crate) owners: Owners,
@@ -82,6 +86,7 @@ impl Node {
             disks,
             clock: SystemClock::new(),
             changes,
+            told: Told::default(),
             copier: Copier::default(),
             owners: Owners::default(),
             scrubber: Scrubber::default(),
@@ -151,6 +156,15 @@ impl Node {
                 }
                 done => return done,
             }
+        }
+    }
+
+    /// Has the metadata server hear how full the disks are: who is refused now asks it for another node, and if there is none, it is to
+    /// know why. Blocks.
+    pub(crate) fn tell_full(&self) {
+        self.changes.came.notify_one();
+        if !self.told.wait(TELL_WAIT) {
+            tracing::debug!("the metadata server has not heard yet that there is no room");
         }
     }
 

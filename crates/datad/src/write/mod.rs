@@ -104,6 +104,9 @@ fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) 
     let mode = match stage {
         Stage::TransferRbw => Mode::CopyOpen,
         Stage::TransferFinalized => Mode::CopyWhole,
+        Stage::DataStreaming | Stage::PipelineClose => {
+            return Err(Refusal::error(format!("{} is no stage to begin with", stage.as_str_name())));
+        }
         _ => Mode::Chain,
     };
     if op.header.client_name.is_empty() {
@@ -197,12 +200,13 @@ fn open(
             reopened => reopened,
         },
         Stage::PipelineCloseRecovery => reopen(ReopenKind::CloseRecovery),
-        Stage::DataStreaming | Stage::PipelineClose => unreachable!("was refused"),
+        Stage::DataStreaming | Stage::PipelineClose => unreachable!("no stream is set up for it"),
     };
-    if matches!(stage, Stage::DataStreaming | Stage::PipelineClose) {
-        return Err(Refusal::error(format!("{} is no stage to begin with", stage.as_str_name())));
+    let opened = node.patiently(begin, ReplicaError::is_momentary);
+    if opened.as_ref().is_err_and(ReplicaError::is_disk_full) {
+        node.tell_full();
     }
-    Ok(node.patiently(begin, ReplicaError::is_momentary)?)
+    Ok(opened?)
 }
 
 /// Forgets the empty replica of a chain that did not come about.

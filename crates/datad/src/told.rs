@@ -1,0 +1,64 @@
+//! How far the metadata server has heard of this node.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    beats: Mutex<Beats>,
+    answered: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Beats {
+    begun: u64,
+    /// The last one that was answered by who leads.
+    answered: u64,
+}
+
+impl Told {
+    /// A heartbeat begins, which will tell what is so from now on. Its number.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut beats = self.lock();
+        beats.begun += 1;
+        beats.begun
+    }
+
+    pub(crate) fn answered(&self, number: u64) {
+        let mut beats = self.lock();
+        beats.answered = beats.answered.max(number);
+        self.answered.notify_all();
+    }
+
+    /// Waits until what is so now has been told, but no longer than `most`; true if it has. Blocks.
+    pub(crate) fn wait(&self, most: Duration) -> bool {
+        let beats = self.lock();
+        let before = beats.begun;
+        let waited = self.answered.wait_timeout_while(beats, most, |beats| beats.answered <= before);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Beats> {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn only_a_later_heartbeat_tells_what_is_so_now() {
+        let told = Arc::new(Told::default());
+        told.answered(told.begin());
+        assert!(!told.wait(Duration::ZERO));
+        let waiting = Arc::clone(&told);
+        let waiter = io::task::thread("waiter", move || waiting.wait(Duration::from_secs(60))).unwrap();
+        while !waiter.is_finished() {
+            told.answered(told.begin());
+            std::thread::yield_now();
+        }
+        assert!(waiter.join().unwrap());
+    }
+}
