@@ -134,6 +134,10 @@ impl Comparison {
             return not_yet;
         }
         if !is_copied {
+            if !repair.is_open(home) {
+                // What lacks is being copied for the container that the block moves to, and nobody says here when that is done.
+                repair.retry(home, now);
+            }
             return not_yet;
         }
         let is_news = container.epoch < epoch && !self.members.is_empty();
@@ -380,6 +384,19 @@ mod tests {
             world.apply(&Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
             assert_eq!(world.compare(&[letters], &[]).whole, None, "{letters}");
         }
+    }
+
+    /// The node copies it already, for a container that the block moves to: that copy's end has nobody look at this one again.
+    #[test]
+    fn a_container_whose_only_lack_is_copied_for_another_one_is_compared_again() {
+        let mut world = World::new();
+        let elsewhere = lack(&wanted(0), ContainerId(2), id(2), vec![id(1)], false);
+        assert!(world.repair.on_lack(elsewhere));
+        assert_eq!(world.compare(&["FA"], &[]).whole, None);
+        world.repair.on_put(id(2), wanted(0).block, Generation(1001), NOW);
+        let later = NOW + Duration::from_secs(10);
+        let again: BTreeSet<ContainerId> = std::iter::from_fn(|| world.repair.next_check(later)).collect();
+        assert_eq!(again, BTreeSet::from([HOME, ContainerId(2)]));
     }
 
     /// One that is silent for a moment is not lost, and may have what others have not.

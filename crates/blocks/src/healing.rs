@@ -65,7 +65,7 @@ impl Healing<'_> {
     pub fn on_members(&mut self, command: &Command, before: &[NodeId]) {
         let Command::SetMembers { pipeline, members, .. } = command else { return };
         let now = self.rules.now;
-        self.cluster.containers_of(*pipeline).for_each(|home| self.repair.suspect(home, now));
+        self.cluster.containers_of(*pipeline).for_each(|home| self.repair.on_members(home, now));
         self.repair.retain(now, |lack| self.cluster.is_member(lack.home, lack.node));
         self.repair.retain_absent(|home, node| self.cluster.is_member(home, node));
         before.iter().filter(|id| !members.contains(id)).for_each(|node| self.surplus.ask_all(*node));

@@ -107,6 +107,17 @@ struct Task {
 #[derive(Debug, Default)]
 struct Retry {
     pause: Duration,
+    /// Some copy failed since the container was compared.
+    failed: bool,
+}
+
+impl Retry {
+    /// The pause before the next attempt: twice the one before.
+    fn lengthen(&mut self) -> Duration {
+        self.failed = false;
+        self.pause = (self.pause * 2).clamp(RETRY_FIRST, RETRY_LAST);
+        self.pause
+    }
 }
 
 /// When a damaged replica that is all there is was, or will be, read again.
@@ -506,10 +517,14 @@ impl Repair {
 
     /// A comparison of `home` could not be made, or found what nobody has: again later.
     pub fn retry(&mut self, home: ContainerId, now: Duration) {
-        let retry = self.retries.entry(home).or_default();
-        retry.pause = (retry.pause * 2).clamp(RETRY_FIRST, RETRY_LAST);
-        let at = now + retry.pause;
+        let at = now + self.retries.entry(home).or_default().lengthen();
         self.suspect(home, at);
+    }
+
+    /// Others have it now, for whom what failed before means nothing: it is compared at once.
+    pub fn on_members(&mut self, home: ContainerId, now: Duration) {
+        self.retries.remove(&home);
+        self.suspect(home, now);
     }
 
     /// `open` are all blocks of `home` that are open now, somebody has joined at `epoch`. True: none of them was open when that was
@@ -648,11 +663,10 @@ impl Repair {
         Some(task)
     }
 
-    /// One lack of `home` less. After the last one the container is compared again.
+    /// One lack of `home` less. After the last one the container is compared again: at once, or later and later while copies fail.
     fn settle(&mut self, home: ContainerId, now: Duration, well: bool) {
         if !well {
-            let retry = self.retries.entry(home).or_default();
-            retry.pause = (retry.pause * 2).clamp(RETRY_FIRST, RETRY_LAST);
+            self.retries.entry(home).or_default().failed = true;
         }
         let Some(open) = self.open.get_mut(&home) else { return };
         *open -= 1;
@@ -660,7 +674,9 @@ impl Repair {
             return;
         }
         self.open.remove(&home);
-        let pause = self.retries.get(&home).map_or(Duration::ZERO, |retry| retry.pause);
+        // However many failed, it was one attempt.
+        let retry = self.retries.get_mut(&home).filter(|retry| retry.failed);
+        let pause = retry.map_or(Duration::ZERO, Retry::lengthen);
         self.suspect(home, now + pause);
     }
 }

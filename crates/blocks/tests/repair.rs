@@ -490,7 +490,7 @@ impl World {
             let newcomer = newcomers[self.random.below(newcomers.len())];
             let others = members.iter().copied().filter(|member| member != gone).chain([newcomer]).collect();
             self.members.insert(home, others);
-            self.repair.suspect(home, self.now);
+            self.repair.on_members(home, self.now);
         }
         let members = &self.members;
         self.repair.retain(self.now, |lack| members[&lack.home].contains(&lack.node));
@@ -740,4 +740,33 @@ fn a_bad_replica_without_another_is_read_again() {
     assert_eq!(repair.take_bad_alone(at(5000), |node| node != id(0)), None, "its node has no time");
     assert!(repair.reads_well(block, id(0)) && !repair.is_bad(block, id(0)));
     assert_eq!(repair.take_doubts(10), [block], "its home is compared again");
+}
+
+/// A disk fails, and with it all copies to it at once: the next attempt waits for that once, not for each of them; and who takes the node's
+/// place does not wait at all.
+#[test]
+fn however_many_copies_fail_it_was_one_attempt() {
+    let (home, at) = (ContainerId(1), Duration::from_secs);
+    let mut repair = Repair::default();
+    let due = |repair: &mut Repair, node: NodeId, fails: bool, now: Duration| {
+        let blocks = (1..=20).map(|index| BlockId::new(home, index));
+        blocks.clone().for_each(|block| assert!(repair.on_lack(lack(block, node, &[id(5)]))));
+        assert_eq!(repair.orders(node, now).len(), 20);
+        for (number, block) in blocks.enumerate() {
+            match fails {
+                true => repair.on_failed(node, block, None, now),
+                false => repair.on_put(node, block, Generation(1001), now),
+            }
+            assert_eq!(repair.next_due().is_some(), number == 19, "after the last one");
+        }
+        let due = repair.next_due().unwrap();
+        assert_eq!(repair.next_check(due), Some(home));
+        due - now
+    };
+    let pauses: Vec<Duration> = [10, 20, 30].map(|now| due(&mut repair, id(0), true, at(now))).into();
+    assert_eq!(pauses, [at(2), at(4), at(8)]);
+    repair.on_members(home, at(40));
+    assert_eq!(repair.next_check(at(40)), Some(home));
+    assert_eq!(due(&mut repair, id(1), false, at(41)), Duration::ZERO);
+    assert_eq!(due(&mut repair, id(1), true, at(42)), at(2));
 }
