@@ -2,6 +2,9 @@
 
 import socket
 
+import content
+from store import SUPERUSER
+
 
 def send(address, data: bytes, wait: float = 0.05) -> bytes:
     """What came back until the other side closed, or was silent for so long."""
@@ -15,3 +18,15 @@ def send(address, data: bytes, wait: float = 0.05) -> bytes:
         except (TimeoutError, ConnectionError):
             pass
     return got
+
+
+def left_no_mark(victim, java, memory_max: float):
+    """The store serves others, as the same process, in bounded memory."""
+    fs = java.mount(victim.fs, SUPERUSER)
+    data = content.make(300_000)
+    fs.write("/f", data, overwrite=True)
+    assert fs.read("/f") == data
+    fs.unmount()
+    assert victim.process.poll() is None
+    assert victim.resident() < memory_max, victim.resident()
+    assert "panicked" not in victim.log()

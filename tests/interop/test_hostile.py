@@ -12,7 +12,7 @@ import pytest
 import content
 import paths
 from store import SUPERUSER, eventually
-from stranger import send
+from stranger import left_no_mark, send
 
 pytestmark = pytest.mark.levada
 
@@ -32,16 +32,8 @@ def victim(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def still_works(victim, java):
-    """After each attack the store serves others, as the same process, in bounded memory."""
     yield
-    fs = java.mount(victim.fs, SUPERUSER)
-    data = content.make(300_000)
-    fs.write("/f", data, overwrite=True)
-    assert fs.read("/f") == data
-    fs.unmount()
-    assert victim.process.poll() is None
-    assert victim.resident() < MEMORY_MAX, victim.resident()
-    assert "panicked" not in victim.log()
+    left_no_mark(victim, java, MEMORY_MAX)
 
 
 def closes(address, data: bytes, seconds: float = 5):

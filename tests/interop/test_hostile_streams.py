@@ -12,6 +12,7 @@ import crowd
 from rawdata import BAD_CHECKSUM, CREATE, OK, WRITE, Names, Transfer
 from rawrpc import Connection, delimited, message, varint
 from store import SUPERUSER, Store, eventually
+from stranger import left_no_mark
 
 pytestmark = pytest.mark.levada
 
@@ -31,14 +32,7 @@ def victim(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def still_works(victim, java):
     yield
-    fs = java.mount(victim.fs, SUPERUSER)
-    data = content.make(300_000)
-    fs.write("/f", data, overwrite=True)
-    assert fs.read("/f") == data
-    fs.unmount()
-    assert victim.process.poll() is None
-    assert victim.resident() < MEMORY + PROGRAM, victim.resident()
-    assert "panicked" not in victim.log()
+    left_no_mark(victim, java, MEMORY + PROGRAM)
 
 
 @pytest.fixture

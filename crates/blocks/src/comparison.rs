@@ -366,6 +366,18 @@ mod tests {
         assert!(!world.repair.is_missing(wanted(0).block));
     }
 
+    /// Somebody who is no member has it, and says so later than they say that they have not.
+    #[test]
+    fn what_no_member_has_is_compared_when_somebody_else_tells_of_it() {
+        let mut world = World::new();
+        let block = wanted(0).block;
+        world.compare(&["AA", "FF"], &[]);
+        world.repair.on_surplus(wanted(1).block);
+        assert_eq!(world.repair.take_doubts(10), [], "all have this one");
+        world.repair.on_surplus(block);
+        assert_eq!(world.repair.take_doubts(10), [block]);
+    }
+
     #[test]
     fn a_container_is_whole_when_all_have_said_so_and_nobody_who_joined_may_lack_an_open_block() {
         let mut world = World::new();

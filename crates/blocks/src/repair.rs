@@ -434,6 +434,13 @@ impl Repair {
         self.settle(task.lack.home, now, true);
     }
 
+    /// A node that is no member has the block: if members were found to lack it, it is compared now that there is somebody to copy from.
+    pub fn on_surplus(&mut self, block: BlockId) {
+        if self.absent.range(all_of(block)).next().is_some() {
+            self.doubt(block);
+        }
+    }
+
     /// The number of a failure that `node` tells. False: it was told before.
     pub fn is_news(&mut self, node: NodeId, number: u64) -> bool {
         let heard = self.failures_heard.entry(node).or_default();

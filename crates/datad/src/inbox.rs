@@ -17,8 +17,6 @@ const READ_LEN: usize = 4096;
 /// An answer to an operation is a few hundred bytes; an error text may be longer.
 pub(crate) const ANSWER_LEN_MAX: usize = 64 << 10;
 
-/// What one field of an operation may take when it is decoded: the description of a datanode, at most.
-const FIELD_LEN: usize = 400;
 /// Operations that take less than this are not counted: those of chains of some twenty nodes.
 const FREE_LEN: usize = 64 << 10;
 
@@ -120,7 +118,7 @@ impl Inbox {
             if let Some((len, start)) = delimited::length(self.rest(), WHAT, OP_MESSAGE_LEN_MAX as usize)? {
                 count(&mut memory, len, budget)?;
                 if let Some(message) = self.rest().get(start..start + len) {
-                    count(&mut memory, len + FIELD_LEN * delimited::field_count(message), budget)?;
+                    count(&mut memory, len + delimited::FIELD_LEN * delimited::field_count(message), budget)?;
                     let message = delimited::decode(message, WHAT)?;
                     self.consume(start + len);
                     return Ok((message, memory));

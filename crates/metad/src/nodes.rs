@@ -262,13 +262,13 @@ fn comes_here(core: &Core, cluster: &Cluster, node: NodeId, block: BlockId) -> b
     repair.wants(node, block) || repair.moving_to(block).is_some_and(|home| cluster.is_member(home, node))
 }
 
-/// What a node copied, could not copy, and found damaged.
 /// All disks of the node have failed, and nothing counts that is there: it lives for nobody.
 fn has_no_disk(request: &HeartbeatRequest) -> bool {
     let disks = &request.disks;
     request.usage.capacity_len == 0 && !disks.is_empty() && disks.iter().all(|disk| !disk.failure.is_empty())
 }
 
+/// What a node copied, could not copy, and found damaged.
 fn tell_repair(core: &Core, node: NodeId, request: &HeartbeatRequest, now: Duration) {
     let mut complaints = Vec::new();
     let mut repair = core.repair();
@@ -380,6 +380,7 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
                             again = true;
                         } else {
                             core.surplus().keep(node, *told, wanted.home, now);
+                            core.repair().on_surplus(told.block);
                             core.repair_wake.notify_one();
                         }
                     }

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
-use wire::delimited;
+use wire::delimited::{self, FIELD_LEN};
 
 /// Room for reading at a time. Most requests are a few hundred bytes; many come at once.
 const READ_LEN: usize = 8 << 10;
@@ -30,7 +30,6 @@ const GROWTH_LEN_MAX: usize = 256 << 10;
 /// lists are counted as these, and what would take more than there is for all is refused.
 const USUAL_LEN_MAX: usize = 64 << 10;
 const EXPANSION: usize = 200;
-const FIELD_LEN: usize = 400;
 /// Answers that are expected to be no longer than this do not wait for those of others to be taken: what a connection may have
 /// of them is little.
 const SHORT_LEN_MAX: usize = 4 << 10;

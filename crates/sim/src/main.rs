@@ -69,8 +69,11 @@ fn main() -> ExitCode {
         let faults: u64 = outcomes.iter().map(|outcome| outcome.fault_count).sum();
         let done: u64 = outcomes.iter().map(|outcome| outcome.done_count).sum();
         all_hours += hours;
+        let longest = outcomes.iter().max_by_key(|outcome| outcome.settled_in);
+        let longest = longest.map_or((0, 0), |outcome| (outcome.settled_in.as_secs(), outcome.seed));
         println!(
-            "seeds {from}..{to}: {hours:.1} simulated hours, {done} operations, {faults} faults, {count} failures"
+            "seeds {from}..{to}: {hours:.1} simulated hours, {done} operations, {faults} faults, at rest within {} s (seed {}), {count} failures",
+            longest.0, longest.1
         );
         from = to;
     }

@@ -41,6 +41,8 @@ pub struct Outcome {
     pub seed: u64,
     pub failures: Vec<String>,
     pub simulated: Duration,
+    /// From the last fault and the last client until all had come to rest.
+    pub settled_in: Duration,
     pub fault_count: u64,
     /// Operations that clients began.
     pub done_count: u64,
@@ -50,7 +52,8 @@ pub struct Outcome {
 
 impl Outcome {
     pub(crate) fn new(seed: u64, sim: &Sim, failures: Vec<String>, fault_count: u64, done_count: u64) -> Self {
-        Self { seed, failures, simulated: sim.now(), fault_count, done_count, fingerprint: sim.fingerprint() }
+        let (simulated, settled_in) = (sim.now(), Duration::ZERO);
+        Self { seed, failures, simulated, settled_in, fault_count, done_count, fingerprint: sim.fingerprint() }
     }
 }
 
@@ -62,6 +65,7 @@ pub fn run_caught(seed: u64, options: Options) -> Outcome {
         seed,
         failures: vec!["a panic, see above".to_owned()],
         simulated: Duration::ZERO,
+        settled_in: Duration::ZERO,
         fault_count: 0,
         done_count: 0,
         fingerprint: (0, 0),
@@ -110,7 +114,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     for number in 0..world.plan.client_count {
         sim.kill(World::client_host(number));
     }
-    settle(&world, check::unrest);
+    let settled_in = settle(&world, check::unrest);
     if world.failures().is_empty() {
         sim.say(|| "all is to be read".to_owned());
         let begun = Rc::new(Cell::new(false));
@@ -135,25 +139,30 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     }
     check::promises(&world);
 
-    let outcome = Outcome::new(seed, &sim, world.failures(), world.fault_count.get(), work.done.get());
+    let (fault_count, done_count) = (world.fault_count.get(), work.done.get());
+    let outcome = Outcome { settled_in, ..Outcome::new(seed, &sim, world.failures(), fault_count, done_count) };
     world.take_down();
     sim.clear();
     outcome
 }
 
-/// Runs until nothing is left that moves, or for so long that something is wrong.
-fn settle(world: &World, unrest: impl Fn(&World) -> Vec<String>) {
+/// Runs until nothing is left that moves, or for so long that something is wrong. How long that took.
+fn settle(world: &World, look: impl Fn(&World) -> Vec<String>) -> Duration {
     let sim = &world.sim;
-    let end = sim.now() + SETTLE;
-    while sim.now() < end && world.failures().is_empty() && !unrest(world).is_empty() {
+    let begun = sim.now();
+    let end = begun + SETTLE;
+    let mut unrest = look(world);
+    while sim.now() < end && world.failures().is_empty() && !unrest.is_empty() {
+        sim.say(|| format!("{} things have not come to rest, the first: {}", unrest.len(), unrest[0]));
         sim.run_until(sim.now() + LOOK_EACH);
+        unrest = look(world);
     }
-    let unrest = unrest(world);
     if let Some(first) = unrest.first().filter(|_| world.failures().is_empty()) {
         unrest.iter().for_each(|thing| sim.say(|| thing.clone()));
         world.leader().iter().for_each(|leader| leader.tell_worries());
         world.fail(|| format!("it does not come to rest: {} things, the first: {first}", unrest.len()));
     }
+    sim.now() - begun
 }
 
 fn begin(world: &Rc<World>) {

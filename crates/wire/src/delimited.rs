@@ -31,6 +31,9 @@ pub fn length(bytes: &[u8], what: &'static str, max: usize) -> Result<Option<(us
     if bytes.len() < LENGTH_LEN_MAX { Ok(None) } else { Err(WireError::TooLong { what, len, max: max as u64 }) }
 }
 
+/// What one field may take when it is decoded, at most: an empty description of a datanode.
+pub const FIELD_LEN: usize = 400;
+
 /// How many fields a message has, those inside of its own messages not counted; of what is no message, those up to the fault. Two bytes can be
 /// an empty message in a list, which takes hundreds when it is decoded: so who bounds memory counts before that.
 pub fn field_count(message: &[u8]) -> usize {

@@ -124,6 +124,7 @@ impl Metad {
                 (Fate::Surplus, Some(_)) if self.comes_here(node, told.block)? => again = true,
                 (Fate::Surplus, Some(wanted)) => {
                     self.surplus.borrow_mut().keep(node, told, wanted.home, now);
+                    self.repair.borrow_mut().on_surplus(told.block);
                     self.repair_wake.notify();
                 }
                 (Fate::Goes, _) => orders.delete.push((told.block, told.generation)),
