@@ -245,7 +245,7 @@ def test_a_store_whose_only_disk_is_full_says_so(disks, tmp_path):
     try:
         levada(store.fs, "put", __file__, "/kept")
         large = tmp_path / "large"
-        large.write_bytes(content.make(100 << 20))
+        large.write_bytes(content.make(200 << 20))  # more than there is, also with one copy of each block
         small_blocks = ["-D", "dfs.blocksize=1048576"]
         for number in range(2):
             for done in (
