@@ -129,9 +129,12 @@ impl World {
 
     /// The disks as the metadata server is told of them, once `good` likes that.
     fn disks(&self, what: &str, good: impl Fn(&[Disk]) -> bool) -> Vec<Disk> {
-        let told = || self.metad(|metad| metad.told.disks.clone());
-        eventually(what, || good(&told()));
-        told()
+        let mut told = Vec::new();
+        eventually(what, || {
+            told = self.metad(|metad| metad.told.disks.clone());
+            good(&told)
+        });
+        told
     }
 }
 
@@ -163,9 +166,13 @@ fn blocks_go_to_all_disks_and_are_found_wherever_these_lie_later() {
     world.write(0..60);
     world.check(0..60);
     let disks = world.disks("all is told", |disks| disks.iter().map(|disk| disk.replica_count).sum::<u64>() == 60);
-    assert!(disks.iter().all(|disk| disk.replica_count >= 10 && disk.failure.is_empty()), "{disks:?}");
-    let told = world.metad(|metad| metad.told.clone());
-    assert_eq!(told.usage.used_len, disks.iter().map(|disk| disk.used_len).sum::<u64>());
+    // One that is slow to say how it is, as happens on a busy machine, is passed over.
+    assert!(disks.iter().all(|disk| disk.replica_count > 0 && disk.failure.is_empty()), "{disks:?}");
+    // Not always in one heartbeat: a disk may be looked at between the two.
+    eventually("the node uses what its disks do", || {
+        let told = world.metad(|metad| metad.told.clone());
+        told.usage.used_len == told.disks.iter().map(|disk| disk.used_len).sum::<u64>()
+    });
     let id = world.cluster.node(0).node_id();
     // Another order, and one of them under another path.
     world.cluster.stop(0);
