@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// How long a thread without a job stays. Longer than a pause between files, short enough that a crowd goes home.
 const REST: Duration = Duration::from_secs(5);
+/// Threads without a job that stay at most. Each keeps memory that its jobs have freed, until it goes or works again: hundreds of them after a
+/// crowd had hundreds of megabytes.
+const RESTING_COUNT_MAX: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -80,6 +83,9 @@ impl Shared {
     /// The next job of a thread; `None`: it may go.
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
+        if state.waiting_count >= RESTING_COUNT_MAX {
+            return None; // what is to be done is for those who wait
+        }
         state.waiting_count += 1;
         let (mut state, _timed_out) = self
             .came
@@ -140,6 +146,21 @@ mod tests {
                 crew.run(move || _ = barrier.wait()).unwrap();
             }
             barrier.wait();
+        }
+    }
+
+    #[test]
+    fn of_a_crowd_a_few_stay() {
+        let crew = Crew::new("test");
+        let barrier = Arc::new(std::sync::Barrier::new(3 * RESTING_COUNT_MAX));
+        for _ in 0..3 * RESTING_COUNT_MAX {
+            let barrier = Arc::clone(&barrier);
+            crew.run(move || _ = barrier.wait()).unwrap();
+        }
+        // Each thread has a handle, and so has the crew.
+        while Arc::strong_count(&crew.shared) > RESTING_COUNT_MAX + 1 {
+            assert!(crew.shared.lock().waiting_count <= RESTING_COUNT_MAX);
+            std::thread::yield_now();
         }
     }
 

@@ -69,11 +69,14 @@ fn main() -> ExitCode {
         let faults: u64 = outcomes.iter().map(|outcome| outcome.fault_count).sum();
         let done: u64 = outcomes.iter().map(|outcome| outcome.done_count).sum();
         all_hours += hours;
-        let longest = outcomes.iter().max_by_key(|outcome| outcome.settled_in);
-        let longest = longest.map_or((0, 0), |outcome| (outcome.settled_in.as_secs(), outcome.seed));
+        // Groups are looked at as they are when their time is over.
+        let longest = outcomes.iter().max_by_key(|outcome| outcome.settled_in).filter(|_| !groups);
+        let rest = longest.map(|Outcome { settled_in, seed, .. }| {
+            format!("at rest within {} s (seed {seed}), ", settled_in.as_secs())
+        });
         println!(
-            "seeds {from}..{to}: {hours:.1} simulated hours, {done} operations, {faults} faults, at rest within {} s (seed {}), {count} failures",
-            longest.0, longest.1
+            "seeds {from}..{to}: {hours:.1} simulated hours, {done} operations, {faults} faults, {}{count} failures",
+            rest.unwrap_or_default()
         );
         from = to;
     }
