@@ -29,7 +29,8 @@ class Writer:
     """Changes a directory of its own at random.
 
     `whole` are files as they must be, `gone` and `made` names that must not or must exist, `flushed` the bytes at least in
-    files left open. What a failed call may have done or not is in `doubts`: the path, and all that may be found there.
+    files left open. What a failed call may have done or not is in `doubts`, `appends` and `moves`: the path, and what was
+    and may now be found there.
     """
 
     def __init__(self, name: str, fs, seed: int):
@@ -39,6 +40,7 @@ class Writer:
         self.gone: set[str] = set()
         self.made: set[str] = set()
         self.doubts: list[tuple[str, bytes | None, bytes | None]] = []
+        self.appends: list[tuple[str, bytes, bytes]] = []
         self.moves: list[tuple[str, str, bytes]] = []
         self.count = self.done = 0
         self.stopping = threading.Event()
@@ -91,11 +93,11 @@ class Writer:
     def append(self):
         if taken := self.take():
             (path, old), data = taken, self.data()
-            self.doubts.append((path, old, old + data))
+            self.appends.append((path, old, old + data))
             out = self.fs.append(path)
             out.write(data)
             out.close()
-            self.doubts.pop()
+            self.appends.pop()
             self.whole[path] = old + data
 
     def flush(self):
@@ -141,12 +143,12 @@ class Writer:
             assert got is None and not least or got.startswith(least) and most.startswith(got), path
         for path, old, new in self.doubts:
             got = closed(fs, path)
-            # Of a new file or an append any part may be there; of an old one all, or it was replaced.
+            # Of a new file any part may be there; of an old one all, or it was replaced.
             part = got is not None and new is not None and new.startswith(got)
-            if old is not None and new is not None and new.startswith(old):
-                assert part and got.startswith(old), path
-            else:
-                assert got == old or part or got is new is None, path
+            assert got == old or part or got is new is None, path
+        for path, old, new in self.appends:
+            got = closed(fs, path)
+            assert got is not None and got.startswith(old) and new.startswith(got), path
         for path, to, data in self.moves:
             assert sorted([found(fs, path), found(fs, to)], key=lambda got: got is None) == [data, None], path
 
