@@ -39,11 +39,11 @@ def write(store, path: str, length: int):
 
 
 class Crowd:
-    """`idle` clients, half of them at the metadata server after a call, the rest at the datanodes; `stalled` readers of the block;
-    `deaf` callers, each of which asks a hundred times for the names in `directory`, and takes no answer."""
+    """`idle` clients, half of them at the metadata server after a call, the rest at the datanodes; `silent` ones at the block's
+    first datanode alone; `stalled` readers of the block; `deaf` callers, each of which asks a hundred times for the names in `directory`, and takes no answer."""
 
-    def __init__(self, store, located, idle: int = 0, stalled: int = 0, deaf: int = 0, directory: str = "/"):
-        allow(idle + stalled + deaf + 1000)
+    def __init__(self, store, located, idle=0, silent=0, stalled=0, deaf=0, directory: str = "/"):
+        allow(idle + silent + stalled + deaf + 1000)
         self.open = contextlib.ExitStack()
         for number in range(idle):
             if number % 2:
@@ -51,6 +51,8 @@ class Crowd:
                 client.send(0, "getFileInfo", message((1, "/")))
             else:
                 self.open.enter_context(socket.create_connection(store.transfer[number // 2 % len(store.transfer)], 30))
+        for _ in range(silent):
+            self.open.enter_context(socket.create_connection(located.addresses()[0], 30))
         for _ in range(stalled):
             reader = Transfer(located.addresses()[0])
             self.open.callback(reader.close)

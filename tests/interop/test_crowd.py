@@ -39,6 +39,14 @@ def test_ten_thousand_who_wait_and_two_hundred_who_do_not_read(crowded):
     served(crowded, small)
 
 
+def test_more_who_wait_at_one_datanode_than_it_has_places(crowded):
+    """Twelve thousand, where there are 8,192 places: those who were silent for longest go."""
+    located = crowd.write(crowded, "/here", 1 << 20)
+    with crowd.Crowd(crowded, located, silent=12_000):
+        served(crowded, located)
+    assert "all others are being answered" not in crowded.log()
+
+
 def test_callers_who_take_no_answers(crowded):
     """Two hundred ask for 6 GB of answers: they are cut off when memory is short, and nobody waits for it."""
     small = crowd.write(crowded, "/other", 1 << 20)

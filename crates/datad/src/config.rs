@@ -65,7 +65,8 @@ pub struct Config {
 pub struct Limits {
     /// Operations under way at a time; more are answered with an error. Hadoop: `dfs.datanode.max.transfer.threads`.
     pub transfer_count_max: usize,
-    /// Open connections, idle ones included; further ones are closed at once.
+    /// Open connections, idle ones included. When there are more, the one whose peer was waited for
+    /// longest is closed, and a new one if all have operations under way.
     pub connection_count_max: usize,
     /// How long a connection may stay without an operation after one ended. Hadoop:
     /// `dfs.datanode.socket.reuse.keepalive`; clients drop theirs after three seconds.

@@ -48,12 +48,13 @@ mod write;
 pub use config::{Config, Durability, Limits};
 pub use error::StartError;
 
+use io::Crowd;
 use node::Node;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use types::NodeId;
 
 /// A running datanode. Dropping it stops it as well, but does not wait.
@@ -211,20 +212,16 @@ impl Drop for StopOnDrop {
 
 /// Takes connections for ever; each is served by a task of its own.
 async fn accept(node: Arc<Node>, listener: TcpListener) {
-    let connections = Arc::new(Semaphore::new(node.config.limits.connection_count_max.min(Semaphore::MAX_PERMITS)));
+    let crowd = Crowd::new(node.config.limits.connection_count_max);
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
-                let Ok(place) = Arc::clone(&connections).try_acquire_owned() else {
-                    tracing::warn!(%peer, max = node.config.limits.connection_count_max, "one connection too many");
+                let Some(seat) = crowd.enter() else {
+                    let max = node.config.limits.connection_count_max;
+                    tracing::warn!(%peer, max, "a connection is refused: all others are being answered");
                     continue;
                 };
-                let node = Arc::clone(&node);
-                let session = async move {
-                    let _place = place;
-                    session::serve(node, socket, peer).await;
-                };
-                io::task::spawn("session", session);
+                io::task::spawn("session", session::serve(Arc::clone(&node), socket, peer, seat));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");

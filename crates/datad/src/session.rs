@@ -7,6 +7,7 @@ use crate::inbox::{Inbox, InboxError, is_hang_up};
 use crate::node::{Node, Transfer};
 use crate::{read, small, transfer, write};
 use hdfs::proto;
+use io::{Seat, Work};
 use std::io::Result;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,9 +17,10 @@ use types::BlockId;
 use wire::Op;
 
 /// Serves a connection to its end. Whatever goes wrong on it stays on it.
-pub(crate) async fn serve(node: Arc<Node>, socket: TcpStream, peer: SocketAddr) {
+pub(crate) async fn serve(node: Arc<Node>, socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>) {
     let ended = tokio::select! {
-        ended = run(&node, socket) => ended,
+        ended = run(&node, socket, &seat) => ended,
+        () = seat.told_to_leave() => return tracing::debug!(%peer, "a silent connection makes place for another"),
         () = node.stop.wait() => return,
     };
     match ended {
@@ -28,7 +30,7 @@ pub(crate) async fn serve(node: Arc<Node>, socket: TcpStream, peer: SocketAddr) 
     }
 }
 
-async fn run(node: &Arc<Node>, mut socket: TcpStream) -> std::result::Result<(), InboxError> {
+async fn run(node: &Arc<Node>, mut socket: TcpStream, seat: &Arc<Seat>) -> std::result::Result<(), InboxError> {
     node.set_options(&socket);
     let limits = &node.config.limits;
     let mut inbox = Inbox::default();
@@ -43,17 +45,17 @@ async fn run(node: &Arc<Node>, mut socket: TcpStream) -> std::result::Result<(),
         let served = match header.op {
             Op::ReadBlock => {
                 let (op, _memory) = op(node, &mut inbox, &mut socket, limit).await?;
-                let Some(_place) = node.transfer() else { return busy(node, &socket).await };
+                let Some(_under_way) = begin(node, seat) else { return busy(node, &socket).await };
                 read::serve(node, &mut socket, &mut inbox, op).await?
             }
             Op::WriteBlock => {
                 let (op, memory) = op(node, &mut inbox, &mut socket, limit).await?;
-                let Some(place) = node.transfer() else { return busy(node, &socket).await };
+                let Some((place, _)) = begin(node, seat) else { return busy(node, &socket).await };
                 return Ok(hand_over(node, socket, op, inbox.into_rest(), (place, memory))?);
             }
             Op::BlockChecksum => {
                 let (op, _memory) = op::<proto::OpBlockChecksumProto>(node, &mut inbox, &mut socket, limit).await?;
-                let Some(_place) = node.transfer() else { return busy(node, &socket).await };
+                let Some(_under_way) = begin(node, seat) else { return busy(node, &socket).await };
                 let its_node = Arc::clone(node);
                 let block = BlockId(op.header.block.block_id);
                 let answer = node.disks.for_block(block, move |_| checksum::answer(&its_node, &op)).await;
@@ -61,13 +63,13 @@ async fn run(node: &Arc<Node>, mut socket: TcpStream) -> std::result::Result<(),
             }
             Op::TransferBlock => {
                 let (op, _memory) = op(node, &mut inbox, &mut socket, limit).await?;
-                let Some(_place) = node.transfer() else { return busy(node, &socket).await };
+                let Some(_under_way) = begin(node, seat) else { return busy(node, &socket).await };
                 send(&socket, transfer::serve(node, op).await).await?
             }
             Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
             Op::WriteSmall => {
                 let came = [&header.encode()[..], &inbox.into_rest()].concat();
-                return small::serve(node, socket, came).await; // each request takes a place of its own
+                return small::serve(node, socket, came, seat).await; // each request takes a place of its own
             }
             Op::Other(number) => Err(Refusal::unsupported(format!("operation {number} is not served"))),
         };
@@ -90,6 +92,11 @@ async fn op<M: prost::Message + Default>(
 ) -> std::result::Result<(M, Option<Reservation>), InboxError> {
     let operation = inbox.operation(socket, &node.budget);
     tokio::time::timeout(limit, operation).await.map_err(|_| InboxError::Torn)?
+}
+
+/// A place among the operations under way, and one among the connections that nobody takes away.
+fn begin(node: &Node, seat: &Arc<Seat>) -> Option<(Transfer, Work)> {
+    node.transfer().map(|place| (place, seat.work()))
 }
 
 async fn busy(node: &Node, socket: &TcpStream) -> std::result::Result<(), InboxError> {

@@ -81,6 +81,28 @@ fn an_idle_connection_is_closed_and_one_transfer_too_many_refused() {
     assert!(refused.message().contains("as many transfers"), "{refused:?}");
 }
 
+/// Who connects and says nothing, or only begins, is pushed out by the next; who is being served is not.
+#[test]
+fn a_crowd_that_says_nothing_keeps_nobody_out() {
+    let cluster = Cluster::with(1, |config| config.limits.connection_count_max = 8);
+    let data = pattern(1, 30 << 20);
+    cluster.write(&[0], 1, &data);
+    let mut reader = cluster.connect(0);
+    reader.send_read(1, 0, 30 << 20);
+    eventually("the reader is served", || cluster.node(0).transfer_count() == 1);
+    let mut crowd = Vec::new();
+    for round in 0..30 {
+        for place in 0..8 {
+            let mut silent = cluster.connect(0);
+            silent.socket.write_all(&[0, 28, 81][..place % 4]).unwrap();
+            crowd.push(silent);
+        }
+        assert_eq!(cluster.read(0, 1, round, 100).unwrap(), data[round as usize..round as usize + 100]);
+    }
+    assert!(crowd[0].is_closed());
+    assert!(reader.receive_read(0, 30 << 20).unwrap() == data);
+}
+
 #[test]
 fn writes_beyond_the_memory_wait_for_others() {
     let cluster = Cluster::with(1, |config| {

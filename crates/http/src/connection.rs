@@ -1,7 +1,6 @@
 //! One connection: its requests, one after the other, within the limits.
 
 use crate::Limits;
-use crate::crowd::{Crowd, Seat};
 use crate::patient::Patient;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
@@ -12,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use io::{Crowd, Seat, Work};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>, 
     let routes = TowerToHyperService::new(routes);
     let answering = Arc::clone(&seat);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let answering = Answering::begin(&answering);
+        let answering = answering.work();
         request.extensions_mut().insert(ConnectInfo(peer));
         let answer = routes.call(request);
         async move {
@@ -69,27 +69,11 @@ pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>, 
     }
 }
 
-/// A request that is being answered.
-struct Answering(Arc<Seat>);
-
-impl Answering {
-    fn begin(seat: &Arc<Seat>) -> Self {
-        seat.works();
-        Self(Arc::clone(seat))
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.0.waits();
-    }
-}
-
 /// An answer's body, and that it is not at its end.
 struct Held {
     body: Body,
     #[expect(dead_code, reason = "dropped with the body")]
-    answering: Answering,
+    answering: Work,
 }
 
 impl HttpBody for Held {

@@ -13,7 +13,6 @@
 //! thousands pushes out only those that wait for their client, longest first.
 
 mod connection;
-mod crowd;
 mod metrics;
 mod patient;
 mod query;
@@ -27,7 +26,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use connection::Host;
-use crowd::Crowd;
+use io::Crowd;
 use recent::Recent;
 use serde_json::Value;
 use std::convert::Infallible;

@@ -1,6 +1,6 @@
 //! A client's socket, waited for up to a limit when it takes nothing.
 
-use crate::crowd::Seat;
+use ::io::{Seat, Stall};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct Patient {
     seat: Arc<Seat>,
     stall_time_max: Duration,
     /// Runs while the client takes nothing.
-    stalled: Option<Pin<Box<Sleep>>>,
+    stalled: Option<(Pin<Box<Sleep>>, Stall)>,
 }
 
 impl Patient {
@@ -26,16 +26,11 @@ impl Patient {
     /// What came of a write, unless the client has taken nothing for too long.
     fn judge<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if done.is_ready() {
-            if self.stalled.take().is_some() {
-                self.seat.works();
-            }
+            self.stalled = None;
             return done;
         }
         let (seat, limit) = (&self.seat, self.stall_time_max);
-        let stalled = self.stalled.get_or_insert_with(|| {
-            seat.waits();
-            Box::pin(tokio::time::sleep(limit))
-        });
+        let (stalled, _) = self.stalled.get_or_insert_with(|| (Box::pin(tokio::time::sleep(limit)), seat.stall()));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")))
     }

@@ -8,6 +8,7 @@
 //! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
 //! | [`stage`] | the same three from somebody who plays them |
 //! | [`Crew`], [`Share`] | threads that are used again; a bounded part of the runtime's |
+//! | [`Crowd`] | who is connected to a port, and who goes when there are too many |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`process`] | what this process has used |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
@@ -17,6 +18,7 @@
 
 pub mod clock;
 mod crew;
+mod crowd;
 pub mod file;
 pub mod limit;
 pub mod memory;
@@ -32,5 +34,6 @@ pub mod user;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use crew::Crew;
+pub use crowd::{Crowd, Seat, Stall, Work};
 pub use random::OsRandom;
 pub use share::{Share, Stuck};

@@ -6,6 +6,7 @@ use crate::server::{Host, Phase};
 use crate::session::{Event, Refusal, Request, Session};
 use crate::writer::{Outgoing, Room, write_all};
 use crate::{Call, Service, Untaken};
+use ::io::{Seat, Work};
 use bytes::{Bytes, BytesMut};
 use hdfs::exception::Exception;
 use hdfs::frame;
@@ -44,6 +45,7 @@ const ANSWERS_BESIDE_CALLS_MAX: usize = 8;
 pub(crate) async fn serve<S: Service>(
     mut socket: TcpStream,
     peer: SocketAddr,
+    seat: Arc<Seat>,
     host: Arc<Host<S>>,
     mut phase: watch::Receiver<Phase>,
 ) {
@@ -58,6 +60,7 @@ pub(crate) async fn serve<S: Service>(
             buffer: BytesMut::new(),
             peer,
             patience: Patience::new(host.options.frame_time_max, &host.options, &host.requests),
+            seat: seat.clone(),
             host: host.clone(),
             permits: Arc::new(Semaphore::new(calls_max)),
             answers: Budget::new(host.options.answers_len_per_connection_max),
@@ -81,6 +84,7 @@ pub(crate) async fn serve<S: Service>(
         };
         tokio::select! {
             ended = both => ended,
+            () = seat.told_to_leave() => return tracing::debug!(%peer, "a silent connection makes place for another"),
             _ = phase.wait_for(|phase| *phase == Phase::Cutting) => return,
         }
     };
@@ -108,6 +112,7 @@ struct Reader<S> {
     peer: SocketAddr,
     /// With frames whose length has come.
     patience: Patience,
+    seat: Arc<Seat>,
     host: Arc<Host<S>>,
     permits: Arc<Semaphore>,
     /// For the answers of this connection.
@@ -213,7 +218,7 @@ impl<S: Service> Reader<S> {
             (0..=USUAL_LEN_MAX, grown) => Some(decoded.admit(grown).await),
             _ => Some(decoded.admit_at_most(len * EXPANSION).await),
         };
-        Ok(Some(Ok((frame, Charges { _came: came, _decoded: decoded }))))
+        Ok(Some(Ok((frame, Charges { _came: came, _decoded: decoded, _work: self.seat.work() }))))
     }
 
     fn is_urgent(&self, session: &Session) -> bool {
@@ -224,7 +229,7 @@ impl<S: Service> Reader<S> {
     fn may_stay(&self, session: &Session) -> bool {
         let options = &self.host.options;
         let calls_under_way = options.calls_per_connection_max - 1 - self.permits.available_permits();
-        session.is_known() && (calls_under_way > 0 || self.host.connection_count() <= options.idle_connections_max)
+        session.is_known() && (calls_under_way > 0 || self.host.crowd.count() <= options.idle_connections_max)
     }
 
     /// Starts a call as soon as there is room for the answer it is expected to have.
@@ -293,6 +298,7 @@ struct Pending<S> {
 struct Charges {
     _came: Charge,
     _decoded: Option<Charge>,
+    _work: Work,
 }
 
 impl<S> Pending<S> {

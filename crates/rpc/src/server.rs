@@ -3,6 +3,7 @@
 use crate::budget::Budget;
 use crate::expected::ExpectedLens;
 use crate::{Service, connection};
+use ::io::Crowd;
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use std::io;
@@ -10,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 /// Limits of one server. Every figure is a guess unless it says otherwise.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub struct ServerOptions {
     pub frame_len_max: u32,
     /// Calls of one connection under way, their answers not yet taken. At the limit the connection is not read.
     pub calls_per_connection_max: usize,
-    /// Further connections are closed at once.
+    /// When there are more, the one whose client was waited for longest is closed, and a new one if all have calls under way.
     pub connections_max: usize,
     /// Bytes of requests and answers of all connections. At the limit no further request is read, and no call started.
     pub held_len_max: usize,
@@ -92,14 +93,7 @@ pub(crate) struct Host<S> {
     /// For what long requests grow to when they are decoded. It is theirs alone: whoever only promises a long one, and sends
     /// no more than its length, must not keep the short ones of all others waiting.
     pub(crate) decoded: Arc<Budget>,
-    /// One permit a connection.
-    places: Arc<Semaphore>,
-}
-
-impl<S> Host<S> {
-    pub(crate) fn connection_count(&self) -> usize {
-        self.options.connections_max - self.places.available_permits()
-    }
+    pub(crate) crowd: Arc<Crowd>,
 }
 
 /// A running server. Dropping it cuts all connections; see also [`Server::shutdown`].
@@ -132,7 +126,7 @@ impl Server {
             answers: Budget::new(options.held_len_max / 4),
             expected: ExpectedLens::default(),
             decoded: Budget::new(options.held_len_max / 2),
-            places: Arc::new(Semaphore::new(options.connections_max)),
+            crowd: Crowd::new(options.connections_max),
             options,
         });
         let addr = listener.local_addr()?;
@@ -184,13 +178,14 @@ fn take<S: Service>(
     phase: &watch::Receiver<Phase>,
     alive: &mpsc::Sender<()>,
 ) {
-    let Ok(place) = host.places.clone().try_acquire_owned() else {
-        tracing::warn!(%peer, max = host.options.connections_max, "a connection is refused: there are too many");
+    let Some(seat) = host.crowd.enter() else {
+        let max = host.options.connections_max;
+        tracing::warn!(%peer, max, "a connection is refused: all others are being answered");
         return;
     };
     let (host, phase, alive) = (host.clone(), phase.clone(), alive.clone());
     ::io::task::spawn("rpc connection", async move {
-        let _held = (place, alive);
-        connection::serve(socket, peer, host, phase).await;
+        let _alive = alive;
+        connection::serve(socket, peer, seat, host, phase).await;
     });
 }

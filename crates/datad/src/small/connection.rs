@@ -3,6 +3,7 @@
 use super::request::{self, Request};
 use crate::inbox::InboxError;
 use crate::node::Node;
+use ::io::Seat;
 use bytes::BytesMut;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -21,10 +22,15 @@ const READ_LEN: usize = 16 << 10;
 const UNDER_WAY_MAX: usize = 128;
 
 /// Serves requests until the peer hangs up. `came` begins with the first one.
-pub(crate) async fn serve(node: &Arc<Node>, mut socket: TcpStream, came: Vec<u8>) -> Result<(), InboxError> {
+pub(crate) async fn serve(
+    node: &Arc<Node>,
+    mut socket: TcpStream,
+    came: Vec<u8>,
+    seat: &Arc<Seat>,
+) -> Result<(), InboxError> {
     let (mut inward, mut outward) = socket.split();
     let (sender, mut answers) = mpsc::channel(UNDER_WAY_MAX);
-    let reading = read(node, &mut inward, BytesMut::from(&came[..]), sender);
+    let reading = read(node, &mut inward, BytesMut::from(&came[..]), (seat, sender));
     let writing = write(&mut outward, &mut answers, Duration::from_millis(node.config.limits.op_ms));
     tokio::pin!(reading, writing);
     tokio::select! {
@@ -38,7 +44,7 @@ async fn read(
     node: &Arc<Node>,
     socket: &mut ReadHalf<'_>,
     mut buffer: BytesMut,
-    sender: mpsc::Sender<SmallAnswer>,
+    (seat, sender): (&Arc<Seat>, mpsc::Sender<SmallAnswer>),
 ) -> Result<(), InboxError> {
     let patience = Duration::from_millis(node.config.limits.op_ms);
     loop {
@@ -74,7 +80,7 @@ async fn read(
         };
         timeout(patience, rest).await.map_err(|_stalled| InboxError::Torn)??;
         let bytes = buffer.split_to(frame.len()).freeze();
-        let request = Request { frame, bytes, _memory: memory, _transfer: transfer };
+        let request = Request { frame, bytes, _memory: memory, _transfer: transfer, _work: seat.work() };
         let node = Arc::clone(node);
         ::io::task::spawn("small write", async move {
             place.send(request::serve(node, request).await);

@@ -5,6 +5,7 @@ use crate::budget::Reservation;
 use crate::node::{Node, Transfer};
 use bytes::Bytes;
 use container::Identity;
+use io::Work;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(super) struct Request {
     pub(super) bytes: Bytes,
     pub(super) _memory: Reservation,
     pub(super) _transfer: Transfer,
+    pub(super) _work: Work,
 }
 
 type Outcome = Result<(), String>;

@@ -229,14 +229,29 @@ async fn the_silent_go_when_there_are_too_many() {
 }
 
 #[tokio::test]
-async fn there_is_a_last_place() {
-    let (server, _service) = server_with(ServerOptions { connections_max: 1, ..ServerOptions::default() }).await;
+async fn who_waits_for_an_answer_keeps_the_last_place() {
+    let (server, service) = server_with(ServerOptions { connections_max: 1, ..ServerOptions::default() }).await;
     let mut first = Raw::known(&server).await;
-    first.send(&call(0, "echo", "x")).await;
-    assert_eq!(first.response().await, "x");
+    first.send(&call(0, "wait", "x")).await;
+    first.hears_nothing().await;
     assert_eq!(Raw::connect(&server).await.rest().await, b"");
-    first.send(&call(1, "echo", "y")).await;
-    assert_eq!(first.response().await, "y");
+    service.gate.add_permits(1);
+    assert_eq!(first.response().await, "x");
+}
+
+#[tokio::test]
+async fn a_crowd_that_says_nothing_keeps_nobody_out() {
+    let (server, _service) = server_with(ServerOptions { connections_max: 8, ..ServerOptions::default() }).await;
+    let mut crowd = Vec::new();
+    for _ in 0..30 {
+        for _ in 0..4 {
+            crowd.extend([Raw::connect(&server).await, Raw::opened(&server, Auth::Simple).await]);
+        }
+        let mut client = Raw::known(&server).await;
+        client.send(&call(0, "echo", "x")).await;
+        assert_eq!(client.response().await, "x");
+    }
+    assert_eq!(crowd[0].rest().await, b"");
 }
 
 /// One client asks for 80 MB and takes none of it, and holds all memory there is. It is cut off, and the other goes on.
