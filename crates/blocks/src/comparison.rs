@@ -376,6 +376,9 @@ mod tests {
         assert_eq!(world.repair.take_doubts(10), [], "all have this one");
         world.repair.on_surplus(block);
         assert_eq!(world.repair.take_doubts(10), [block]);
+        world.compare(&["FF", "FA"], &[]);
+        world.repair.on_surplus(wanted(1).block);
+        assert_eq!(world.repair.take_doubts(10), [], "that one is being copied");
     }
 
     #[test]

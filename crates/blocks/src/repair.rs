@@ -434,9 +434,10 @@ impl Repair {
         self.settle(task.lack.home, now, true);
     }
 
-    /// A node that is no member has the block: if members were found to lack it, it is compared now that there is somebody to copy from.
+    /// A node that is no member has the block: if a member lacks it and is not told to copy it, it is compared now that there is somebody to
+    /// copy from.
     pub fn on_surplus(&mut self, block: BlockId) {
-        if self.absent.range(all_of(block)).next().is_some() {
+        if self.absent.range(all_of(block)).any(|((_, node), _)| !self.wants(*node, block)) {
             self.doubt(block);
         }
     }
