@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 
-/// Between looks at a container that members join while blocks are open that were begun before.
-const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(3);
+/// Between looks at a container that waits for what nobody tells it of: blocks that were begun before its members joined, and copies that are
+/// made for another container.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 
 /// What came of asking about some blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,7 +127,7 @@ impl Comparison {
         let is_copied = sum.lacks == 0 && !repair.is_open(home);
         if self.is_joining && !repair.are_younger(home, epoch, &self.open) {
             // Nobody who is in their chains may go before they are complete, and copied.
-            repair.suspect(home, now + OPEN_AGAIN_AFTER);
+            repair.suspect(home, now + LOOK_AGAIN_AFTER);
             if is_copied {
                 // A log may stay open for hours; what was complete before is read from the new member meanwhile.
                 cluster.on_copied(home, epoch);
@@ -134,9 +135,10 @@ impl Comparison {
             return not_yet;
         }
         if !is_copied {
-            if !repair.is_open(home) {
-                // What lacks is being copied for the container that the block moves to, and nobody says here when that is done.
-                repair.retry(home, now);
+            if !repair.is_open(home) && !repair.is_due(home) {
+                // What lacks is being copied for the container that the block moves to, and nobody says here when that is done. Nothing has
+                // failed: it is looked at as often however long that takes.
+                repair.suspect(home, now + LOOK_AGAIN_AFTER);
             }
             return not_yet;
         }
@@ -407,6 +409,10 @@ mod tests {
         let mut world = World::new();
         let elsewhere = lack(&wanted(0), ContainerId(2), id(2), vec![id(1)], false);
         assert!(world.repair.on_lack(elsewhere));
+        for _ in 0..9 {
+            assert_eq!(world.compare(&["FA"], &[]).whole, None);
+            assert_eq!(world.repair.next_check(NOW + LOOK_AGAIN_AFTER), Some(HOME), "however long it takes");
+        }
         assert_eq!(world.compare(&["FA"], &[]).whole, None);
         world.repair.on_put(id(2), wanted(0).block, Generation(1001), NOW);
         let later = NOW + Duration::from_secs(10);

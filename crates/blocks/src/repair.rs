@@ -206,6 +206,11 @@ impl Repair {
         Some(home)
     }
 
+    /// Whether `home` waits to be compared.
+    pub(crate) fn is_due(&self, home: ContainerId) -> bool {
+        self.due_of.contains_key(&home)
+    }
+
     /// When the next comparison is due.
     pub fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
