@@ -30,10 +30,14 @@ impl Told {
         self.answered.notify_all();
     }
 
-    /// Waits until what is so now has been told, but no longer than `most`; true if it has. Blocks.
-    pub(crate) fn wait(&self, most: Duration) -> bool {
+    /// The last heartbeat that has begun: those after it tell what is so now.
+    pub(crate) fn begun(&self) -> u64 {
+        self.lock().begun
+    }
+
+    /// Waits until one that began after `before` was answered, but no longer than `most`; true if it was. Blocks.
+    pub(crate) fn wait(&self, before: u64, most: Duration) -> bool {
         let beats = self.lock();
-        let before = beats.begun;
         let waited = self.answered.wait_timeout_while(beats, most, |beats| beats.answered <= before);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -52,9 +56,9 @@ mod tests {
     fn only_a_later_heartbeat_tells_what_is_so_now() {
         let told = Arc::new(Told::default());
         told.answered(told.begin());
-        assert!(!told.wait(Duration::ZERO));
-        let waiting = Arc::clone(&told);
-        let waiter = io::task::thread("waiter", move || waiting.wait(Duration::from_secs(60))).unwrap();
+        assert!(!told.wait(told.begun(), Duration::ZERO));
+        let (waiting, before) = (Arc::clone(&told), told.begun());
+        let waiter = io::task::thread("waiter", move || waiting.wait(before, Duration::from_secs(60))).unwrap();
         while !waiter.is_finished() {
             told.answered(told.begin());
             std::thread::yield_now();
