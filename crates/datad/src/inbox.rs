@@ -118,7 +118,7 @@ impl Inbox {
             if let Some((len, start)) = delimited::length(self.rest(), WHAT, OP_MESSAGE_LEN_MAX as usize)? {
                 count(&mut memory, len, budget)?;
                 if let Some(message) = self.rest().get(start..start + len) {
-                    count(&mut memory, len + delimited::FIELD_LEN * delimited::field_count(message), budget)?;
+                    count(&mut memory, len + delimited::FIELD_LEN * delimited::field_count(message, 0), budget)?;
                     let message = delimited::decode(message, WHAT)?;
                     self.consume(start + len);
                     return Ok((message, memory));

@@ -28,9 +28,12 @@ const READ_LEN: usize = 8 << 10;
 const GROWTH_LEN_MAX: usize = 256 << 10;
 /// Requests of stock clients are shorter. Longer ones, once they are here, are counted as what they can grow to when they are
 /// decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in memory. Shorter ones with long
-/// lists are counted as these, and what would take more than there is for all is refused.
+/// lists are counted as these. A list that would take more than there is for all is refused; one that lies deeper waits until nothing
+/// else is held, as it may be no list but a text.
 const USUAL_LEN_MAX: usize = 64 << 10;
 const EXPANSION: usize = 200;
+/// Messages within messages that are looked into for such lists. No request nests so deep.
+const DEPTH_MAX: usize = 8;
 /// Answers that are expected to be no longer than this do not wait for those of others to be taken: what a connection may have
 /// of them is little.
 const SHORT_LEN_MAX: usize = 4 << 10;
@@ -206,18 +209,13 @@ impl<S: Service> Reader<S> {
         let _length = self.buffer.split_to(frame::LENGTH_LEN);
         let frame = self.buffer.split_to(len).freeze();
         let decoded = &self.host.decoded;
-        let count = field_count(&frame);
-        let decoded = match (len, count * FIELD_LEN) {
-            // Bytes within bytes, which do not grow.
-            _ if is_urgent => None,
-            (_, grown) if grown > decoded.held_len_max() => {
-                let max = decoded.held_len_max() / FIELD_LEN;
-                return Ok(Some(Err(Refusal::unreadable(&frame::FrameError::Fields { count, max }))));
-            }
-            (0..=USUAL_LEN_MAX, 0..=USUAL_LEN_MAX) => None,
-            (0..=USUAL_LEN_MAX, grown) => Some(decoded.admit(grown).await),
-            _ => Some(decoded.admit_at_most(len * EXPANSION).await),
-        };
+        let (count, max) = (field_count(&frame, 0), decoded.held_len_max() / FIELD_LEN);
+        if !is_urgent && count > max {
+            return Ok(Some(Err(Refusal::unreadable(&frame::FrameError::Fields { count, max }))));
+        }
+        let grown = if len > USUAL_LEN_MAX { len * EXPANSION } else { field_count(&frame, DEPTH_MAX) * FIELD_LEN };
+        // What is urgent is bytes within bytes, which do not grow.
+        let decoded = if is_urgent || grown <= USUAL_LEN_MAX { None } else { Some(decoded.admit_at_most(grown).await) };
         Ok(Some(Ok((frame, Charges { _came: came, _decoded: decoded, _work: self.seat.work() }))))
     }
 
@@ -340,11 +338,11 @@ impl<S> Drop for Pending<S> {
     }
 }
 
-/// How many fields the messages of a frame have.
-fn field_count(frame: &[u8]) -> usize {
+/// How many fields the messages of a frame have, as [`delimited::field_count`] counts them.
+fn field_count(frame: &[u8], depth: usize) -> usize {
     let (mut rest, mut count) = (frame, 0);
     while let Ok(Some((message, len))) = delimited::split(rest, "message", frame.len()) {
-        count += delimited::field_count(message);
+        count += delimited::field_count(message, depth);
         rest = &rest[len..];
     }
     count

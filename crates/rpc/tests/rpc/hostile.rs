@@ -330,6 +330,23 @@ async fn a_list_that_would_take_all_memory_is_refused() {
     assert_eq!(raw.response().await, "x");
 }
 
+/// What looks like such a list within another message may be a text, as here. One is let in at a time; others are served meanwhile.
+#[tokio::test]
+async fn a_list_that_lies_deeper_waits_for_all_the_memory() {
+    let (server, service) = server_with(ServerOptions { held_len_max: 2_000_000, ..ServerOptions::default() }).await;
+    let list = "x".repeat(10_000);
+    let (mut first, mut second) = (Raw::known(&server).await, Raw::known(&server).await);
+    first.send(&call(0, "wait", &list)).await;
+    first.hears_nothing().await;
+    second.send(&call(1, "echo", &list)).await;
+    second.hears_nothing().await;
+    let mut other = Raw::known(&server).await;
+    other.send(&call(2, "echo", "y")).await;
+    assert_eq!(other.response().await, "y");
+    service.gate.add_permits(1);
+    assert_eq!([first.response().await, second.response().await], [list.clone(), list]);
+}
+
 /// Some connections promise long requests and send nothing of them: others are served as if they were not there.
 #[tokio::test]
 async fn who_only_promises_long_requests_holds_nobody_up() {
