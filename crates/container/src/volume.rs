@@ -138,8 +138,8 @@ struct Closer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reserve {
     Whole,
-    /// For replicas that have begun: who writes one can be sent to another node before it begins, with a word of what is full, and hardly
-    /// in its midst.
+    /// For replicas that clients have begun: they can be sent to another node before that, with a word of what is full, and hardly in
+    /// its midst. A copy can be given up.
     Half,
 }
 

@@ -17,12 +17,13 @@ pub struct Writer {
     replica: Arc<OpenReplica>,
     ticket: u64,
     done: bool,
-    /// Up to here there is room on the disk, as far as was known some megabytes ago.
+    /// Up to here there is room on the disk, as far as was known a megabyte ago.
     room_until: u64,
 }
 
-/// Bytes after which a writer looks again whether the disk has room. All writers together can overshoot by so much each.
-const ROOM_LEN: u64 = 8 << 20;
+/// Bytes after which a writer looks again whether the disk has room. All writers together can overshoot by so much each: hundreds of them
+/// by less than half of the reserve of a large disk.
+const ROOM_LEN: u64 = 1 << 20;
 
 /// Tells a replica what was acknowledged, from wherever the acknowledgements are handled.
 #[derive(Clone, Debug)]
@@ -88,7 +89,9 @@ impl Writer {
         let ends = run.iter().map(|packet| packet.offset.saturating_add(packet.data.len() as u64));
         self.volume.check_health()?;
         if offset >= self.room_until {
-            self.volume.check_room(self.replica.container(), Reserve::Half)?;
+            let state = self.replica.check_ticket(self.ticket)?;
+            let share = if state.phase == Phase::Copying { Reserve::Whole } else { Reserve::Half };
+            self.volume.check_room(self.replica.container(), share)?;
             self.room_until = offset.saturating_add(ROOM_LEN);
         }
         // The last packet may be one that came before.

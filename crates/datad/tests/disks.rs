@@ -214,7 +214,7 @@ fn a_disk_that_vanishes_is_out_until_it_is_back() {
     assert!(failed.len() == 1 && failed[0].dir.ends_with("/b") && failed[0].failure.contains("gone"), "{disks:?}");
     eventually("it registers again", || world.metad(|metad| metad.registered) > before);
     let left = world.readable(0..60);
-    assert!(left.len() > 10 && left.len() < 60, "{left:?}");
+    assert!(!left.is_empty() && left.len() < 60, "{left:?}");
     assert_eq!(left.len() as u64 + failed[0].replica_count, 60);
     world.write(60..90);
     world.check(60..90);
