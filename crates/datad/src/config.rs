@@ -90,6 +90,9 @@ pub struct Limits {
     pub stalled_ms: u64,
     /// How often a node of ours says that it lives, while those above wait for it.
     pub sign_ms: u64,
+    /// Once a majority has put a small block, how long the others are waited for. As long as a disk under load may take for a sync; who is
+    /// later than that is healed, if it lacks the block at all. A guess.
+    pub small_late_ms: u64,
     /// A replica whose chain broke off is reported after so long, if nobody took it up: clients recover in seconds.
     pub left_open_ms: u64,
     /// A reader that does not take a packet for so long is cut off. Hadoop: `dfs.datanode.socket.write.timeout`.
@@ -121,6 +124,7 @@ impl Default for Limits {
             below_silent_ms: 60_000,
             stalled_ms: 2000,
             sign_ms: 500,
+            small_late_ms: 300,
             left_open_ms: 10_000,
             reader_stalled_ms: 480_000,
             copy_count_max: 4,

@@ -42,6 +42,11 @@ fn addr(cluster: &Cluster, node: usize) -> String {
     format!("127.0.0.1:{}", cluster.info(node).id.xfer_port)
 }
 
+/// Nodes of which none is late, however long this machine lets one wait.
+fn patient(count: usize) -> Cluster {
+    Cluster::with(count, |config| config.limits.small_late_ms = 60_000)
+}
+
 fn put(cluster: &Cluster, links: &SmallLinks, nodes: &[usize], index: u32, data: &[u8]) -> SmallAnswer {
     let (header, body) = request(cluster, nodes, index, data);
     cluster.runtime.block_on(links.put(&addr(cluster, nodes[0]), header, body)).unwrap()
@@ -49,7 +54,7 @@ fn put(cluster: &Cluster, links: &SmallLinks, nodes: &[usize], index: u32, data:
 
 #[test]
 fn a_small_block_is_on_all_nodes_when_it_is_answered() {
-    let cluster = Cluster::new(3);
+    let cluster = patient(3);
     let links = SmallLinks::default();
     for (index, len) in [(1, 1), (2, 511), (3, 4096), (4, 262_144), (5, 262_145), (6, 300_000), (7, 4 << 20)] {
         let data = pattern(index.into(), len);
@@ -69,7 +74,7 @@ fn a_small_block_is_on_all_nodes_when_it_is_answered() {
 
 #[test]
 fn a_majority_is_enough_and_fewer_are_not() {
-    let mut cluster = Cluster::new(3);
+    let mut cluster = patient(3);
     let links = SmallLinks::default();
     let data = pattern(1, 1000);
     let gone = addr(&cluster, 2);
@@ -96,7 +101,10 @@ fn a_majority_is_enough_and_fewer_are_not() {
 /// Sixty-four writers over one connection, each its own block; the node goes down and comes back, and has them all.
 #[test]
 fn many_at_once_share_and_outlive_a_restart() {
-    let mut cluster = Cluster::with(3, |config| config.durability = datad::Durability::Synced);
+    let mut cluster = Cluster::with(3, |config| {
+        config.durability = datad::Durability::Synced;
+        config.limits.small_late_ms = 60_000;
+    });
     let links = SmallLinks::default();
     let writes: Vec<_> =
         (0..64).map(|index| request(&cluster, &[0, 1, 2], index, &pattern(index.into(), 700))).collect();
@@ -126,7 +134,7 @@ fn many_at_once_share_and_outlive_a_restart() {
 
 #[test]
 fn what_is_not_as_it_says_is_refused() {
-    let cluster = Cluster::new(2);
+    let cluster = patient(2);
     let links = SmallLinks::default();
     let data = pattern(1, 1000);
     let check = |change: &dyn Fn(&mut SmallWrite), wanted: &str| {

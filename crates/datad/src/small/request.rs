@@ -15,10 +15,6 @@ use types::{BlockId, Generation};
 use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallFrame, SmallWrite, majority};
 
-/// How long those are waited for who are later than a majority. As long as a disk under load may take for a sync; who is later
-/// than that is healed, if it lacks the block at all. A guess.
-const LATE_MAX: Duration = Duration::from_millis(300);
-
 /// A request that came whole.
 #[derive(Debug)]
 pub(super) struct Request {
@@ -52,7 +48,7 @@ async fn put(node: &Arc<Node>, request: &Request) -> Result<Vec<u32>, (String, V
     let mut puts: Vec<Option<Put>> = vec![Some(own(node, request, identity))];
     let body = request.bytes.slice(request.frame.sums.start..request.frame.data.end);
     puts.extend(header.targets.iter().map(|target| Some(at_other(node, header, target.clone(), body.clone()))));
-    gather(puts).await
+    gather(puts, Duration::from_millis(node.config.limits.small_late_ms)).await
 }
 
 fn identity(node: &Node, frame: &SmallFrame) -> Result<Identity, String> {
@@ -92,14 +88,14 @@ fn at_other(node: &Arc<Node>, header: &SmallWrite, target: String, body: Bytes) 
     })
 }
 
-/// Waits for all, or for a majority and a short while more.
-async fn gather(mut puts: Vec<Option<Put>>) -> Result<Vec<u32>, (String, Vec<u32>)> {
+/// Waits for all, or for a majority and `late_max` more.
+async fn gather(mut puts: Vec<Option<Put>>, late_max: Duration) -> Result<Vec<u32>, (String, Vec<u32>)> {
     let count = puts.len();
     let (mut have, mut faults) = (Vec::new(), Vec::new());
     let mut late: Option<Pin<Box<tokio::time::Sleep>>> = None;
     while have.len() + faults.len() < count {
         if have.len() >= majority(count) && late.is_none() {
-            late = Some(Box::pin(tokio::time::sleep(LATE_MAX)));
+            late = Some(Box::pin(tokio::time::sleep(late_max)));
         }
         let next = poll_fn(|context| {
             for (place, put) in puts.iter_mut().enumerate() {
@@ -145,7 +141,8 @@ mod tests {
 
     /// Milliseconds until each node has put it (`None`: it fails at once), and who is named.
     async fn check(nodes: &[Option<u64>], wanted: Result<&[u32], &[u32]>) {
-        let answer = gather(nodes.iter().map(|outcome| at(*outcome)).collect()).await;
+        let puts = nodes.iter().map(|outcome| at(*outcome)).collect();
+        let answer = gather(puts, Duration::from_millis(300)).await;
         let told = answer.as_ref().map(|have| &have[..]).map_err(|(_, have)| &have[..]);
         assert_eq!(told, wanted, "{nodes:?}");
     }
