@@ -31,12 +31,18 @@ fn wait_for_end(mut socket: TcpStream) {
     while socket.read(&mut [0; 4096]).is_ok_and(|len| len > 0) {}
 }
 
+/// A node that has to answer a setup gets the time that it usually has: the thread that plays it may have to wait for its turn.
 fn cluster() -> Cluster {
+    hasty(|_| {})
+}
+
+fn hasty(change: impl Fn(&mut datad::Config)) -> Cluster {
     Cluster::with(1, |config| {
-        config.limits.setup_ms = 300;
+        config.limits.stalled_ms = 20_000;
         config.limits.below_silent_ms = 300;
         config.limits.writer_silent_ms = 1500;
         config.limits.per_node_ms = 0;
+        change(config);
     })
 }
 
@@ -50,7 +56,7 @@ fn bad_below(seqno: i64) -> Option<PipelineAck> {
 
 #[test]
 fn a_node_that_does_not_answer_a_setup_is_named() {
-    let cluster = cluster();
+    let cluster = hasty(|config| config.limits.setup_ms = 300);
     for node in [below(wait_for_end), below(drop), below(|mut socket| socket.write_all(&[0xff; 64]).unwrap())] {
         let name = format!("127.0.0.1:{}", node.id.xfer_port);
         let refused = chain(cluster.connect(0), vec![node], &Ask::create(1)).err().unwrap();
