@@ -203,10 +203,10 @@ async fn other_languages_get_an_answer_of_theirs() {
 /// A client that only connects, and one that begins a frame, make room after a time.
 #[tokio::test]
 async fn who_dawdles_is_cut_off() {
-    let options = ServerOptions { opening_time_max: A_WHILE, frame_time_max: A_WHILE, ..ServerOptions::default() };
-    let (server, _service) = server_with(options).await;
+    let (server, _service) = server_with(ServerOptions { opening_time_max: A_WHILE, ..ServerOptions::default() }).await;
     assert_eq!(Raw::connect(&server).await.rest().await, b"");
     assert_eq!(Raw::opened(&server, Auth::Simple).await.rest().await, b"");
+    let (server, _service) = server_with(ServerOptions { frame_time_max: A_WHILE, ..ServerOptions::default() }).await;
     let mut slow = Raw::known(&server).await;
     slow.send(&call(0, "echo", "x")[..9]).await;
     assert_eq!(slow.rest().await, b"");
@@ -233,7 +233,7 @@ async fn who_waits_for_an_answer_keeps_the_last_place() {
     let (server, service) = server_with(ServerOptions { connections_max: 1, ..ServerOptions::default() }).await;
     let mut first = Raw::known(&server).await;
     first.send(&call(0, "wait", "x")).await;
-    first.hears_nothing().await;
+    service.started(1).await;
     assert_eq!(Raw::connect(&server).await.rest().await, b"");
     service.gate.add_permits(1);
     assert_eq!(first.response().await, "x");

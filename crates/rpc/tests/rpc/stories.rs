@@ -85,6 +85,7 @@ async fn more_calls_than_the_limit_wait_their_turn() {
             ::io::task::spawn("call", async move { ask(&client, "wait", &number.to_string()).await.unwrap() })
         })
         .collect();
+    service.started(4).await;
     sleep(A_WHILE).await;
     assert_eq!(service.started_count.load(Ordering::SeqCst), 4);
     service.gate.add_permits(300);
@@ -142,9 +143,7 @@ async fn what_is_urgent_does_not_wait_for_memory() {
         let client = client(&server);
         ::io::task::spawn("call", async move { ask(&client, "wait", &"x".repeat(1_500_000)).await })
     };
-    while service.started_count.load(Ordering::SeqCst) == 0 {
-        sleep(A_WHILE).await;
-    }
+    service.started(1).await;
     let usual = client(&server);
     let waiting = ::io::task::spawn("call", async move { ask(&usual, "echo", "usual").await });
     let urgent = rpc::Client::new(server.local_addr().to_string(), "alice".into(), URGENT);
@@ -161,7 +160,7 @@ async fn what_is_urgent_does_not_wait_for_memory() {
 
 #[tokio::test]
 async fn a_broken_connection_is_made_again() {
-    let (first, _service) = server().await;
+    let (first, service) = server().await;
     let addr = first.local_addr();
     let client = client(&first);
     assert_eq!(ask(&client, "echo", "1").await.unwrap(), "1");
@@ -169,7 +168,7 @@ async fn a_broken_connection_is_made_again() {
         let client = client.clone();
         ::io::task::spawn("call", async move { ask(&client, "wait", "").await })
     };
-    sleep(A_WHILE).await;
+    service.started(2).await;
     drop(first);
     assert!(matches!(waiting.await.unwrap(), Err(CallError::Broken(_))));
     // Until it is there again the calls say that they were not sent.
@@ -240,9 +239,7 @@ async fn shutdown_answers_what_is_under_way() {
         let client = client.clone();
         ::io::task::spawn("call", async move { ask(&client, "wait", "done").await })
     };
-    while service.started_count.load(Ordering::SeqCst) == 0 {
-        sleep(Duration::from_millis(1)).await;
-    }
+    service.started(1).await;
     let stopping = ::io::task::spawn("shutdown", server.shutdown());
     sleep(A_WHILE).await;
     service.gate.add_permits(1);
@@ -257,9 +254,7 @@ async fn shutdown_waits_only_so_long() {
     let (server, service) = server_with(options).await;
     let client = client(&server);
     let waiting = ::io::task::spawn("call", async move { ask(&client, "wait", "never").await });
-    while service.started_count.load(Ordering::SeqCst) == 0 {
-        sleep(Duration::from_millis(1)).await;
-    }
+    service.started(1).await;
     timeout(SOON, server.shutdown()).await.unwrap();
     assert!(matches!(waiting.await.unwrap(), Err(CallError::Broken(_))));
 }
@@ -267,13 +262,13 @@ async fn shutdown_waits_only_so_long() {
 /// A refusal of the connection reaches all calls on it, and the next one tries again.
 #[tokio::test]
 async fn a_fatal_answer_ends_the_connection() {
-    let (server, _service) = server().await;
+    let (server, service) = server().await;
     let client = client(&server);
     let waiting = {
         let client = client.clone();
         ::io::task::spawn("call", async move { ask(&client, "wait", "").await })
     };
-    sleep(A_WHILE).await;
+    service.started(1).await;
     for refused in [ask(&client, "refuse", "go away").await, waiting.await.unwrap()] {
         let (class, message) = remote(refused.unwrap_err());
         assert_eq!(class, "org.apache.hadoop.security.AccessControlException");

@@ -32,6 +32,18 @@ pub(crate) struct TestService {
     pub(crate) started_count: AtomicUsize,
 }
 
+impl TestService {
+    /// So many calls have begun.
+    pub(crate) async fn started(&self, count: usize) {
+        let begin = async {
+            while self.started_count.load(Ordering::SeqCst) < count {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(SOON, begin).await.expect("the calls begin");
+    }
+}
+
 impl Service for TestService {
     async fn call(&self, call: Call) -> Result<Bytes, Exception> {
         self.started_count.fetch_add(1, Ordering::SeqCst);
