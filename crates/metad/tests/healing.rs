@@ -243,16 +243,15 @@ async fn copies_that_nobody_can_make_are_counted() {
     let counts = async || {
         let told = trouble(&root).await;
         let stats: GetFsStatsResponseProto = root.ask("getFsStats", &GetFsStatusRequestProto {}).await.unwrap();
-        assert_eq!((told.under_replicated_count, told.missing_count), (stats.under_replicated, stats.missing_blocks));
         let short = told.blocks.iter().filter(|block| block.trouble() == Trouble::Short);
         assert_eq!(short.filter(|block| block.wanted_count == 3).count() as u64, told.under_replicated_count);
-        (told.under_replicated_count, told.missing_count)
+        [(told.under_replicated_count, told.missing_count), (stats.under_replicated, stats.missing_blocks)]
     };
-    world.until("both blocks lack a copy", async || counts().await == (2, 0)).await;
+    world.until("both blocks lack a copy", async || counts().await == [(2, 0); 2]).await;
     world.nodes[0].kill();
     world.pass(Duration::from_secs(60)).await;
-    assert_eq!(counts().await, (2, 0));
+    assert_eq!(counts().await, [(2, 0); 2]);
     world.nodes[1].kill();
-    world.pass(Duration::from_secs(60)).await;
-    assert_eq!(counts().await, (0, 2));
+    // A count during which the clock of the test is put forward seems to take long: it is told again for a while.
+    world.until("both blocks are missing", async || counts().await == [(0, 2); 2]).await;
 }
