@@ -99,6 +99,8 @@ class Store:
             except ProcessLookupError:
                 pass
         self.process.wait()
+        # The roles are its children, not ours. One that waits for its disk ends later, and has its directory and its ports till then.
+        eventually(lambda: all(has_ended(pid) for pid in self.all_pids()), 30, "all processes have ended", every=0.01)
 
     def remove(self):
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -153,6 +155,14 @@ def thread_states(pid: int) -> list[str]:
         except (FileNotFoundError, ProcessLookupError):
             pass  # the thread ended meanwhile
     return found
+
+
+def has_ended(pid: int) -> bool:
+    """Nobody may have asked how."""
+    try:
+        return all(state in "XZ" for state in thread_states(pid))
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 # How much longer a busy machine may take for what a quiet one does: what is slow is not what hangs. Speed is measured in benchmarks.
