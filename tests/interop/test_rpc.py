@@ -192,9 +192,11 @@ def test_retries_survive_a_restart(up):
 
 
 def test_a_call_is_answered_promptly(connect):
-    """No Nagle, no waiting for more: hundreds of calls one after the other take no time."""
+    """No Nagle, no waiting for more: of hundreds of calls one after the other most take no time, whatever else the machine does now and then."""
     c = connect()
-    begun = time.monotonic()
+    took = []
     for i in range(300):
+        begun = time.monotonic()
         c.call(i, "getFileInfo", path("/"))
-    assert time.monotonic() - begun < 3
+        took.append(time.monotonic() - begun)
+    assert sorted(took)[len(took) // 2] < 0.01
