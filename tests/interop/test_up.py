@@ -55,8 +55,9 @@ def test_idle_costs_no_cpu(up):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("options", [(), ("--processes",)], ids=["one", "processes"])
-def test_stops_with_clients_connected(up, java, options, number):
+def test_stops_with_clients_connected(up, java, monkeypatch, options, number):
     """An open file and idle connections do not hold it up, and nothing of it stays behind."""
+    monkeypatch.setenv("RUST_LOG", "warn,openraft=error,rpc=debug")
     store = up(*options)
     fs = java.mount(store.fs, SUPERUSER)
     fs.write("/whole", content.make(100_000))
@@ -64,10 +65,12 @@ def test_stops_with_clients_connected(up, java, options, number):
     out.write(content.make(100_000))
     out.hflush()
     idle = [socket.create_connection(store.rpc) for _ in range(10)]
-    begun = time.monotonic()
     store.process.send_signal(number)
-    assert store.process.wait(15) == 0
-    assert time.monotonic() - begun < 5
+    assert store.process.wait(60) == 0
+    # A disk may take its time. Whoever was waited for in vain was told of.
+    log = (store.directory.parent / f"{store.directory.name}.log").read_text(errors="replace")
+    for held_up in ("cut off by the shutdown", "connections are cut", "a task still works on the store", "did not stop in"):
+        assert held_up not in log, log[-4000:]
     for pid in store.all_pids():
         assert not os.path.exists(f"/proc/{pid}"), pid
     out.abandon()
