@@ -11,8 +11,8 @@ from rawdata import Names, Transfer
 from roles import Roles
 from store import SUPERUSER
 
-
-LOST_AFTER_S = 3
+# On a machine that does other things as well a heartbeat may come three seconds late.
+LOST_AFTER_S = 5
 
 
 @pytest.fixture

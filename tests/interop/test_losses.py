@@ -27,7 +27,7 @@ from cli import levada
 from clients import FAILURES, GoApi, JavaApi, NativeApi, Ours
 from java import JavaError
 from rawdata import Names
-from replicas import replica
+from replicas import LOST_AFTER_S, replica
 from roles import Roles, Wired
 from store import PATIENCE, SUPERUSER, eventually
 
@@ -40,8 +40,6 @@ ROUNDS_MAX = max(ROUNDS, 12)
 pytestmark = [pytest.mark.levada, pytest.mark.timeout(300 + 60 * ROUNDS_MAX)]
 
 DATANODES, STREAMS = 5, 2
-# On a machine that does other things as well a heartbeat may come three seconds late.
-LOST_AFTER_S = 5
 # From the limit on: a round of the leader, the copies, and other things. The report says what it was.
 HEALED_S = 60
 BLOCK, READ_BLOCK, PIECE = 3 << 19, 3 << 20, 64 << 10
