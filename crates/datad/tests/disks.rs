@@ -7,7 +7,7 @@ use prost::Message;
 use rpc::small::SmallLinks;
 use std::path::{Path, PathBuf};
 use support::metad::{Metad, Notes};
-use support::{Cluster, GENERATION, POOL, SPEC, eventually, pattern};
+use support::{Cluster, GENERATION, POOL, SPEC, eventually, make_pipe, pattern};
 use types::{BlockId, ContainerId, Generation, InodeId};
 use wire::BlockScope;
 use wire::node::*;
@@ -281,7 +281,7 @@ fn nothing_counts_once_all_disks_have_failed() {
 fn hang(dir: &Path) {
     std::fs::copy(dir.join("VERSION"), dir.join("kept")).unwrap();
     let _of_before = std::fs::remove_file(dir.join("pipe"));
-    assert!(std::process::Command::new("mkfifo").arg(dir.join("pipe")).status().unwrap().success());
+    make_pipe(&dir.join("pipe"));
     rename(&dir.join("pipe"), &dir.join("VERSION")); // no look finds neither
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::metad::{Metad, Notes};
-use support::{Cluster, Connection, GENERATION, eventually, pattern};
+use support::{Cluster, Connection, GENERATION, eventually, make_pipe, pattern};
 use types::BlockId;
 use wire::node::*;
 use wire::tree::{TREE, TreeRequest, TreeResponse};
@@ -89,7 +89,7 @@ impl World {
     /// Puts a pipe in the place of a file, if there is one; nobody finds neither.
     fn pipe(&mut self, path: PathBuf) {
         let beside = self.cluster.dir().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&beside).status().unwrap().success());
+        make_pipe(&beside);
         std::fs::rename(&beside, &path).unwrap();
         self.pipes.push(path);
     }

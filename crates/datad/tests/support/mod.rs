@@ -7,6 +7,7 @@ pub mod metad;
 use datad::{Config, Datad};
 use hdfs::proto::{self, BlockConstructionStage as Stage};
 use prost::Message;
+use rustix::fs::{CWD, FileType, Mode};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -462,6 +463,13 @@ impl Chain {
         self.acked(self.seqno - 1);
         assert!(self.connection.is_closed());
     }
+}
+
+/// Not by a program: that would have copies of all that this one has open when it is born, locks too, and a disk that another test closes
+/// meanwhile would not be free.
+pub fn make_pipe(path: &std::path::Path) {
+    let ours = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(CWD, path, FileType::Fifo, ours, 0).unwrap();
 }
 
 /// Waits until `look` says yes.
