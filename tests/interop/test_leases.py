@@ -1,6 +1,7 @@
 """Leases as those who write logs live by them: short limits, writers that are killed, and others that take over."""
 
 import threading
+import time
 
 import pytest
 
@@ -23,7 +24,15 @@ def roles(tmp_path):
 
 
 @pytest.fixture
-def writer(roles):
+def patient(tmp_path):
+    """Its limits are HDFS's: on a busy machine nobody's lease ends while he writes. A Java client renews each thirty seconds alone."""
+    made = Roles(tmp_path / "patient")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def writer():
     """A client in a process of its own, which can be killed."""
     jvm = Java(quick=True)
     yield jvm
@@ -49,16 +58,27 @@ def fenced(out):
 def test_another_writer_takes_over_after_the_soft_limit(roles, java, writer):
     """Not before; and the first one is out before the second is in."""
     first, second = writer.mount(roles.fs, SUPERUSER), java.mount(roles.fs, SUPERUSER)
-    out = first.create("/f")
-    out.write(content.make(BLOCK + 1000))
-    out.hflush()
-    assert refused(lambda: second.append("/f")) == "AlreadyBeingCreatedException"
+    tries = iter(range(100))
+
+    def open_file():
+        """Its path and its writer, once the other one came before the limit: on a busy machine he may come too late to be refused."""
+        path, begun = f"/f{next(tries)}", time.monotonic()
+        out = first.create(path)
+        out.write(content.make(BLOCK + 1000))
+        out.hflush()
+        said = refused(lambda: second.append(path))
+        if time.monotonic() - begun > SOFT_MS / 1000:
+            return None
+        assert said == "AlreadyBeingCreatedException", said
+        return path, out
+
+    path, out = eventually(open_file, 60, "a file is written and asked for within the limit")
     # The client renews every thirty seconds: by our limit it is silent.
     taken = []
 
     def take() -> bool:
         try:
-            taken.append(second.append("/f"))
+            taken.append(second.append(path))
         except JavaError as error:
             assert error.kind in ("AlreadyBeingCreatedException", "RecoveryInProgressException"), error
         return bool(taken)
@@ -67,15 +87,17 @@ def test_another_writer_takes_over_after_the_soft_limit(roles, java, writer):
     fenced(out)
     taken[0].write(b"second")
     taken[0].close()
-    assert second.read("/f") == content.make(BLOCK + 1000) + b"second"
+    assert second.read(path) == content.make(BLOCK + 1000) + b"second"
 
 
 def test_the_server_closes_what_nobody_asks_for_after_the_hard_limit(roles, java, writer):
     fs = java.mount(roles.fs, SUPERUSER)
+    begun = time.monotonic()
     out = writer.mount(roles.fs, SUPERUSER).create("/f")
     out.write(content.make(70_000))
     out.hflush()
-    assert fs.call("is-closed", path="/f") is False
+    # Not before; on a busy machine the limit may have passed already.
+    assert fs.call("is-closed", path="/f") is False or time.monotonic() - begun > HARD_MS / 1000
     eventually(lambda: fs.call("is-closed", path="/f"), 40, "the server closes the file")
     assert fs.read("/f") == content.make(70_000)
     fenced(out)
@@ -116,11 +138,11 @@ def records(data: bytes) -> int:
 
 
 @pytest.mark.parametrize("also", [[], ["data1"], ["meta"], ["meta", "data2"]], ids=" and ".join)
-def test_a_write_ahead_log(roles, java, writer, also):
+def test_a_write_ahead_log(patient, java, writer, also):
     """A log as HBase keeps it: another process reads behind; then the writer is killed, maybe others with it, and all that was
     flushed is there when its lease is recovered."""
-    fs = java.mount(roles.fs, SUPERUSER)
-    log = Log(writer.mount(roles.fs, SUPERUSER))
+    fs = java.mount(patient.fs, SUPERUSER)
+    log = Log(writer.mount(patient.fs, SUPERUSER))
     seen = 0
     for _ in range(4):
         eventually(lambda: log.flushed >= seen + 20, 60, "records are written", every=0.02)
@@ -128,10 +150,10 @@ def test_a_write_ahead_log(roles, java, writer, also):
         seen = records(fs.read("/wal"))
         assert seen >= known, "a reader that opens the log now sees all that was flushed before"
     writer.stop()
-    roles.kill(*also)
+    patient.kill(*also)
     flushed = log.flushed
     for name in also:
-        roles.start(name)
+        patient.start(name)
 
     def recovered() -> bool:
         try:
