@@ -13,6 +13,9 @@ CREATE, APPEND, STREAMING_RECOVERY = 6, 0, 3  # BlockConstructionStage
 OK, FAILED, BAD_CHECKSUM = 0, 1, 2  # Status
 
 
+class Refused(AssertionError):
+    """A metadata server answered with an exception."""
+
 
 def zigzag(number: int) -> int:
     return (number >> 1) ^ -(number & 1)
@@ -67,7 +70,8 @@ class Names:
     def call(self, method, *body):
         self.calls += 1
         answer = self.rpc.call(self.calls, method, message(*body))
-        assert answer.status == 0, (method, answer.kind, answer.text[:300])
+        if answer.status != 0:
+            raise Refused(method, answer.kind, answer.text[:300])
         return fields(answer.body)
 
     def blocks(self, path) -> list[Located]:
