@@ -151,4 +151,5 @@ def test_containers_whose_blocks_were_all_deleted_go(roles):
     store.start("meta")
     put(store, "/next", kept)
     assert not gone & known() and "never given out" not in (store.directory / "meta.log").read_text()
-    assert healed(store, {"/kept": kept, "/next": kept})
+    # A datanode that was late to be heard, or stood still for a moment, is filled up.
+    eventually(lambda: healed(store, {"/kept": kept, "/next": kept}), SEALED_S, "not all have what is kept")

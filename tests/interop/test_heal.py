@@ -67,7 +67,8 @@ def test_a_node_that_comes_back_is_reconciled(roles):
     blocks = store.directory / "data1" / "containers"
     left = lambda: sum(1 for folder, _, names in os.walk(blocks) for name in names if name.endswith(".data"))
     eventually(lambda: left() == 0, HEALED_S, "files of replicas are left")
-    assert healed(store, {**files, **more})
+    # A small file is acknowledged by two of three nodes when the third is late, and filled up then.
+    eventually(lambda: healed(store, {**files, **more}), HEALED_S, "not all copies are there")
 
 
 def test_what_only_a_lost_node_has_is_taken_back(roles):
