@@ -9,7 +9,7 @@ import paths
 from cli import levada
 from rawdata import Names, Transfer
 from roles import Roles
-from store import SUPERUSER
+from store import SUPERUSER, eventually
 
 # On a machine that does other things as well a heartbeat may come three seconds late.
 LOST_AFTER_S = 5
@@ -82,6 +82,14 @@ def healed(store, files: dict, count=3, without=()):
             assert all(got == data[at : at + length] for _, got in of_block), path
             at += length
     return True
+
+
+def write(store, fs, files: dict):
+    """Writes them with the Java client, and waits until each has its three copies: a datanode that stood still for two seconds, as one may
+    on a busy machine, leaves its chain, and gets its copy later."""
+    for path, data in files.items():
+        fs.write(path, data)
+    eventually(lambda: healed(store, files), 30, "not all have three copies")
 
 
 def transfer_address(store, name) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from cli import levada
 from java import JavaError
 from others import Go, Native
 from paths import BLOCK
-from replicas import is_free
+from replicas import is_free, write
 from store import SUPERUSER
 
 
@@ -36,7 +36,7 @@ def test_readers_go_around_a_damaged_replica(up, java, tmp_path, size):
     store = up()
     fs = java.mount(store.fs, SUPERUSER)
     data = content.make(size)
-    fs.write("/f", data)
+    write(store, fs, {"/f": data})
     assert [damage(store, node, data) for node in (0, 1)] == [1, 1]
     for _ in range(6):  # the first replica asked is a matter of chance
         assert fs.read("/f") == data
@@ -53,7 +53,7 @@ def test_all_replicas_damaged_is_an_error(up, java):
     store = up()
     fs = java.mount(store.fs, SUPERUSER, {"dfs.client.retry.window.base": 10})
     data = content.make(900_000)
-    fs.write("/f", data)
+    write(store, fs, {"/f": data})
     assert [damage(store, node, data) for node in range(3)] == [1, 1, 1]
     with pytest.raises(JavaError):
         fs.read("/f")

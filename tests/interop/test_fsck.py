@@ -8,6 +8,7 @@ import pytest
 
 import content
 from paths import BLOCK, CACHE, JAVA_CONF
+from replicas import write
 from roles import Roles
 from store import SUPERUSER, eventually
 
@@ -34,9 +35,8 @@ def check(store):
     return lambda *words, **how: fsck(store.fs, store.http.removeprefix("http://"), *words, **how)
 
 
-def test_a_healthy_tree(check, root, home):
-    root.write(f"{home}/empty", b"")
-    root.write(f"{home}/two", content.make(BLOCK + 500))
+def test_a_healthy_tree(check, store, root, home):
+    write(store, root, {f"{home}/empty": b"", f"{home}/two": content.make(BLOCK + 500)})
     code, out = check(home)
     assert code == 0
     lines = out.splitlines()
@@ -57,10 +57,9 @@ def test_a_healthy_tree(check, root, home):
         assert line in lines, f"{line!r} is not in\n{out}"
 
 
-def test_files_blocks_and_locations(check, root, home):
+def test_files_blocks_and_locations(check, store, root, home):
     root.mkdirs(f"{home}/a")
-    root.write(f"{home}/a/f", content.make(100))
-    root.write(f"{home}/z ü", content.make(BLOCK + 7))
+    write(store, root, {f"{home}/a/f": content.make(100), f"{home}/z ü": content.make(BLOCK + 7)})
     code, out = check(home, "-files", "-blocks", "-locations")
     assert code == 0
     assert f"{home} <dir>\n{home}/a <dir>\n{home}/a/f 100 bytes, replicated: replication=3, 1 block(s):  OK\n" in out
@@ -103,8 +102,7 @@ def test_blocks_that_nobody_has(tmp_path, java):
     """Short while one node is gone, corrupt when all are; and healthy again when they return."""
     roles = Roles(tmp_path / "roles")
     try:
-        fs = java.mount(roles.fs, SUPERUSER)
-        fs.write("/f", content.make(1000))
+        write(roles, java.mount(roles.fs, SUPERUSER), {"/f": content.make(1000)})
         check = lambda *words: fsck(roles.fs, roles.http, *words)
         assert check("/")[0] == 0
         roles.kill("data1")
