@@ -16,6 +16,8 @@ from paths import BLOCK, HADOOP_LIB, JAVA_CLASSES, JAVA_CONF
 def java_command(*arguments: str, quick: bool = True) -> list[str]:
     """`quick` is for a JVM that lives for a second: little compilation, the small collector."""
     options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if quick else ["-Xmx512m"]
+    # What the JVM itself warns of, as of a collection that waits, is no answer and no output of a command.
+    options += ["-Xlog:disable", "-Xlog:all=warning:stderr"]
     classpath = f"{JAVA_CONF}:{JAVA_CLASSES}:{HADOOP_LIB}/*"
     return ["java", *options, "-Dhadoop.root.logger=ERROR,console", "-cp", classpath, *arguments]
 
