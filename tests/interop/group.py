@@ -93,7 +93,8 @@ class Group:
 
     def settled(self):
         """All members are up and have everything."""
-        eventually(lambda: all(it["up"] and it["behind"] == 0 for it in self.members()), 30, "all have caught up", every=0.1)
+        caught_up = lambda members: members and all(it["up"] and it["behind"] == 0 for it in members)
+        eventually(lambda: caught_up(self.members()), 30, "all have caught up", every=0.1)
 
     def lose(self, how: str, name: str):
         {"kill": self.kill, "stop": self.pause, "cut": self.wires.cut}[how](name)

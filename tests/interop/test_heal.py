@@ -1,5 +1,6 @@
 """Datanodes are lost, come back and are damaged: what they held is copied, and every replica that is named is read by itself."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -27,6 +28,31 @@ def test_a_lost_node_is_replaced_everywhere(roles):
     store.kill("data2")
     eventually(lambda: healed(store, files, without=[dead]), LOST_AFTER_S + HEALED_S)
     print(f"healed {time.monotonic() - begun:.1f} s after the node was killed")
+
+
+def test_a_metadata_server_that_stood_still_replaces_nobody(roles):
+    """It has heard nothing for longer than a node may be silent: that says nothing of the nodes."""
+    store = roles()
+    files = {f"/f{number}": content.make(3000 + number, number) for number in range(20)}
+    for path, data in files.items():
+        put(store, path, data)
+
+    def members() -> set:
+        lines = map(json.loads, levada(store.fs, "admin", "pipelines", "--json").stdout.splitlines())
+        return {(line["id"], line["epoch"], *line["members"]) for line in lines}
+
+    eventually(lambda: healed(store, files), HEALED_S)
+    time.sleep(LOST_AFTER_S)  # from now on it could tell of a loss
+    before = members()
+    for number in range(5):
+        store.pause("meta")
+        time.sleep(LOST_AFTER_S + 2)
+        store.go_on("meta")
+        # Who writes is not told that nobody is there.
+        put(store, f"/after{number}", content.make(5000, number))
+    time.sleep(2)
+    assert before and before <= members()
+    assert "is lost" not in (store.directory / "meta.log").read_text()
 
 
 def test_a_stream_that_lost_a_node_is_filled_up(roles):

@@ -43,6 +43,7 @@ class Writer:
         self.appends: list[tuple[str, bytes, bytes]] = []
         self.moves: list[tuple[str, str, bytes]] = []
         self.count = self.done = 0
+        self.fault: Exception | None = None
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -55,11 +56,16 @@ class Writer:
                 self.done += 1
             except JavaError:
                 time.sleep(0.05)
+            except Exception as error:  # what no failed call says
+                self.fault = error
+                return
 
     def stop(self):
         self.stopping.set()
         self.thread.join(120)
         assert not self.thread.is_alive()
+        if self.fault:
+            raise self.fault
 
     def name(self) -> str:
         self.count += 1

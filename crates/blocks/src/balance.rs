@@ -202,7 +202,7 @@ mod tests {
         }
         let rules = MendRules {
             now: 20 * SECOND,
-            leading_since: Duration::ZERO,
+            hearing_since: Duration::ZERO,
             lost_after: 15 * SECOND,
             usual_replication: 3,
         };

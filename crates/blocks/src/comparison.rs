@@ -295,8 +295,8 @@ mod tests {
 
         fn healing(&mut self) -> Healing<'_> {
             let Self { cluster, repair, surplus, .. } = self;
-            let (leading_since, lost_after) = (Duration::ZERO, Duration::from_secs(15));
-            let rules = MendRules { now: NOW, leading_since, lost_after, usual_replication: 2 };
+            let (hearing_since, lost_after) = (Duration::ZERO, Duration::from_secs(15));
+            let rules = MendRules { now: NOW, hearing_since, lost_after, usual_replication: 2 };
             Healing { cluster, repair, surplus, rules }
         }
 

@@ -24,8 +24,8 @@ use types::{NodeId, PipelineId, Random};
 #[derive(Clone, Copy, Debug)]
 pub struct MendRules {
     pub now: Duration,
-    /// Since when this process leads, by the same clock: it can say nothing of silences that began before.
-    pub leading_since: Duration,
+    /// Since when this process leads and has not stood still, by the same clock: it can say nothing of silences that began before.
+    pub hearing_since: Duration,
     /// A node that was silent for longer is lost.
     pub lost_after: Duration,
     /// Members of sets of which that was never recorded.
@@ -35,11 +35,11 @@ pub struct MendRules {
 impl MendRules {
     /// Whether a silence up to now tells anything.
     pub fn can_tell(&self) -> bool {
-        self.now.saturating_sub(self.leading_since) > self.lost_after
+        self.now.saturating_sub(self.hearing_since) > self.lost_after
     }
 
     pub fn is_lost(&self, member: Option<&Member>) -> bool {
-        let seen = member.and_then(Member::seen).unwrap_or_default().max(self.leading_since);
+        let seen = member.and_then(Member::seen).unwrap_or_default().max(self.hearing_since);
         self.can_tell() && self.now.saturating_sub(seen) > self.lost_after
     }
 

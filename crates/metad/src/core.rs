@@ -3,6 +3,7 @@
 use crate::caller::{Session, Users};
 use crate::command::{Command, Reply};
 use crate::config::Config;
+use crate::hearing::Hearing;
 use crate::machine::{Machine, Picture};
 use crate::racks::Racks;
 use crate::recovery::Recoveries;
@@ -52,6 +53,7 @@ pub(crate) struct Core {
     pub(crate) pool: String,
     /// Since when this server leads.
     pub(crate) started: Duration,
+    hearing: Hearing,
     /// Rises with each leader.
     pub(crate) term: u64,
     picture: Picture,
@@ -128,6 +130,7 @@ impl Core {
         let repair::jobs::Unended { jobs, scrub, balance, disk_balance } = unended;
         let leased = Mutex::new(Leased::load(&machine.store().view(), started, config.lease_soft())?);
         let racks = config.topology_script.clone().map(Racks::new);
+        let hearing = Hearing::new(started, config.lost_after() / 2);
         Ok(Self {
             config,
             machine,
@@ -137,6 +140,7 @@ impl Core {
             racks,
             pool,
             started,
+            hearing,
             term,
             picture,
             recoveries: Recoveries::default(),
@@ -193,6 +197,11 @@ impl Core {
     /// How long this server has been leading.
     pub(crate) fn uptime(&self) -> Duration {
         self.clock.monotonic().saturating_sub(self.leader_since())
+    }
+
+    /// Since when silences tell anything.
+    pub(crate) fn hearing_since(&self) -> Duration {
+        self.hearing.since(self.monotonic())
     }
 
     pub(crate) fn monotonic(&self) -> Duration {
@@ -379,7 +388,8 @@ impl Core {
         Err(Exception::io(format!("File {path}: no place was found in time; try again")))
     }
 
-    /// Returns when as many nodes are live as a block needs, or as there are; at the latest a few seconds after the start.
+    /// Returns when as many nodes are live as a block needs, or as there are; at the latest a few seconds after they
+    /// could first be heard.
     pub(crate) async fn nodes_arrived(&self, replication: u16) {
         let polls = ARRIVAL_WAIT.as_millis() / ARRIVAL_POLL.as_millis();
         for _ in 0..polls {
@@ -388,7 +398,7 @@ impl Core {
                 let wanted = cluster.nodes().count().clamp(1, usize::from(replication.max(1)));
                 cluster.live_count(now) >= wanted
             });
-            if arrived || self.uptime() >= ARRIVAL_WAIT {
+            if arrived || now.saturating_sub(self.hearing_since()) >= ARRIVAL_WAIT {
                 return;
             }
             tokio::time::sleep(ARRIVAL_POLL).await;

@@ -25,6 +25,7 @@ mod core;
 mod fsck;
 mod ha;
 mod heard;
+mod hearing;
 #[cfg(test)]
 mod histories;
 mod machine;

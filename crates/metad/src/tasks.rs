@@ -17,6 +17,8 @@ const REAP_PAUSE: Duration = Duration::from_millis(200);
 /// answer was lost is told by them alone.
 const FEED_EACH: Duration = Duration::from_secs(30);
 const LEASES_EACH: Duration = Duration::from_secs(1);
+/// Several times in the shortest pause that counts.
+const HEARING_EACH: Duration = Duration::from_millis(500);
 const SEAL_EACH: Duration = Duration::from_secs(10);
 /// After a fault of the store or the log; the server is about to stop then.
 const FAULT_PAUSE: Duration = Duration::from_secs(5);
@@ -24,7 +26,14 @@ const FAULT_PAUSE: Duration = Duration::from_secs(5);
 /// All tasks; they end when this is dropped.
 pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
     let (preparer, reaper, keeper, sealer) = (Arc::clone(core), Arc::clone(core), Arc::clone(core), Arc::clone(core));
+    let hearing = Arc::clone(core);
     vec![
+        spawn_owned("hearing", async move {
+            loop {
+                hearing.hearing_since();
+                sleep(HEARING_EACH).await;
+            }
+        }),
         spawn_owned("prepare", async move {
             loop {
                 if let Err(error) = preparer.prepare_blocks().await {

@@ -137,7 +137,7 @@ async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairEr
 pub(crate) fn rules(core: &Core) -> MendRules {
     MendRules {
         now: core.monotonic(),
-        leading_since: core.leader_since(),
+        hearing_since: core.hearing_since(),
         lost_after: core.config.lost_after(),
         usual_replication: core.config.replication,
     }

@@ -62,7 +62,7 @@ impl Metad {
     pub(super) fn rules(&self) -> MendRules {
         MendRules {
             now: self.now(),
-            leading_since: self.leader_since.get(),
+            hearing_since: self.leader_since.get(),
             lost_after: LOST_AFTER,
             usual_replication: REPLICATION,
         }
