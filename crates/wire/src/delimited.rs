@@ -89,7 +89,7 @@ mod tests {
         let nested = [&[0x0a, 4][..], &[0x12, 0, 0x12, 0], &[0x18, 0x80, 1]].concat();
         assert_eq!((field_count(&nested, 0), field_count(&nested[..7], 0)), (2, 1));
         assert_eq!((field_count(&nested, 1), field_count(&nested[..7], 1)), (4, 3));
-        let deep = (0..6).fold(vec![0x12, 0].repeat(50), |inner, _| [&[0x0a, inner.len() as u8], &inner[..]].concat());
+        let deep = (0..6).fold([0x12, 0].repeat(50), |inner, _| [&[0x0a, inner.len() as u8], &inner[..]].concat());
         assert_eq!([0, 5, 6, 7].map(|depth| field_count(&deep, depth)), [1, 6, 56, 56]);
     }
 
