@@ -87,6 +87,7 @@ fn a_crowd_that_says_nothing_keeps_nobody_out() {
     let cluster = Cluster::with(1, |config| config.limits.connection_count_max = 8);
     let data = pattern(1, 30 << 20);
     cluster.write(&[0], 1, &data);
+    eventually("the write's thread ends", || cluster.node(0).transfer_count() == 0);
     let mut reader = cluster.connect(0);
     reader.send_read(1, 0, 30 << 20);
     eventually("the reader is served", || cluster.node(0).transfer_count() == 1);
