@@ -61,7 +61,7 @@ impl Cluster {
                 disk.used = disk.used.saturating_sub(next.len);
             }
             if let Some(disk) = disks.get_mut(&next.to) {
-                disk.used += next.len;
+                disk.used = disk.used.saturating_add(next.len);
             }
             moves.push(next);
         }

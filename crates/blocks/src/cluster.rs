@@ -285,6 +285,11 @@ impl Cluster {
         }
     }
 
+    /// Bytes of several containers, about.
+    pub fn len_of<'a>(&self, homes: impl IntoIterator<Item = &'a ContainerId>) -> u64 {
+        types::len::total(homes.into_iter().filter_map(|home| self.containers.get(home)).map(|home| home.len))
+    }
+
     pub fn nodes(&self) -> impl Iterator<Item = &Member> {
         self.nodes.values()
     }
@@ -515,6 +520,25 @@ mod tests {
     use super::*;
     use crate::apply;
     use types::rows::MemoryRows;
+
+    /// Two claims of a length that is none must not stop a debug build, nor look like little in a release build.
+    #[test]
+    fn lengths_of_containers_add_up_without_overflow() {
+        let (mut rows, mut cluster) = (MemoryRows::default(), None);
+        let (pipeline, members) = (PipelineId(1), vec![NodeId([1; 16])]);
+        let mut commands = vec![Command::Register(Node::example(1, "/r"))];
+        commands.push(Command::CreatePipeline { members, planned: true });
+        commands.extend([Command::OpenContainer { pipeline }, Command::OpenContainer { pipeline }]);
+        for command in &commands {
+            let cluster = cluster.get_or_insert_with(|| Cluster::load(&rows, 1).unwrap());
+            let reply = apply(&mut rows, command).unwrap();
+            cluster.on_applied(command, &reply);
+        }
+        let mut cluster = cluster.unwrap();
+        let homes: Vec<ContainerId> = cluster.containers_of(pipeline).collect();
+        homes.iter().for_each(|home| cluster.on_written(*home, 1 << 63));
+        assert_eq!((homes.len(), cluster.len_of(&homes)), (2, u64::MAX));
+    }
 
     /// What is known of one who joins is of no use once the container is whole.
     #[test]

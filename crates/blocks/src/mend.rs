@@ -152,8 +152,7 @@ impl Cluster {
         pipeline: &'a Pipeline,
         rules: &'a MendRules,
     ) -> impl Iterator<Item = &'a Member> {
-        let len: u64 =
-            pipeline.containers.iter().filter_map(|home| self.containers.get(home)).map(|home| home.len).sum();
+        let len = self.len_of(pipeline.containers.iter());
         self.nodes.values().filter(move |member| {
             let fits = member.usage.free_len >= len.saturating_add(SPARE_LEN);
             let is_member = pipeline.row.members.contains(&member.node.id);

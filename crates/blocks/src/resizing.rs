@@ -77,7 +77,7 @@ impl Resizing {
         if let Some(to) = begun.filter(|to| cluster.wanted(*to) == self.replication) {
             return Ok(Plan::Use(to));
         }
-        let len = blocks.iter().map(|wanted| wanted.len).sum();
+        let len = types::len::total(blocks.iter().map(|wanted| wanted.len));
         cluster.home_of_size(from, self.replication, len, now, random)
     }
 }

@@ -117,6 +117,8 @@ pub struct Inquest {
     pub len: u64,
     /// The block was whole, and is to be cut to this.
     pub cut: Option<u64>,
+    /// The length of the file's blocks: what a writer sent beyond it was never the file's.
+    pub len_max: u64,
 }
 
 impl Inquest {
@@ -191,7 +193,7 @@ impl Inquest {
                 Step::Wait("those who answer have less of the block than shall be left")
             }
             Step::Finish(agreed) => {
-                Step::Finish(Agreed { len: agreed.len.min(self.cut.unwrap_or(u64::MAX)), ..agreed })
+                Step::Finish(Agreed { len: agreed.len.min(self.cut.unwrap_or(u64::MAX)).min(self.len_max), ..agreed })
             }
             step => step,
         }
@@ -415,7 +417,7 @@ mod tests {
     /// The members came while the block was open: they have nothing, or something old, and those who have it are elsewhere.
     #[test]
     fn bytes_are_looked_for_where_the_home_is_no_more() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
         let step = |members: &[Shown], others: &[Shown], seconds| {
             inquest.next_step(members, others, Duration::from_secs(seconds))
         };
@@ -439,7 +441,7 @@ mod tests {
     #[test]
     fn recorded_bytes_are_never_given_up_and_a_cut_waits_for_what_shall_be_left() {
         let long = Duration::from_secs(1_000_000);
-        let appended = Inquest { generation: Generation(10), len: 80, cut: None };
+        let appended = Inquest { generation: Generation(10), len: 80, cut: None, len_max: u64::MAX };
         assert!(matches!(appended.next_step(&[Shown::Nothing], &[Shown::Nothing], long), Step::Wait(_)));
         let cut = Inquest { cut: Some(30), ..appended };
         let whole = [shown(1, Finalized, 10, 80)];
@@ -454,7 +456,7 @@ mod tests {
     /// Node 1 has rotted, and shows what it always showed; nodes 2 and 3 do not answer.
     #[test]
     fn who_goes_on_without_others_is_read_before_it_is_believed() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
         let long = Duration::from_secs(1_000_000);
         let finish = |numbers: &[u8]| {
             let nodes = numbers.iter().map(|number| NodeId([*number; 16])).collect();
@@ -500,7 +502,7 @@ mod tests {
     /// What is damaged is better than nothing, and than what lacks bytes that it tells of, once everybody has spoken.
     #[test]
     fn damage_is_taken_when_nobody_is_left_who_may_have_better() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
         let first = NodeId([1; 16]);
         let mut alone = Hearing::new(inquest, vec![shown(1, Finalized, 10, 80), Shown::Nothing]);
         alone.was_read(first, Some(Fitness::Unfit));
@@ -520,7 +522,7 @@ mod tests {
     /// Reading is part of fencing what a crash left, and while it is written nobody is asked to read.
     #[test]
     fn what_was_found_at_a_start_is_not_read_again() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
         let mut fell = Hearing::new(inquest, vec![shown(1, WaitingForRecovery, 10, 30), Shown::Nothing]);
         fell.others_said(vec![]);
         let agreed = Agreed { len: 30, nodes: vec![NodeId([1; 16])] };
@@ -531,7 +533,7 @@ mod tests {
     /// until somebody brings the disk back.
     #[test]
     fn who_cannot_say_is_not_waited_for_for_ever_where_nothing_was_ever_shown() {
-        let begun = Inquest { generation: Generation(10), len: 0, cut: None };
+        let begun = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
         let step = |inquest: &Inquest, members: &[Shown], seconds| {
             inquest.next_step(members, &[Shown::Nothing, Shown::Unknown], Duration::from_secs(seconds))
         };

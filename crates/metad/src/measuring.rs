@@ -32,7 +32,7 @@ pub(crate) async fn round(core: &Arc<Core>, measure: &mut Measure) -> Result<(),
         let page =
             io::task::blocking(move || read::container_page(&reader.machine.store().view(), home, place, PAGE_COUNT));
         let page = page.await?;
-        measure.len += page.blocks.iter().map(|view| view.len).sum::<u64>();
+        measure.len = types::len::total(page.blocks.iter().map(|view| view.len).chain([measure.len]));
         measure.next = page.next;
         if measure.next.is_none() {
             core.with_cluster(|cluster, _| cluster.on_measured(home, measure.len));

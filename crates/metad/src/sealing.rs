@@ -54,13 +54,19 @@ pub(crate) mod tests {
     pub(crate) const LEN: u64 = 6 << 30;
 
     pub(crate) async fn write_block(core: &Core, path: &FsPath) -> (BlockRef, ContainerId) {
+        let (last, home) = add_block(core, path).await;
+        core.with_cluster(|cluster, _| cluster.on_written(home, LEN));
+        (last, home)
+    }
+
+    /// A block that nobody has written to.
+    pub(crate) async fn add_block(core: &Core, path: &FsPath) -> (BlockRef, ContainerId) {
         let ask = Ask { replication: 1, block_len: 1, ..Ask::default() };
         let allocation = core.allocate(path, &ask).await.unwrap();
         let allocated = Allocated { block: allocation.block, home: allocation.home };
         let add = AddBlock { path: path.clone(), client: "writer".into(), file: None, previous: None, allocated };
         let reply = core.change_unasked(add).await.unwrap();
         let Reply::Block(view) = reply else { panic!("{reply:?}") };
-        core.with_cluster(|cluster, _| cluster.on_written(view.home, LEN));
         (BlockRef { block: view.block, generation: view.generation, len: LEN }, view.home)
     }
 
@@ -74,7 +80,7 @@ pub(crate) mod tests {
             overwrite: false,
             create_parent: true,
             replication: 1,
-            block_len: 1 << 20,
+            block_len: LEN,
             block_len_min: 1 << 20,
             takeover: None,
         };

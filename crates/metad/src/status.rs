@@ -49,9 +49,9 @@ fn of_leader(core: &Core) -> Value {
                 let disks = disks.get(&node.id).map_or(&[][..], Vec::as_slice);
                 if is_live {
                     live += 1;
-                    capacity_len += usage.capacity_len;
-                    used_len += usage.used_len;
-                    free_len += usage.free_len;
+                    capacity_len = usage.capacity_len.saturating_add(capacity_len);
+                    used_len = usage.used_len.saturating_add(used_len);
+                    free_len = usage.free_len.saturating_add(free_len);
                     // What a node that is down told last says nothing of its disks.
                     for disk in disks {
                         match (disk.failure.is_empty(), disk.free_len) {

@@ -171,7 +171,7 @@ pub(crate) fn commit(
         return Ok(resize(node, row.len, 0, -1)?);
     }
     let before = row.len;
-    check_len(offset, claim.len)?;
+    check_len(&node.inode, offset, claim.len)?;
     row.len = claim.len;
     row.generation = claim.generation;
     row.state = BlockState::Complete;
@@ -198,7 +198,20 @@ pub(crate) fn check_claim(row: &BlockRow, claim: &BlockRef) -> Result<(), NsErro
     Ok(())
 }
 
-pub(crate) fn check_len(offset: u64, len: u64) -> Result<(), NsError> {
+/// True if a block of `file` may have `len` bytes: whoever says how long a block became is a client, and may say anything.
+pub(crate) fn check_len(file: &Inode, offset: u64, len: u64) -> Result<(), NsError> {
+    let len_max = file.file().map_or(0, |file| file.block_len);
+    if len > len_max {
+        return Err(NsError::Other(format!(
+            "A block of {len} bytes in {}, whose blocks have at most {len_max} bytes: close the file with the length that was written",
+            file.id
+        )));
+    }
+    check_end(offset, len)
+}
+
+/// True if a file may go on with `len` bytes at `offset`.
+pub(crate) fn check_end(offset: u64, len: u64) -> Result<(), NsError> {
     if offset.checked_add(len).is_none_or(|end| end > FILE_LEN_MAX) {
         return Err(NsError::Other(format!("A block of {len} bytes at offset {offset} makes the file too long")));
     }

@@ -408,7 +408,7 @@ fn check_inode(inode: &Inode, found: &mut Vec<String>) {
 }
 
 fn check_blocks(id: FileId, file: &File, rows: &[(u64, BlockRow)], stands: bool, found: &mut Vec<String>) {
-    let len: u64 = rows.iter().map(|(_, row)| row.len).sum();
+    let len = types::len::total(rows.iter().map(|(_, row)| row.len));
     if len != file.len || rows.len() != file.block_count as usize {
         found.push(format!(
             "{id} has {} bytes in {} blocks, its rows have {len} in {}",
@@ -425,6 +425,9 @@ fn check_blocks(id: FileId, file: &File, rows: &[(u64, BlockRow)], stands: bool,
             found.push(format!("{} of {id} begins at {offset}, not at {next}", row.block));
         }
         next = offset.saturating_add(row.len);
+        if row.len > file.block_len {
+            found.push(format!("{} of {id} has {} bytes, its blocks at most {}", row.block, row.len, file.block_len));
+        }
         if row.is_complete() && row.len == 0 {
             found.push(format!("{} of {id} is complete and empty", row.block));
         }

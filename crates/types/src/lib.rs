@@ -5,6 +5,7 @@
 pub mod checksum;
 pub mod civil;
 pub mod id;
+pub mod len;
 pub mod limits;
 pub mod path;
 pub mod random;

@@ -20,6 +20,9 @@ pub const BYTES_PER_CHECKSUM_DEFAULT: u32 = 512;
 pub const BYTES_PER_CHECKSUM_MAX: u32 = PACKET_LEN_MAX / 2;
 /// HDFS's `dfs.blocksize`.
 pub const BLOCK_LEN_DEFAULT: u64 = 128 << 20;
+/// Longest blocks a file may ask for. HDFS has no limit; a guess: more than one disk takes for one block, and little enough that
+/// many such claims together do not overflow a sum.
+pub const BLOCK_LEN_MAX: u64 = 1 << 40;
 /// Longest block that one request may carry: as much as one node may have to hold for it before a byte is on disk.
 pub const SMALL_WRITE_LEN_MAX: u32 = 4 << 20;
 /// HDFS's `dfs.replication.max`.

@@ -31,7 +31,7 @@ pub(super) fn pipelines(core: &Core, request: PageRequest) -> told::ListPipeline
                     members: row.members.iter().map(|node| name(cluster, *node)).collect(),
                     joining,
                     container_count: homes.len() as u64,
-                    len: homes.iter().filter_map(|home| cluster.container(*home)).map(|home| home.len_about()).sum(),
+                    len: cluster.len_of(&homes),
                     live_count: row.members.iter().filter(live).count() as u32,
                 }
             })

@@ -4,6 +4,7 @@ mod absent;
 mod attributes;
 mod batched;
 mod changing;
+mod growth;
 mod leases;
 mod meta_save;
 mod policies;
@@ -15,6 +16,7 @@ mod tokens;
 mod upkeep;
 mod writing;
 
+pub(crate) use growth::Growth;
 pub(crate) use writing::{silent_holder, wait_for};
 
 use crate::audit;

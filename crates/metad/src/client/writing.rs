@@ -2,6 +2,7 @@
 
 use super::absent::no_policy;
 use super::changing::{mode, yes};
+use super::growth::Growth;
 use crate::caller::Session;
 use crate::core::{Core, make_path, must_find};
 use crate::recovery;
@@ -190,11 +191,13 @@ pub(super) async fn add_block(
     });
     let allocation = core.allocate(&path, &ask).await?;
     let allocated = Allocated { block: allocation.block, home: allocation.home };
+    let growth = previous.map(|previous| Growth::begin(core, previous.block)).transpose()?;
     let reply = core.change(session, AddBlock { path, client, file, previous, allocated }).await?;
     let Reply::Block(view) = reply else { return Err(surprise(&reply)) };
-    if let (Some(written), Some(before)) = (previous, plan.previous) {
-        core.with_cluster(|cluster, _| cluster.on_written(before.home, written.len));
-        core.doubt_if_short(written.block, before.home);
+    if let Some(growth) = growth
+        && let Some(written) = growth.end(core)?
+    {
+        core.doubt_if_short(written.block, written.home);
     }
     let locator = Locator::new(core, &host);
     let block = core.with_cluster(|cluster, random| {
@@ -325,7 +328,9 @@ pub(super) async fn update_pipeline(
         len,
         home,
     };
+    let growth = Growth::begin(core, new.block)?;
     core.change(session, update).await?;
+    growth.end(core)?;
     if home.is_some() {
         core.was_doomed();
     }
@@ -340,14 +345,13 @@ pub(super) async fn complete(
 ) -> Result<CompleteResponseProto, Exception> {
     let path = must_find("complete", &request.src)?;
     let last = request.last.as_ref().map(block_ref);
+    let growth = last.map(|last| Growth::begin(core, last.block)).transpose()?;
     let complete = Complete { path, client: request.client_name, file: file_id(request.file_id), last };
     let result = yes(&core.change(session, complete).await?);
-    if let (true, Some(last)) = (result, last) {
-        let home = core.rows(|rows| read::file_of_block(rows, last.block))?.map(|(_, view)| view.home);
-        if let Some(home) = home {
-            core.with_cluster(|cluster, _| cluster.on_written(home, last.len));
-            core.doubt_if_short(last.block, home);
-        }
+    if let (true, Some(growth)) = (result, growth)
+        && let Some(last) = growth.end(core)?
+    {
+        core.doubt_if_short(last.block, last.home);
     }
     Ok(CompleteResponseProto { result })
 }
@@ -365,6 +369,9 @@ pub(super) async fn fsync(
         core.read(|rows| read::writing(rows, &session.caller, &path, file, &request.client))?;
         return Ok(FsyncResponseProto {});
     }
+    let writing = core.read(|rows| read::writing(rows, &session.caller, &path, file, &request.client))?;
+    let growth = writing.last.map(|last| Growth::begin(core, last.block)).transpose()?;
     core.change(session, Fsync { path, client: request.client, file, last_len }).await?;
+    growth.map(|growth| growth.end(core)).transpose()?;
     Ok(FsyncResponseProto {})
 }

@@ -287,12 +287,12 @@ impl Check {
         let count = file.blocks.len() as u64;
         if file.under_construction && !ask.open_files {
             totals.open_files += 1;
-            totals.open_len += status.len;
+            totals.open_len = totals.open_len.saturating_add(status.len);
             totals.open_blocks += count;
             return String::new();
         }
         totals.files += 1;
-        totals.len += status.len;
+        totals.len = totals.len.saturating_add(status.len);
         totals.blocks += count;
         let mut out = String::new();
         let replication = status.replication;

@@ -2,6 +2,7 @@
 
 use super::Held;
 use crate::caller::Session;
+use crate::client::Growth;
 use crate::core::{Core, must_find};
 use crate::refusal;
 use hdfs::Exception;
@@ -34,10 +35,12 @@ pub(super) async fn add_leased(
         return Err(refusal::illegal(format!("{block} was never given out here")));
     }
     let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
+    let growth = previous.map(|previous| Growth::begin(core, previous.block)).transpose()?;
     held.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
-    if let (Some(written), Some(before)) = (previous, plan.previous) {
-        core.with_cluster(|cluster, _| cluster.on_written(before.home, written.len));
-        core.doubt_if_short(before.block, before.home);
+    if let Some(growth) = growth
+        && let Some(written) = growth.end(core)?
+    {
+        core.doubt_if_short(written.block, written.home);
     }
     core.doubt_if_leased_short(block, home, set, false);
     Ok(AddLeasedResponse {})

@@ -56,7 +56,7 @@ fn plan(core: &Core) {
     let within = core.balance().as_ref().filter(|balance| !balance.planned).map(|balance| balance.within);
     let Some(within) = within.filter(|_| rules.can_tell()) else { return };
     let moves = core.with_cluster(|cluster, _| cluster.plan_balance(&rules, within));
-    let total_len = moves.iter().map(|next| next.len).sum();
+    let total_len = types::len::total(moves.iter().map(|next| next.len));
     let mut balance = core.balance();
     let Some(balance) = balance.as_mut() else { return };
     balance.done = Work { total_len, total_count: moves.len() as u64, ..Work::default() };
@@ -90,7 +90,7 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
                 balance.active.push(next);
             } else {
                 balance.passed_count += 1;
-                balance.done.total_len -= next.len;
+                balance.done.total_len = balance.done.total_len.saturating_sub(next.len);
                 balance.done.total_count -= 1;
             }
         }
@@ -116,12 +116,13 @@ fn settle(core: &Core) {
             balance.active.drain(..).partition(|next| cluster.has_moved(next));
         balance.active = active;
         balance.done.done_count += moved.len() as u64;
-        balance.done.done_len += moved.iter().map(|next| next.len).sum::<u64>();
+        let moved_len = types::len::total(moved.iter().map(|next| next.len));
+        balance.done.done_len = balance.done.done_len.saturating_add(moved_len);
         let mut work = balance.done;
         for next in &balance.active {
             // Until it was compared nothing of it is known to be copied.
             let left = repair.lack_len_of(next.container).unwrap_or(next.len);
-            work.done_len += next.len.saturating_sub(left);
+            work.done_len = work.done_len.saturating_add(next.len.saturating_sub(left));
         }
         let mut jobs = core.jobs();
         jobs.progress(balance.job, work, now);

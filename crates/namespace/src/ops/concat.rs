@@ -119,7 +119,7 @@ fn move_blocks(context: &mut Context<'_>, source: &Node, target: &mut Node) -> R
         if file.block_count >= BLOCK_COUNT_MAX {
             return Err(NsError::Other(format!("A file has {BLOCK_COUNT_MAX} blocks at most")).into());
         }
-        crate::block::check_len(file.len, row.len)?;
+        crate::block::check_end(file.len, row.len)?;
         context.rows.delete(BLOCK, &block_key(from, offset));
         row.replaces = None;
         hook_row(context.rows, to, file.len, &row);

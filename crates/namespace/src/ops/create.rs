@@ -12,6 +12,7 @@ use crate::recovery::{Newcomer, meet_open};
 use crate::request::{Recovery, Reply};
 use crate::resolve::{Purpose, resolve};
 use serde::{Deserialize, Serialize};
+use types::limits::BLOCK_LEN_MAX;
 use types::{FileId, FsPath};
 
 /// Makes an empty file leased to `client`. Answers `Reply::Status`, or `Reply::Recovery(Started)` when the file is held by a
@@ -139,8 +140,11 @@ impl Create {
                 self.block_len, self.block_len_min
             )));
         }
-        if self.block_len > i64::MAX as u64 {
-            return Err(NsError::IllegalArgument(format!("A block size of {} bytes is too large", self.block_len)));
+        if self.block_len > BLOCK_LEN_MAX {
+            return Err(NsError::IllegalArgument(format!(
+                "A block size of {} bytes is too large; ask for at most {BLOCK_LEN_MAX}",
+                self.block_len
+            )));
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ impl FinishRecovery {
                 block::resize(&mut node, row.len, 0, -1)?;
             }
             Some(len) => {
-                check_len(offset, len)?;
+                check_len(&node.inode, offset, len)?;
                 // May be less than recorded: some writers record what they sent, not what was acknowledged.
                 block::resize(&mut node, row.len, len, 0)?;
                 row.len = len;

@@ -29,7 +29,7 @@ impl Fsync {
         };
         // Calls may overtake each other: a recorded length never shrinks.
         if !row.is_complete() && len > row.len {
-            check_len(offset, len)?;
+            check_len(&node.inode, offset, len)?;
             block::resize(&mut node, row.len, len, 0)?;
             row.len = len;
             row.state = BlockState::Written;

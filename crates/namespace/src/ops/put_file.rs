@@ -2,7 +2,7 @@
 
 use super::create::Made;
 use super::{Context, Create};
-use crate::block::{self, check_len, hook_row};
+use crate::block::{self, check_end, hook_row};
 use crate::error::{Failure, NsError};
 use crate::inode::{read_counters, read_place};
 use crate::read::status_of;
@@ -78,7 +78,7 @@ impl PutBlock {
             let message = format!("a block of {} bytes in a file with blocks of {}", self.len, file.block_len);
             return Err(NsError::IllegalArgument(message).into());
         }
-        check_len(0, self.len)?;
+        check_end(0, self.len)?;
         if !self.is_free(rows)? {
             // The client takes other ids, and puts the file again.
             let message = format!("{} or {} is used already, or was never given out", self.block, self.file);

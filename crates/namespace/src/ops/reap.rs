@@ -72,7 +72,7 @@ fn reap_file(
         && let Some(body) = file.file_mut()
     {
         // The first blocks go first, so that what is left still agrees with itself.
-        body.len = body.len.saturating_sub(placed.iter().map(|(_, row)| row.len).sum());
+        body.len = body.len.saturating_sub(types::len::total(placed.iter().map(|(_, row)| row.len)));
         body.block_count = body.block_count.saturating_sub(placed.len() as u32);
         front::add(context.rows, DOOMED_TREE, &inode_key(file.id), encode(&file))?;
     }

@@ -46,7 +46,7 @@ impl UpdatePipeline {
         if self.len < row.len {
             return refuse(format!("of {} bytes is shorter than the {} bytes recorded", self.len, row.len));
         }
-        check_len(offset, self.len)?;
+        check_len(&node.inode, offset, self.len)?;
         if home != row.home {
             // Members of the old home that are not in the new one keep a stale replica.
             doom_replicas(context.rows, row.block, row.home, row.generation)?;

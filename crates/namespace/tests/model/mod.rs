@@ -95,7 +95,7 @@ impl File {
         if last.complete {
             return if (generation, claim.len) == (last.generation, last.len) { Ok(()) } else { Err("Other") };
         }
-        if !(last.generation..=last.issued).contains(&generation) || claim.len < last.len {
+        if !(last.generation..=last.issued).contains(&generation) || !(last.len..=FULL).contains(&claim.len) {
             return Err("Other");
         }
         if claim.len == 0 {
@@ -175,7 +175,7 @@ impl Model {
                 if (op.new.0, op.len, home) == (block.generation, block.len, block.home) {
                     return Ok("done".into());
                 }
-                if op.new.0 <= block.generation || op.new.0 > block.issued || op.len < block.len {
+                if op.new.0 <= block.generation || op.new.0 > block.issued || !(block.len..=FULL).contains(&op.len) {
                     return Err("Other");
                 }
                 (block.generation, block.len, block.home, block.as_before) = (op.new.0, op.len, home, false);
@@ -188,6 +188,9 @@ impl Model {
                     && !last.complete
                     && len > last.len
                 {
+                    if len > FULL {
+                        return Err("Other");
+                    }
                     (last.len, last.as_before) = (len, false);
                 }
                 Ok("done".into())
@@ -403,6 +406,7 @@ impl Model {
                     None | Some(0) => {
                         file.blocks.pop();
                     }
+                    Some(len) if len > FULL => return Err("Other"),
                     Some(len) => {
                         (last.len, last.generation, last.issued, last.complete) = (len, recovery, recovery, true);
                         last.cut = None;
