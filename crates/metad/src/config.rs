@@ -26,6 +26,9 @@ pub struct Config {
     /// None: this server is alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberAddr>,
+    /// Further addresses or host names that other servers of the group call from, if not from those under which they are reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members_from: Vec<String>,
     /// This server waits to be added to a group that is there: `levada admin meta add`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub join: bool,
@@ -90,6 +93,7 @@ impl Config {
             rpc_addr,
             id: default_id(),
             members: Vec::new(),
+            members_from: Vec::new(),
             join: false,
             replication: default_replication(),
             block_len: default_block_len(),

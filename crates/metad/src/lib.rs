@@ -14,6 +14,7 @@
 //! is the same everywhere. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
 
 mod admin;
+mod admission;
 mod ask;
 mod audit;
 mod balancer;

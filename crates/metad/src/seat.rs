@@ -10,6 +10,7 @@
 //! time: a new one begins as after a start, but for the datanodes, which every member hears. A server that is alone
 //! takes the seat at its start and keeps it.
 
+use crate::admission::Admission;
 use crate::caller::Users;
 use crate::command::{Command, Founding};
 use crate::config::Config;
@@ -39,6 +40,7 @@ pub(crate) struct Seat {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
     pub(crate) heard: Heard,
+    pub(crate) admission: Admission,
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
     /// Where this server listens, once it does.
@@ -70,8 +72,19 @@ impl Seat {
         peers: Option<Arc<Peers>>,
     ) -> Self {
         let users = Arc::new(Users::new(io::user::current(), config.supergroup.clone()));
-        let (heard, rpc_addr, taken) = (Heard::default(), OnceLock::new(), Mutex::default());
-        Self { config, machine, raft, clock, users, heard, peers, rpc_addr, taken, hearts: Mutex::default() }
+        Self {
+            config,
+            machine,
+            raft,
+            clock,
+            users,
+            heard: Heard::default(),
+            admission: Admission::default(),
+            peers,
+            rpc_addr: OnceLock::new(),
+            taken: Mutex::default(),
+            hearts: Mutex::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Taken>> {

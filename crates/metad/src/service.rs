@@ -57,6 +57,10 @@ impl rpc::Service for Service {
         }
     }
 
+    async fn admit_urgent(&self, peer: SocketAddr) -> Result<(), Exception> {
+        self.seat.admission.admit(&self.seat, peer).await
+    }
+
     fn hung_up(&self, peer: SocketAddr) {
         self.seat.hung_up(peer);
     }

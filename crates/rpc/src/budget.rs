@@ -4,8 +4,9 @@
 //! starts, and as what it has when it is there: so what is held exceeds the limit only by what nobody expected, and while it
 //! does nothing more is let in.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 #[derive(Debug)]
@@ -15,6 +16,35 @@ pub(crate) struct Budget {
     made_len: AtomicUsize,
     held_len_max: usize,
     room: Notify,
+    coming: Mutex<Queue>,
+}
+
+/// Requests that have not come whole, in the order in which they began.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    next: u64,
+    numbers: BTreeSet<u64>,
+    /// What is held of them all.
+    pub(crate) len: usize,
+}
+
+impl Queue {
+    pub(crate) fn enter(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.numbers.insert(number);
+        number
+    }
+
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.numbers.first().copied()
+    }
+
+    /// Of one that left already, `len` is zero.
+    pub(crate) fn leave(&mut self, number: u64, len: usize) {
+        self.numbers.remove(&number);
+        self.len -= len;
+    }
 }
 
 impl Budget {
@@ -24,19 +54,39 @@ impl Budget {
             made_len: AtomicUsize::new(0),
             held_len_max,
             room: Notify::new(),
+            coming: Mutex::default(),
         })
     }
 
     /// Waits for room. What alone exceeds the limit is let in when nothing else is held.
     pub(crate) async fn admit(self: &Arc<Self>, len: usize) -> Charge {
+        let mut charge = None;
+        self.when_room(|| {
+            charge = self.try_admit(len);
+            charge.is_some()
+        })
+        .await;
+        charge.expect("it was let in")
+    }
+
+    /// Asks again whenever there is more room, until the answer is yes.
+    pub(crate) async fn when_room(&self, mut goes: impl FnMut() -> bool) {
         loop {
             // Listen first, so that room made after the look is not missed.
             let room = self.room.notified();
-            if let Some(charge) = self.try_admit(len) {
-                return charge;
+            if goes() {
+                return;
             }
             room.await;
         }
+    }
+
+    pub(crate) fn look_again(&self) {
+        self.room.notify_waiters();
+    }
+
+    pub(crate) fn coming(&self) -> MutexGuard<'_, Queue> {
+        self.coming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As [`Budget::admit`], and what would exceed the limit is counted as the limit.
@@ -69,16 +119,10 @@ impl Budget {
     /// Waits until what was made has been taken, but for half of what may be held: who is about to make much more waits here, since
     /// what it was expected to need may have been too little.
     pub(crate) async fn taken(&self) {
-        loop {
-            let room = self.room.notified();
-            if self.made_len.load(Ordering::Acquire) <= self.held_len_max / 2 {
-                return;
-            }
-            room.await;
-        }
+        self.when_room(|| self.made_len.load(Ordering::Acquire) <= self.held_len_max / 2).await;
     }
 
-    fn held_len(&self) -> usize {
+    pub(crate) fn held_len(&self) -> usize {
         self.held_len.load(Ordering::Acquire)
     }
 }
@@ -97,6 +141,19 @@ impl Charge {
         debug_assert!(!self.made, "an answer is made once");
         self.made = true;
         self.budget.made_len.fetch_add(len, Ordering::AcqRel);
+        self.resize(len);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Holds more, whether there is room or not.
+    pub(crate) fn grow(&mut self, more: usize) {
+        self.resize(self.len + more);
+    }
+
+    pub(crate) fn resize(&mut self, len: usize) {
         if len > self.len {
             self.budget.held_len.fetch_add(len - self.len, Ordering::AcqRel);
         } else if len < self.len {

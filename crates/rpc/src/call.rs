@@ -90,6 +90,11 @@ pub trait Service: Send + Sync + 'static {
     /// client hangs up. A panic is answered as an error of the call.
     fn call(&self, call: Call) -> impl Future<Output = Result<Bytes, Exception>> + Send;
 
+    /// Whether urgent requests are accepted from this peer; asked once a connection. An exception ends the connection, and must be fatal.
+    fn admit_urgent(&self, _peer: SocketAddr) -> impl Future<Output = Result<(), Exception>> + Send {
+        async { Err(Exception::unauthorized(hdfs::exception::ACCESS_CONTROL, "no urgent requests are accepted here")) }
+    }
+
     /// The connection of this peer has ended, in whatever way. Calls of it may still be under way.
     fn hung_up(&self, _peer: SocketAddr) {}
 }

@@ -1,6 +1,7 @@
 //! One connection of a server: reads frames, starts calls, and sends their answers as they are done.
 
-use crate::budget::{Budget, Charge};
+use crate::budget::Budget;
+use crate::lane::Held;
 use crate::pace::Patience;
 use crate::server::{Host, Phase};
 use crate::session::{Event, Refusal, Request, Session};
@@ -20,20 +21,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
-use wire::delimited::{self, FIELD_LEN};
 
 /// Room for reading at a time. Most requests are a few hundred bytes; many come at once.
 const READ_LEN: usize = 8 << 10;
-/// A long frame's buffer grows by this as its bytes come, whatever its length says.
-const GROWTH_LEN_MAX: usize = 256 << 10;
-/// Requests of stock clients are shorter. Longer ones, once they are here, are counted as what they can grow to when they are
-/// decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in memory. Shorter ones with long
-/// lists are counted as these. A list that would take more than there is for all is refused; one that lies deeper waits until nothing
-/// else is held, as it may be no list but a text.
-const USUAL_LEN_MAX: usize = 64 << 10;
-const EXPANSION: usize = 200;
-/// Messages within messages that are looked into for such lists. No request nests so deep.
-const DEPTH_MAX: usize = 8;
 /// Answers that are expected to be no longer than this do not wait for those of others to be taken: what a connection may have
 /// of them is little.
 const SHORT_LEN_MAX: usize = 4 << 10;
@@ -62,7 +52,6 @@ pub(crate) async fn serve<S: Service>(
         let reader = Reader {
             buffer: BytesMut::new(),
             peer,
-            patience: Patience::new(host.options.frame_time_max, &host.options, &host.requests),
             seat: seat.clone(),
             host: host.clone(),
             permits: Arc::new(Semaphore::new(calls_max)),
@@ -113,8 +102,6 @@ impl<S: Service> Drop for HungUp<S> {
 struct Reader<S> {
     buffer: BytesMut,
     peer: SocketAddr,
-    /// With frames whose length has come.
-    patience: Patience,
     seat: Arc<Seat>,
     host: Arc<Host<S>>,
     permits: Arc<Semaphore>,
@@ -143,11 +130,25 @@ impl<S: Service> Reader<S> {
                 Some(Err(refusal)) => return self.refuse(&refusal).await,
                 None => return Ok(()),
             };
-            match session.on_frame(frame) {
-                Ok(Event::Call(request)) => self.start(*request, permit, charge, self.is_urgent(&session)).await,
-                Ok(Event::Answer(head, body)) => self.send(Outgoing::of_connection(head, body)).await?,
-                Ok(Event::Nothing) => {}
+            let was_known = session.is_known();
+            let event = match session.on_frame(frame) {
+                Ok(event) => event,
                 Err(refusal) => return self.refuse(&refusal).await,
+            };
+            let is_urgent = self.is_urgent(&session);
+            if is_urgent
+                && !was_known
+                && let Err(exception) = self.host.service.admit_urgent(self.peer).await
+            {
+                return self.refuse(&Refusal::of_connection(exception)).await;
+            }
+            match event {
+                Event::Call(request) if self.is_urgent_call(&request) != is_urgent => {
+                    return self.refuse(&Refusal::other_lane(&request)).await;
+                }
+                Event::Call(request) => self.start(*request, permit, charge, is_urgent).await,
+                Event::Answer(head, body) => self.send(Outgoing::of_connection(head, body)).await?,
+                Event::Nothing => {}
             }
         }
     }
@@ -192,35 +193,31 @@ impl<S: Service> Reader<S> {
             }
         };
         let is_urgent = self.is_urgent(session);
-        let came = match len {
-            _ if is_urgent => self.host.urgent.admit(len).await,
-            // Who it is must be known before it can be urgent; that is short.
-            0..=SHORT_LEN_MAX if !session.is_known() => self.host.requests.count(len),
-            _ => self.host.requests.admit(len).await,
-        };
+        let host = Arc::clone(&self.host);
+        let lane = if is_urgent { &host.urgent } else { &host.usual };
         let whole_len = frame::LENGTH_LEN + len;
-        let mut pace = self.patience.begin(len);
-        while self.buffer.len() < whole_len {
-            self.buffer.reserve((whole_len - self.buffer.len()).min(GROWTH_LEN_MAX));
-            if pace.step(socket.read_buf(&mut self.buffer)).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
+        // Who it is must be known before it can be urgent; that is short. What is urgent and short waits for nothing.
+        let came = if len <= SHORT_LEN_MAX && (is_urgent || !session.is_known()) {
+            let came = lane.count(whole_len);
+            lane.read_counted(socket, &mut self.buffer, whole_len).await?;
+            came
+        } else {
+            lane.read(socket, &mut self.buffer, whole_len).await?
+        };
         let _length = self.buffer.split_to(frame::LENGTH_LEN);
         let frame = self.buffer.split_to(len).freeze();
-        let decoded = &self.host.decoded;
-        let (count, max) = (field_count(&frame, 0), decoded.held_len_max() / FIELD_LEN);
-        if !is_urgent && count > max {
-            return Ok(Some(Err(Refusal::unreadable(&frame::FrameError::Fields { count, max }))));
+        match lane.admit(&frame, came).await {
+            Ok(held) => Ok(Some(Ok((frame, Charges { _held: held, _work: self.seat.work() })))),
+            Err(error) => Ok(Some(Err(Refusal::unreadable(&error)))),
         }
-        let grown = if len > USUAL_LEN_MAX { len * EXPANSION } else { field_count(&frame, DEPTH_MAX) * FIELD_LEN };
-        // What is urgent is bytes within bytes, which do not grow.
-        let decoded = if is_urgent || grown <= USUAL_LEN_MAX { None } else { Some(decoded.admit_at_most(grown).await) };
-        Ok(Some(Ok((frame, Charges { _came: came, _decoded: decoded, _work: self.seat.work() }))))
     }
 
     fn is_urgent(&self, session: &Session) -> bool {
         session.protocol().is_some() && session.protocol() == self.host.options.urgent_protocol
+    }
+
+    fn is_urgent_call(&self, request: &Request) -> bool {
+        self.host.options.urgent_protocol == Some(request.what.declaring_class_protocol_name.as_str())
     }
 
     /// Whether a client that has been silent for the idle time is kept: as in Hadoop, while there is room for others.
@@ -294,8 +291,7 @@ struct Pending<S> {
 
 /// What a request holds until it is answered.
 struct Charges {
-    _came: Charge,
-    _decoded: Option<Charge>,
+    _held: Held,
     _work: Work,
 }
 
@@ -336,16 +332,6 @@ impl<S> Drop for Pending<S> {
     fn drop(&mut self) {
         self.answer(Err(Exception::io("the server failed in this call; its log says why")));
     }
-}
-
-/// How many fields the messages of a frame have, as [`delimited::field_count`] counts them.
-fn field_count(frame: &[u8], depth: usize) -> usize {
-    let (mut rest, mut count) = (frame, 0);
-    while let Ok(Some((message, len))) = delimited::split(rest, "message", frame.len()) {
-        count += delimited::field_count(message, depth);
-        rest = &rest[len..];
-    }
-    count
 }
 
 /// Throws away what the client still sends, briefly.

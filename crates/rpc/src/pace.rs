@@ -49,6 +49,16 @@ pub(crate) struct Pace<'a> {
 }
 
 impl Pace<'_> {
+    /// Waits for what the client has no part in: its time stands still.
+    pub(crate) async fn pause<T>(&mut self, wait: impl Future<Output = T>) -> T {
+        let before = self.clock.monotonic();
+        let done = wait.await;
+        let waited = self.clock.monotonic().saturating_sub(before);
+        self.end += waited;
+        self.look += waited;
+        done
+    }
+
     /// Waits for one read or write, unless the client is too slow.
     pub(crate) async fn step(&mut self, transfer: impl Future<Output = io::Result<usize>>) -> io::Result<usize> {
         tokio::pin!(transfer);
@@ -101,6 +111,16 @@ mod tests {
             pace.step(byte).await?;
         }
         Ok(())
+    }
+
+    #[tokio::test]
+    async fn our_own_waits_are_not_the_clients() {
+        let budget = Budget::new(100);
+        let _held = budget.admit(60).await;
+        let patience = patience(&budget);
+        let mut pace = patience.begin(40);
+        pace.pause(tokio::time::sleep(Duration::from_millis(100))).await;
+        assert_eq!(pace.step(async { Ok(40) }).await.unwrap(), 40);
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::budget::Budget;
 use crate::expected::ExpectedLens;
+use crate::lane::Lane;
 use crate::{Service, connection};
 use ::io::Crowd;
 use ::io::socket::SocketOptions;
@@ -25,9 +26,12 @@ pub struct ServerOptions {
     /// Bytes of requests and answers of all connections. At the limit no further request is read, and no call started.
     pub held_len_max: usize,
     /// Connections that were opened for this protocol have memory of their own, `urgent_len_max` bytes: what the servers of a
-    /// group say to each other must not wait for clients' requests, or too much of these would cost them their leader.
+    /// group say to each other must not wait for clients' requests, or too much of these would cost them their leader. They are
+    /// accepted from those that [`Service::admit_urgent`] names, and calls of this protocol come over them alone.
     pub urgent_protocol: Option<&'static str>,
     pub urgent_len_max: usize,
+    /// What long urgent requests may take together when they are decoded.
+    pub urgent_decoded_len_max: usize,
     /// Bytes of answers that one connection has not taken, and of those its calls under way are expected to need. At the limit
     /// no further call of it starts; one call may always be under way.
     pub answers_len_per_connection_max: usize,
@@ -57,6 +61,7 @@ impl Default for ServerOptions {
             held_len_max: 256 << 20,
             urgent_protocol: None,
             urgent_len_max: 16 << 20,
+            urgent_decoded_len_max: 64 << 20,
             answers_len_per_connection_max: 1 << 20,
             opening_time_max: Duration::from_secs(20),
             frame_time_max: Duration::from_secs(60),
@@ -83,16 +88,12 @@ pub(crate) enum Phase {
 pub(crate) struct Host<S> {
     pub(crate) service: Arc<S>,
     pub(crate) options: ServerOptions,
-    /// For requests as they came.
-    pub(crate) requests: Arc<Budget>,
+    pub(crate) usual: Lane,
     /// For requests of the urgent protocol.
-    pub(crate) urgent: Arc<Budget>,
+    pub(crate) urgent: Lane,
     /// For answers: those that are expected, and those that are not taken yet.
     pub(crate) answers: Arc<Budget>,
     pub(crate) expected: ExpectedLens,
-    /// For what long requests grow to when they are decoded. It is theirs alone: whoever only promises a long one, and sends
-    /// no more than its length, must not keep the short ones of all others waiting.
-    pub(crate) decoded: Arc<Budget>,
     pub(crate) crowd: Arc<Crowd>,
 }
 
@@ -121,11 +122,10 @@ impl Server {
         let drain_time_max = options.drain_time_max;
         let host = Arc::new(Host {
             service,
-            requests: Budget::new(options.held_len_max / 4),
-            urgent: Budget::new(options.urgent_len_max),
+            usual: Lane::new(&options, options.held_len_max / 4, options.held_len_max / 2),
+            urgent: Lane::new(&options, options.urgent_len_max, options.urgent_decoded_len_max),
             answers: Budget::new(options.held_len_max / 4),
             expected: ExpectedLens::default(),
-            decoded: Budget::new(options.held_len_max / 2),
             crowd: Crowd::new(options.connections_max),
             options,
         });

@@ -49,9 +49,25 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// When it cannot be told which call was meant.
     pub(crate) fn unreadable(error: &FrameError) -> Self {
+        Self::of_connection(unreadable(error))
+    }
+
+    pub(crate) fn of_connection(exception: Exception) -> Self {
         // Java fails all calls of the connection at a FATAL answer, whichever call it names.
         let call = frame::Call { call_id: call_id::REFUSED, client_id: Bytes::new(), retry_count: -1 };
-        Self { call, exception: unreadable(error) }
+        Self { call, exception }
+    }
+
+    /// A call of the urgent protocol over a usual connection, or another one over an urgent connection.
+    pub(crate) fn other_lane(request: &Request) -> Self {
+        let exception = Exception::fatal(
+            RpcErrorCodeProto::FatalUnauthorized,
+            format!(
+                "{:.100} is not answered on this connection: open one for this protocol",
+                request.what.declaring_class_protocol_name
+            ),
+        );
+        Self { call: frame::Call::of(&request.header), exception }
     }
 }
 

@@ -4,3 +4,4 @@ mod golden;
 mod hostile;
 mod stories;
 mod support;
+mod urgent;

@@ -1,6 +1,6 @@
 //! Our client and our server with each other, over real sockets.
 
-use crate::support::{A_WHILE, PROTOCOL, SOON, client, client_with, server, server_with};
+use crate::support::{A_WHILE, PROTOCOL, SOON, URGENT, client, client_with, server, server_with};
 use rpc::{CallError, Client, ClientOptions, ServerOptions};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -136,7 +136,6 @@ async fn long_answers_wait_for_memory() {
 /// The memory for requests is all held by calls that wait: who has memory of its own is served all the same.
 #[tokio::test]
 async fn what_is_urgent_does_not_wait_for_memory() {
-    const URGENT: &str = "org.levada.Urgent";
     let options = ServerOptions { held_len_max: 4_000_000, urgent_protocol: Some(URGENT), ..ServerOptions::default() };
     let (server, service) = server_with(options).await;
     let holding = {
@@ -149,7 +148,7 @@ async fn what_is_urgent_does_not_wait_for_memory() {
     let urgent = rpc::Client::new(server.local_addr().to_string(), "alice".into(), URGENT);
     let text = "urgent".to_owned();
     for _ in 0..3 {
-        let asked = urgent.attempt_in::<_, String>(PROTOCOL, urgent.name_call(), "echo", &text);
+        let asked = urgent.attempt_in::<_, String>(URGENT, urgent.name_call(), "echo", &text);
         assert_eq!(tokio::time::timeout(SOON, asked).await.expect("an answer soon").unwrap(), "urgent");
     }
     assert!(!waiting.is_finished());
@@ -173,10 +172,7 @@ async fn a_broken_connection_is_made_again() {
     assert!(matches!(waiting.await.unwrap(), Err(CallError::Broken(_))));
     // Until it is there again the calls say that they were not sent.
     assert!(matches!(ask(&client, "echo", "2").await, Err(CallError::Connect(_))));
-    let service = std::sync::Arc::new(crate::support::TestService {
-        gate: tokio::sync::Semaphore::new(0),
-        started_count: Default::default(),
-    });
+    let service = crate::support::TestService::new();
     let _second = rpc::Server::bind(addr, ServerOptions::default(), service).await.unwrap();
     assert_eq!(ask(&client, "echo", "3").await.unwrap(), "3");
 }

@@ -10,8 +10,9 @@ use hdfs::{call_id, exception};
 use prost::Message;
 use rpc::{Call, Client, ClientOptions, Exception, Server, ServerOptions, Service};
 use std::io;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -19,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 pub(crate) const PROTOCOL: &str = "org.levada.TestProtocol";
+pub(crate) const URGENT: &str = "org.levada.Urgent";
 /// For what must happen, on a machine that does other things as well.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// For what must not.
@@ -30,9 +32,15 @@ pub(crate) struct TestService {
     /// `wait` waits for one of these.
     pub(crate) gate: Semaphore,
     pub(crate) started_count: AtomicUsize,
+    /// Peers whose urgent requests are refused.
+    pub(crate) strangers: Mutex<Vec<IpAddr>>,
 }
 
 impl TestService {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { gate: Semaphore::new(0), started_count: AtomicUsize::new(0), strangers: Mutex::default() })
+    }
+
     /// So many calls have begun.
     pub(crate) async fn started(&self, count: usize) {
         let begin = async {
@@ -47,7 +55,7 @@ impl TestService {
 impl Service for TestService {
     async fn call(&self, call: Call) -> Result<Bytes, Exception> {
         self.started_count.fetch_add(1, Ordering::SeqCst);
-        if call.protocol != PROTOCOL {
+        if call.protocol != PROTOCOL && call.protocol != URGENT {
             return Err(call.no_such_protocol());
         }
         call.check_version(1)?;
@@ -69,10 +77,17 @@ impl Service for TestService {
         };
         Ok(answer.encode_to_vec().into())
     }
+
+    async fn admit_urgent(&self, peer: SocketAddr) -> Result<(), Exception> {
+        if self.strangers.lock().unwrap().contains(&peer.ip()) {
+            return Err(Exception::unauthorized(exception::ACCESS_CONTROL, format!("{} is a stranger", peer.ip())));
+        }
+        Ok(())
+    }
 }
 
 pub(crate) async fn server_with(options: ServerOptions) -> (Server, Arc<TestService>) {
-    let service = Arc::new(TestService { gate: Semaphore::new(0), started_count: AtomicUsize::new(0) });
+    let service = TestService::new();
     (Server::bind("127.0.0.1:0", options, service.clone()).await.unwrap(), service)
 }
 
@@ -92,7 +107,7 @@ pub(crate) fn client_with(server: &Server, options: ClientOptions) -> Client {
 #[derive(Debug)]
 pub(crate) struct Raw {
     pub(crate) socket: TcpStream,
-    buffer: BytesMut,
+    pub(crate) buffer: BytesMut,
 }
 
 impl Raw {
@@ -109,8 +124,12 @@ impl Raw {
 
     /// Past the context.
     pub(crate) async fn known(server: &Server) -> Self {
+        Self::known_for(server, PROTOCOL).await
+    }
+
+    pub(crate) async fn known_for(server: &Server, protocol: &str) -> Self {
         let mut raw = Self::opened(server, Auth::Simple).await;
-        raw.send(&context("alice")).await;
+        raw.send(&context_for("alice", protocol)).await;
         raw
     }
 
@@ -179,8 +198,12 @@ pub(crate) fn frame(messages: &[&dyn Delimited]) -> Bytes {
 }
 
 pub(crate) fn context(user: &str) -> Bytes {
+    context_for(user, PROTOCOL)
+}
+
+pub(crate) fn context_for(user: &str, protocol: &str) -> Bytes {
     let user_info = UserInformationProto { effective_user: Some(user.to_owned()), real_user: None };
-    let context = IpcConnectionContextProto { user_info: Some(user_info), protocol: Some(PROTOCOL.to_owned()) };
+    let context = IpcConnectionContextProto { user_info: Some(user_info), protocol: Some(protocol.to_owned()) };
     frame(&[&header(call_id::CONTEXT), &context])
 }
 
@@ -188,10 +211,18 @@ pub(crate) fn call(id: i32, method: &str, text: &str) -> Bytes {
     frame(&[&header(id), &what(method), &text.to_owned()])
 }
 
+pub(crate) fn urgent_call(id: i32, method: &str, text: &str) -> Bytes {
+    frame(&[&header(id), &what_for(URGENT, method), &text.to_owned()])
+}
+
 pub(crate) fn what(method: &str) -> RequestHeaderProto {
+    what_for(PROTOCOL, method)
+}
+
+pub(crate) fn what_for(protocol: &str, method: &str) -> RequestHeaderProto {
     RequestHeaderProto {
         method_name: method.to_owned(),
-        declaring_class_protocol_name: PROTOCOL.to_owned(),
+        declaring_class_protocol_name: protocol.to_owned(),
         client_protocol_version: 1,
     }
 }

@@ -1,0 +1,123 @@
+//! From which addresses the messages of other members are accepted.
+//!
+//! ```text
+//! [[meta.members]], members_from ─┐
+//! members as the log has them ────┼─▶ names and addresses ─▶ rpc::Origins ─▶ accepted
+//! members as other members say ───┘        asked when somebody is refused who may be a new member
+//! ```
+//!
+//! Promise: a server that belongs to a group accepts them from its members' machines alone. One that was started to join, and does not find
+//! itself among the members yet, accepts them from anywhere: it has nothing to lose, and cannot know who will add it.
+
+use crate::seat::Seat;
+use hdfs::Exception;
+use hdfs::exception::ACCESS_CONTROL;
+use rpc::{ClientOptions, Origins};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wire::admin::ADMIN_PROTOCOL;
+use wire::admin::meta::{LIST_MEMBERS, ListMembersRequest, ListMembersResponse};
+
+/// Between two rounds of questions to the other members, and two warnings.
+const ASK_PAUSE: Duration = Duration::from_secs(5);
+/// For one member's answer.
+const ASK_WAIT: Duration = Duration::from_secs(2);
+/// What the others said counts for so long: a member that left is not to be let in for ever.
+const SAID_KEPT: Duration = Duration::from_secs(60);
+/// More than a group has.
+const SAID_COUNT_MAX: usize = 32;
+
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    origins: Origins,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Addresses of members as others know them, and until when that counts.
+    said: BTreeSet<String>,
+    said_until: Duration,
+    asked: Option<Duration>,
+}
+
+impl Admission {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether messages of members are accepted from `peer`.
+    pub(crate) async fn admit(&self, seat: &Arc<Seat>, peer: SocketAddr) -> Result<(), Exception> {
+        if seat.peers.is_none() {
+            return Err(denied("this metadata server is alone, and takes no messages of others".to_owned()));
+        }
+        let members = seat.raft.group().members;
+        let is_member = members.iter().any(|member| member.id == seat.config.id);
+        if seat.config.join && !is_member {
+            return Ok(());
+        }
+        let known = known(seat);
+        let now = seat.clock.monotonic();
+        let mut servers = known.clone();
+        {
+            let state = self.state();
+            if now < state.said_until {
+                servers.extend(state.said.iter().cloned());
+            }
+        }
+        servers.extend(seat.config.members_from.iter().cloned());
+        let ip = peer.ip().to_canonical();
+        if self.origins.include(&servers, ip).await {
+            return Ok(());
+        }
+        let why = format!(
+            "{ip} is the address of no metadata server of this group as server {} knows it. If it is one, correct its address in \
+             [[meta.members]], or name the address that it calls from in members_from, and start server {0} again",
+            seat.config.id
+        );
+        let is_due = {
+            let mut state = self.state();
+            let is_due = state.asked.is_none_or(|asked| now >= asked + ASK_PAUSE);
+            if is_due {
+                state.asked = Some(now);
+            }
+            is_due
+        };
+        if is_due {
+            tracing::warn!(%peer, "messages of a member are refused: {why}");
+            let seat = Arc::clone(seat);
+            // The caller asks again, and is let in then if the others know it: this server may have been away while it joined.
+            io::task::spawn("members", async move { ask_others(&seat, known).await });
+        }
+        Err(denied(why))
+    }
+}
+
+fn denied(why: String) -> Exception {
+    Exception::unauthorized(ACCESS_CONTROL, why)
+}
+
+/// Where the members are, as this server's configuration and its log say.
+fn known(seat: &Seat) -> BTreeSet<String> {
+    let listed = seat.config.members.iter().map(|member| member.addr.clone());
+    let written = seat.raft.group().members.into_iter().map(|member| member.addr);
+    listed.chain(written).filter(|addr| !addr.is_empty()).collect()
+}
+
+/// Learns from the members that are known who the others are.
+async fn ask_others(seat: &Seat, known: BTreeSet<String>) {
+    let mut said = BTreeSet::new();
+    for addr in known {
+        let options = ClientOptions { connect_time_max: ASK_WAIT, call_time_max: ASK_WAIT, ..ClientOptions::default() };
+        let client = rpc::Client::with_options(addr, io::user::current(), ADMIN_PROTOCOL, options);
+        let answer = client.call::<_, ListMembersResponse>(LIST_MEMBERS, &ListMembersRequest {}).await;
+        let members = answer.map(|answer| answer.members).unwrap_or_default();
+        said.extend(members.into_iter().map(|member| member.addr).filter(|addr| !addr.is_empty()));
+    }
+    if said.len() <= SAID_COUNT_MAX {
+        let mut state = seat.admission.state();
+        (state.said, state.said_until) = (said, seat.clock.monotonic() + SAID_KEPT);
+    }
+}

@@ -1,0 +1,96 @@
+//! From where a metadata server takes the messages of other members.
+
+use bytes::Bytes;
+use metad::{Config, MemberAddr};
+use rpc::{CallError, Client};
+use std::time::Duration;
+use wire::admin::ADMIN_PROTOCOL;
+use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, AddMemberResponse};
+use wire::raft::{MemberMessage, RAFT_PROTOCOL, TELL};
+
+/// What a server that is set up by `set_up` answers to a message from this machine.
+async fn check(set_up: impl FnOnce(&mut Config)) -> Result<MemberMessage, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Config::new(dir.path().join("meta"), "127.0.0.1:0".parse().unwrap());
+    set_up(&mut config);
+    let metad = metad::start(config).await.unwrap();
+    let client = Client::new(metad.rpc_addr().to_string(), io::user::current(), RAFT_PROTOCOL);
+    let answer = client.call(TELL, &MemberMessage { bytes: Bytes::from_static(b"x") }).await;
+    metad.shutdown().await;
+    answer.map_err(|error| match error {
+        CallError::Remote { message, .. } => message,
+        other => panic!("{other}"),
+    })
+}
+
+fn members(addrs: &[&str]) -> Vec<MemberAddr> {
+    addrs.iter().zip(1..).map(|(addr, id)| MemberAddr { id, addr: (*addr).to_owned() }).collect()
+}
+
+#[tokio::test]
+async fn messages_are_taken_from_the_addresses_of_members() {
+    let elsewhere = ["192.0.2.1:8020", "192.0.2.2:8020"];
+    let refused = check(|config| config.members = members(&elsewhere)).await.unwrap_err();
+    assert!(refused.starts_with("127.0.0.1 is the address of no metadata server"), "{refused}");
+    assert!(check(|config| config.members = members(&["192.0.2.1:8020", "127.0.0.1:8020"])).await.is_ok());
+    assert!(check(|config| config.members = members(&["192.0.2.1:8020", "localhost:8020"])).await.is_ok());
+    let also_from_here = |config: &mut Config| {
+        config.members = members(&elsewhere);
+        config.members_from = vec!["localhost".to_owned()];
+    };
+    assert!(check(also_from_here).await.is_ok());
+}
+
+#[tokio::test]
+async fn one_that_is_to_join_cannot_know_who_adds_it() {
+    assert!(check(|config| (config.id, config.join) = (4, true)).await.is_ok());
+}
+
+#[tokio::test]
+async fn one_that_is_alone_takes_none() {
+    let refused = check(|_| {}).await.unwrap_err();
+    assert!(refused.contains("is alone"), "{refused}");
+}
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Servers on one machine, known by a name, found a group, and one more joins that knows none of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_behind_names_takes_in_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports: Vec<u16> = (0..4).map(|_| free_port()).collect();
+    let addrs: Vec<String> = ports.iter().map(|port| format!("localhost:{port}")).collect();
+    let listed: Vec<&str> = addrs[..3].iter().map(String::as_str).collect();
+    let mut servers = Vec::new();
+    for (id, port) in (1..).zip(&ports) {
+        let mut config = Config::new(dir.path().join(id.to_string()), ([127, 0, 0, 1], *port).into());
+        config.id = id;
+        if id == 4 {
+            config.join = true
+        } else {
+            config.members = members(&listed)
+        }
+        servers.push(metad::start(config).await.unwrap());
+    }
+    let clients: Vec<Client> =
+        addrs.iter().map(|addr| Client::new(addr.clone(), io::user::current(), ADMIN_PROTOCOL)).collect();
+    let joined = async {
+        loop {
+            for client in &clients[..3] {
+                let request = AddMemberRequest { id: 4, addr: addrs[3].clone() };
+                let added = client.call::<_, AddMemberResponse>(ADD_MEMBER, &request).await;
+                if added.is_ok_and(|added| added.has_vote) {
+                    return;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), joined).await.expect("a leader takes it in");
+    for server in servers {
+        server.shutdown().await;
+    }
+}
