@@ -24,6 +24,11 @@ impl<'s> Change<'s> {
         Self { store, view: store.view(), staged: Layer::default(), alone }
     }
 
+    /// What it changes so far, ascending; `None` in place of a value: the row is deleted.
+    pub fn staged(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
+        self.staged.iter().map(|(full, value)| (Table(full[0]), &full[1..], value))
+    }
+
     /// Makes it visible to every view from now on. Durable with the next flush.
     pub fn commit(self) {
         let Self { store, view, staged, alone } = self;

@@ -9,12 +9,15 @@ use kv::Store;
 use raft::MachineError;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use types::RowsDigest;
 use types::rows::{Rows, RowsError, RowsMut, Table};
 
 /// The applied position in the log, under the empty key.
 const POSITION: Table = Table(32);
 /// What the store was founded with, under the empty key: a version byte and a postcard record.
 const FOUNDING: Table = Table(33);
+/// The digest of all changes so far, under the empty key: a big-endian u64.
+const DIGEST: Table = Table(34);
 const FOUNDING_VERSION: u8 = 1;
 
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Machine {
     incoming: PathBuf,
     /// The leader's, which follows the block side's commands. `None` while nobody leads here.
     cluster: Mutex<Option<Picture>>,
+    /// What the row [`DIGEST`] says, so that it is not read for each entry.
+    digest: Arc<Mutex<RowsDigest>>,
 }
 
 /// The picture of the block side. Whoever leads has one of his own.
@@ -33,9 +38,10 @@ impl Machine {
     /// Refuses a store whose rows cannot be read: taken for a new one it would lose what it has.
     pub(crate) fn open(store: Store, incoming: PathBuf) -> Result<Self, RowsError> {
         store.view().get(POSITION, &[])?;
+        let digest = Arc::new(Mutex::new(read_digest(&store.view())?));
         // Left by a process that was killed while it received them.
         let _there_is_none = std::fs::remove_file(&incoming);
-        Ok(Self { store, incoming, cluster: Mutex::new(None) })
+        Ok(Self { store, incoming, cluster: Mutex::new(None), digest })
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -85,7 +91,7 @@ impl Machine {
             Some(Command::Blocks(command)) => {
                 let cluster = self.lock();
                 let answer = blocks::apply_with(&mut change, &command, &namespace::read::is_empty)?;
-                change.commit();
+                self.commit(change);
                 if let Some(cluster) = cluster.as_ref() {
                     cluster.lock().unwrap_or_else(PoisonError::into_inner).on_applied(&command, &answer);
                 }
@@ -99,9 +105,24 @@ impl Machine {
                 Reply::Founded
             }
         };
-        change.commit();
+        self.commit(change);
         Ok(reply)
     }
+
+    /// The position stays out of the digest: it tells how a member came by its rows, which differs.
+    fn commit(&self, mut change: kv::Change<'_>) {
+        let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
+        *digest = digest.after(change.staged().filter(|(table, ..)| *table != POSITION));
+        change.put(DIGEST, &[], digest.0.to_be_bytes().to_vec());
+        change.commit();
+    }
+}
+
+fn read_digest(rows: &dyn Rows) -> Result<RowsDigest, RowsError> {
+    let Some(bytes) = rows.get(DIGEST, &[])? else { return Ok(RowsDigest::default()) };
+    let number = <[u8; 8]>::try_from(&bytes[..]).map(u64::from_be_bytes);
+    let wrong = |_| RowsError { op: "reading the digest of the rows", reason: format!("{} bytes, not 8", bytes.len()) };
+    number.map(RowsDigest).map_err(wrong)
 }
 
 fn read_founding(rows: &dyn Rows) -> Result<Option<Founding>, RowsError> {
@@ -127,6 +148,10 @@ impl raft::Machine for Machine {
         self.run(position, command).map_err(|error| MachineError(error.to_string()))
     }
 
+    fn digest(&self) -> Option<RowsDigest> {
+        Some(*self.digest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn flush(&self) -> Result<(), MachineError> {
         self.store.flush().map_err(|error| MachineError(error.to_string()))
     }
@@ -142,7 +167,7 @@ impl raft::Machine for Machine {
 
     fn import(&self) -> Result<Box<dyn raft::Import>, MachineError> {
         let import = kv::Import::begin(&self.incoming).map_err(MachineError::new)?;
-        Ok(Box::new(Incoming { store: self.store.clone(), import }))
+        Ok(Box::new(Incoming { store: self.store.clone(), import, digest: Arc::clone(&self.digest) }))
     }
 }
 
@@ -166,6 +191,7 @@ impl raft::Export for Outgoing {
 struct Incoming {
     store: Store,
     import: kv::Import,
+    digest: Arc<Mutex<RowsDigest>>,
 }
 
 impl raft::Import for Incoming {
@@ -174,7 +200,69 @@ impl raft::Import for Incoming {
     }
 
     fn install(self: Box<Self>, position: &[u8]) -> Result<(), MachineError> {
-        let Self { store, import } = *self;
-        store.replace(import, &[(POSITION, &[], position)]).map_err(MachineError::new)
+        let Self { store, import, digest } = *self;
+        store.replace(import, &[(POSITION, &[], position)]).map_err(MachineError::new)?;
+        *digest.lock().unwrap_or_else(PoisonError::into_inner) = read_digest(&store.view())?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raft::Machine as _;
+    use types::Millis;
+
+    fn machine(dir: &std::path::Path) -> Machine {
+        let store = Store::open(&dir.join("store"), kv::Options::default()).unwrap();
+        Machine::open(store, dir.join("incoming")).unwrap()
+    }
+
+    fn request(now: u64, op: impl Into<namespace::Op>) -> Command {
+        let caller = namespace::Caller::system();
+        Command::Namespace(namespace::Request { now: Millis(now), caller, retry: None, op: op.into() })
+    }
+
+    fn format(now: u64) -> Command {
+        request(now, namespace::Format { owner: "root".into(), group: "supergroup".into() })
+    }
+
+    /// Members that applied the same have the same digest, however they came by it; one that made something else of one
+    /// entry never has the same again.
+    #[test]
+    fn the_digest_tells_members_apart() {
+        let dirs: [_; 3] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+        let [one, two, wrong] = dirs.each_ref().map(|dir| machine(dir.path()));
+        for (at, member) in [&one, &two, &wrong].into_iter().enumerate() {
+            // Where a member stands says also how it came there, which differs and does not count.
+            member.apply(&[at as u8], Some(format(7))).unwrap();
+            member.apply(b"2", None).unwrap();
+        }
+        assert_eq!(one.digest(), two.digest());
+        // The same entry, of which one makes something else.
+        one.apply(b"3", Some(format(8))).unwrap();
+        two.apply(b"3", Some(format(8))).unwrap();
+        wrong.apply(b"3", Some(request(9, namespace::Reserve { count: 5 }))).unwrap();
+        assert_eq!(one.digest(), two.digest());
+        assert_ne!(one.digest(), wrong.digest());
+        for member in [&one, &wrong] {
+            member.apply(b"4", None).unwrap();
+        }
+        assert_ne!(one.digest(), wrong.digest());
+        two.apply(b"4", None).unwrap();
+
+        // A copy of the state brings it along, and a restart finds it.
+        two.flush().unwrap();
+        let mut export = two.export().unwrap();
+        let mut import = wrong.import().unwrap();
+        while let Some(chunk) = export.chunk(1 << 20).unwrap() {
+            import.take(&chunk).unwrap();
+        }
+        import.install(b"4").unwrap();
+        assert_eq!(one.digest(), wrong.digest());
+        one.flush().unwrap();
+        let before = one.digest();
+        drop(one);
+        assert_eq!(machine(dirs[0].path()).digest(), before);
     }
 }

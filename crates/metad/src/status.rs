@@ -24,7 +24,7 @@ pub(crate) fn status(seat: &Seat) -> Value {
         })
         .collect();
     status["leader"] = seat.core().is_some().into();
-    status["group"] = json!({ "id": seat.config.id, "term": group.term, "last": group.last, "members": members });
+    status["group"] = json!({ "id": seat.config.id, "term": group.term, "last": group.last, "agreed": seat.raft.agreed(), "members": members });
     status
 }
 

@@ -8,6 +8,7 @@
 //! is to join: what it said before its data was lost may have been counted. A member that has just started gives no vote
 //! either, for as long as a leader may still count on an answer that this one gave before and forgot.
 
+use crate::agreement::Agreement;
 use crate::founding::Founding;
 use crate::machine::{Applier, Machine};
 use crate::message::{Answer, Ask, Chunk, Request, decode, encode, id_of, plain_id, plain_vote, vote_of};
@@ -15,6 +16,7 @@ use crate::position::Position;
 use crate::snapshot::{Import, SnapshotData};
 use crate::types::{Snapshot, SnapshotMeta, Types, Vote};
 use ::io::stage::Moment;
+use ::types::RowsDigest;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::RaftError;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse};
@@ -30,6 +32,8 @@ pub(crate) struct Inbox<M: Machine> {
     /// No votes for so long after the start.
     pub(crate) silence: Duration,
     pub(crate) arrival: Mutex<Option<Arrival>>,
+    /// `None`: this member is alone.
+    pub(crate) agreement: Option<Arc<Agreement<M>>>,
 }
 
 /// A snapshot that is on its way to us. A new one takes its place.
@@ -111,6 +115,16 @@ impl<M: Machine> Inbox<M> {
                 accepted.map(|()| Answer::TransferAccepted).map_err(|error| error.to_string())
             }
             Ask::Chunk(chunk) => self.chunk(from, chunk).await,
+            Ask::Digest { index } => {
+                let digest = self.agreement.as_ref().and_then(|agreement| agreement.digest(index));
+                Ok(Answer::Digest(digest.map(|digest| digest.0)))
+            }
+            Ask::Differs { index, digest } => {
+                if let Some(agreement) = &self.agreement {
+                    agreement.on_differs(index, RowsDigest(digest)).await;
+                }
+                Ok(Answer::Noted)
+            }
             Ask::Found { .. } | Ask::AreYouNew => unreachable!("answered above"),
         }
     }

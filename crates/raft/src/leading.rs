@@ -83,10 +83,11 @@ impl<M: Machine> Raft<M> {
     /// said so a moment ago, or says so now. Tells the term in which it leads. A member that is alone need not ask.
     pub async fn confirm(&self) -> Result<u64, RaftError> {
         let inner = &*self.inner;
+        if let Some(reason) = inner.stop.reason() {
+            return Err(RaftError::Stopped { reason });
+        }
         let Standing::Leading { term } = *inner.standing.borrow() else { return Err(self.not_leader()) };
-        let Some(timing) = inner.timing else {
-            return inner.stop.reason().map_or(Ok(term), |reason| Err(RaftError::Stopped { reason }));
-        };
+        let Some(timing) = inner.timing else { return Ok(term) };
         if self.heard_majority(timing.lease()) == Some(term) {
             return Ok(term);
         }

@@ -22,6 +22,7 @@
 //! test; and on a stage ([`io::stage`]) and a [`Disk`] of whoever plays them, in one thread, from a seed. openraft is seen by this
 //! crate alone.
 
+mod agreement;
 mod disk;
 mod founding;
 #[doc(hidden)]

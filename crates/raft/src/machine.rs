@@ -4,12 +4,14 @@
 //! machine when openraft asks for one, and the log may then be cut. To a member that lags behind the cut the state itself is
 //! sent: the machine exports it while it is in use, and the other one puts it in the place of its own.
 
+use crate::agreement::Digests;
 use crate::position::Position;
 use crate::snapshot::{Export, Import, SnapshotData};
 use crate::stop::Stop;
 use crate::synced::Synced;
 use crate::types::{Entry, LogId, Outcome, Payload, Snapshot, SnapshotMeta, StoredMembership, Types};
 use ::io::stage;
+use ::types::RowsDigest;
 use futures_util::{Stream, StreamExt};
 use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -51,6 +53,12 @@ pub trait Machine: Send + Sync + 'static {
     /// the entry is tried again at the next start: what strangers ask for must be refused by a reply, never by an error.
     /// It may wait for a disk; one call at a time.
     fn apply(&self, position: &[u8], command: Option<Self::Command>) -> Result<Self::Reply, MachineError>;
+
+    /// The digest of all changes up to the position, which goes along wherever the state is copied to. `None`: members are not
+    /// compared.
+    fn digest(&self) -> Option<RowsDigest> {
+        None
+    }
 
     /// Makes all that was applied so far durable. May take its time; entries are applied meanwhile.
     fn flush(&self) -> Result<(), MachineError>;
@@ -96,6 +104,7 @@ struct State {
     applied: Position,
     /// As far as the machine is durable.
     flushed: Position,
+    digests: Digests,
 }
 
 impl<M> Clone for Driver<M> {
@@ -137,9 +146,10 @@ impl<M: Machine> Applier<M> {
 impl<M: Machine> Driver<M> {
     pub(crate) fn new(machine: Arc<M>, synced: Synced, stop: Stop) -> io::Result<Self> {
         let flushed = machine.position().map(|bytes| Position::decode(&bytes)).transpose()?.unwrap_or_default();
+        let digests = first_digest(&*machine, &flushed);
         let shared = Shared {
             keeping: Mutex::default(),
-            state: Mutex::new(State { applied: flushed.clone(), flushed }),
+            state: Mutex::new(State { applied: flushed.clone(), flushed, digests }),
             running: AtomicBool::new(false),
             synced,
             stop,
@@ -218,7 +228,13 @@ impl<M: Machine> Driver<M> {
             }),
         };
         let reply = reply.map_err(|error| self.fault(&format!("entry {} could not be applied", id.index), &error))?;
-        self.state().applied = position;
+        let digest = self.machine.digest();
+        let mut state = self.state();
+        state.applied = position;
+        if let Some(digest) = digest {
+            state.digests.push(id.index, digest);
+        }
+        drop(state);
         Ok(Outcome(Box::new(reply)))
     }
 
@@ -241,7 +257,9 @@ impl<M: Machine> Driver<M> {
         let position = Position { applied, membership: meta.last_membership.clone(), ahead: applied };
         self.guarded(|| import.install(&position.encode()))
             .map_err(|error| self.fault("another member's state could not be put in place", &error))?;
+        let digests = first_digest(&*self.machine, &position);
         let mut state = self.state();
+        state.digests = digests;
         state.applied = position.clone();
         state.flushed = position;
         Ok(())
@@ -262,6 +280,11 @@ impl<M: Machine> Driver<M> {
         }))
     }
 
+    /// The digest of the rows after this entry, if it is one of the last that were applied.
+    pub(crate) fn digest(&self, index: u64) -> Option<RowsDigest> {
+        self.state().digests.at(index)
+    }
+
     /// From here on snapshots are asked for by who sends them.
     pub(crate) fn set_running(&self) {
         self.shared.running.store(true, Ordering::Relaxed);
@@ -276,6 +299,15 @@ impl<M: Machine> Driver<M> {
         self.shared.flushed.send_modify(|count| *count += 1);
         Ok(applied)
     }
+}
+
+/// Of a state that was not made by applying entries here.
+fn first_digest(machine: &impl Machine, position: &Position) -> Digests {
+    let mut digests = Digests::default();
+    if let (Some(id), Some(digest)) = (position.applied, machine.digest()) {
+        digests.push(id.index, digest);
+    }
+    digests
 }
 
 fn snapshot_of(position: Position, snapshot: SnapshotData) -> Snapshot {

@@ -59,6 +59,15 @@ pub(crate) enum Ask {
     },
     /// Do you belong to a group already?
     AreYouNew,
+    /// Which digest did your rows have after this entry?
+    Digest {
+        index: u64,
+    },
+    /// After this entry most voters have rows with this digest.
+    Differs {
+        index: u64,
+        digest: u64,
+    },
 }
 
 /// A piece of a snapshot.
@@ -115,6 +124,10 @@ pub(crate) enum Answer {
     New,
     /// `AreYouNew`: it is not.
     Old,
+    /// `Digest`: `None` if it has not applied the entry yet, or too many since.
+    Digest(Option<u64>),
+    /// `Differs`: it stops, if it has other rows indeed.
+    Noted,
 }
 
 /// Bytes that serde must not take one by one.
@@ -207,6 +220,7 @@ mod tests {
     use crate::types::Membership;
     use openraft::BasicNode;
     use std::collections::{BTreeMap, BTreeSet};
+    use testkit::golden::{Golden, variant};
 
     fn requests() -> Vec<Request> {
         let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new("b:2"))]);
@@ -226,6 +240,8 @@ mod tests {
             Ask::Chunk(chunk),
             Ask::Found { members: vec![(1, "a:1".into())] },
             Ask::AreYouNew,
+            Ask::Digest { index: 300 },
+            Ask::Differs { index: 300, digest: 1 << 63 },
         ];
         asks.into_iter().map(|ask| Request { to: 2, from: 1, ask }).collect()
     }
@@ -254,7 +270,6 @@ mod tests {
     /// The bytes are fixed: members of two versions talk to each other during an upgrade.
     #[test]
     fn golden_messages() {
-        let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let answers = [
             Answer::Appended,
             Answer::Conflict,
@@ -269,11 +284,16 @@ mod tests {
             Answer::Refused("no".into()),
             Answer::New,
             Answer::Old,
+            Answer::Digest(Some(1 << 63)),
+            Answer::Noted,
         ];
-        let requests: Vec<_> = requests().iter().map(encode).collect();
-        let found = requests.into_iter().chain(answers.iter().map(encode)).map(hex);
-        let found: Vec<String> = found.collect();
-        let want: Vec<&str> = include_str!("golden_messages.txt").lines().collect();
-        assert_eq!(found, want, "{}", found.join("\n"));
+        let mut golden = Golden::default();
+        for request in requests() {
+            golden.add(variant(&request.ask), &encode(&request));
+        }
+        for answer in answers {
+            golden.add(format!("answer.{}", variant(&answer)), &encode(&answer));
+        }
+        golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_messages.txt"));
     }
 }

@@ -4,6 +4,7 @@
 //! machine has. Members of a group take the shorter times of [`Timing`], and keep some of the log for those who lag.
 
 use crate::COMMAND_LEN_MAX;
+use crate::agreement::{self, Agreement, Outcast};
 use crate::disk::{Directory, Disk};
 use crate::founding::{self, Founding};
 use crate::group::Group;
@@ -74,6 +75,8 @@ pub enum RaftError {
     Log { dir: PathBuf, source: std::io::Error },
     #[error("the Raft log in {dir} does not belong to this store: {reason}; restore both from one copy")]
     Mismatch { dir: PathBuf, reason: String },
+    #[error("the member in {dir} has other rows than its group: {reason}. {}", agreement::ADVICE)]
+    Diverged { dir: PathBuf, reason: String },
     #[error("a command of {len} bytes; {COMMAND_LEN_MAX} are allowed")]
     TooLong { len: usize },
     #[error("this member does not lead; ask {leader}")]
@@ -104,6 +107,8 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) timing: Option<Timing>,
     inbox: Arc<Inbox<M>>,
     pub(crate) standing: watch::Receiver<Standing>,
+    /// `None`: this member is alone.
+    agreement: Option<Arc<Agreement<M>>>,
     /// Bytes of proposals that may be under way, in units of [`BUDGET_UNIT`].
     budget: Semaphore,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -170,14 +175,18 @@ impl<M: Machine> Raft<M> {
                 let applier = Applier::start(driver.clone())?;
                 let (log, writer) = Log::open(Arc::clone(&disk), node_id, synced, stop)?;
                 let is_marked = founding::is_marked(&*disk)?;
-                Ok((log, writer, driver, applier, is_marked))
+                let diverged = Outcast::reason(&*disk)?;
+                Ok((log, writer, driver, applier, is_marked, diverged))
             }
         };
-        let (mut log, writer, driver, applier, is_marked) = task::blocking(open).await.map_err(log_error)?;
-        if let Some(reason) = log.mismatch(&driver.position()) {
+        let (mut log, writer, driver, applier, is_marked, diverged) = task::blocking(open).await.map_err(log_error)?;
+        let mismatch =
+            || log.mismatch(&driver.position()).map(|reason| RaftError::Mismatch { dir: dir.clone(), reason });
+        let diverged = diverged.map(|reason| RaftError::Diverged { dir: dir.clone(), reason });
+        if let Some(refused) = diverged.or_else(mismatch) {
             drop(log);
             join(writer).await;
-            return Err(RaftError::Mismatch { dir, reason });
+            return Err(refused);
         }
         let kept = log.get_log_reader().await;
         let timing = group.as_ref().map(|group| group.timing);
@@ -230,9 +239,18 @@ impl<M: Machine> Raft<M> {
             let is_first = group.founders.iter().map(|peer| peer.id).min() == Some(node_id);
             if is_marked || (is_first && founding.is_waiting()) {
                 let (raft, founding, network) = (raft.clone(), Arc::clone(&founding), network.clone());
+                let disk = Arc::clone(&disk);
                 let first = founding::First { raft, founding, network, disk, is_marked, members: group.founders };
                 tasks.push(task::spawn_owned("raft founding", first.run()));
             }
+        }
+        let agreement = timing.map(|timing| {
+            let outcast = Outcast { disk, stop: stop.clone() };
+            let (raft, driver, network) = (raft.clone(), driver.clone(), network.clone());
+            Arc::new(Agreement { node_id, raft, driver, network, timing, outcast, agreed: Mutex::default() })
+        });
+        if let Some(agreement) = &agreement {
+            tasks.push(task::spawn_owned("raft agreement", Arc::clone(agreement).run()));
         }
         let inbox = Arc::new(Inbox {
             node_id,
@@ -242,6 +260,7 @@ impl<M: Machine> Raft<M> {
             started,
             silence: timing.map_or(Duration::ZERO, |timing| timing.silence()),
             arrival: Mutex::default(),
+            agreement: agreement.clone(),
         });
         let inner = Inner {
             node_id,
@@ -252,6 +271,7 @@ impl<M: Machine> Raft<M> {
             timing,
             inbox,
             standing,
+            agreement,
             budget: Semaphore::new(BUDGET_LEN / BUDGET_UNIT),
             writer: Mutex::new(writer),
             flusher,
@@ -295,6 +315,11 @@ impl<M: Machine> Raft<M> {
 
     pub fn is_leader(&self) -> bool {
         self.inner.stop.reason().is_none() && self.inner.raft.is_leader()
+    }
+
+    /// Index of the last entry after which all members that answered had the same rows; known to who leads, or led.
+    pub fn agreed(&self) -> Option<u64> {
+        self.inner.agreement.as_ref().and_then(|agreement| agreement.agreed())
     }
 
     /// Who is in the group, as this member sees it.

@@ -246,6 +246,7 @@ mod tests {
     use crate::types::Membership;
     use openraft::BasicNode;
     use std::collections::{BTreeMap, BTreeSet};
+    use testkit::golden::{Golden, variant};
 
     fn records() -> Vec<Record> {
         let facts = Facts { vote: Some(vote(3, 1, false)), last: Some(log_id(2, 7)), ..Facts::default() };
@@ -310,13 +311,12 @@ mod tests {
     /// The bytes are fixed: a log is read by later versions of this program.
     #[test]
     fn golden_records() {
-        let hex = |record: &Record| {
+        let mut golden = Golden::default();
+        for (at, record) in records().iter().enumerate() {
             let mut bytes = Vec::new();
             record.encode(Place { salt: 1, offset: 2 }, 3, &mut bytes);
-            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-        };
-        let found: Vec<String> = records().iter().map(hex).collect();
-        let want: Vec<&str> = include_str!("golden_records.txt").lines().collect();
-        assert_eq!(found, want);
+            golden.add(format!("{at}.{}", variant(record)), &bytes);
+        }
+        golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_records.txt"));
     }
 }

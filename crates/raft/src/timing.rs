@@ -32,6 +32,11 @@ impl Timing {
         Duration::from_millis(self.election_min_ms * 3 / 4)
     }
 
+    /// Members' rows are compared so often. A guess: soon after the fault, and a message in ten heartbeats.
+    pub(crate) fn comparison(self) -> Duration {
+        Duration::from_millis(10 * self.heartbeat_ms)
+    }
+
     /// A leader that heard no majority for so long gives up what it was asked to do.
     pub(crate) fn patience(self) -> Duration {
         Duration::from_millis(2 * self.election_max_ms)

@@ -9,10 +9,13 @@ use raft::{Export, Import, MachineError};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use types::RowsDigest;
 use types::rows::{MemoryRows, RowsMut, Table};
 
 /// Rows in a piece of a copy: few, so that there are many pieces.
 const PIECE_COUNT: usize = 8;
+/// Where a copy has the digest of all changes.
+const DIGEST: Table = Table(34);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Command {
@@ -31,6 +34,7 @@ pub(crate) enum Reply {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
     position: Option<Vec<u8>>,
+    digest: RowsDigest,
     rows: MemoryRows,
 }
 
@@ -39,6 +43,7 @@ pub(crate) type Store = Arc<Mutex<Kept>>;
 #[derive(Default)]
 struct State {
     position: Option<Vec<u8>>,
+    digest: RowsDigest,
     rows: Journaled,
     /// `None` while nobody leads here.
     cluster: Option<Cluster>,
@@ -70,8 +75,8 @@ fn change(state: &RwLock<State>) -> RwLockWriteGuard<'_, State> {
 
 impl Machine {
     pub(crate) fn open(store: &Store) -> Arc<Self> {
-        let Kept { position, rows } = lock(store).clone();
-        let state = State { position, rows: Journaled::from(rows), cluster: None };
+        let Kept { position, digest, rows } = lock(store).clone();
+        let state = State { position, digest, rows: Journaled::from(rows), cluster: None };
         Arc::new(Self { store: Arc::clone(store), state: Arc::new(RwLock::new(state)) })
     }
 
@@ -123,22 +128,28 @@ impl raft::Machine for Machine {
     }
 
     fn apply(&self, position: &[u8], command: Option<Command>) -> Result<Reply, MachineError> {
-        let State { position: known, rows, cluster } = &mut *change(&self.state);
+        let State { position: known, digest, rows, cluster } = &mut *change(&self.state);
         *known = Some(position.to_vec());
+        let commit = |digest: &mut RowsDigest, rows: &mut Journaled| {
+            *digest = rows.digest_after(*digest);
+            rows.commit();
+        };
         Ok(match command {
-            None => Reply::Nothing,
+            None => {
+                commit(digest, rows);
+                Reply::Nothing
+            }
             Some(Command::Namespace(request)) => {
                 let answer = namespace::apply_with(rows, &request, &blocks::has_container)?;
                 if answer.is_err() {
                     rows.roll_back();
-                } else {
-                    rows.commit();
                 }
+                commit(digest, rows);
                 Reply::Namespace(answer)
             }
             Some(Command::Blocks(command)) => {
                 let answer = blocks::apply_with(rows, &command, &namespace::read::is_empty)?;
-                rows.commit();
+                commit(digest, rows);
                 if let Some(cluster) = cluster {
                     cluster.on_applied(&command, &answer);
                 }
@@ -147,22 +158,29 @@ impl raft::Machine for Machine {
         })
     }
 
+    fn digest(&self) -> Option<RowsDigest> {
+        Some(self.state().digest)
+    }
+
     fn flush(&self) -> Result<(), MachineError> {
         let state = self.state();
-        *lock(&self.store) = Kept { position: state.position.clone(), rows: state.rows.rows().clone() };
+        *lock(&self.store) =
+            Kept { position: state.position.clone(), digest: state.digest, rows: state.rows.rows().clone() };
         Ok(())
     }
 
     fn export(&self) -> Result<Box<dyn Export>, MachineError> {
-        let Kept { position, rows } = lock(&self.store).clone();
+        let Kept { position, digest, rows } = lock(&self.store).clone();
         let position = position.ok_or_else(|| MachineError::new("never flushed"))?;
         let rows: Vec<Piece> = rows.iter().map(|(table, key, value)| (table.0, key.to_vec(), value.to_vec())).collect();
+        // A row like any other where there is a store.
+        let rows = [(DIGEST.0, Vec::new(), digest.0.to_be_bytes().to_vec())].into_iter().chain(rows).collect();
         Ok(Box::new(Copy { position, rows, given: 0 }))
     }
 
     fn import(&self) -> Result<Box<dyn Import>, MachineError> {
         let (store, state) = (Arc::clone(&self.store), Arc::clone(&self.state));
-        Ok(Box::new(Arrival { store, state, rows: MemoryRows::default() }))
+        Ok(Box::new(Arrival { store, state, digest: RowsDigest::default(), rows: MemoryRows::default() }))
     }
 }
 
@@ -191,21 +209,27 @@ impl Export for Copy {
 struct Arrival {
     store: Store,
     state: Arc<RwLock<State>>,
+    digest: RowsDigest,
     rows: MemoryRows,
 }
 
 impl Import for Arrival {
     fn take(&mut self, chunk: &[u8]) -> Result<(), MachineError> {
         let piece: Vec<Piece> = postcard::from_bytes(chunk).map_err(MachineError::new)?;
-        piece.into_iter().for_each(|(table, key, value)| self.rows.put(Table(table), &key, value));
+        for (table, key, value) in piece {
+            match <[u8; 8]>::try_from(&value[..]) {
+                Ok(number) if Table(table) == DIGEST => self.digest = RowsDigest(u64::from_be_bytes(number)),
+                _ => self.rows.put(Table(table), &key, value),
+            }
+        }
         Ok(())
     }
 
     fn install(self: Box<Self>, position: &[u8]) -> Result<(), MachineError> {
-        let Self { store, state, rows } = *self;
+        let Self { store, state, digest, rows } = *self;
         let position = Some(position.to_vec());
-        *lock(&store) = Kept { position: position.clone(), rows: rows.clone() };
-        *change(&state) = State { position, rows: Journaled::from(rows), cluster: None };
+        *lock(&store) = Kept { position: position.clone(), digest, rows: rows.clone() };
+        *change(&state) = State { position, digest, rows: Journaled::from(rows), cluster: None };
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Rows in memory that can be taken back: a refused request leaves nothing behind.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
+use types::RowsDigest;
 use types::rows::{MemoryRows, Row, Rows, RowsError, RowsMut, Table, Visit};
 
 #[derive(Default)]
@@ -12,6 +14,14 @@ pub(crate) struct Journaled {
 impl Journaled {
     pub(crate) fn commit(&mut self) {
         self.undo.clear();
+    }
+
+    /// The digest after what was changed since the last commit.
+    pub(crate) fn digest_after(&self, before: RowsDigest) -> RowsDigest {
+        let changed: BTreeSet<(Table, &[u8])> = self.undo.iter().map(|(table, key, _)| (*table, &key[..])).collect();
+        let value = |(table, key)| self.rows.get(table, key).expect("memory can be read");
+        let values: Vec<_> = changed.iter().map(|at| value(*at)).collect();
+        before.after(changed.iter().zip(&values).map(|((table, key), value)| (*table, *key, value.as_deref())))
     }
 
     pub(crate) fn roll_back(&mut self) {

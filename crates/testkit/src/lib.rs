@@ -1,5 +1,6 @@
 //! What tests of several crates share. Nothing here is linked into a product.
 
+pub mod golden;
 pub mod power;
 
 use serde_json::Value;

@@ -4,6 +4,7 @@
 
 pub mod checksum;
 pub mod civil;
+pub mod digest;
 pub mod id;
 pub mod len;
 pub mod limits;
@@ -14,6 +15,7 @@ pub mod time;
 
 pub use checksum::{ChecksumKind, ChecksumSpec};
 pub use civil::Civil;
+pub use digest::RowsDigest;
 pub use id::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, NodeId, PipelineId};
 pub use path::FsPath;
 pub use random::Random;

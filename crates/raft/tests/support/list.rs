@@ -4,6 +4,8 @@ use raft::{Export, Import, Machine, MachineError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use types::RowsDigest;
+use types::rows::Table;
 
 /// Position, and the numbers.
 type State = (Vec<u8>, Vec<u64>);
@@ -13,6 +15,8 @@ pub struct List {
     state: Arc<Mutex<State>>,
     restored: Option<Vec<u8>>,
     pub flush_fails: AtomicBool,
+    /// From now on it makes something else of what it is given than the others do.
+    pub is_wrong: AtomicBool,
 }
 
 /// Numbers that stand for commands the machine cannot apply.
@@ -24,7 +28,13 @@ impl List {
         let path = dir.join("list");
         let (position, list) = read(&path).map_or((None, Vec::new()), |(position, list)| (Some(position), list));
         let state = Arc::new(Mutex::new((position.clone().unwrap_or_default(), list)));
-        Arc::new(Self { path, restored: position, state, flush_fails: AtomicBool::new(false) })
+        Arc::new(Self {
+            path,
+            restored: position,
+            state,
+            flush_fails: AtomicBool::new(false),
+            is_wrong: AtomicBool::new(false),
+        })
     }
 
     pub fn numbers(&self) -> Vec<u64> {
@@ -49,8 +59,14 @@ impl Machine for List {
         assert!(number != Some(PANICS), "told to panic");
         let mut state = self.state.lock().unwrap();
         state.0 = position.to_vec();
-        state.1.extend(number);
+        let wrong = u64::from(self.is_wrong.load(Ordering::Relaxed));
+        state.1.extend(number.map(|number| number + wrong));
         Ok(state.1.len())
+    }
+
+    fn digest(&self) -> Option<RowsDigest> {
+        let numbers: Vec<_> = self.numbers().iter().map(|number| number.to_be_bytes()).collect();
+        Some(RowsDigest::default().after(numbers.iter().map(|number| (Table(1), &number[..], None))))
     }
 
     fn flush(&self) -> Result<(), MachineError> {

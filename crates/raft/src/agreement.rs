@@ -1,0 +1,268 @@
+//! Whether all members have the same rows. Raft makes them apply the same entries; that they make the same of them is a promise
+//! of the program, which a fault of it, of a compiler or of a machine's memory can break.
+//!
+//! ```text
+//! leader    picks an entry that it applied a round ago     digest? ──▶ each other member
+//!           what most voters have is right                 differs ──▶ each member that has something else
+//! member    that differs writes the file `diverged`, stops, and is refused at every start
+//! ```
+//!
+//! Promise: a member whose rows differ from those of most voters serves nothing from the next round on. Where no majority
+//! has the same, nobody knows who is right: the leader stops, so that nothing is decided by rows that may be wrong.
+
+use crate::disk::Disk;
+use crate::machine::{Applier, Driver, Machine};
+use crate::message::{Answer, Ask};
+use crate::network::Network;
+use crate::stop::Stop;
+use crate::timing::Timing;
+use crate::transport::{Lane, Peer};
+use crate::types::Types;
+use ::io::stage;
+use ::types::RowsDigest;
+use openraft::ServerState;
+use openraft::async_runtime::WatchReceiver;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Entries whose digests a member keeps: 1 MiB, a few seconds of work, so that members are asked for one that they still have.
+const KEPT_COUNT: usize = 1 << 16;
+/// A leader that sees members differ, and hears too few to know who is right, stops after so many rounds.
+const DOUBT_COUNT: u32 = 5;
+/// The file that keeps a member that differs from starting again.
+const MARK: &str = "diverged";
+
+/// Digests after the last entries.
+#[derive(Debug, Default)]
+pub(crate) struct Digests {
+    /// By index of the entry, ascending.
+    kept: VecDeque<(u64, RowsDigest)>,
+}
+
+impl Digests {
+    pub(crate) fn push(&mut self, index: u64, digest: RowsDigest) {
+        if self.kept.len() == KEPT_COUNT {
+            self.kept.pop_front();
+        }
+        self.kept.push_back((index, digest));
+    }
+
+    /// After the entry with this index, if that is one of the last that this process applied.
+    pub(crate) fn at(&self, index: u64) -> Option<RowsDigest> {
+        let place = self.kept.binary_search_by_key(&index, |(at, _)| *at).ok()?;
+        Some(self.kept[place].1)
+    }
+}
+
+/// What the answers of one round mean.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// All who answered have the same.
+    Agree,
+    /// Most voters have `right`; these members do not.
+    Differ { right: RowsDigest, who: Vec<u64> },
+    /// Members differ, and no digest has a majority.
+    Torn,
+}
+
+/// `voters`: one set, or two while the group changes; a majority is one in each.
+fn judge(voters: &[BTreeSet<u64>], answers: &BTreeMap<u64, RowsDigest>) -> Verdict {
+    let Some(some) = answers.values().next() else { return Verdict::Agree };
+    if answers.values().all(|digest| digest == some) {
+        return Verdict::Agree;
+    }
+    let has_majority = |digest: &&RowsDigest| {
+        voters.iter().all(|set| set.iter().filter(|id| answers.get(id) == Some(*digest)).count() > set.len() / 2)
+    };
+    match answers.values().find(has_majority) {
+        Some(right) => {
+            let who = answers.iter().filter(|(_, digest)| *digest != right).map(|(id, _)| *id).collect();
+            Verdict::Differ { right: *right, who }
+        }
+        None => Verdict::Torn,
+    }
+}
+
+/// Keeps a member out whose rows are not those of its group.
+#[derive(Debug)]
+pub(crate) struct Outcast {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) stop: Stop,
+}
+
+impl Outcast {
+    /// Why this member may not start, if it may not.
+    pub(crate) fn reason(disk: &dyn Disk) -> io::Result<Option<String>> {
+        let is_marked = disk.names()?.iter().any(|name| name == MARK);
+        is_marked.then(|| disk.read(MARK).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())).transpose()
+    }
+
+    fn cast(&self, index: u64, ours: RowsDigest, right: RowsDigest) {
+        let reason = format!(
+            "after entry {index} the rows of this member have the digest {:016x}, those of most members {:016x}",
+            ours.0, right.0
+        );
+        let written = || -> io::Result<()> {
+            let mark = self.disk.create(MARK)?;
+            mark.write_at(reason.as_bytes(), 0)?;
+            mark.sync_all()?;
+            self.disk.sync_names()
+        };
+        if let Err(error) = written() {
+            tracing::error!(%error, "the mark of a member that differs was not written; the next start may try again");
+        }
+        self.stop.because(format!("{reason}. {ADVICE}"));
+    }
+}
+
+/// What to do with a member that differs.
+pub(crate) const ADVICE: &str = "Keep a copy of its directory for whoever looks for the cause, remove the member from the group \
+     (levada admin meta remove), empty its directory, and add it under a new id";
+
+/// Compares members' digests, as leader and as member.
+pub(crate) struct Agreement<M: Machine> {
+    pub(crate) node_id: u64,
+    pub(crate) raft: openraft::Raft<Types, Applier<M>>,
+    pub(crate) driver: Driver<M>,
+    pub(crate) network: Network,
+    pub(crate) timing: Timing,
+    pub(crate) outcast: Outcast,
+    /// The last entry after which all members that answered had the same rows.
+    pub(crate) agreed: Mutex<Option<u64>>,
+}
+
+impl<M: Machine> Agreement<M> {
+    /// The digest after an entry, if this member has it.
+    pub(crate) fn digest(&self, index: u64) -> Option<RowsDigest> {
+        self.driver.digest(index)
+    }
+
+    /// Most voters have another digest than this member: it ends.
+    pub(crate) async fn on_differs(self: &Arc<Self>, index: u64, right: RowsDigest) {
+        let Some(ours) = self.driver.digest(index).filter(|ours| *ours != right) else { return };
+        let agreement = Arc::clone(self);
+        ::io::task::blocking(move || agreement.outcast.cast(index, ours, right)).await;
+        self.end().await;
+    }
+
+    /// So that no heartbeat of this member keeps another one from leading.
+    async fn end(&self) {
+        let _it_may_have_ended = self.raft.shutdown().await;
+    }
+
+    pub(crate) fn agreed(&self) -> Option<u64> {
+        *self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on as long as the member runs; works while it leads.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut picked = None;
+        let mut doubts = 0;
+        loop {
+            stage::sleep(self.timing.comparison()).await;
+            // Others have applied by now what this one had applied a round ago, unless they lag.
+            let index = std::mem::replace(&mut picked, self.driver.position().applied.map(|id| id.index));
+            let (true, Some(index)) = (self.raft.metrics().borrow_watched().state == ServerState::Leader, index) else {
+                doubts = 0;
+                continue;
+            };
+            let Some(ours) = self.driver.digest(index) else { continue };
+            match self.round(index, ours).await {
+                Verdict::Agree => {
+                    doubts = 0;
+                    *self.agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
+                }
+                Verdict::Torn if doubts < DOUBT_COUNT => {
+                    doubts += 1;
+                    tracing::error!(
+                        entry = index,
+                        "members have different rows, and too few answer to tell which are right"
+                    );
+                }
+                Verdict::Torn => {
+                    self.outcast.stop.because(format!(
+                        "after entry {index} members have different rows, and no majority has the same: start the members \
+                         that are down, or keep one member and join the others to it anew"
+                    ));
+                    return self.end().await;
+                }
+                Verdict::Differ { .. } => doubts = 0,
+            }
+        }
+    }
+
+    /// Asks all others, and tells those who differ.
+    async fn round(self: &Arc<Self>, index: u64, ours: RowsDigest) -> Verdict {
+        let (voters, others) = {
+            let metrics = self.raft.metrics();
+            let metrics = metrics.borrow_watched();
+            let membership = metrics.membership_config.membership();
+            let others = membership.nodes().filter(|(id, _)| **id != self.node_id);
+            let others: Vec<_> = others.map(|(id, node)| Peer { id: *id, addr: node.addr.clone() }).collect();
+            (membership.get_joint_config().clone(), others)
+        };
+        let asked = others.iter().map(|peer| async move {
+            let answer = self.network.ask(peer, Lane::Beat, Ask::Digest { index }, self.timing.comparison()).await;
+            match answer {
+                Ok(Answer::Digest(Some(digest))) => Some((peer.id, RowsDigest(digest))),
+                _ => None,
+            }
+        });
+        let answers = futures_util::future::join_all(asked).await.into_iter().flatten();
+        let answers: BTreeMap<_, _> = answers.chain([(self.node_id, ours)]).collect();
+        let verdict = judge(&voters, &answers);
+        if let Verdict::Differ { right, who } = &verdict {
+            tracing::error!(entry = index, members = ?who, "members whose rows differ from those of most voters are stopped");
+            let differs = Ask::Differs { index, digest: right.0 };
+            for peer in others.iter().filter(|peer| who.contains(&peer.id)) {
+                let told = self.network.ask(peer, Lane::Beat, differs.clone(), self.timing.comparison()).await;
+                if let Err(error) = told {
+                    // It is told again in the next round, as it differs from then on.
+                    tracing::warn!(member = peer.id, %error, "a member that differs did not answer");
+                }
+            }
+            if who.contains(&self.node_id) {
+                self.on_differs(index, *right).await;
+            }
+        }
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(voters: &[&[u64]], answers: &[(u64, u64)]) -> Verdict {
+        let voters: Vec<BTreeSet<u64>> = voters.iter().map(|set| set.iter().copied().collect()).collect();
+        judge(&voters, &answers.iter().map(|(id, digest)| (*id, RowsDigest(*digest))).collect())
+    }
+
+    #[test]
+    fn most_voters_are_right() {
+        let differ = |who: &[u64]| Verdict::Differ { right: RowsDigest(7), who: who.to_vec() };
+        assert_eq!(verdict(&[&[1, 2, 3]], &[(1, 7), (2, 7), (3, 7)]), Verdict::Agree);
+        assert_eq!(verdict(&[&[1, 2, 3]], &[(1, 7), (2, 8), (3, 7)]), differ(&[2]));
+        // The third does not answer.
+        assert_eq!(verdict(&[&[1, 2, 3]], &[(1, 7), (2, 7)]), Verdict::Agree);
+        assert_eq!(verdict(&[&[1, 2, 3]], &[(1, 7), (2, 8)]), Verdict::Torn);
+        assert_eq!(verdict(&[&[1, 2]], &[(1, 7), (2, 8)]), Verdict::Torn);
+        // Learners are compared and do not count.
+        assert_eq!(verdict(&[&[1]], &[(1, 7), (2, 8), (3, 8)]), differ(&[2, 3]));
+        // While the group changes, a majority of both sets is needed.
+        assert_eq!(verdict(&[&[1, 2, 3], &[1, 4, 5]], &[(1, 7), (2, 7), (3, 7), (4, 8), (5, 8)]), Verdict::Torn);
+        assert_eq!(verdict(&[&[1, 2, 3], &[1, 2, 4]], &[(1, 7), (2, 7), (3, 7), (4, 8)]), differ(&[4]));
+    }
+
+    #[test]
+    fn the_last_digests_are_kept() {
+        let mut digests = Digests::default();
+        for index in 3..KEPT_COUNT as u64 + 5 {
+            digests.push(index, RowsDigest(2 * index));
+        }
+        assert_eq!((digests.at(4), digests.at(5)), (None, Some(RowsDigest(10))));
+        assert_eq!(digests.at(KEPT_COUNT as u64 + 4), Some(RowsDigest(2 * KEPT_COUNT as u64 + 8)));
+        assert_eq!(digests.at(KEPT_COUNT as u64 + 5), None);
+    }
+}
