@@ -1,26 +1,23 @@
 //! Who calls: the user of the connection, its groups, and whether it may do everything.
 
+use crate::groups::{GroupNames, Groups, LookUp, NoAnswer, is_name};
 use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::AUTHORIZATION;
 use namespace::{Caller, RetryKey};
 use rpc::Call;
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// HDFS asks again after five minutes as well (`hadoop.security.groups.cache.secs`).
-const GROUPS_KEPT: Duration = Duration::from_secs(300);
-/// Users remembered. Beyond that all are asked again, which costs a look into the user database each.
-const USER_COUNT_MAX: usize = 10_000;
-/// A user's name, and a host's: longer ones are no names.
-const NAME_LEN_MAX: usize = 256;
+/// Characters of a name that is none which an error repeats.
+const NAME_SHOWN_LEN: usize = 32;
 
 /// One call's circumstances.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) caller: Caller,
+    /// False: the user database did not answer, so the caller counts as in no group.
+    groups_known: bool,
     /// `None` if the client gave no id that could be recognised again.
     pub(crate) retry: Option<RetryKey>,
     pub(crate) peer: IpAddr,
@@ -31,12 +28,18 @@ pub(crate) struct Session {
 impl Session {
     /// `operation`: HDFS's name of it.
     pub(crate) fn must_be_superuser(&self, operation: &str) -> Result<(), Exception> {
+        self.superuser(&format!(" for operation {operation}"))
+    }
+
+    /// As [`Session::must_be_superuser`]; `purpose` ends the refusal.
+    pub(crate) fn superuser(&self, purpose: &str) -> Result<(), Exception> {
         if self.caller.superuser {
             return Ok(());
         }
+        let user = &self.caller.user;
+        let unknown = if self.groups_known { String::new() } else { format!(" (groups of {user}: {NoAnswer})") };
         Err(refusal::denied(format!(
-            "Access denied for user {}. Superuser privilege is required for operation {operation}",
-            self.caller.user
+            "Access denied for user {user}. Superuser privilege is required{purpose}{unknown}"
         )))
     }
 
@@ -46,24 +49,18 @@ impl Session {
     }
 }
 
-/// Looks users up, and remembers their groups for a while.
+/// Who may do what by name and group.
 #[derive(Debug)]
 pub(crate) struct Users {
     owner: String,
     supergroup: String,
-    known: Mutex<HashMap<String, Known>>,
-}
-
-#[derive(Clone, Debug)]
-struct Known {
-    groups: Arc<[String]>,
-    asked: Duration,
+    groups: Groups,
 }
 
 impl Users {
     /// `owner` runs the server, and may do everything.
-    pub(crate) fn new(owner: String, supergroup: String) -> Self {
-        Self { owner, supergroup, known: Mutex::default() }
+    pub(crate) fn new(owner: String, supergroup: String, look_up: Box<LookUp>) -> Self {
+        Self { owner, supergroup, groups: Groups::new(look_up) }
     }
 
     pub(crate) fn owner(&self) -> &str {
@@ -79,62 +76,62 @@ impl Users {
         check_name(user)?;
         if let Some(real) = call.user.real.as_deref()
             && real != user
-            && !self.caller(real, now).await.superuser
         {
-            return Err(Exception::new(AUTHORIZATION, format!("User: {real} is not allowed to impersonate {user}")));
+            check_name(real)?;
+            if !self.caller(real, now).await.0.superuser {
+                return Err(Exception::new(
+                    AUTHORIZATION,
+                    format!("User: {real} is not allowed to impersonate {user}"),
+                ));
+            }
         }
         let client: Option<[u8; 16]> = call.client_id.as_ref().try_into().ok();
         let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
-        Ok(Session {
-            caller: self.caller(user, now).await,
-            retry,
-            peer: call.peer.ip(),
-            untaken: Some(call.untaken.clone()),
-        })
+        let (caller, groups_known) = self.caller(user, now).await;
+        Ok(Session { caller, groups_known, retry, peer: call.peer.ip(), untaken: Some(call.untaken.clone()) })
     }
 
     /// Of somebody who names himself in a request over HTTP.
     pub(crate) async fn session_of(&self, user: &str, peer: IpAddr, now: Duration) -> Result<Session, Exception> {
         check_name(user)?;
-        Ok(Session { caller: self.caller(user, now).await, retry: None, peer, untaken: None })
+        let (caller, groups_known) = self.caller(user, now).await;
+        Ok(Session { caller, groups_known, retry: None, peer, untaken: None })
     }
 
-    async fn caller(&self, user: &str, now: Duration) -> Caller {
-        let groups = self.groups(user, now).await;
-        let superuser = user == self.owner || groups.contains(&self.supergroup);
-        Caller { user: user.into(), groups: groups.to_vec(), superuser }
+    /// Beside it whether the user's groups are known. The owner's are not asked for: he may do everything without them, and as
+    /// the servers of a group speak to each other as him, Raft would wait for a directory server.
+    async fn caller(&self, user: &str, now: Duration) -> (Caller, bool) {
+        if user == self.owner {
+            return (Caller { user: user.into(), groups: Vec::new(), superuser: true }, true);
+        }
+        let groups = self.groups.of(user, now).await;
+        let known = groups.is_ok();
+        let groups = groups.map(|groups| groups.to_vec()).unwrap_or_default();
+        let superuser = groups.contains(&self.supergroup);
+        (Caller { user: user.into(), groups, superuser }, known)
     }
 
     /// Asks the user database about everybody again.
     pub(crate) fn forget(&self) {
-        self.lock().clear();
+        self.groups.forget();
     }
 
-    pub(crate) async fn groups(&self, user: &str, now: Duration) -> Arc<[String]> {
-        let known = self.lock().get(user).filter(|known| now.saturating_sub(known.asked) < GROUPS_KEPT).cloned();
-        if let Some(known) = known {
-            return known.groups;
-        }
-        let name = user.to_owned();
-        let groups: Arc<[String]> = io::task::blocking(move || io::user::groups_of(&name)).await.into();
-        let mut users = self.lock();
-        if users.len() >= USER_COUNT_MAX {
-            users.clear();
-        }
-        users.insert(user.into(), Known { groups: Arc::clone(&groups), asked: now });
-        groups
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Of whomever somebody asks about.
+    pub(crate) async fn groups(&self, user: &str, now: Duration) -> Result<GroupNames, Exception> {
+        check_name(user)?;
+        self.groups.of(user, now).await.map_err(|error| Exception::io(format!("groups of {user}: {error}")))
     }
 }
 
 fn check_name(user: &str) -> Result<(), Exception> {
-    if user.is_empty() || user.len() > NAME_LEN_MAX || user.chars().any(char::is_control) {
-        return Err(refusal::denied("a call needs a user with a name"));
+    if is_name(user) {
+        return Ok(());
     }
-    Ok(())
+    // It may be megabytes long, and made of anything.
+    let shown: String = user.chars().take(NAME_SHOWN_LEN).flat_map(char::escape_default).collect();
+    Err(refusal::denied(format!(
+        "{shown:?} is not a name of a user: give one of 1 to 255 bytes, without : and control characters"
+    )))
 }
 
 #[cfg(test)]
@@ -142,8 +139,15 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
+    fn users(look_up: impl Fn(&str) -> std::io::Result<Vec<String>> + Send + Sync + 'static) -> Users {
+        Users::new("owner".into(), "supergroup".into(), Box::new(look_up))
+    }
+
     async fn check(effective: &str, real: Option<&str>) -> Result<Session, Exception> {
-        let users = Users::new("owner".into(), "supergroup".into());
+        session(&users(|_| Ok(Vec::new())), effective, real).await
+    }
+
+    async fn session(users: &Users, effective: &str, real: Option<&str>) -> Result<Session, Exception> {
         let call = Call {
             protocol: String::new(),
             method: String::new(),
@@ -157,6 +161,42 @@ mod tests {
             untaken: rpc::Untaken::default(),
         };
         users.session(&call, Duration::ZERO).await
+    }
+
+    /// Servers of a group, and datanodes, call as the owner: with each message of Raft.
+    #[tokio::test]
+    async fn the_owner_is_known_without_the_user_database() {
+        let users = users(|name| panic!("{name} was looked up"));
+        for real in [None, Some("owner")] {
+            let session = io::stage::timeout(Duration::ZERO, session(&users, "owner", real)).await;
+            assert!(session.expect("it waits for nothing").unwrap().caller.superuser);
+        }
+    }
+
+    /// Groups that are not known grant nothing, and the refusal says why.
+    #[tokio::test]
+    async fn who_cannot_be_looked_up_is_in_no_group() {
+        let users = users(|_| Err(std::io::Error::other("the directory server is down")));
+        let session = session(&users, "admin", None).await.unwrap();
+        assert!(session.caller.groups.is_empty());
+        let refused = session.must_be_superuser("fsck").unwrap_err().message;
+        let begin =
+            "Access denied for user admin. Superuser privilege is required for operation fsck (groups of admin: ";
+        assert!(refused.starts_with(begin), "{refused}");
+    }
+
+    /// By a call, on behalf of somebody, and by `hdfs groups`: what is no name is refused before anything is done with it.
+    #[tokio::test]
+    async fn what_is_no_name_is_not_looked_up() {
+        let users = users(|name| panic!("{} bytes were looked up", name.len()));
+        for strange in ["n".repeat(1 << 20), "a\nb".into(), "a:b".into(), String::new()] {
+            let errors = [
+                session(&users, &strange, None).await.unwrap_err(),
+                session(&users, "owner", Some(&strange)).await.unwrap_err(),
+                users.groups(&strange, Duration::ZERO).await.unwrap_err(),
+            ];
+            assert!(errors.iter().all(|error| error.message.len() < 300), "an error does not repeat it: {errors:?}");
+        }
     }
 
     #[tokio::test]

@@ -24,6 +24,7 @@ mod command;
 mod config;
 mod core;
 mod fsck;
+mod groups;
 mod ha;
 mod heard;
 mod hearing;
@@ -53,6 +54,7 @@ mod words;
 
 pub use config::{Config, MemberAddr};
 
+use crate::caller::Users;
 use crate::machine::Machine;
 use crate::peers::Peers;
 use crate::seat::Seat;
@@ -76,6 +78,8 @@ const OVERLAY_LEN_MAX: u64 = 64 << 20;
 pub enum StartError {
     #[error("{0}")]
     Config(String),
+    #[error("asking the user database who runs this server: {0}; look at the directory server, then start again")]
+    Owner(std::io::Error),
     #[error("{path}: {source}")]
     Dir { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
@@ -116,6 +120,8 @@ pub async fn start(config: Config) -> Result<Metad, StartError> {
 /// As [`start`], on a clock of the caller's.
 pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<Metad, StartError> {
     config.check().map_err(StartError::Config)?;
+    let owner = io::task::blocking(io::user::of_process).await.map_err(StartError::Owner)?;
+    let users = Users::new(owner.clone(), config.supergroup.clone(), Box::new(io::user::groups_of));
     let dir = config.dir.clone();
     std::fs::create_dir_all(&dir).map_err(|source| StartError::Dir { path: dir.clone(), source })?;
     let overlay_len_max = (config.memory / OVERLAY_SHARE).clamp(1 << 20, OVERLAY_LEN_MAX) as usize;
@@ -126,12 +132,12 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let machine = Arc::new(io::task::blocking(move || Machine::open(store, incoming)).await?);
     let peers = config.is_group().then(|| {
         let known = config.members.iter().map(|member| (member.id, member.addr.clone()));
-        Arc::new(Peers::new(io::user::current(), known.collect()))
+        Arc::new(Peers::new(owner, known.collect()))
     });
     let options = raft::Options { dir: dir.join("log"), node_id: config.id, group: group(&config, peers.as_ref()) };
     let raft = Raft::start(options, Arc::clone(&machine)).await?;
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
-    let seat = Arc::new(Seat::new(config, machine, raft, clock, peers));
+    let seat = Arc::new(Seat::new(config, machine, raft, clock, peers, users));
     let standing = *seat.raft.standing().borrow();
     if let Standing::Leading { term } = standing {
         // Alone. Whatever is wrong is told to who starts the server.

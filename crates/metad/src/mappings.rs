@@ -22,7 +22,7 @@ pub(crate) async fn call(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
 /// `hdfs groups`. Everybody may ask about everybody, as in HDFS.
 async fn get(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
     let request: GetGroupsForUserRequestProto = call.request()?;
-    let groups = seat.users.groups(&request.user, seat.clock.monotonic()).await.to_vec();
+    let groups = seat.users.groups(&request.user, seat.clock.monotonic()).await?.to_vec();
     Ok(GetGroupsForUserResponseProto { groups }.encode_to_vec().into())
 }
 

@@ -70,8 +70,9 @@ impl Seat {
         raft: Raft<Machine>,
         clock: Arc<dyn Clock>,
         peers: Option<Arc<Peers>>,
+        users: Users,
     ) -> Self {
-        let users = Arc::new(Users::new(io::user::current(), config.supergroup.clone()));
+        let users = Arc::new(users);
         Self {
             config,
             machine,
@@ -137,11 +138,7 @@ impl Seat {
 
     pub(crate) async fn require_superuser(&self, call: &Call) -> Result<(), Exception> {
         let session = self.users.session(call, self.clock.monotonic()).await?;
-        if session.caller.superuser {
-            return Ok(());
-        }
-        let message = format!("Access denied for user {}. Superuser privilege is required", session.caller.user);
-        Err(refusal::denied(message))
+        session.superuser("")
     }
 
     pub(crate) fn term(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Real members: log and store on disk, Raft, namespace, the door for calls. Only the wires between them are made of memory, and can
 //! be cut, each way alone.
 
+use crate::caller::Users;
 use crate::config::Config;
 use crate::machine::Machine;
 use crate::peers::Peers;
@@ -97,7 +98,9 @@ impl Group {
             wires.members.lock().unwrap().insert(id, raft.clone());
             // Nobody is called over it.
             let peers = Arc::new(Peers::new(io::user::current(), HashMap::new()));
-            let seat = Arc::new(Seat::new(config, machine, raft, Arc::new(SystemClock::new()), Some(peers)));
+            let users = Users::new(io::user::current(), config.supergroup.clone(), Box::new(io::user::groups_of));
+            let clock = Arc::new(SystemClock::new());
+            let seat = Arc::new(Seat::new(config, machine, raft, clock, Some(peers), users));
             let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
             members.push(Member { service: Arc::new(Service { seat: Arc::clone(&seat) }), seat, _keeper: keeper });
         }
