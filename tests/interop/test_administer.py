@@ -1,13 +1,16 @@
 """`hdfs haadmin`, `hdfs mover` and those parts of `hdfs dfsadmin` that the script of commands/ has not: each does its work, or
 says in a line what there is instead."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from cli import levada
 from paths import JAVA_CONF, ROOT
 from rawrpc import Connection, fields, message
 from store import SUPERUSER, Store, address, eventually
@@ -154,6 +157,37 @@ def test_dfsadmin_asks_every_server_of_the_group(run, up, words):
     assert code == 0, said
     for addr in up.members:
         assert addr.split(":")[1] in said, said
+
+
+def test_safe_mode_is_that_of_the_whole_group(run, up):
+    """Whoever is asked: nothing changes until it is left."""
+
+    def told(*words, user=SUPERUSER) -> set[str]:
+        code, said = run("dfsadmin", "-safemode", *words, user=user)
+        assert code == 0, said
+        lines = said.splitlines()
+        assert len(lines) == 3 and all(addr.split(":")[1] in said for addr in up.members), said
+        return {line.split(" in ")[0] for line in lines}
+
+    code, said = run("dfsadmin", "-safemode", "enter", user="alice")
+    assert code != 0 and "Superuser privilege is required" in said, said
+    assert told("enter") == {"Safe mode is ON"} and told("get", user="alice") == {"Safe mode is ON"}
+    code, said = run("dfs", "-mkdir", "/frozen")
+    assert code == 1 and said.startswith("mkdir: Cannot create directory /frozen. Name node is in safe mode."), said
+    lines = [json.loads(line) for line in levada(up.fs, "admin", "safemode", "get", "--json").stdout.splitlines()]
+    assert lines == [{"safe_mode": True}]
+    refused = levada(up.fs, "mkdir", "/frozen", check=False)
+    assert refused.returncode != 0 and "levada admin safemode" in refused.stderr, refused
+    code, said = run("dfsadmin", "-report", "-live")
+    assert code == 0 and said.startswith("Safe mode is ON\n"), said
+    waiting = threading.Thread(target=lambda: levada(up.fs, "admin", "safemode", "wait"))
+    waiting.start()
+    assert waiting.is_alive()
+    assert levada(up.fs, "admin", "safemode", "leave").stdout == "safe mode is off\n"
+    assert told("get") == {"Safe mode is OFF"}
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert run("dfs", "-mkdir", "/thawed") == (0, "")
 
 
 def test_the_mover_is_told_who_moves(up, settings):

@@ -206,6 +206,17 @@ class TestMembers:
         # The change nobody heard of may have come through after all, once.
         assert levada(store.url, "ls", "-C", "/").stdout.split() in (["/a"], ["/a", "/b"])
 
+    def test_safe_mode_outlives_who_leads(self, group):
+        store = group(datanodes=1)
+        levada(store.url, "mkdir", "/before")
+        assert levada(store.url, "admin", "safemode", "enter").stdout == "safe mode is on\n"
+        store.kill(store.leader())
+        refused = levada(store.url, "rm", "-r", "/before", check=False)
+        assert refused.returncode == 1 and "Name node is in safe mode" in refused.stderr, refused.stderr
+        assert levada(store.url, "ls", "-C", "/").stdout == "/before\n"
+        assert levada(store.url, "admin", "safemode", "leave").stdout == "safe mode is off\n"
+        levada(store.url, "mkdir", "/after")
+
 
 def tell(took, walkers):
     lines = []

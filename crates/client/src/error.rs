@@ -74,6 +74,9 @@ impl Error {
             Self::Refused { class, .. } if class == hdfs::exception::RPC_NO_SUCH_PROTOCOL => Some(
                 "that is no metadata server; if the port is a datanode's, give the metadata server's, 8020 if nobody chose another",
             ),
+            Self::Refused { class, .. } if class == hdfs::exception::SAFE_MODE => {
+                Some("an administrator wants nothing to change; `levada admin safemode wait` tells when it is over")
+            }
             Self::Denied(_) => Some("choose the user with --user"),
             Self::Busy(_) => Some("wait for its writer to close it; a dead writer's file is freed after a minute"),
             Self::NoReplica { .. } => Some("are the datanodes running?"),

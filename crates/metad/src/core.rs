@@ -15,7 +15,7 @@ use blocks::{
 };
 use hdfs::Exception;
 use io::{Clock, OsRandom};
-use namespace::{Caller, Leased, Leases, Op, Request};
+use namespace::{Caller, Leased, Leases, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -279,6 +279,17 @@ impl Core {
     /// As [`Core::rows`], for what may be refused.
     pub(crate) fn read<T>(&self, run: impl FnOnce(&dyn Rows) -> namespace::Answer<T>) -> Result<T, Exception> {
         self.rows(run)?.map_err(refusal::namespace)
+    }
+
+    /// `None`: the namespace may change.
+    pub(crate) fn safe_mode(&self) -> Result<Option<SafeMode>, RowsError> {
+        namespace::read::safe_mode(&self.machine.store().view())
+    }
+
+    /// Refuses what would lead to a change, before anything is done for it, while safe mode is on. The change itself is refused when it
+    /// is applied. `cannot` is the beginning of HDFS's message.
+    pub(crate) fn must_be_changeable(&self, cannot: impl FnOnce() -> String) -> Result<(), Exception> {
+        self.read(|rows| namespace::read::changeable(rows, cannot))
     }
 
     /// Makes a change a client asked for. It is durable when this returns.

@@ -197,6 +197,7 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
         orders.owners.extend(later.owners);
     }
     let confirms = !request.deleted.is_empty();
+    let frozen = core.safe_mode().map_err(refusal::rows)?.is_some();
     let owed = {
         let mut doomed = core.doomed();
         for block in request.deleted {
@@ -204,7 +205,7 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
             core.repair().forget_bad(BlockId(block), node);
             core.surplus().stays(node, BlockId(block));
         }
-        doomed.orders(node, now)
+        if frozen { Vec::new() } else { doomed.orders(node, now) }
     };
     orders.delete.extend(
         owed.into_iter().map(|(block, generation)| Deletion { block: block.0, generation_at_most: generation.0 }),
@@ -212,7 +213,9 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     if confirms {
         core.reap.notify_one();
     }
-    orders.delete.extend(surplus(core, node, now).await?);
+    if !frozen {
+        orders.delete.extend(surplus(core, node, now).await?);
+    }
     orders.copy = copies(core, node, now);
     orders.tell_all = core.surplus().take_ask(node);
     orders.scrub = repair::scrub::beat(core, node, request.scrub.as_ref(), now);
@@ -361,6 +364,7 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
     }
     let core = Arc::clone(core);
     io::task::blocking(move || {
+        let frozen = core.safe_mode().map_err(refusal::rows)?.is_some();
         for page in replicas.chunks(VIEW_COUNT) {
             let now = core.monotonic();
             // Before the rows: what is nobody's at this moment can only have an owner already.
@@ -372,7 +376,11 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
             let mut undecided = core.undecided();
             core.with_cluster(|cluster, _| {
                 for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {
-                    let judgement = cluster.judge(node, told, wanted.as_ref(), may_be_put);
+                    let mut judgement = cluster.judge(node, told, wanted.as_ref(), may_be_put);
+                    if frozen && judgement.fate == Fate::Goes {
+                        // Nothing is deleted in safe mode. The node tells of it no second time, so it is judged again.
+                        judgement = Judgement { fate: Fate::Stays, again: true };
+                    }
                     order(node, told, wanted.as_ref(), judgement, &mut orders);
                     let mut again = judgement.again;
                     if let (Fate::Surplus, Some(wanted)) = (judgement.fate, &wanted) {

@@ -25,6 +25,9 @@ pub(crate) enum ReapError {
 /// One round. Costs a look at one table if there is nothing to do.
 pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
     lose_silent_nodes(core);
+    if core.safe_mode()?.is_some() {
+        return Ok(());
+    }
     forget(core).await?;
     if core.take_unfed() {
         feed(core).inspect_err(|_| core.was_doomed())?;

@@ -134,6 +134,9 @@ pub(crate) async fn take(core: &Arc<Core>, file: FileId, holder: &str) {
 pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::rows::RowsError> {
     let now = core.monotonic();
     core.leased().sweep(now);
+    if core.safe_mode()?.is_some() {
+        return Ok(()); // files stay open; their writers are looked after when it is over
+    }
     let mut holders = core.leases().silent(now, core.config.lease_hard());
     holders.retain(|holder| holder != RECOVERY_HOLDER);
     holders.push(RECOVERY_HOLDER.to_owned());

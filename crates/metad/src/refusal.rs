@@ -6,6 +6,7 @@ use hdfs::Exception;
 use hdfs::exception as class;
 use namespace::NsError;
 use raft::RaftError;
+use std::sync::OnceLock;
 use types::FsPath;
 use types::path::PathError;
 use types::rows::RowsError;
@@ -32,9 +33,21 @@ pub(crate) fn namespace(error: NsError) -> Exception {
         // What tools that look for one attribute after the other catch.
         NsError::XattrNotFound(_) => class::XATTR_NOT_FOUND,
         NsError::IllegalArgument(_) => class::HADOOP_ILLEGAL_ARGUMENT,
+        NsError::SafeMode(_) => {
+            return Exception::new(class::SAFE_MODE, format!("{error} NamenodeHostName:{}", host()));
+        }
         NsError::Other(_) => class::IO,
     };
     Exception::new(name, error.to_string())
+}
+
+/// This machine's name, for a message that HDFS ends with it.
+fn host() -> &'static str {
+    static HOST: OnceLock<String> = OnceLock::new();
+    HOST.get_or_init(|| {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        name.trim().to_owned()
+    })
 }
 
 /// `call` is HDFS's name of the method, which stands before these messages.

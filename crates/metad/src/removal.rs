@@ -17,6 +17,9 @@ pub(crate) struct Turn {
 }
 
 pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealError> {
+    if core.safe_mode()?.is_some() {
+        return Ok(());
+    }
     let Some(leased) = core.leased().homes(core.monotonic()) else { return Ok(()) };
     let some = core.with_cluster(|cluster, _| cluster.removable(turn.after, ROUND_COUNT, &leased, &core.doomed()));
     turn.after = some.last().copied().filter(|_| some.len() == ROUND_COUNT);

@@ -128,12 +128,16 @@ impl Seat {
 
     /// The exception on which clients go to the next server.
     pub(crate) fn standby(&self) -> Exception {
+        refusal::standby(self.leader_addr().as_deref())
+    }
+
+    /// Where the member is that leads, if that is another one.
+    pub(crate) fn leader_addr(&self) -> Option<String> {
         let group = self.raft.group();
         // One that led and is not sure of it any more sends nobody to itself.
-        let leader = group.leader.filter(|id| *id != self.config.id);
-        let leader = leader.and_then(|id| group.members.into_iter().find(|member| member.id == id));
-        let leader = leader.map(|member| self.addr_of(member.id, &member.addr));
-        refusal::standby(leader.as_deref())
+        let leader = group.leader.filter(|id| *id != self.config.id)?;
+        let leader = group.members.into_iter().find(|member| member.id == leader)?;
+        Some(self.addr_of(leader.id, &leader.addr))
     }
 
     pub(crate) async fn require_superuser(&self, call: &Call) -> Result<(), Exception> {

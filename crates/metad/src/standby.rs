@@ -2,11 +2,16 @@
 //! servers of a group alike, such as whether safe mode is over. To anything else it says that it stands by.
 
 use crate::seat::Seat;
+use crate::{client, refusal};
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::proto::*;
 use prost::Message;
-use rpc::Call;
+use rpc::{Call, ClientOptions};
+use std::time::Duration;
+
+/// For the leader to answer. A tool asks the members of a group one after the other.
+const LEADER_WAIT: Duration = Duration::from_secs(5);
 
 /// `refused` is the word that it stands by.
 pub(crate) async fn call(seat: &Seat, call: &Call, refused: Exception) -> Result<Bytes, Exception> {
@@ -25,14 +30,37 @@ pub(crate) async fn call(seat: &Seat, call: &Call, refused: Exception) -> Result
     }
 }
 
-/// Always off. A client that wants to hear it from the leader says so.
+/// Safe mode is the group's: the leader enters and leaves it, and says whether it is on. While none is known, this server's own rows do. A
+/// client that wants to hear it from the leader itself says so.
 async fn safe_mode(seat: &Seat, call: &Call, refused: Exception) -> Result<Bytes, Exception> {
     let request: SetSafeModeRequestProto = call.request()?;
+    let wanted = client::wanted_safe_mode(&request)?;
     if request.checked() {
         return Err(refused);
     }
-    if request.action != i32::from(SafeModeActionProto::SafemodeGet) {
+    if wanted.is_some() {
         seat.require_superuser(call).await?;
     }
-    Ok(SetSafeModeResponseProto { result: false }.encode_to_vec().into())
+    let passed_on = pass_on(seat, call, SetSafeModeRequestProto { checked: Some(true), ..request }).await;
+    let result = match passed_on {
+        Some(result) => result,
+        None if wanted.is_some() => return Err(refused),
+        None => namespace::read::safe_mode(&seat.machine.store().view()).map_err(refusal::rows)?.is_some(),
+    };
+    Ok(SetSafeModeResponseProto { result }.encode_to_vec().into())
+}
+
+/// What the leader answers; `None`: there is none that answers.
+async fn pass_on(seat: &Seat, call: &Call, request: SetSafeModeRequestProto) -> Option<bool> {
+    let options =
+        ClientOptions { connect_time_max: LEADER_WAIT, call_time_max: LEADER_WAIT, ..ClientOptions::default() };
+    let user = call.user.effective.clone();
+    let leader = rpc::Client::with_options(seat.leader_addr()?, user, hdfs::protocol::CLIENT, options);
+    match leader.call("setSafeMode", &request).await {
+        Ok(SetSafeModeResponseProto { result }) => Some(result),
+        Err(error) => {
+            tracing::info!(%error, leader = leader.addr(), "safe mode was not passed on");
+            None
+        }
+    }
 }

@@ -71,8 +71,14 @@ fn of_leader(core: &Core) -> Value {
         (nodes, cluster.containers().count(), cluster.pipelines().count())
     });
     let (used, census) = (crate::meter::answer(), core.counted.last());
+    let safe_mode = core.safe_mode().ok().flatten();
+    let safe_mode_since = safe_mode.as_ref().map(|mode| mode.since.0);
+    let safe_mode_user = safe_mode.map(|mode| mode.user);
     json!({
         "version": env!("CARGO_PKG_VERSION"),
+        "safe_mode": safe_mode_since.is_some(),
+        "safe_mode_since_ms": safe_mode_since,
+        "safe_mode_by": safe_mode_user,
         "pool": core.pool,
         "uptime_s": core.uptime().as_secs(),
         "nodes": { "live": live, "dead": nodes.len() as u64 - live, "list": nodes },

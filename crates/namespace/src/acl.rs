@@ -64,6 +64,19 @@ pub enum AclChange {
     RemoveAll,
 }
 
+impl AclChange {
+    /// As HDFS says what it cannot do.
+    pub(crate) fn in_words(&self) -> &'static str {
+        match self {
+            Self::Replace(_) => "set ACL on",
+            Self::Modify(_) => "modify ACL entries on",
+            Self::Remove(_) => "remove ACL entries on",
+            Self::RemoveDefault => "remove default ACL entries on",
+            Self::RemoveAll => "remove ACL on",
+        }
+    }
+}
+
 /// A list being made. Masks stand apart until the others are known.
 struct Draft {
     entries: BTreeMap<AclKey, u8>,

@@ -22,9 +22,11 @@ use crate::quota::{Debt, Marker, Payer, Usage};
 use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, Record, decode};
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
+use crate::safe_mode::SafeMode;
 use crate::tables::{
     self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, QUOTA, RESERVED,
-    RESIZED, RETRY, RETRY_EXPIRY, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair, split_xattr,
+    RESIZED, RETRY, RETRY_EXPIRY, SAFE_MODE, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair,
+    split_xattr,
 };
 use crate::xattr::XATTR_COUNT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,6 +162,7 @@ impl Check {
                 let (home, block) = split_pair(key)?;
                 self.visitors.insert((ContainerId(home), BlockId(block)));
             }
+            SAFE_MODE => drop(record::<SafeMode>(value).filter(|_| key.is_empty())?),
             RESIZED => {
                 split_inode(key)?;
             }

@@ -71,6 +71,12 @@ pub enum NsError {
     /// `org.apache.hadoop.HadoopIllegalArgumentException`
     #[error("{0}")]
     IllegalArgument(String),
+    /// `org.apache.hadoop.hdfs.server.namenode.SafeModeException`. HDFS wraps one into a RetriableException only in the safe mode of its
+    /// start, which ends by itself; there is none here.
+    #[error(
+        "{0}. Name node is in safe mode.\nIt was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off."
+    )]
+    SafeMode(String),
     /// `java.io.IOException`: everything that has no class of its own.
     #[error("{0}")]
     Other(String),

@@ -4,12 +4,13 @@
 use crate::quota::{Debt, Marker, Payer};
 use crate::record::{BlockRow, Counters, DoomedRow, Inode, Record, decode, encode};
 use crate::retry::RetryRow;
+use crate::safe_mode::SafeMode;
 use std::fmt::Debug;
 
 /// The value of a row: which kind, and its bytes.
 pub fn row(bytes: &[u8]) {
     let Some((kind, value)) = bytes.split_first() else { return };
-    match kind % 8 {
+    match kind % 9 {
         0 => again::<Inode>(value),
         1 => again::<BlockRow>(value),
         2 => again::<DoomedRow>(value),
@@ -17,7 +18,8 @@ pub fn row(bytes: &[u8]) {
         4 => again::<RetryRow>(value),
         5 => again::<Marker>(value),
         6 => again::<Payer>(value),
-        _ => again::<Debt>(value),
+        7 => again::<Debt>(value),
+        _ => again::<SafeMode>(value),
     }
 }
 

@@ -36,6 +36,7 @@ mod recovery;
 mod request;
 mod resolve;
 mod retry;
+mod safe_mode;
 pub mod tables;
 mod view;
 mod walk;
@@ -52,11 +53,12 @@ pub use ops::{
     Concat, Create, CreateUnmasked, Delete, DeleteWalked, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync,
     IndexVisitors, IsThere, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, PutFileUnmasked, QuotaChange,
     Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetQuota,
-    SetReplication, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline, apply, apply_with,
+    SetReplication, SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline, apply, apply_with,
 };
 pub use permission::Access;
 pub use quota::{Limits, StorageType, Usage};
 pub use request::{Caller, Recovery, Reply, Request, RetryKey};
 pub use resolve::ROOT;
+pub use safe_mode::SafeMode;
 pub use view::{BlockView, DoomedBlock, FileBlocks, Kind, Status};
 pub use xattr::{XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, Xattr, XattrName, XattrSpace};

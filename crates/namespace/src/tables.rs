@@ -55,9 +55,11 @@
 //!                  ┌───────────────┐
 //! 49 RESIZED       │ file      u64 │                               empty: its blocks may be in containers of another
 //!                  └───────────────┘                               replication than it has
+//!                  (empty key)
+//! 50 SAFE_MODE                                                     SafeMode: since when, and by whom; no row: it is off
 //! ```
 //!
-//! Values that are records begin with a version byte, then postcard (see `record`). Tables 50 to 55 are kept free.
+//! Values that are records begin with a version byte, then postcard (see `record`). Tables 51 to 55 are kept free.
 //! The root is the entry with parent 0 and an empty name.
 
 use crate::xattr::{XattrName, XattrSpace};
@@ -81,8 +83,9 @@ pub const XATTR: Table = Table(14);
 pub const QUOTA: Table = Table(15);
 pub const VISITOR: Table = Table(48);
 pub const RESIZED: Table = Table(49);
+pub const SAFE_MODE: Table = Table(50);
 
-pub const ALL: [Table; 17] = [
+pub const ALL: [Table; 18] = [
     ENTRY,
     PLACE,
     BLOCK,
@@ -100,7 +103,11 @@ pub const ALL: [Table; 17] = [
     QUOTA,
     VISITOR,
     RESIZED,
+    SAFE_MODE,
 ];
+
+/// Key of the one row of SAFE_MODE.
+pub(crate) const SAFE_MODE_KEY: &[u8] = &[];
 
 /// Key of the one row of RESERVED.
 pub(crate) const RESERVED_KEY: &[u8] = &[];

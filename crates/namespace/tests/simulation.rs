@@ -88,6 +88,9 @@ impl Run {
             self.now += self.random.below(3) as u64;
             let op = self.any_op();
             self.apply(step, op);
+            if self.chance(100) {
+                self.freeze(step);
+            }
             if step % 50 == 0 {
                 self.compare();
             }
@@ -124,6 +127,31 @@ impl Run {
         if let (Reply::Generation(generation), Op::BumpGeneration(op)) = (&reply, &request.op) {
             self.issued.push((FileId::default(), op.block, *generation));
         }
+    }
+
+    /// Safe mode for a while: all that clients and the server itself would change is refused, and no row changes. What was
+    /// answered before it is still answered.
+    fn freeze(&mut self, step: usize) {
+        self.rows = self.set_safe_mode(true);
+        let frozen = self.rows.clone();
+        for _ in 0..10 {
+            let op = self.any_op();
+            let request = Request { now: Millis(self.now), caller: Caller::system(), retry: None, op };
+            let mut staged = self.rows.clone();
+            let reply = apply(&mut staged, &request).unwrap();
+            assert!(matches!(reply, Err(NsError::SafeMode(_))), "step {step}: {request:?}\nanswered {reply:?}");
+            assert!(staged == frozen, "step {step}: {request:?} changed rows in safe mode");
+        }
+        self.rows = self.set_safe_mode(false);
+        self.compare();
+    }
+
+    fn set_safe_mode(&self, on: bool) -> MemoryRows {
+        let op = SetSafeMode { on }.into();
+        let request = Request { now: Millis(self.now), caller: Caller::system(), retry: None, op };
+        let mut rows = self.rows.clone();
+        assert_eq!(apply(&mut rows, &request).unwrap().unwrap(), Reply::Bool(on));
+        rows
     }
 
     /// Two names, three levels: so that calls meet each other.

@@ -5,6 +5,7 @@ mod datanode;
 mod jobs;
 mod meta;
 mod placement;
+mod safe_mode;
 mod scrub;
 mod table;
 
@@ -31,6 +32,9 @@ pub(crate) enum Command {
     Balance(balance::Args),
     /// Read every replica against its checksums, and replace damaged ones by good copies
     Scrub(scrub::Args),
+    /// Safe mode: nothing of the namespace changes while it is on
+    #[command(subcommand, name = "safemode")]
+    SafeMode(safe_mode::Command),
     /// What the store is at: repair, draining, balancing, scrubbing
     Jobs(jobs::Args),
 }
@@ -43,6 +47,7 @@ impl Command {
             Self::Pipelines(args) | Self::Containers(args) | Self::UnderReplicated(args) => &args.common,
             Self::Balance(args) => &args.common,
             Self::Scrub(args) => &args.common,
+            Self::SafeMode(command) => command.common(),
             Self::Jobs(args) => args.common(),
         }
     }
@@ -56,6 +61,7 @@ impl Command {
             Self::UnderReplicated(_) => placement::under_replicated(&session).await,
             Self::Balance(args) => balance::run(args, &session).await,
             Self::Scrub(args) => scrub::run(args, &session).await,
+            Self::SafeMode(command) => safe_mode::run(command, &session).await,
             Self::Jobs(args) => jobs::run(args, &session).await,
         }
     }

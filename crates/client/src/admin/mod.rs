@@ -2,6 +2,7 @@
 
 pub mod datanodes;
 mod meta;
+mod safe_mode;
 
 pub use meta::{Group, Member};
 

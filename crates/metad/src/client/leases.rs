@@ -28,6 +28,7 @@ pub(super) async fn recover_lease(
     request: RecoverLeaseRequestProto,
 ) -> Result<RecoverLeaseResponseProto, Exception> {
     let path = must_find("recoverLease", &request.src)?;
+    core.must_be_changeable(|| format!("Cannot recover the lease of {path}"))?;
     let holder = core.rows(|rows| read::holder_of(rows, &path))?;
     if let Some(holder) = holder
         && holder.recovering

@@ -11,12 +11,14 @@ mod policies;
 mod quotas;
 mod reading;
 mod reports;
+mod safe_mode;
 mod stats;
 mod tokens;
 mod upkeep;
 mod writing;
 
 pub(crate) use growth::Growth;
+pub(crate) use safe_mode::wanted as wanted_safe_mode;
 pub(crate) use writing::{silent_holder, wait_for};
 
 use crate::audit;
@@ -96,7 +98,7 @@ methods! {
     "getServerDefaults" => stats::get_server_defaults(GetServerDefaultsRequestProto);
     "getFsStats" => stats::get_fs_stats(GetFsStatusRequestProto);
     "getDatanodeReport" => stats::get_datanode_report(GetDatanodeReportRequestProto);
-    "setSafeMode" => stats::set_safe_mode(SetSafeModeRequestProto);
+    "setSafeMode" => safe_mode::set_safe_mode(SetSafeModeRequestProto);
     "reportBadBlocks" => stats::report_bad_blocks(ReportBadBlocksRequestProto);
     "getHAServiceState" => stats::get_ha_service_state(HaServiceStateRequestProto);
     "msync" => stats::msync(MsyncRequestProto);

@@ -61,6 +61,7 @@ pub(super) async fn set_storage_policy(
     session: &Session,
     request: SetStoragePolicyRequestProto,
 ) -> Result<SetStoragePolicyResponseProto, Exception> {
+    core.must_be_changeable(|| format!("Cannot set storage policy for {}", request.src))?;
     let path = existing(core, session, "setStoragePolicy", &request.src)?;
     may_change(core, session, &path)?;
     if !request.policy_name.eq_ignore_ascii_case(HOT_NAME) {
@@ -75,6 +76,7 @@ pub(super) async fn unset_storage_policy(
     session: &Session,
     request: UnsetStoragePolicyRequestProto,
 ) -> Result<UnsetStoragePolicyResponseProto, Exception> {
+    core.must_be_changeable(|| format!("Cannot unset storage policy for {}", request.src))?;
     let path = existing(core, session, "unsetStoragePolicy", &request.src)?;
     may_change(core, session, &path)?;
     Ok(UnsetStoragePolicyResponseProto {})
@@ -86,6 +88,7 @@ pub(super) async fn satisfy_storage_policy(
     session: &Session,
     request: SatisfyStoragePolicyRequestProto,
 ) -> Result<SatisfyStoragePolicyResponseProto, Exception> {
+    core.must_be_changeable(|| format!("Cannot satisfy storage policy for {}", request.src))?;
     let path = existing(core, session, "satisfyStoragePolicy", &request.src)?;
     may_change(core, session, &path)?;
     Ok(SatisfyStoragePolicyResponseProto {})

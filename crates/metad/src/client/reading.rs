@@ -138,6 +138,9 @@ fn touch(core: &Arc<Core>, path: &FsPath, file: &FileBlocks) {
     if precision.is_zero() || now.since(file.status.accessed) <= precision {
         return;
     }
+    if !core.safe_mode().is_ok_and(|mode| mode.is_none()) {
+        return; // as HDFS
+    }
     let (core, path) = (Arc::clone(core), path.clone());
     io::task::spawn("access time", async move {
         if let Err(error) = core.change_unasked(TouchAccessTime { path, at: now }).await {

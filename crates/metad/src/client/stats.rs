@@ -80,19 +80,6 @@ pub(super) async fn get_datanode_report(
     Ok(GetDatanodeReportResponseProto { di })
 }
 
-/// There is no safe mode: the store serves as soon as it is open. Everybody may ask.
-pub(super) async fn set_safe_mode(
-    _core: &Core,
-    session: &Session,
-    request: SetSafeModeRequestProto,
-) -> Result<SetSafeModeResponseProto, Exception> {
-    let action = SafeModeActionProto::try_from(request.action).unwrap_or(SafeModeActionProto::SafemodeEnter);
-    if action != SafeModeActionProto::SafemodeGet {
-        session.must_be_superuser(&action.as_str_name().to_ascii_lowercase())?;
-    }
-    Ok(SetSafeModeResponseProto { result: false })
-}
-
 /// A client is not believed blindly: it may be its own memory that is bad.
 pub(super) async fn report_bad_blocks(
     core: &Core,

@@ -2,6 +2,7 @@
 
 use crate::caller::Session;
 use crate::core::Core;
+use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::UNSUPPORTED_OPERATION;
 use hdfs::proto::*;
@@ -20,14 +21,17 @@ pub(super) async fn refresh_nodes(
     Ok(RefreshNodesResponseProto {})
 }
 
-/// The state is durable at every moment. HDFS does this in safe mode only, which there is not.
+/// The state is durable at every moment, so there is nothing to do for it. As in HDFS, it is a matter of safe mode.
 pub(super) async fn save_namespace(
-    _core: &Core,
+    core: &Core,
     session: &Session,
     _request: SaveNamespaceRequestProto,
 ) -> Result<SaveNamespaceResponseProto, Exception> {
     session.must_be_superuser("saveNamespace")?;
-    Err(Exception::io("Safe mode should be turned ON in order to create namespace image."))
+    match core.safe_mode().map_err(refusal::rows)? {
+        Some(_) => Ok(SaveNamespaceResponseProto { saved: Some(true) }),
+        None => Err(Exception::io("Safe mode should be turned ON in order to create namespace image.")),
+    }
 }
 
 pub(super) async fn finalize_upgrade(

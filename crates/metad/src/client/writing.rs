@@ -19,6 +19,11 @@ use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
 use types::{FileId, FsPath, InodeId, NodeId};
 
+/// As HDFS writes a block in a message.
+fn shown(block: &ExtendedBlockProto) -> String {
+    format!("{}:{}_{}", block.pool_id, block.block(), block.generation_stamp)
+}
+
 /// Further nodes one call may ask for; clients ask for one.
 const ADDITIONAL_COUNT_MAX: u32 = 16;
 
@@ -169,6 +174,7 @@ pub(super) async fn add_block(
     request: AddBlockRequestProto,
 ) -> Result<AddBlockResponseProto, Exception> {
     let path = must_find("addBlock", &request.src)?;
+    core.must_be_changeable(|| format!("Cannot add block to {path}"))?;
     let file = file_id(request.file_id);
     let previous = request.previous.as_ref().map(block_ref);
     let client = request.client_name;
@@ -230,6 +236,7 @@ pub(super) async fn get_additional_datanode(
     request: GetAdditionalDatanodeRequestProto,
 ) -> Result<GetAdditionalDatanodeResponseProto, Exception> {
     let path = must_find("getAdditionalDatanode", &request.src)?;
+    core.must_be_changeable(|| format!("Cannot add datanode; src={path}, blk={}", shown(&request.blk)))?;
     let file = file_id(request.file_id);
     let writing = core.read(|rows| read::writing(rows, &session.caller, &path, file, &request.client_name))?;
     let asked = block_ref(&request.blk);
@@ -362,6 +369,7 @@ pub(super) async fn fsync(
     request: FsyncRequestProto,
 ) -> Result<FsyncResponseProto, Exception> {
     let path = must_find("fsync", &request.src)?;
+    core.must_be_changeable(|| format!("Cannot fsync file {path}"))?;
     let last_len = request.last_block_length.and_then(|len| u64::try_from(len).ok());
     let file = file_id(request.file_id);
     if last_len.is_none() {

@@ -16,6 +16,7 @@ pub(super) async fn add_leased(
     request: AddLeasedRequest,
 ) -> Result<AddLeasedResponse, Exception> {
     let path = must_find("addLeased", &request.path)?;
+    core.must_be_changeable(|| format!("Cannot add block to {path}"))?;
     let (block, file, client) = (BlockId(request.block), InodeId(request.file), request.holder);
     let previous = request.previous.map(|previous| BlockRef {
         block: BlockId(previous.block),

@@ -29,6 +29,7 @@ pub(super) async fn lease_blocks(
     if request.holder.is_empty() || request.holder.len() > HOLDER_LEN_MAX {
         return Err(refusal::illegal(format!("a holder's name has 1 to {HOLDER_LEN_MAX} bytes")));
     }
+    core.must_be_changeable(|| "Cannot lease blocks".to_owned())?;
     core.leased().give_back(&request.holder, request.returned.iter().map(|block| BlockId(*block)));
     let ask = Ask {
         replication,

@@ -125,8 +125,11 @@ async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairEr
         while let Reply::Bool(false) = core.change_unasked(IndexVisitors { count: INDEX_COUNT }).await? {}
     }
     compare::round(core).await?;
-    resize::round(core, turn).await?;
-    surplus::round(core).await?;
+    // Copies are made in safe mode, too; nothing moves and nothing goes.
+    if core.safe_mode()?.is_none() {
+        resize::round(core, turn).await?;
+        surplus::round(core).await?;
+    }
     jobs::round(core).await?;
     scrub::round(core);
     disks::round(core);

@@ -28,6 +28,7 @@ mod set_owner;
 mod set_permission;
 mod set_quota;
 mod set_replication;
+mod set_safe_mode;
 mod set_times;
 mod set_xattr;
 mod touch_access_time;
@@ -65,6 +66,7 @@ pub use set_owner::SetOwner;
 pub use set_permission::SetPermission;
 pub use set_quota::{QuotaChange, SetQuota};
 pub use set_replication::SetReplication;
+pub use set_safe_mode::SetSafeMode;
 pub use set_times::SetTimes;
 pub(crate) use set_xattr::check_space;
 pub use set_xattr::{RemoveXattr, SetXattr};
@@ -75,7 +77,7 @@ pub(crate) use update_pipeline::find_under_construction;
 
 use crate::error::{Answer, Failure, NsError, split};
 use crate::request::{Caller, Reply, Request};
-use crate::retry;
+use crate::{retry, safe_mode};
 use serde::{Deserialize, Serialize};
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{ContainerId, FsPath, Millis};
@@ -159,6 +161,7 @@ operations! {
     SetQuota: "setQuota", false;
     PutFileUnmasked: "putFile", true;
     Truncate: "truncate", false;
+    SetSafeMode: "setSafeMode", false;
 }
 
 impl Op {
@@ -203,7 +206,8 @@ impl Op {
             | Self::ForgetDoomed(_)
             | Self::MoveBlocks(_)
             | Self::ForgetResized(_)
-            | Self::IndexVisitors(_) => (None, None),
+            | Self::IndexVisitors(_)
+            | Self::SetSafeMode(_) => (None, None),
         }
     }
 }
@@ -243,6 +247,11 @@ fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> 
         && let Some(reply) = retry::recall(rows, key, request)?
     {
         return Ok(reply);
+    }
+    if safe_mode::get(&*rows)?.is_some()
+        && let Some(cannot) = safe_mode::cannot(&request.op)
+    {
+        return Err(NsError::SafeMode(cannot).into());
     }
     for home in request.op.homes() {
         if !is_there(&*rows, home)? {

@@ -11,6 +11,7 @@ mod quotas;
 mod reading;
 mod renames;
 mod retries;
+mod safe_mode;
 mod tree;
 mod truncates;
 mod world;

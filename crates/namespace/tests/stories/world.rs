@@ -293,6 +293,7 @@ impl World {
                 let of_type = option("type").map(|kind| StorageType::from_number(kind.parse().unwrap()).unwrap());
                 SetQuota { path: target?, names: change("names"), space: change("space"), of_type }.into()
             }
+            "safemode" => SetSafeMode { on: args[0] == "on" }.into(),
             "reap" => Reap { inodes_max: args[0].parse().unwrap() }.into(),
             "forget" => ForgetDoomed { blocks: read::doomed_blocks(&self.rows, None, 1000).unwrap() }.into(),
             _ => return None,

@@ -1,0 +1,33 @@
+//! Safe mode is entered, and left.
+
+use super::Context;
+use crate::error::{Failure, NsError};
+use crate::request::Reply;
+use crate::safe_mode::{self, SafeMode};
+use serde::{Deserialize, Serialize};
+
+/// From then on nothing of the namespace changes, until the same with `on` false; the superuser may. Answers whether it is on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetSafeMode {
+    pub on: bool,
+}
+
+impl SetSafeMode {
+    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        if !context.caller.superuser {
+            return Err(NsError::AccessDenied(format!(
+                "Access denied for user {}. Superuser privilege is required for operation safemode_{}",
+                context.caller.user,
+                if self.on { "enter" } else { "leave" }
+            ))
+            .into());
+        }
+        if !self.on {
+            safe_mode::clear(context.rows);
+        } else if safe_mode::get(context.rows)?.is_none() {
+            // Whoever enters again changes nothing: it says since when the namespace is as it is.
+            safe_mode::set(context.rows, &SafeMode { since: context.now, user: context.caller.user.clone() });
+        }
+        Ok(Reply::Bool(self.on))
+    }
+}
