@@ -102,10 +102,10 @@ rust() {
 
 sim() {
   say "simulated clusters"
-  cargo run -q --release -p levada-sim -- --seeds "${1:-0..2000}"
+  cargo run -q --profile sim -p levada-sim -- --seeds "${1:-0..2000}"
   say "simulated groups of metadata servers" # half a minute of one core
-  cargo run -q --release -p levada-sim -- --groups --seeds 0..400
-  cargo run -q --release -p levada-sim -- --groups --rolling --seeds 0..200
+  cargo run -q --profile sim -p levada-sim -- --groups --seeds 0..400
+  cargo run -q --profile sim -p levada-sim -- --groups --rolling --seeds 0..200
 }
 
 interop() {

@@ -169,7 +169,7 @@ fn group(config: &Config, peers: Option<&Arc<Peers>>) -> Option<GroupOptions> {
     // One that joins founds nothing, whoever is listed.
     let founders = if config.join { Vec::new() } else { config.members.iter().map(founder).collect() };
     let (timing, retain_len) = (Timing::default(), config.log_kept_len as usize);
-    Some(GroupOptions { transport, founders, timing, retain_len })
+    Some(GroupOptions { transport, founders, timing, retain_len, undone: None })
 }
 
 impl Metad {

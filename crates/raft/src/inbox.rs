@@ -10,6 +10,7 @@
 
 use crate::agreement::Agreement;
 use crate::founding::Founding;
+use crate::interfere::Undone;
 use crate::machine::{Applier, Machine};
 use crate::message::{Answer, Ask, Chunk, Request, decode, encode, id_of, plain_id, plain_vote, vote_of};
 use crate::position::Position;
@@ -31,6 +32,7 @@ pub(crate) struct Inbox<M: Machine> {
     pub(crate) started: Moment,
     /// No votes for so long after the start.
     pub(crate) silence: Duration,
+    pub(crate) undone: Option<Undone>,
     pub(crate) arrival: Mutex<Option<Arrival>>,
     /// `None`: this member is alone.
     pub(crate) agreement: Option<Arc<Agreement<M>>>,
@@ -109,8 +111,9 @@ impl<M: Machine> Inbox<M> {
                 let request = VoteRequest::new(vote_of(vote), last.map(id_of));
                 Ok(voted(self.raft.pre_vote(request).await.map_err(|error| refusal(&error))?))
             }
-            Ask::Transfer { vote, last } => {
-                let request = TransferLeaderRequest::new(vote_of(vote), self.node_id, last.map(id_of));
+            Ask::Transfer { vote, to, last } => {
+                let to = if self.undone == Some(Undone::HandToOne) { self.node_id } else { to };
+                let request = TransferLeaderRequest::new(vote_of(vote), to, last.map(id_of));
                 let accepted = self.raft.handle_transfer_leader(request).await.map_err(|error| error.to_string())?;
                 accepted.map(|()| Answer::TransferAccepted).map_err(|error| error.to_string())
             }

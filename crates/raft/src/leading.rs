@@ -1,5 +1,6 @@
 //! Whether this member leads, and whether it can be sure of it.
 
+use crate::interfere::Undone;
 use crate::machine::{Applier, Machine};
 use crate::raft::{Raft, RaftError, elsewhere, stopped};
 use crate::types::Types;
@@ -81,6 +82,8 @@ fn set(told: &watch::Sender<Standing>, standing: Standing) {
 impl<M: Machine> Raft<M> {
     /// Answers if this member is sure to lead at this moment, so that what the machine says now is up to date: a majority
     /// said so a moment ago, or says so now. Tells the term in which it leads. A member that is alone need not ask.
+    ///
+    /// What a majority said counts no more once another member was told to take over: the others may have elected that one at once.
     pub async fn confirm(&self) -> Result<u64, RaftError> {
         let inner = &*self.inner;
         if let Some(reason) = inner.stop.reason() {
@@ -88,7 +91,7 @@ impl<M: Machine> Raft<M> {
         }
         let Standing::Leading { term } = *inner.standing.borrow() else { return Err(self.not_leader()) };
         let Some(timing) = inner.timing else { return Ok(term) };
-        if self.heard_majority(timing.lease()) == Some(term) {
+        if self.heard_majority(timing.lease()) == Some(term) && !self.has_handed_over(term) {
             return Ok(term);
         }
         let option = LinearizerOption::new(Some(timing.lease()), true).with_wait_timeout(CONFIRM_WAIT);
@@ -110,6 +113,10 @@ impl<M: Machine> Raft<M> {
         let heard = metrics.last_quorum_acked.map(|instant| instant.into_inner().0.elapsed());
         let is_sure = is_ours && metrics.state == ServerState::Leader && heard.is_some_and(|heard| heard < age);
         is_sure.then_some(metrics.vote.leader_id.term)
+    }
+
+    fn has_handed_over(&self, term: u64) -> bool {
+        self.inner.undone != Some(Undone::HandOverEndsLease) && self.inner.network.has_handed_over(term)
     }
 
     /// Where to go instead.

@@ -29,6 +29,7 @@ mod founding;
 pub mod fuzz;
 mod group;
 mod inbox;
+mod interfere;
 mod leading;
 mod log;
 mod machine;
@@ -52,6 +53,8 @@ mod writer;
 
 pub use disk::{Directory, Disk, Paper};
 pub use group::{Group, Member, Role};
+#[doc(hidden)]
+pub use interfere::Undone;
 pub use leading::Standing;
 pub use machine::{Machine, MachineError};
 pub use raft::{GroupOptions, Options, Raft, RaftError};

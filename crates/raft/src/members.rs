@@ -1,12 +1,20 @@
 //! Members come and go while the group works. One at a time; the leader changes them.
+//!
+//! A change of voters takes two entries: one that needs majorities of the old and of the new voters, and one that ends it. A leader
+//! may die between them, so a change begins with the end of the one before. And a leader may be elected that the change
+//! under way removes: it hands over first, as openraft takes no change from a leader that is no member.
 
-use crate::group::{Group, Role};
+use crate::group::{Member, Role};
+use crate::interfere::Undone;
 use crate::machine::Machine;
 use crate::message::Ask;
 use crate::raft::{Raft, RaftError, refused, stopped};
 use crate::transport::{Lane, Peer};
 use crate::types::{LogId, Types};
+use openraft::async_runtime::WatchReceiver;
+use openraft::errors::{ClientWriteError, RaftError as OpenraftError};
 use openraft::metrics::RaftMetrics;
+use openraft::raft::Precondition;
 use openraft::{BasicNode, ChangeMembers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,6 +25,8 @@ const HAND_OVER_WAIT: Duration = Duration::from_millis(2_500);
 /// For one that is to join to say that it is there.
 const GREET_WAIT: Duration = Duration::from_secs(5);
 const HAND_OVER_COUNT: usize = 4;
+/// Tries of a change that others cross.
+const CHANGE_COUNT: usize = 4;
 
 impl<M: Machine> Raft<M> {
     /// Adds a member, which was started and waits. It gets a copy of the state and the log behind it, and then a vote: this
@@ -33,13 +43,56 @@ impl<M: Machine> Raft<M> {
         if known.is_none_or(|member| member.role == Role::Learner) {
             self.greet(&peer).await?;
         }
-        let raft = &self.inner.raft;
         let node = BasicNode { addr: peer.addr };
-        let added = raft.add_learner(peer.id, node, true).await.map_err(|error| refused(&self.inner.stop, error))?;
-        self.has_log(peer.id, added.log_id).await?;
-        let change = ChangeMembers::AddVoterIds(BTreeSet::from([peer.id]));
-        raft.change_membership(change, true).await.map_err(|error| refused(&self.inner.stop, error))?;
-        Ok(())
+        let added = self.change(ChangeMembers::AddNodes(BTreeMap::from([(peer.id, node)])), true).await?;
+        self.has_log(peer.id, added).await?;
+        self.change(ChangeMembers::AddVoterIds(BTreeSet::from([peer.id])), true).await.map(drop)
+    }
+
+    /// Changes the members, once the change before has ended. `retain`: who loses its vote stays, without one. The entry that ends it.
+    async fn change(&self, change: ChangeMembers<u64, BasicNode>, retain: bool) -> Result<LogId, RaftError> {
+        for _ in 0..CHANGE_COUNT {
+            let base = self.settled().await?;
+            if let Some(id) = self.change_after(base, change.clone(), retain).await? {
+                return Ok(id);
+            }
+        }
+        Err(wrong("the members are changed by somebody else at the same time; try again".into()))
+    }
+
+    /// `None`: another change came between.
+    async fn change_after(
+        &self,
+        base: Option<LogId>,
+        change: ChangeMembers<u64, BasicNode>,
+        retain: bool,
+    ) -> Result<Option<LogId>, RaftError> {
+        let base = [Precondition::LastMembershipLogId { last_membership_log_id: base }];
+        match self.inner.raft.change_membership_if(change, retain, base).await {
+            Ok(written) => Ok(Some(written.log_id)),
+            Err(OpenraftError::APIError(ClientWriteError::PreconditionFailed(_))) => Ok(None),
+            Err(error) => Err(refused(&self.inner.stop, error)),
+        }
+    }
+
+    /// The entry that says who the members are, when no change is half done and this member is among those with a vote.
+    async fn settled(&self) -> Result<Option<LogId>, RaftError> {
+        for _ in 0..CHANGE_COUNT {
+            let members = self.inner.raft.metrics().borrow_watched().membership_config.clone();
+            let configs = members.membership().get_joint_config();
+            let Some(voters) = configs.last().filter(|_| self.is_leader()) else { return Err(self.not_leader()) };
+            let is_outsider = !voters.contains(&self.inner.node_id);
+            if is_outsider && self.inner.undone != Some(Undone::OutsiderHandsOver) {
+                self.hand_over(voters).await?;
+                return Err(self.not_leader());
+            }
+            if configs.len() == 1 {
+                return Ok(*members.log_id());
+            }
+            let nothing_more = ChangeMembers::AddVoterIds(BTreeSet::new());
+            self.change_after(*members.log_id(), nothing_more, false).await?;
+        }
+        Err(wrong("an earlier change of members does not come to its end; try again".into()))
     }
 
     /// Comes back when the member has the log up to `upto`, or this one leads no more. Whoever is to have a vote has to know first that it
@@ -76,23 +129,25 @@ impl<M: Machine> Raft<M> {
             return Err(wrong(format!("member {id} is the only one with a vote")));
         }
         if is_voter && id == self.inner.node_id {
-            self.hand_over(&group).await?;
+            let voters = group.members.iter().filter(|member| member.role != Role::Learner);
+            self.hand_over(&voters.map(|member| member.id).collect()).await?;
             return Err(self.not_leader());
         }
         let ids = BTreeSet::from([id]);
         let change = if is_voter { ChangeMembers::RemoveVoters(ids) } else { ChangeMembers::RemoveNodes(ids) };
-        self.inner.raft.change_membership(change, false).await.map_err(|error| refused(&self.inner.stop, error))?;
-        Ok(())
+        self.change(change, false).await.map(drop)
     }
 
-    /// Lets the member that has most of the log lead. A leader that is no member any more would have to go on until all know it,
+    /// Lets the one of `voters` lead that has most of the log. A leader that is no member any more would have to go on until all know it,
     /// and openraft takes no further change of members from such a one.
     ///
-    /// The next one may fail: another member that has not heard yet that the lead is given away refuses it its vote. Then
-    /// somebody is elected in the usual way, and if that is this member, it tries again.
-    async fn hand_over(&self, group: &Group) -> Result<(), RaftError> {
+    /// The next one may fail: it may lack entries, or not get the word. Then somebody is elected in the usual way, and if that is this
+    /// member, it tries again.
+    async fn hand_over(&self, voters: &BTreeSet<u64>) -> Result<(), RaftError> {
         let (id, raft) = (self.inner.node_id, &self.inner.raft);
-        let mut others: Vec<_> = group.members.iter().filter(|member| member.role == Role::Standby).collect();
+        let group = self.group();
+        let may_lead = |member: &&Member| member.id != id && voters.contains(&member.id);
+        let mut others: Vec<_> = group.members.iter().filter(may_lead).collect();
         others.sort_by_key(|member| std::cmp::Reverse(member.matched));
         for next in others.iter().cycle().take(HAND_OVER_COUNT) {
             tracing::info!(to = next.id, "handing over the lead");
@@ -115,9 +170,7 @@ impl<M: Machine> Raft<M> {
         if nodes.is_empty() {
             return Ok(());
         }
-        let change = ChangeMembers::SetNodes(nodes);
-        self.inner.raft.change_membership(change, true).await.map_err(|error| refused(&self.inner.stop, error))?;
-        Ok(())
+        self.change(ChangeMembers::SetNodes(nodes), true).await.map(drop)
     }
 }
 

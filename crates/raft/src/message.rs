@@ -47,9 +47,10 @@ pub(crate) enum Ask {
         vote: PlainVote,
         last: Option<PlainId>,
     },
-    /// The leader asks the member to take over.
+    /// The leader asks member `to` to take over. All others are told too, and stand back.
     Transfer {
         vote: PlainVote,
+        to: u64,
         last: Option<PlainId>,
     },
     Chunk(Chunk),
@@ -236,7 +237,7 @@ mod tests {
             Ask::Append { vote: (3, 1, true), before: Some((2, 7)), committed: Some((2, 6)), entries },
             Ask::Vote { vote: (4, 2, false), last: None, transfer: true },
             Ask::PreVote { vote: (4, 2, false), last: Some((3, 8)) },
-            Ask::Transfer { vote: (3, 1, true), last: Some((3, 8)) },
+            Ask::Transfer { vote: (3, 1, true), to: 5, last: Some((3, 8)) },
             Ask::Chunk(chunk),
             Ask::Found { members: vec![(1, "a:1".into())] },
             Ask::AreYouNew,

@@ -40,6 +40,8 @@ pub(crate) struct Network {
     sending: Arc<Mutex<BTreeMap<u64, u64>>>,
     /// Snapshots that were begun; tells one from the next.
     sent: Arc<AtomicU64>,
+    /// The last term in which this member, leading, told another to take over; none has the number 0.
+    handed_over: Arc<AtomicU64>,
 }
 
 /// The end towards one member, in one lane.
@@ -51,12 +53,18 @@ pub(crate) struct Way {
 
 impl Network {
     pub(crate) fn new(transport: Option<Arc<dyn Transport>>, from: u64) -> Self {
-        Self { transport, from, sending: Arc::default(), sent: Arc::default() }
+        Self { transport, from, sending: Arc::default(), sent: Arc::default(), handed_over: Arc::default() }
     }
 
     /// The first entry's index behind which the receiver of a snapshot will go on, less one.
     pub(crate) fn sending(&self) -> Option<u64> {
         lock(&self.sending).values().min().copied()
+    }
+
+    /// Whether another member was told to take over while this one led in `term`. From the first such message on the others vote without
+    /// regard to what they answered to this leader, and openraft lets it lead in that term no more.
+    pub(crate) fn has_handed_over(&self, term: u64) -> bool {
+        self.handed_over.load(Ordering::SeqCst) >= term
     }
 
     fn way(&self, target: u64, node: &BasicNode, lane: Lane) -> Way {
@@ -163,7 +171,8 @@ impl RaftNetworkV2<Types> for Way {
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<Types>, RPCError<Types>> {
         let (vote, last) = (plain_vote(*request.from_leader()), request.last_log_id().copied().map(plain_id));
-        match self.ask(Ask::Transfer { vote, last }, option.hard_ttl()).await? {
+        self.network.handed_over.fetch_max(request.from_leader().leader_id.term, Ordering::SeqCst);
+        match self.ask(Ask::Transfer { vote, to: *request.to_node_id(), last }, option.hard_ttl()).await? {
             Answer::TransferAccepted => Ok(Ok(())),
             other => Err(strange(&other)),
         }

@@ -9,6 +9,7 @@ use crate::disk::{Directory, Disk};
 use crate::founding::{self, Founding};
 use crate::group::Group;
 use crate::inbox::Inbox;
+use crate::interfere::Undone;
 use crate::leading::{self, Standing};
 use crate::log::{Log, LogReader};
 use crate::machine::{Applier, Driver, Machine};
@@ -54,6 +55,8 @@ pub struct GroupOptions {
     /// Bytes of entries that members keep behind what their machine has, in memory and on disk, for others that were away for
     /// a while; who was away for longer gets a copy of the state.
     pub retain_len: usize,
+    #[doc(hidden)]
+    pub undone: Option<Undone>,
 }
 
 impl GroupOptions {
@@ -105,6 +108,7 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) stop: Stop,
     /// `None`: this member is alone.
     pub(crate) timing: Option<Timing>,
+    pub(crate) undone: Option<Undone>,
     inbox: Arc<Inbox<M>>,
     pub(crate) standing: watch::Receiver<Standing>,
     /// `None`: this member is alone.
@@ -190,6 +194,7 @@ impl<M: Machine> Raft<M> {
         }
         let kept = log.get_log_reader().await;
         let timing = group.as_ref().map(|group| group.timing);
+        let undone = group.as_ref().and_then(|group| group.undone);
         let network = Network::new(group.as_ref().map(|group| Arc::clone(&group.transport)), node_id);
         let raft = match openraft::Raft::new(node_id, config(timing), network.clone(), log, applier).await {
             Ok(raft) => raft,
@@ -259,6 +264,7 @@ impl<M: Machine> Raft<M> {
             founding,
             started,
             silence: timing.map_or(Duration::ZERO, |timing| timing.silence()),
+            undone,
             arrival: Mutex::default(),
             agreement: agreement.clone(),
         });
@@ -269,6 +275,7 @@ impl<M: Machine> Raft<M> {
             driver,
             stop,
             timing,
+            undone,
             inbox,
             standing,
             agreement,

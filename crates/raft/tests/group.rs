@@ -217,6 +217,60 @@ async fn every_leader_may_leave() {
     assert_eq!(group.leader().await.1.group().members.len(), 1);
 }
 
+/// In a group of five the others do not stand all at once, which would cost an election or two.
+#[tokio::test]
+async fn the_lead_goes_to_the_member_that_is_meant() {
+    let group = Group::of(5).await;
+    group.propose(0).await;
+    group.settle(&[0]).await;
+    for _ in 0..4 {
+        let (id, leader) = group.leader().await;
+        let term = leader.group().term;
+        let meant = (1..=5).rfind(|other| *other != id).unwrap();
+        leader.hand_over_to(meant).await.unwrap();
+        let (next, leader) = group.leader_of(&(1..=5).filter(|other| *other != id).collect::<Vec<_>>()).await;
+        assert_eq!((next, leader.group().term), (meant, term + 1));
+    }
+}
+
+/// The others no longer answer a leader that hands over, and it does not know whom they have elected.
+#[tokio::test]
+async fn a_leader_that_hands_over_believes_its_lease_no_more() {
+    let group = Group::of(3).await;
+    group.propose(1).await;
+    group.settle(&[1]).await;
+    let (old, leader) = group.leader().await;
+    let others: Vec<u64> = (1..=3).filter(|id| *id != old).collect();
+    group.cut(&others, old);
+    leader.hand_over_to(others[0]).await.unwrap();
+    let (_, next) = group.leader_of(&others).await;
+    next.propose((2, String::new())).await.unwrap();
+    assert!(leader.confirm().await.is_err(), "another has changed something since");
+}
+
+/// A change of members was left half done by a leader that died, and the member that it removes is elected: whatever is to be changed, that
+/// one hands over first, and the next leader ends what was begun.
+#[tokio::test]
+async fn a_leader_that_is_being_removed_changes_no_members() {
+    let mut group = Group::of(3).await;
+    group.propose(1).await;
+    group.start(4).await;
+    let (first, leader) = group.leader_of(&[1, 2, 3]).await;
+    let doomed = (1..=3).find(|id| *id != first).unwrap();
+    leader.half_remove(doomed).await.unwrap();
+    leader.hand_over_to(doomed).await.unwrap();
+    drop(leader);
+    let (_, leader) = group.leader_of(&[doomed]).await;
+    let refused = leader.remove_member(first).await;
+    assert!(matches!(refused, Err(RaftError::NotLeader { .. })), "{refused:?}");
+    drop(leader);
+    let others: Vec<u64> = (1..=3).filter(|id| *id != doomed).collect();
+    let (_, leader) = group.leader_of(&others).await;
+    leader.add_member(peer(4)).await.unwrap();
+    let members: Vec<u64> = leader.group().members.iter().map(|member| member.id).collect();
+    assert_eq!(members, [others[0], others[1], 4]);
+}
+
 /// A member comes back with an empty disk: its vote was counted, so it must not be one again under the same name.
 #[tokio::test]
 async fn a_member_that_lost_its_data_stays_out() {

@@ -4,7 +4,7 @@ use crate::executor::{Boxed, HostId, Sim};
 use crate::log_platter::LogPlatter;
 use crate::machine::{Machine, Store};
 use crate::net::{CallError, Net};
-use raft::{Answer, GroupOptions, Lane, Peer, Raft, RaftError, Timing, Transport};
+use raft::{Answer, GroupOptions, Lane, Peer, Raft, RaftError, Timing, Transport, Undone};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
@@ -54,6 +54,7 @@ impl Seat {
         &self,
         wires: &Wires,
         founders: Option<Founders>,
+        undone: Option<Undone>,
     ) -> Result<(Raft<Machine>, Arc<Machine>), RaftError> {
         let (id, machine) = (self.id, Machine::open(&self.store));
         let group = founders.map(|Founders { count, retain_len }| GroupOptions {
@@ -61,6 +62,7 @@ impl Seat {
             founders: (1..=count).map(peer).collect(),
             timing: Timing::default(),
             retain_len,
+            undone,
         });
         let raft = Raft::start_on(Arc::new(self.platter.clone()), id, group, Arc::clone(&machine)).await?;
         wires.members.borrow_mut().insert(id, raft.clone());

@@ -45,6 +45,12 @@ pub enum Mutation {
     BelieveUnread,
     /// A datanode may keep what it has of containers that are gone.
     KeepRemoved,
+    /// Groups: whoever is told that the lead is given away takes it for himself.
+    HandToAll,
+    /// Groups: a leader that has given the lead away still believes what a majority said before.
+    LeaseAfterHandOver,
+    /// Groups: a leader that an earlier change is about to remove changes members all the same.
+    OutsiderLeads,
 }
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
@@ -201,7 +207,7 @@ impl World {
     async fn run_metad(self: &Rc<Self>, number: usize) -> String {
         let (place, count) = (&self.metads[number], self.plan.metad_count);
         let founders = Founders { count: count as u64, retain_len: self.plan.retain_len };
-        let started = place.seat.start(&self.wires, (count > 1).then_some(founders)).await;
+        let started = place.seat.start(&self.wires, (count > 1).then_some(founders), None).await;
         let (raft, machine) = match started {
             Ok(started) => started,
             Err(error) => return error.to_string(),

@@ -102,7 +102,13 @@ impl Group {
         let dir = self.dir_of(id);
         std::fs::create_dir_all(&dir).unwrap();
         let transport = Arc::new(End { net: self.net.clone(), from: id });
-        let group = GroupOptions { transport, founders: self.founders.clone(), timing: TIMING, retain_len: 10_000 };
+        let group = GroupOptions {
+            transport,
+            founders: self.founders.clone(),
+            timing: TIMING,
+            retain_len: 10_000,
+            undone: None,
+        };
         let list = List::open(&dir);
         let options = Options { dir: dir.join("log"), node_id: id, group: Some(group) };
         let raft = loop {
@@ -148,6 +154,11 @@ impl Group {
                 state.cut.insert((from, to));
             }
         }
+    }
+
+    /// From these to that one nothing comes through any more.
+    pub fn cut(&self, from: &[u64], to: u64) {
+        self.net.state.lock().unwrap().cut.extend(from.iter().map(|from| (*from, to)));
     }
 
     pub fn heal(&self) {

@@ -3,7 +3,7 @@
 use super::member::{World, is_in_doubt};
 use crate::executor::{Boxed, HostId};
 use crate::history::{Event, Name, Op, Outcome};
-use crate::machine::{self, Command};
+use crate::machine;
 use crate::net::CallError;
 use crate::world::Mutation;
 use namespace::{Caller, Create, Delete, Format, NsError, Rename2, Reply, Request, RetryKey, read};
@@ -118,10 +118,10 @@ impl Client {
         let retry = Some(RetryKey { client, call: self.calls.get() });
         let op = op.into();
         self.ask(move |world, id| {
-            let member = world.member(id)?;
+            let (world, member) = (Rc::clone(world), world.member(id)?);
             let request = Request { now: world.wall(id), caller: Caller::system(), retry, op: op.clone() };
             Some(Box::pin(async move {
-                match member.raft.propose(Command::Namespace(request)).await {
+                match world.propose(&member, request).await {
                     Ok(machine::Reply::Namespace(Ok(reply))) => Said::Well(reply),
                     Ok(machine::Reply::Namespace(Err(why))) => Said::Refused(why),
                     Ok(other) => unreachable!("the answer to a request of the namespace: {other:?}"),
@@ -138,11 +138,11 @@ impl Client {
     /// The tag of a file, which stands in its mode.
     async fn look(&self, path: FsPath) -> Known<Option<u16>> {
         self.ask(move |world, id| {
-            let (member, path) = (world.member(id)?, path.clone());
+            let (world, member, path) = (Rc::clone(world), world.member(id)?, path.clone());
             let asks_nobody = world.mutation == Some(Mutation::StaleReads) && member.raft.is_leader();
             Some(Box::pin(async move {
                 if !asks_nobody {
-                    match member.raft.confirm().await {
+                    match world.confirm(&member).await {
                         Ok(_) => {}
                         Err(RaftError::TooLong { len }) => unreachable!("{len}"),
                         Err(_) => return Said::NotLeader,

@@ -1,5 +1,6 @@
 //! What goes wrong while a group works, and the administrator who adds and removes members meanwhile.
 
+use super::hand_over;
 use super::member::{World, plan_chance};
 use crate::executor::HostId;
 use crate::member::{Founders, peer};
@@ -23,9 +24,11 @@ pub(super) enum Fault {
     FullDisk,
     SlowDisk,
     Rough,
+    /// The leader gives the lead away.
+    HandOver,
 }
 
-const ALL: [Fault; 11] = [
+const ALL: [Fault; 12] = [
     Fault::Kill,
     Fault::KillAll,
     Fault::Power,
@@ -37,6 +40,7 @@ const ALL: [Fault; 11] = [
     Fault::FullDisk,
     Fault::SlowDisk,
     Fault::Rough,
+    Fault::HandOver,
 ];
 
 /// What a seed decides beforehand.
@@ -124,6 +128,7 @@ async fn strike(world: &Rc<World>, fault: Fault, time: Duration) {
             sim.sleep(time).await;
             ways.iter().for_each(|(from, to)| world.net.heal(World::host(*from), World::host(*to)));
         }
+        Fault::HandOver => hand_over::strike(world).await,
         Fault::SyncError => world.platter(one).fail_next_sync(),
         Fault::FullDisk => {
             world.platter(one).set_full(true);

@@ -2,12 +2,12 @@
 
 use crate::executor::{HostId, Sim};
 use crate::log_platter::LogPlatter;
-use crate::machine::Machine;
+use crate::machine::{Command, Machine, Reply};
 use crate::member::{Founders, RESTART, Seat, Wired, Wires, is_disk_fault};
 use crate::net::Net;
 use crate::run::Options;
 use crate::world::Mutation;
-use raft::{Raft, RaftError, Standing};
+use raft::{Raft, RaftError, Standing, Undone};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,6 +20,13 @@ pub(super) struct Member {
     pub(super) id: u64,
     pub(super) raft: Raft<Machine>,
     pub(super) names: Arc<Machine>,
+}
+
+impl Member {
+    /// Index of the last entry it has applied.
+    pub(super) fn last(&self) -> u64 {
+        self.names.applied().map_or(0, |(_, index)| index)
+    }
 }
 
 /// Where a member's processes run, one after the other.
@@ -43,6 +50,8 @@ pub(super) struct World {
     /// Tags of files whose making was acknowledged.
     pub(super) promised: RefCell<BTreeSet<u16>>,
     pub(super) fault_count: Cell<u64>,
+    /// Index of the last entry of which a client may know.
+    acknowledged: Cell<u64>,
     pub(super) formatted: Cell<bool>,
     pub(super) over: Cell<bool>,
 }
@@ -61,10 +70,20 @@ impl World {
             failures: RefCell::default(),
             promised: RefCell::default(),
             fault_count: Cell::default(),
+            acknowledged: Cell::default(),
             formatted: Cell::default(),
             over: Cell::default(),
         };
         (Rc::new(world), wired)
+    }
+
+    fn undone(&self) -> Option<Undone> {
+        match self.mutation? {
+            Mutation::HandToAll => Some(Undone::HandToOne),
+            Mutation::LeaseAfterHandOver => Some(Undone::HandOverEndsLease),
+            Mutation::OutsiderLeads => Some(Undone::OutsiderHandsOver),
+            _ => None,
+        }
     }
 
     pub(super) fn host(id: u64) -> HostId {
@@ -125,7 +144,7 @@ impl World {
         self.net.up(Self::host(id));
         let world = Rc::clone(self);
         self.sim.spawn(Self::host(id), async move {
-            let (raft, names) = match place.seat.start(&world.wires, Some(world.founders)).await {
+            let (raft, names) = match place.seat.start(&world.wires, Some(world.founders), world.undone()).await {
                 Ok(started) => started,
                 Err(error) => {
                     world.ended(id, &error.to_string());
@@ -187,11 +206,31 @@ impl World {
         self.kill(id, false);
     }
 
+    /// As [`Raft::propose`].
+    pub(super) async fn propose(&self, member: &Member, request: namespace::Request) -> Result<Reply, RaftError> {
+        let reply = member.raft.propose(Command::Namespace(request)).await?;
+        self.acknowledged.set(self.acknowledged.get().max(member.last()));
+        Ok(reply)
+    }
+
+    /// As [`Raft::confirm`]. Who is sure to lead has all that was acknowledged before it was asked.
+    pub(super) async fn confirm(&self, member: &Member) -> Result<u64, RaftError> {
+        let acknowledged = self.acknowledged.get();
+        let term = member.raft.confirm().await?;
+        let (id, last) = (member.id, member.last());
+        if last < acknowledged {
+            self.fail(format!(
+                "member {id} is sure to lead and has entry {last}, when {acknowledged} was acknowledged"
+            ));
+        }
+        Ok(term)
+    }
+
     /// Who leads and is sure of it, if asked now.
     pub(super) async fn leader(&self) -> Option<Member> {
         for member in self.members() {
             let leads = matches!(*member.raft.standing().borrow(), Standing::Leading { .. });
-            if leads && member.raft.confirm().await.is_ok() {
+            if leads && self.confirm(&member).await.is_ok() {
                 return Some(member);
             }
         }

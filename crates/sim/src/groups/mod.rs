@@ -14,6 +14,7 @@
 
 mod client;
 mod faults;
+mod hand_over;
 mod member;
 mod run;
 

@@ -2,6 +2,7 @@
 
 use super::client::{Client, Work, own_path};
 use super::faults::{Plan, administer, make_faults};
+use super::hand_over;
 use super::member::World;
 use crate::executor::HostId;
 use crate::history;
@@ -62,6 +63,9 @@ pub fn run_group(seed: u64, options: Options) -> Outcome {
     }
     world.check_rows();
     check_promises(&world);
+    if world.failures().is_empty() {
+        hand_over::check(&world);
+    }
     if world.failures().is_empty()
         && let Err(why) = history::check(&work.history.borrow())
     {
