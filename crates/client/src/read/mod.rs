@@ -73,21 +73,18 @@ impl Reader {
         self.position = position;
     }
 
-    /// Fills `dest` with what comes next; fewer bytes only at the end of the file. After an error the position is where it was.
+    /// Fills `dest` with what comes next; fewer bytes only at the end of the file. After an error, or if the future is dropped, the
+    /// position is where it was.
     pub async fn read(&mut self, dest: &mut [u8]) -> Result<usize> {
         let wanted = dest.len().min(usize::try_from(self.len.saturating_sub(self.position)).unwrap_or(usize::MAX));
-        let start = self.position;
         let mut done = 0;
+        // Out of its place until all is there: a connection that is left in the middle of a packet is of no more use.
+        let mut current = self.current.take();
         while done < wanted {
-            match self.read_some(&mut dest[done..wanted]).await {
-                Ok(got) => done += got,
-                Err(error) => {
-                    self.position = start;
-                    self.current = None;
-                    return Err(error);
-                }
-            }
+            done += self.read_some(&mut current, self.position + done as u64, &mut dest[done..wanted]).await?;
         }
+        self.current = current;
+        self.position += done as u64;
         Ok(done)
     }
 
@@ -122,39 +119,35 @@ impl Reader {
         Ok(done)
     }
 
-    /// Some bytes at the position, at least one; the caller knows that the file goes on there.
-    async fn read_some(&mut self, dest: &mut [u8]) -> Result<usize> {
+    /// Some bytes at `at`, at least one; the caller knows that the file goes on there.
+    async fn read_some(&self, current: &mut Option<BlockReader>, at: u64, dest: &mut [u8]) -> Result<usize> {
         let mut attempt = Attempt::default();
         loop {
-            if let Some(reader) = &mut self.current {
-                let at = self.position;
+            if let Some(mut reader) = current.take() {
                 let ahead = at.checked_sub(reader.file_position());
-                let reachable = at < reader.file_end() && ahead.is_some_and(|ahead| ahead <= SKIP_LEN_MAX);
-                if reachable {
+                if at < reader.file_end() && ahead.is_some_and(|ahead| ahead <= SKIP_LEN_MAX) {
                     reader.skip_to(at);
                     let (got, fault) = reader.read(dest).await;
-                    self.position += got as u64;
-                    if fault.is_none() && self.position == reader.file_end() {
-                        self.retire().await;
-                    }
-                    if let Some(fault) = fault {
-                        self.note(&mut attempt, fault).await;
+                    match fault {
+                        Some(fault) => self.note(&reader, &mut attempt, fault).await,
+                        // The end of its block: its connection may serve another.
+                        None if at + got as u64 == reader.file_end() => reader.finish(&self.client).await,
+                        None => *current = Some(reader),
                     }
                     if got > 0 {
                         return Ok(got);
                     }
                     continue;
                 }
-                self.current = None;
             }
-            let block = self.blocks_at(self.position).await?;
-            let range = Range { block_offset: block.offset, from: self.position - block.offset, end: block.len };
+            let block = self.blocks_at(at).await?;
+            let range = Range { block_offset: block.offset, from: at - block.offset, end: block.len };
             match self.choose(&block.located, &attempt) {
                 Some(Choice { node, others }) => {
                     let stall = self.client.inner.pace.stall().filter(|_| others);
                     let stall = stall.unwrap_or(self.client.options().timeout);
                     match BlockReader::open(&self.client, &block.located, &node, range, stall).await {
-                        Ok(reader) => self.current = Some(reader),
+                        Ok(reader) => *current = Some(reader),
                         Err(fault) => self.blame(&mut attempt, addr_of(&node), fault),
                     }
                 }
@@ -236,9 +229,20 @@ impl Reader {
             tokio::select! {
                 (got, fault) = &mut first => match fault {
                     None => return (got, None),
-                    Some(fault) => if second.await.1.is_some() { return (0, Some(fault)) },
+                    Some(fault) => {
+                        let (_, others_fault) = second.await;
+                        if let Some(others_fault) = others_fault {
+                            self.report(located, &other, &others_fault).await;
+                            return (0, Some(fault));
+                        }
+                        // The caller hears of no fault; whoever heals must.
+                        self.report(located, node, &fault).await;
+                    }
                 },
-                (_, fault) = &mut second => if fault.is_some() { return first.await },
+                (_, fault) = &mut second => if let Some(fault) = fault {
+                    self.report(located, &other, &fault).await;
+                    return first.await;
+                },
             }
         }
         tracing::debug!(path = self.path, node = addr_of(node), "slower than usual; another replica was faster");
@@ -247,19 +251,10 @@ impl Reader {
         (len, None)
     }
 
-    /// The sequential reader came to the end of its block: its connection may serve another.
-    async fn retire(&mut self) {
-        if let Some(reader) = self.current.take() {
-            reader.finish(&self.client).await;
-        }
-    }
-
     /// The sequential reader failed.
-    async fn note(&mut self, attempt: &mut Attempt, fault: Fault) {
-        if let Some(reader) = self.current.take() {
-            self.report(&reader.located, &reader.node, &fault).await;
-            self.blame(attempt, addr_of(&reader.node), fault);
-        }
+    async fn note(&self, reader: &BlockReader, attempt: &mut Attempt, fault: Fault) {
+        self.report(&reader.located, &reader.node, &fault).await;
+        self.blame(attempt, addr_of(&reader.node), fault);
     }
 
     /// The first node that has not failed in this round; slow ones come later, and those that failed this reader last.

@@ -1,6 +1,6 @@
 //! One small file on its way.
 
-use super::stock::{self, Lease};
+use super::stock::{self, Lease, Stock};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::write::Create;
@@ -29,6 +29,19 @@ pub(crate) struct Wish<'a> {
     pub(crate) block_len: u64,
 }
 
+/// A block that is given back unless the server has said what became of it: a caller may drop the put half-way, and would hold one
+/// lease more each time. A server that has put the file meanwhile takes nothing back.
+struct Held<'a> {
+    stock: &'a Stock,
+    block: Option<u64>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.block.iter().for_each(|block| self.stock.give_back(*block));
+    }
+}
+
 impl Client {
     /// True if the file may go in one request, as far as is known.
     pub(crate) fn puts_small(&self) -> bool {
@@ -42,14 +55,14 @@ impl Client {
         }
         for _ in 0..ATTEMPTS {
             let Some(lease) = stock::take(self, wish.replication, wish.block_len).await else { return Ok(false) };
-            let Some(have_count) = self.write_small(&lease, whole).await else {
-                self.inner.small.stock.give_back(lease.block);
-                continue;
-            };
+            let mut held = Held { stock: &self.inner.small.stock, block: Some(lease.block) };
+            let Some(have_count) = self.write_small(&lease, whole).await else { continue };
             let short = have_count < lease.batch.nodes.len();
             let len = u64::from(whole.data_len);
             let block = PutBlock { block: lease.block, file: lease.file, generation: lease.batch.generation, len };
-            match self.put_file(wish, Some(block), short).await {
+            let put = self.put_file(wish, Some(block), short).await;
+            held.block = None;
+            match put {
                 // We were silent for too long, or the server forgot: what else we hold is worth no more.
                 Err(Error::LeaseLost(why)) => {
                     tracing::info!(path = wish.path, why, "a lease of blocks has ended; taking another");

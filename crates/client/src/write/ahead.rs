@@ -63,20 +63,29 @@ impl Ahead {
         Self { client: client.clone(), ask, ready }
     }
 
-    /// The block, its chain standing. `None`: there is none, so one must be asked for in the ordinary way.
-    pub(super) async fn take(self) -> Option<Block> {
-        let Self { client, ask, ready } = self;
-        let Ready { until, next } = ready.await.ok().flatten()?;
-        // A slow writer may come for it so late that a new leader knows nothing of the lease and believes nobody any more.
-        let sure = client.inner.small.now() < until;
-        match next {
-            // While it waited it may have lost a node, or another block did and told us.
-            Next::Joined(block) if sure && !block.is_broken() && are_well(&client, block.nodes()) => Some(*block),
-            Next::Joined(block) => pass_over(&client, block.id().block_id),
-            Next::Named(located) if sure && are_well(&client, located.locs.iter()) => {
-                join(&client, &ask, *located).await
+    /// The block, its chain standing. `None`: there is none, so one must be asked for in the ordinary way. To be called until it
+    /// returns, and then no more: whoever drops its future has lost nothing.
+    pub(super) async fn take(&mut self) -> Option<Block> {
+        loop {
+            let Ready { until, next } = (&mut self.ready).await.ok().flatten()?;
+            let (client, ask) = (self.client.clone(), self.ask.clone());
+            // A slow writer may come for it so late that a new leader knows nothing of the lease and believes nobody any more.
+            let sure = client.inner.small.now() < until;
+            match next {
+                // While it waited it may have lost a node, or another block did and told us.
+                Next::Joined(block) if sure && !block.is_broken() && are_well(&client, block.nodes()) => {
+                    return Some(*block);
+                }
+                Next::Joined(block) => return pass_over(&client, block.id().block_id),
+                Next::Named(located) if sure && are_well(&client, located.locs.iter()) => {
+                    let join = async move {
+                        let block = join(&client, &ask, *located).await?;
+                        Some(Ready { until, next: Next::Joined(Box::new(block)) })
+                    };
+                    self.ready = io::task::spawn_owned("next block", join);
+                }
+                Next::Named(located) => return pass_over(&client, located.b.block_id),
             }
-            Next::Named(located) => pass_over(&client, located.b.block_id),
         }
     }
 

@@ -3,9 +3,12 @@
 //! Recovery, as HDFS has it: drop the node that failed; ask for a new generation; join the rest under it, cut to what all had
 //! acknowledged; tell the server; send again what was not acknowledged. Nobody is asked for a replacement: one node that
 //! is left holds every acknowledged byte, and the store heals the block when it is finished.
+//!
+//! A recovery whose future was dropped, or that failed, has ended nothing: the block stays broken, and whoever sends or drains next
+//! begins the recovery anew, under a still higher generation.
 
 use super::ahead::ended;
-use super::chain::{Break, Chain};
+use super::chain::{Break, Chain, Rest};
 use super::packer::{Packet, whole_len_max};
 use crate::client::Client;
 use crate::datanode::{Fault, addr_of, tried};
@@ -13,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::options::{Options, RECOVERIES_MAX, Routing};
 use hdfs::proto;
 use proto::op_write_block_proto::BlockConstructionStage as Stage;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use types::ChecksumSpec;
 
@@ -24,7 +26,7 @@ pub(super) struct Block {
     token: proto::TokenProto,
     nodes: Vec<Member>,
     spec: ChecksumSpec,
-    chain: Option<Chain>,
+    state: State,
     next_seqno: i64,
     /// The block up to here was sent at least once.
     sent_len: u64,
@@ -35,6 +37,15 @@ pub(super) struct Block {
     before: Option<io::task::Owned<Result<()>>>,
     /// How often the packet `stuck.0` was the first that did not get through.
     stuck: (i64, u32),
+}
+
+#[derive(Debug)]
+enum State {
+    Streaming(Chain),
+    /// There is no chain now: this is to go down another one.
+    Broken(Rest),
+    /// All nodes have put the block in a recovery, which leaves no chain.
+    Finished,
 }
 
 #[derive(Clone, Debug)]
@@ -63,7 +74,7 @@ impl Block {
             token: located.block_token,
             nodes,
             spec,
-            chain: None,
+            state: State::Broken(Rest::default()),
             next_seqno: 0,
             sent_len: 0,
             known_to_server: false,
@@ -72,7 +83,7 @@ impl Block {
             stuck: (-1, 0),
         };
         match block.set_up(client, Stage::PipelineSetupCreate, None, 0).await {
-            Ok(chain) => block.chain = Some(chain),
+            Ok(chain) => block.state = State::Streaming(chain),
             Err(mut broken) => {
                 let (node, fault) = broken.nodes.pop().unwrap_or((0, Fault::Silent));
                 let node = node.min(block.nodes.len().saturating_sub(1));
@@ -92,7 +103,11 @@ impl Block {
 
     /// It lost a node, or the connection to the first.
     pub(super) fn is_broken(&self) -> bool {
-        self.chain.as_ref().is_none_or(Chain::is_broken)
+        match &self.state {
+            State::Streaming(chain) => chain.is_broken(),
+            State::Broken(_) => true,
+            State::Finished => false,
+        }
     }
 
     /// The server is told of this block by `before`.
@@ -115,27 +130,48 @@ impl Block {
         seqno
     }
 
-    /// Sends a packet; a chain that breaks is recovered. Gives back packets that were acknowledged.
-    pub(super) async fn send(&mut self, client: &Client, packet: Arc<Packet>) -> Result<Vec<Arc<Packet>>> {
-        self.sent_len = self.sent_len.max(packet.end_offset());
-        let Some(chain) = &self.chain else { return Err(self.gone()) };
-        match chain.send(packet).await {
-            Ok(spent) => Ok(spent),
-            Err(()) => self.recover(client).await.map(|()| Vec::new()),
+    /// Returns when another packet may be pushed; a chain that breaks is recovered.
+    pub(super) async fn room(&mut self, client: &Client) -> Result<()> {
+        // Ends: every recovery takes a node away, or counts towards the limit.
+        loop {
+            match &self.state {
+                State::Streaming(chain) if chain.room().await.is_ok() => return Ok(()),
+                State::Streaming(_) | State::Broken(_) => self.recover(client).await?,
+                State::Finished => return Err(self.gone()),
+            }
         }
     }
 
-    /// Returns when all nodes have everything that was sent.
-    pub(super) async fn drain(&mut self, client: &Client) -> Result<()> {
-        // Ends: every recovery takes a node away, or counts towards the limit.
-        while let Some(chain) = &self.chain {
-            match chain.drain().await {
-                Ok(()) => return Ok(()),
-                Err(()) => self.recover(client).await?,
+    /// Takes a packet, for which there must be room. It is sent by whoever writes or drains next.
+    pub(super) fn push(&mut self, packet: Arc<Packet>) {
+        self.sent_len = self.sent_len.max(packet.end_offset());
+        let State::Streaming(chain) = &self.state else { panic!("a packet for which nobody saw that there is room") };
+        chain.push(packet);
+    }
+
+    /// Sends what was pushed; a chain that breaks is recovered. Gives back packets that were acknowledged.
+    pub(super) async fn write(&mut self, client: &Client) -> Result<Vec<Arc<Packet>>> {
+        loop {
+            match &self.state {
+                State::Streaming(chain) => match chain.write().await {
+                    Ok(spent) => return Ok(spent),
+                    Err(()) => self.recover(client).await?,
+                },
+                State::Broken(_) => self.recover(client).await?,
+                State::Finished => return Ok(Vec::new()),
             }
         }
-        // A recovered close leaves no chain: the block is finished.
-        Ok(())
+    }
+
+    /// Returns when all nodes have everything that was pushed.
+    pub(super) async fn drain(&mut self, client: &Client) -> Result<()> {
+        loop {
+            match &self.state {
+                State::Streaming(chain) if chain.drain().await.is_ok() => return Ok(()),
+                State::Streaming(_) | State::Broken(_) => self.recover(client).await?,
+                State::Finished => return Ok(()),
+            }
+        }
     }
 
     /// Ends the block: when this returns, all nodes have finalized it.
@@ -145,53 +181,59 @@ impl Block {
     pub(super) async fn finish(&mut self, client: &Client, end: Arc<Packet>) -> Result<()> {
         self.drain(client).await?;
         self.settle_before().await?;
-        self.send(client, end).await?;
+        self.room(client).await?;
+        self.push(end);
         self.drain(client).await
     }
 
+    /// Puts another chain in the place of the one that broke. The block changes from one state to the next without waiting, so that
+    /// this future can be dropped wherever it waits.
     async fn recover(&mut self, client: &Client) -> Result<()> {
-        let Some(chain) = self.chain.take() else { return Err(self.gone()) };
-        let (broken, unacked, acked_len) = chain.into_rest();
-        let first = unacked.front().map_or(-1, |packet| packet.header.seqno);
-        self.stuck = if self.stuck.0 == first { (first, self.stuck.1 + 1) } else { (first, 1) };
+        self.give_up_chain();
         if self.stuck.1 > RECOVERIES_MAX {
             return Err(self.gone());
         }
-        let mut broken = broken;
         // Ends: each round takes a node away.
-        loop {
+        while let State::Broken(rest) = &mut self.state {
+            let broken = rest.broken.take();
             // The last first, so that the places of the others stay.
-            for (node, fault) in broken.take().into_iter().flat_map(|broken| broken.nodes).rev() {
+            for (node, fault) in broken.into_iter().flat_map(|broken| broken.nodes).rev() {
                 self.drop_node(client, node, fault);
             }
             if self.nodes.is_empty() {
                 return Err(self.gone());
             }
-            match self.rejoin(client, &unacked, acked_len).await? {
-                Ok(chain) => {
-                    self.chain = chain;
-                    break;
+            let rejoined = self.rejoin(client).await?;
+            let State::Broken(rest) = &mut self.state else { break };
+            match rejoined {
+                Ok(Some(chain)) => {
+                    // A fault now is found by whoever sends or drains next, with the packets in the window.
+                    rest.unacked.drain(..).for_each(|packet| chain.push(packet));
+                    self.state = State::Streaming(chain);
                 }
-                Err(again) => broken = Some(again),
-            }
-        }
-        for packet in unacked {
-            match &self.chain {
-                // A fault now is found by whoever sends or drains next, with the packets in the window.
-                Some(chain) => drop(chain.send(packet).await),
-                None => break,
+                Ok(None) => self.state = State::Finished,
+                Err(again) => rest.broken = Some(again),
             }
         }
         Ok(())
     }
 
+    fn give_up_chain(&mut self) {
+        if !matches!(self.state, State::Streaming(_)) {
+            return; // a recovery was begun already
+        }
+        let streaming = std::mem::replace(&mut self.state, State::Broken(Rest::default()));
+        let State::Streaming(chain) = streaming else { unreachable!("looked at just now") };
+        let rest = chain.into_rest();
+        let first = rest.unacked.front().map_or(-1, |packet| packet.header.seqno);
+        self.stuck = if self.stuck.0 == first { (first, self.stuck.1 + 1) } else { (first, 1) };
+        self.state = State::Broken(rest);
+    }
+
     /// The rest of the chain under a new generation. `None` for a chain: all was sent, the nodes have finalized the block.
-    async fn rejoin(
-        &mut self,
-        client: &Client,
-        unacked: &VecDeque<Arc<Packet>>,
-        acked_len: u64,
-    ) -> Result<Result<Option<Chain>, Break>> {
+    async fn rejoin(&mut self, client: &Client) -> Result<Result<Option<Chain>, Break>> {
+        let State::Broken(rest) = &self.state else { return Err(self.gone()) };
+        let (only_end_missing, acked_len) = (rest.lacks_only_the_end(), rest.acked_len);
         self.settle_before().await?;
         let request = proto::UpdateBlockForPipelineRequestProto {
             block: self.id.clone(),
@@ -201,7 +243,6 @@ impl Block {
             client.call("updateBlockForPipeline", &request).await?;
         let generation = answer.block.b.generation_stamp;
         self.token = answer.block.block_token;
-        let only_end_missing = unacked.len() == 1 && unacked.iter().all(|packet| packet.header.last);
         let stage = if only_end_missing { Stage::PipelineCloseRecovery } else { Stage::PipelineSetupStreamingRecovery };
         let chain = match self.set_up(client, stage, Some(generation), acked_len).await {
             Ok(chain) => chain,

@@ -2,6 +2,9 @@
 //!
 //! Promise: a packet leaves the window only when every node of the chain said that it has it. After the first fault the
 //! chain sends nothing more; what is in the window then must go down another chain.
+//!
+//! Every future here may be dropped: a packet is in the window before a byte of it is written, the window knows how many of its
+//! bytes the socket has taken, and whoever writes next goes on behind them.
 
 use super::packer::Packet;
 use crate::datanode::{Fault, Link, addr_of, send_all};
@@ -9,7 +12,7 @@ use crate::options::{Options, TIMEOUT_PER_NODE};
 use ::io::{Clock, SystemClock};
 use hdfs::proto;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -29,6 +32,26 @@ impl Break {
     }
 }
 
+/// What a broken chain leaves.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    /// Who is to blame.
+    pub(super) broken: Option<Break>,
+    /// What must be sent again.
+    pub(super) unacked: VecDeque<Arc<Packet>>,
+    /// How far the block is safe.
+    pub(super) acked_len: u64,
+}
+
+impl Rest {
+    /// Whether all data is acknowledged, and nothing but the end of the block is missing. It may be put then as it is.
+    pub(super) fn lacks_only_the_end(&self) -> bool {
+        let Some(end) = self.unacked.front().filter(|packet| packet.header.last) else { return false };
+        assert!(end.end_offset() == self.acked_len, "a block of {} bytes ends at {}", self.acked_len, end.end_offset());
+        true
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Chain {
     shared: Arc<Shared>,
@@ -38,14 +61,12 @@ pub(super) struct Chain {
 
 struct Shared {
     stream: TcpStream,
-    /// Held while a packet is written, so that a heartbeat does not fall into it.
+    /// Held while packets are written, so that a heartbeat does not fall between.
     sending: tokio::sync::Mutex<()>,
-    /// A send was given up half-way: the stream has a part of a packet.
-    torn: AtomicBool,
     window: Mutex<Window>,
     /// The window shrank, or the chain broke.
     changed: Notify,
-    /// The window is not empty any more: from now on the nodes owe an answer.
+    /// Something is being written: from now on the nodes owe an answer.
     begun: Notify,
 }
 
@@ -58,11 +79,66 @@ impl std::fmt::Debug for Shared {
 #[derive(Debug, Default)]
 struct Window {
     unacked: VecDeque<Arc<Packet>>,
+    /// How many of those are written, and how many bytes of the one behind them.
+    written_count: usize,
+    part_len: usize,
+    /// Somebody is writing just now.
+    writing: bool,
     /// Acknowledged, for their buffers.
     spent: Vec<Arc<Packet>>,
     /// The block up to here is on all nodes.
     acked_len: u64,
     broken: Option<Break>,
+}
+
+impl Window {
+    /// The block up to here is acknowledged, or in the window.
+    fn end(&self) -> u64 {
+        self.unacked.back().map_or(self.acked_len, |packet| packet.end_offset())
+    }
+
+    /// What is to be written next, and from where on.
+    fn unwritten(&self) -> Option<(Arc<Packet>, usize)> {
+        self.unacked.get(self.written_count).map(|packet| (Arc::clone(packet), self.part_len))
+    }
+
+    fn on_written(&mut self, packet: &Packet, len: usize) {
+        let next = self.unacked.get(self.written_count);
+        if next.is_none_or(|next| next.header.seqno != packet.header.seqno) {
+            return; // its ack was faster than this note
+        }
+        self.part_len += len;
+        if packet.bytes().len() == self.part_len {
+            (self.written_count, self.part_len) = (self.written_count + 1, 0);
+        }
+    }
+
+    /// Takes the oldest packet out, if it is this one and the nodes can have it.
+    fn on_acked(&mut self, seqno: i64) -> Option<Arc<Packet>> {
+        let is_sent = self.written_count > 0 || self.writing;
+        self.unacked.front().filter(|packet| is_sent && packet.header.seqno == seqno)?;
+        let packet = self.unacked.pop_front()?;
+        match self.written_count.checked_sub(1) {
+            Some(count) => self.written_count = count,
+            None => self.part_len = 0, // whoever writes it does not know yet that it is written
+        }
+        self.acked_len = self.acked_len.max(packet.end_offset());
+        Some(packet)
+    }
+
+    /// The nodes have all of a packet, and it is not acknowledged; or they are being sent one, which they may not take.
+    fn is_owed(&self) -> bool {
+        self.written_count > 0 || self.writing
+    }
+}
+
+/// Until this is dropped somebody writes.
+struct Writing<'a>(&'a Shared);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.window().writing = false;
+    }
 }
 
 impl Shared {
@@ -77,6 +153,37 @@ impl Shared {
         }
         drop(window);
         self.changed.notify_one();
+    }
+
+    /// Writes all that is in the window and not written yet. Dropped, it leaves the rest to whoever writes next.
+    async fn write(&self) -> std::io::Result<()> {
+        let _sending = self.sending.lock().await;
+        let _writing = {
+            let mut window = self.window();
+            if window.unwritten().is_none() {
+                return Ok(());
+            }
+            if !std::mem::replace(&mut window.writing, true) && window.written_count == 0 {
+                self.begun.notify_one();
+            }
+            Writing(self)
+        };
+        self.write_rest().await
+    }
+
+    /// As `write`; the caller holds `sending`.
+    async fn write_rest(&self) -> std::io::Result<()> {
+        loop {
+            let Some((packet, from)) = self.window().unwritten() else { return Ok(()) };
+            // Between a write and the note of it nothing is waited for.
+            match self.stream.try_write(&packet.bytes()[from..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(len) => self.window().on_written(&packet, len),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.stream.writable().await?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
@@ -112,7 +219,6 @@ impl Chain {
         let shared = Arc::new(Shared {
             stream,
             sending: tokio::sync::Mutex::default(),
-            torn: AtomicBool::new(false),
             window: Mutex::new(Window { acked_len, ..Window::default() }),
             changed: Notify::new(),
             begun: Notify::new(),
@@ -130,32 +236,30 @@ impl Chain {
         Ok(Self { shared, _acks: acks, in_flight_max: options.packets_in_flight_max })
     }
 
-    /// Sends a packet, waiting while too many are under way. It is in the window also if this fails. Gives back packets whose
-    /// acks have come.
-    pub(super) async fn send(&self, packet: Arc<Packet>) -> Result<Vec<Arc<Packet>>, ()> {
-        self.until(|window| window.unacked.len() < self.in_flight_max).await.inspect_err(|()| {
-            self.shared.window().unacked.push_back(Arc::clone(&packet));
-        })?;
-        let was_empty = {
-            let mut window = self.shared.window();
-            window.unacked.push_back(Arc::clone(&packet));
-            window.unacked.len() == 1
-        };
-        if was_empty {
-            self.shared.begun.notify_one();
-        }
-        let writing = async {
-            let _sending = self.shared.sending.lock().await;
-            if self.shared.torn.swap(true, Ordering::Relaxed) {
-                return Err(std::io::Error::other("an earlier write was given up half-way"));
-            }
-            let sent = send_all(&self.shared.stream, packet.bytes()).await;
-            self.shared.torn.store(sent.is_err(), Ordering::Relaxed);
-            sent
-        };
+    /// Returns when another packet may be pushed.
+    pub(super) async fn room(&self) -> Result<(), ()> {
+        self.send_rest().await?; // of a send that was dropped
+        self.until(|window| window.unacked.len() < self.in_flight_max).await
+    }
+
+    /// Takes a packet into the window. [`Chain::write`] sends it.
+    pub(super) fn push(&self, packet: Arc<Packet>) {
+        let mut window = self.shared.window();
+        let (end, offset) = (window.end(), packet.header.offset as u64);
+        assert!(offset == end, "a packet at {offset} behind {end} bytes: those between were lost");
+        window.unacked.push_back(packet);
+    }
+
+    /// Sends what was pushed. Gives back packets whose acks have come.
+    pub(super) async fn write(&self) -> Result<Vec<Arc<Packet>>, ()> {
+        self.send_rest().await?;
+        Ok(std::mem::take(&mut self.shared.window().spent))
+    }
+
+    async fn send_rest(&self) -> Result<(), ()> {
         tokio::select! {
             biased;
-            sent = writing => if let Err(error) = sent {
+            sent = self.shared.write() => if let Err(error) = sent {
                 // The acks may tell which node it was; they end soon, for the connection is gone.
                 let broken = tokio::time::timeout(BLAME_WAIT_MAX, self.until(|_| false)).await;
                 if broken.is_err() {
@@ -165,15 +269,16 @@ impl Chain {
             },
             _ = self.until(|_| false) => return Err(()),
         }
-        Ok(std::mem::take(&mut self.shared.window().spent))
+        Ok(())
     }
 
     pub(super) fn is_broken(&self) -> bool {
         self.shared.window().broken.is_some()
     }
 
-    /// Returns when every packet is acknowledged.
+    /// Returns when every packet is sent and acknowledged.
     pub(super) async fn drain(&self) -> Result<(), ()> {
+        self.send_rest().await?;
         self.until(|window| window.unacked.is_empty()).await
     }
 
@@ -195,10 +300,11 @@ impl Chain {
         }
     }
 
-    /// What became of a broken chain: who is to blame, what must be sent again, and how far the block is safe.
-    pub(super) fn into_rest(self) -> (Option<Break>, VecDeque<Arc<Packet>>, u64) {
+    /// What became of a broken chain.
+    pub(super) fn into_rest(self) -> Rest {
         let mut window = self.shared.window();
-        (window.broken.take(), std::mem::take(&mut window.unacked), window.acked_len)
+        let (broken, unacked) = (window.broken.take(), std::mem::take(&mut window.unacked));
+        Rest { broken, unacked, acked_len: window.acked_len }
     }
 }
 
@@ -241,7 +347,7 @@ impl Acks {
                 }
             }
             let now = self.clock.monotonic();
-            let owes = !self.shared.window().unacked.is_empty();
+            let owes = self.shared.window().is_owed();
             if owes && !owed {
                 (heard, moved) = (now, now);
             }
@@ -289,16 +395,11 @@ impl Acks {
             return Ok(false);
         }
         let mut window = self.shared.window();
-        match window.unacked.front() {
-            Some(packet) if packet.header.seqno == ack.seqno => {}
-            _ => return Err(blame_head(Fault::Protocol(format!("ack {} out of order", ack.seqno)))),
-        }
-        let mut ended = false;
-        if let Some(packet) = window.unacked.pop_front() {
-            ended = packet.header.last;
-            window.acked_len = window.acked_len.max(packet.end_offset());
-            window.spent.push(packet);
-        }
+        let Some(packet) = window.on_acked(ack.seqno) else {
+            return Err(blame_head(Fault::Protocol(format!("ack {} out of order", ack.seqno))));
+        };
+        let ended = packet.header.last;
+        window.spent.push(packet);
         drop(window);
         self.shared.changed.notify_one();
         Ok(ended)
@@ -320,14 +421,16 @@ impl Acks {
         Some(Break { nodes: nodes.into_iter().map(|node| (node, fault(node))).collect() })
     }
 
-    /// Says that the writer lives, unless a packet is being written, which says it as well.
+    /// Says that the writer lives, unless packets are being written, which says it as well. A packet that somebody began to write and
+    /// gave up is brought to its end instead.
     async fn beat(&self) -> Result<(), Break> {
         let Ok(_sending) = self.shared.sending.try_lock() else { return Ok(()) };
-        if self.shared.torn.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let sent = tokio::time::timeout(self.beat, send_all(&self.shared.stream, &Packet::heartbeat())).await;
-        match sent {
+        let is_idle = self.shared.window().unwritten().is_none();
+        let heartbeat = Packet::heartbeat();
+        let sending = async {
+            if is_idle { send_all(&self.shared.stream, &heartbeat).await } else { self.shared.write_rest().await }
+        };
+        match tokio::time::timeout(self.beat, sending).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(blame_head(Fault::Broken(error))),
             Err(_) => Err(blame_head(Fault::Silent)),

@@ -10,7 +10,12 @@
 //! ```
 //!
 //! As long as a new file fits in one packet the server does not hear of it: if it is closed by then, it goes as `small/` has it.
+//!
+//! A program may drop any future of a writer that it still has. So what a writer waits for stands in the writer before it waits: a
+//! task that goes on by itself, a chain's window that has the packet, a recovery that is begun anew. Nothing is taken out of its
+//! place across an `await`.
 
+mod add;
 mod ahead;
 mod block;
 mod chain;
@@ -22,6 +27,7 @@ use crate::lease::Lease;
 use crate::namespace::permission;
 use crate::small::Wish;
 use crate::status::unusable;
+use add::{Adding, NewBlock, add_block};
 use ahead::{Ahead, Ask, Closed, Closing, ended, register};
 use block::Block;
 use hdfs::proto;
@@ -72,6 +78,18 @@ impl Create {
 
 /// A file open for writing. Dropped without [`Writer::close`] it stays open at the server until its lease runs out; what was
 /// flushed is kept. Of a file that is still small the server may know nothing before it is flushed or closed.
+///
+/// # Dropped futures
+///
+/// The future of each method may be dropped before it is ready, say by a deadline around it, and the writer be used on:
+///
+/// - Of [`Writer::write`]: a first part of the bytes is the file's, and will be sent; [`Writer::position`] tells how far. The others were
+///   not taken.
+/// - Of [`Writer::filled`]: the bytes are the file's. [`Writer::space`] may be empty then; `filled(0)` goes on with the sending.
+/// - Of [`Writer::flush`] and [`Writer::sync`]: nothing is promised. The next one goes on where the first was, and promises all bytes
+///   up to then.
+/// - Of [`Writer::close`]: nothing is promised, and the writer is gone with it. The file may be complete, or be as if the
+///   writer had been dropped. A small file is there whole or not at all.
 #[derive(Debug)]
 pub struct Writer {
     client: Client,
@@ -89,6 +107,8 @@ pub struct Writer {
     /// The server gives blocks on lease, and this one's next was not looked for yet.
     may_look_ahead: bool,
     ahead: Option<Ahead>,
+    /// The next block is asked for.
+    adding: Option<Adding>,
     replication: u16,
     /// What it will be, if that is known.
     len: Option<u64>,
@@ -98,14 +118,29 @@ pub struct Writer {
     failed: bool,
     /// Of an open file.
     lease: Option<Lease>,
-    /// The file as it shall be; not made yet, since it may be small.
-    pending: Option<Pending>,
+    start: Start,
 }
 
 #[derive(Debug)]
+enum Start {
+    /// The file as it shall be; not made yet, since it may be small.
+    Pending(Pending),
+    /// The server is asked to make it.
+    Making(io::task::Owned<Result<Made>>),
+    Made,
+}
+
+#[derive(Clone, Debug)]
 struct Pending {
     create: Create,
     replication: u16,
+}
+
+/// A file that the server has made.
+#[derive(Debug)]
+struct Made {
+    file: u64,
+    lease: Lease,
 }
 
 /// HDFS's flags of create and append.
@@ -134,7 +169,7 @@ impl Client {
         let mut writer = self.writer(path, block_len, spec);
         (writer.replication, writer.len) = (replication, create.len);
         writer.may_look_ahead = defaults.signs;
-        writer.pending = Some(Pending { create: create.clone(), replication });
+        writer.start = Start::Pending(Pending { create: create.clone(), replication });
         // Only stores of ours take files whole, and they say what they are.
         if self.options().small_len_max == 0 || !defaults.signs || !self.puts_small() {
             writer.begin().await?;
@@ -191,13 +226,14 @@ impl Client {
             closing: None,
             may_look_ahead: false,
             ahead: None,
+            adding: None,
             replication: 0,
             len: None,
             packer: Packer::new(plan),
             excluded: Vec::new(),
             failed: false,
             lease: None,
-            pending: None,
+            start: Start::Made,
         }
     }
 
@@ -212,7 +248,8 @@ impl Writer {
         self.block_offset + self.packer.position()
     }
 
-    /// Room for the next bytes: fill some of it, and say with [`Writer::filled`] how many. Spares the copy that `write` makes.
+    /// Room for the next bytes: fill some of it, and say with [`Writer::filled`] how many. Spares the copy that `write` makes. It is empty
+    /// only behind a `write` or `filled` whose future was dropped.
     pub fn space(&mut self) -> &mut [u8] {
         self.packer.space()
     }
@@ -226,15 +263,14 @@ impl Writer {
         }
         if self.packer.is_full() {
             self.send(false).await?;
-            if self.packer.position() == self.block_len {
-                self.close_block();
-            } else {
+            if self.block.is_some() {
                 self.look_ahead();
             }
         }
         Ok(())
     }
 
+    /// The next bytes of the file. They are sent when a packet is full; [`Writer::flush`] sends all.
     pub async fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let space = self.space();
@@ -268,10 +304,11 @@ impl Writer {
         if drained.is_ok() {
             drained = block.drain(&self.client).await;
         }
-        let first = !std::mem::replace(&mut block.known_to_server, true);
+        let is_known = block.known_to_server;
         self.settle(drained)?;
-        if first {
+        if !is_known {
             self.announce().await?;
+            self.block.iter_mut().for_each(|block| block.known_to_server = true);
         }
         Ok(())
     }
@@ -294,6 +331,7 @@ impl Writer {
         if self.put_whole().await? {
             return Ok(());
         }
+        self.begin().await?;
         if !self.packer.is_empty() {
             self.send(false).await?;
         }
@@ -324,7 +362,7 @@ impl Writer {
 
     /// Puts a file that is still small in one request. False: it is streamed, or was all the while.
     async fn put_whole(&mut self) -> Result<bool> {
-        let Some(Pending { create, replication }) = &self.pending else { return Ok(false) };
+        let Start::Pending(Pending { create, replication }) = &self.start else { return Ok(false) };
         let whole = self.packer.take_whole();
         let (path, replication, block_len) = (&*self.path, *replication, self.block_len);
         if self.client.put_small(Wish { path, create, replication, block_len }, &whole).await? {
@@ -337,44 +375,33 @@ impl Writer {
 
     /// Makes the file at the server, if that was not done yet.
     async fn begin(&mut self) -> Result<()> {
-        let Some(pending) = self.pending.take() else { return Ok(()) };
-        let begun = self.make(&pending).await;
-        self.settle(begun)
-    }
-
-    async fn make(&mut self, Pending { create, replication }: &Pending) -> Result<()> {
-        let request = proto::CreateRequestProto {
-            src: self.path.clone(),
-            masked: permission(create.mode),
-            unmasked: create.unmasked().map(permission),
-            client_name: self.client.inner.holder.clone(),
-            create_flag: if create.overwrite { FLAG_CREATE | FLAG_OVERWRITE } else { FLAG_CREATE },
-            create_parent: create.parents,
-            replication: (*replication).into(),
-            block_size: self.block_len,
-            ..Default::default()
-        };
-        // Held first: were the renewals late, the lease could be lost between.
-        let lease = Lease::hold(&self.client);
-        let answer: proto::CreateResponseProto = self.client.call("create", &request).await?;
-        let status = answer.fs.ok_or_else(|| self.client.not_understood("create without a file status"))?;
-        if unusable(&status).is_some() {
-            let _ = self.client.delete(&self.path, false).await;
-            return Err(Error::Unsupported("writing into an erasure coded or encrypted directory"));
+        if let Start::Pending(pending) = &self.start {
+            let make = make(self.client.clone(), self.path.clone(), self.block_len, pending.clone());
+            self.start = Start::Making(io::task::spawn_owned("making of a file", make));
         }
-        (self.file, self.lease) = (status.file_id.unwrap_or(0), Some(lease));
+        let Start::Making(making) = &mut self.start else { return Ok(()) };
+        let made = ended(making.await);
+        self.start = Start::Made;
+        let Made { file, lease } = self.settle(made)?;
+        (self.file, self.lease) = (file, Some(lease));
         Ok(())
     }
 
-    /// Sends what the packer holds, on a new block if there is none.
+    /// Sends what the packer holds, on a new block if there is none. A block that is full with it is ended.
     async fn send(&mut self, sync: bool) -> Result<()> {
-        if self.block.is_none() {
-            let added = self.next_block().await;
-            self.block = Some(self.settle(added)?);
-        }
+        self.need_block().await?;
+        let Some(block) = &mut self.block else { return Ok(()) };
+        let room = block.room(&self.client).await;
+        self.settle(room)?;
+        // From the packer into the window at once: whoever waits after this waits for a packet that cannot get lost.
         let Some(block) = &mut self.block else { return Ok(()) };
         let packet = self.packer.pack(block.next_seqno(), sync);
-        let mut sent = block.send(&self.client, packet).await;
+        block.push(packet);
+        if self.packer.position() == self.block_len {
+            self.close_block(); // that sends it
+            return Ok(());
+        }
+        let mut sent = block.write(&self.client).await;
         if let Ok(spent) = &mut sent {
             self.packer.recycle(spent);
         }
@@ -384,6 +411,7 @@ impl Writer {
     /// Ends the current block, while the next one may begin.
     fn close_block(&mut self) {
         let Some(mut block) = self.block.take() else { return };
+        assert!(self.closing.is_none(), "a block was begun before the one before it was put");
         let end = self.packer.end(block.next_seqno(), self.client.options().sync_blocks);
         let (client, len) = (self.client.clone(), self.packer.position());
         self.closing = Some(io::task::spawn_owned("end of a block", async move {
@@ -396,8 +424,9 @@ impl Writer {
 
     /// Returns when the block before is put.
     async fn settle_closing(&mut self) -> Result<()> {
-        if let Some(closing) = self.closing.take() {
+        if let Some(closing) = &mut self.closing {
             let closed = ended(closing.await);
+            self.closing = None;
             self.previous = Some(self.settle(closed)?);
         }
         Ok(())
@@ -427,83 +456,47 @@ impl Writer {
         self.ahead = Some(Ahead::begin(&self.client, ask));
     }
 
-    /// The block that was made ready, or one that is asked for now.
-    async fn next_block(&mut self) -> Result<Block> {
-        if let Some(ahead) = self.ahead.take() {
-            self.may_look_ahead = true;
-            if let Some(mut block) = ahead.take().await {
-                let before = match self.closing.take() {
-                    Some(closing) => Closed::Soon(closing),
-                    None => Closed::Already(self.previous.clone()),
-                };
-                let (client, path, id) = (self.client.clone(), self.path.clone(), block.id().clone());
-                let register = register(client, path, self.file, id, before);
-                block.set_before(io::task::spawn_owned("registration of a block", register));
-                return Ok(block);
+    /// If there is no block: takes the one that was made ready, or one that is asked for now.
+    async fn need_block(&mut self) -> Result<()> {
+        if self.block.is_some() {
+            return Ok(());
+        }
+        if let Some(ahead) = &mut self.ahead {
+            let ready = ahead.take().await;
+            (self.ahead, self.may_look_ahead) = (None, true);
+            if let Some(block) = ready {
+                self.go_on_with(block);
+                return Ok(());
             }
         }
         self.settle_closing().await?;
-        self.add_block().await
-    }
-
-    /// A block with a chain that stands. Nodes that cannot be reached are told to the server, which gives others.
-    async fn add_block(&mut self) -> Result<Block> {
-        let mut faults = Vec::new();
-        for _ in 0..=self.client.options().block_retries {
-            let located = self.ask_for_block().await?;
-            let id = located.b.clone();
-            match Block::create(&self.client, &self.path, located, self.spec).await {
-                Ok(block) => return Ok(block),
-                Err((node, fault)) => {
-                    let addr = crate::datanode::addr_of(&node);
-                    tracing::info!(path = self.path, node = addr, %fault, "a block's chain could not be set up; asking for another");
-                    self.client.inner.small.avoid(&node);
-                    self.excluded.push(node);
-                    faults.push((addr, fault));
-                }
-            }
-            let request = proto::AbandonBlockRequestProto {
-                b: id,
-                src: self.path.clone(),
-                holder: self.client.inner.holder.clone(),
-                file_id: Some(self.file),
+        let adding = self.adding.get_or_insert_with(|| {
+            let new = NewBlock {
+                path: self.path.clone(),
+                file: self.file,
+                spec: self.spec,
+                previous: self.previous.clone(),
+                excluded: self.excluded.clone(),
             };
-            let _: proto::AbandonBlockResponseProto = self.client.call("abandonBlock", &request).await?;
-        }
-        Err(Error::NoNodeLeft { block: 0, tried: crate::datanode::tried(&faults) })
+            io::task::spawn_owned("a new block", add_block(self.client.clone(), new))
+        });
+        let added = ended(adding.await);
+        self.adding = None;
+        let (block, excluded) = self.settle(added)?;
+        (self.block, self.excluded) = (Some(block), excluded);
+        Ok(())
     }
 
-    async fn ask_for_block(&mut self) -> Result<proto::LocatedBlockProto> {
-        let mut request = proto::AddBlockRequestProto {
-            src: self.path.clone(),
-            client_name: self.client.inner.holder.clone(),
-            previous: self.previous.clone(),
-            exclude_nodes: self.excluded.clone(),
-            file_id: Some(self.file),
-            ..Default::default()
+    /// The next block is this one, which was on lease; the server is told so when the one before is put.
+    fn go_on_with(&mut self, mut block: Block) {
+        let before = match self.closing.take() {
+            Some(closing) => Closed::Soon(closing),
+            None => Closed::Already(self.previous.clone()),
         };
-        request.exclude_nodes.extend(self.client.inner.small.avoided().into_iter().map(by_id));
-        let mut pause = PAUSE_FIRST;
-        for _ in 0..PAUSE_COUNT {
-            let answer: Result<proto::AddBlockResponseProto> = self.client.call("addBlock", &request).await;
-            match answer {
-                // The block before has no whole replica reported yet.
-                Err(error) if error.is_class(hdfs::exception::NOT_REPLICATED_YET) => {}
-                // A node that failed another block of ours may be well again, and better than none.
-                Err(_) if request.exclude_nodes.len() > self.excluded.len() => {
-                    request.exclude_nodes.truncate(self.excluded.len());
-                    continue;
-                }
-                Err(error) => return Err(error),
-                Ok(answer) if answer.block.locs.is_empty() => {
-                    return Err(self.client.not_understood("a new block without nodes"));
-                }
-                Ok(answer) => return Ok(answer.block),
-            }
-            tokio::time::sleep(pause).await;
-            pause *= 2;
-        }
-        Err(Error::NotComplete)
+        let (client, path, id) = (self.client.clone(), self.path.clone(), block.id().clone());
+        let register = register(client, path, self.file, id, before);
+        block.set_before(io::task::spawn_owned("registration of a block", register));
+        self.block = Some(block);
     }
 
     /// A writer that failed once stays failed: nobody knows what became of the bytes under way.
@@ -517,7 +510,26 @@ impl Writer {
     }
 }
 
-fn by_id(node: String) -> proto::DatanodeInfoProto {
-    let id = proto::DatanodeIdProto { datanode_uuid: node, ..Default::default() };
-    proto::DatanodeInfoProto { id, ..Default::default() }
+async fn make(client: Client, path: String, block_len: u64, pending: Pending) -> Result<Made> {
+    let Pending { create, replication } = pending;
+    let request = proto::CreateRequestProto {
+        src: path.clone(),
+        masked: permission(create.mode),
+        unmasked: create.unmasked().map(permission),
+        client_name: client.inner.holder.clone(),
+        create_flag: if create.overwrite { FLAG_CREATE | FLAG_OVERWRITE } else { FLAG_CREATE },
+        create_parent: create.parents,
+        replication: replication.into(),
+        block_size: block_len,
+        ..Default::default()
+    };
+    // Held first: were the renewals late, the lease could be lost between.
+    let lease = Lease::hold(&client);
+    let answer: proto::CreateResponseProto = client.call("create", &request).await?;
+    let status = answer.fs.ok_or_else(|| client.not_understood("create without a file status"))?;
+    if unusable(&status).is_some() {
+        let _ = client.delete(&path, false).await;
+        return Err(Error::Unsupported("writing into an erasure coded or encrypted directory"));
+    }
+    Ok(Made { file: status.file_id.unwrap_or(0), lease })
 }
