@@ -40,6 +40,8 @@ pub enum Refusal {
     Unaligned { seqno: i64, offset: i64 },
     #[error("packet {seqno} has {sums_len} bytes of checksums for {data_len} bytes of data")]
     Sums { seqno: i64, sums_len: u32, data_len: u32 },
+    #[error("packet {seqno} ends the block at {end}, but {received} bytes came before it")]
+    Short { seqno: i64, end: u64, received: u64 },
     #[error("packet {seqno} after the last one")]
     AfterLast { seqno: i64 },
 }
@@ -67,6 +69,11 @@ impl Packet {
         if u64::from(sums_len) != expected {
             return Err(Refusal::Sums { seqno, sums_len, data_len });
         }
-        Ok(start + u64::from(data_len))
+        let end = start + u64::from(data_len);
+        // The block would be put longer than its writer says that it is.
+        if self.last && end < received {
+            return Err(Refusal::Short { seqno, end, received });
+        }
+        Ok(end)
     }
 }

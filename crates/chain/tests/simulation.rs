@@ -418,14 +418,18 @@ impl World {
 /// A block's packets as stock writers cut it: whole chunks; after a flush inside a chunk, that chunk again.
 fn packets(random: &mut Seeded) -> Vec<Packet> {
     let mut packets = Vec::new();
-    let mut offset = 0;
+    let (mut offset, mut reached) = (0, 0);
     for seqno in 0..random.below(30) as i64 {
         let flush = random.below(5) == 0;
         let chunks = 1 + random.below(6) as u32;
-        let data_len = chunks * SPEC.chunk_len - if flush { random.below(8) as u32 } else { 0 };
+        let cut = if flush { random.below(8) as u32 } else { 0 };
+        let data_len = chunks * SPEC.chunk_len - cut;
+        // The chunk that comes again has all that it had, or more.
+        let data_len = if offset + i64::from(data_len) < reached { data_len + cut } else { data_len };
         let sums_len = if random.below(9) == 0 { 0 } else { SPEC.sums_len(data_len.into()) as u32 };
         packets.push(Packet { seqno, offset, data_len, sums_len, last: false, sync: flush });
         let end = offset + i64::from(data_len);
+        reached = end;
         offset = end / i64::from(SPEC.chunk_len) * i64::from(SPEC.chunk_len);
     }
     let end = packets.last().map_or(0, |packet| packet.offset + i64::from(packet.data_len));

@@ -129,6 +129,17 @@ fn a_node_lost_while_all_is_quiet_is_told_with_the_next_packet() {
     });
 }
 
+/// A writer that ends its block elsewhere than its bytes end has lost some, or some are not its own.
+#[test]
+fn a_block_ends_where_its_bytes_end() {
+    check("w. show300 0+ refused: packet 1 ends the block at 200, but 300 bytes came before it", 0, 0, |tail| {
+        tail.data(0, 0, 300).stored().last(1, 200);
+    });
+    check("refused: packet 0 at offset 301, but only 300 bytes came before it", 0, 300, |tail| {
+        tail.last(0, 301);
+    });
+}
+
 #[test]
 fn a_block_is_not_put_over_a_broken_chain() {
     check(". 0+- Failed { below: true }", 1, 100, |head| {

@@ -35,7 +35,8 @@ pub enum ReopenKind {
     /// The chain broke in mid-stream: go on from what this node acknowledged. The replica may be finalized already, if
     /// only the last acknowledgement was lost.
     StreamingRecovery,
-    /// All bytes are here, only the end is missing: the caller puts the replica next.
+    /// All bytes are here, only the end is missing: the caller puts the replica next. All that was ever sent was acknowledged then; a
+    /// writer that says otherwise has lost bytes on the way, and would close a block that is shorter than it believes.
     CloseRecovery,
 }
 
@@ -69,7 +70,7 @@ impl ReopenAsk {
         let kept = if whole { len } else { visible.max(self.min_len) };
         let fits = kept <= len
             && len >= self.min_len
-            && (!whole || len == self.min_len)
+            && (!whole || len == self.min_len && self.max_len <= self.min_len)
             && (self.max_len < self.min_len || kept <= self.max_len);
         if fits {
             return Ok(kept);

@@ -96,6 +96,7 @@ fn what_the_client_knows_must_fit_what_is_here() {
     assert_eq!(reopen(streaming(999, 1000, 0, 5000)).unwrap_err().advice(), Advice::RefreshLocations);
     assert!(reopen(ask(ReopenKind::Append, 1001, 1002, 5000, 5000)).is_err(), "it is not finalized");
     assert!(reopen(ask(ReopenKind::CloseRecovery, 1001, 1002, 4000, 4000)).is_err(), "bytes are missing");
+    assert!(reopen(ask(ReopenKind::CloseRecovery, 1001, 1002, 5000, 5001)).is_err(), "its writer sent more");
     // The acknowledgement reached the client before this node noted it.
     assert_eq!(reopen(streaming(1001, 1002, 4000, 5000)).unwrap(), 4000);
     // A client that does not say how much it sent.
