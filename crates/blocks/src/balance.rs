@@ -8,7 +8,7 @@
 //! Promise: each move makes the fuller of two nodes emptier and leaves the other emptier than that one was; no container comes to stand in
 //! fewer racks than before; what is decided here rests on one look at the cluster, so moves under way are never counted twice.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Container};
 use crate::command::Command;
 use crate::mend::MendRules;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +107,7 @@ impl Cluster {
                 continue;
             }
             for home in pipeline.containers.iter().filter(|home| !moved.contains(home)) {
-                let Some(len) = self.containers.get(home).map(|container| container.len).filter(|len| *len > 0) else {
+                let Some(len) = self.containers.get(home).map(Container::held_len).filter(|len| *len > 0) else {
                     continue;
                 };
                 let after = Disk::parts(target.used.saturating_add(len), target.whole);

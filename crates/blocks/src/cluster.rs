@@ -31,6 +31,8 @@ pub struct Container {
     pub(crate) leased: u32,
     /// Bytes of its blocks, about.
     pub(crate) len: u64,
+    /// Of those: bytes that no node has which is here. Nobody can copy them, or a writer said that they are there and lied.
+    missing_len: u64,
     /// Indexes leased by this process and not given out yet.
     pub(crate) in_hand: Range<u32>,
     /// Indexes given out by this process, and the bytes written to them since: tells how long blocks are here.
@@ -46,6 +48,7 @@ impl Container {
             state: row.state,
             leased: row.leased,
             len: row.len,
+            missing_len: 0,
             in_hand: 0..0,
             given_count: 0,
             written_len: 0,
@@ -55,6 +58,11 @@ impl Container {
     /// Bytes of its blocks, about.
     pub fn len_about(&self) -> u64 {
         self.len
+    }
+
+    /// Bytes that whoever takes it over would have to copy, about.
+    pub(crate) fn held_len(&self) -> u64 {
+        self.len.saturating_sub(self.missing_len)
     }
 
     /// Block indexes given out.
@@ -89,6 +97,8 @@ pub struct Cluster {
     /// Containers of which those who joined up to this epoch hold every complete block, though they are not whole yet, as blocks
     /// begun before are still being written.
     copied: BTreeMap<ContainerId, (PipelineId, Epoch)>,
+    /// Containers of which bytes are missing.
+    missing_of: Vec<ContainerId>,
 }
 
 impl Cluster {
@@ -106,6 +116,7 @@ impl Cluster {
             by_node: BTreeMap::new(),
             racks: BTreeMap::new(),
             copied: BTreeMap::new(),
+            missing_of: Vec::new(),
         };
         for (_, node) in tables::all::<Node>(rows, tables::NODE)? {
             cluster.nodes.insert(node.id, Member::remembered(node));
@@ -285,9 +296,20 @@ impl Cluster {
         }
     }
 
-    /// Bytes of several containers, about.
+    /// Bytes of several containers that some node has, about.
     pub fn len_of<'a>(&self, homes: impl IntoIterator<Item = &'a ContainerId>) -> u64 {
-        types::len::total(homes.into_iter().filter_map(|home| self.containers.get(home)).map(|home| home.len))
+        types::len::total(homes.into_iter().filter_map(|home| self.containers.get(home)).map(Container::held_len))
+    }
+
+    /// What no node has of each container. Of those that are not named the nodes have all.
+    pub(crate) fn set_missing(&mut self, lens: impl Iterator<Item = (ContainerId, u64)>) {
+        for home in std::mem::take(&mut self.missing_of) {
+            self.containers.get_mut(&home).into_iter().for_each(|container| container.missing_len = 0);
+        }
+        for (home, len) in lens {
+            self.containers.get_mut(&home).into_iter().for_each(|container| container.missing_len = len);
+            self.missing_of.push(home);
+        }
     }
 
     pub fn nodes(&self) -> impl Iterator<Item = &Member> {
@@ -406,6 +428,12 @@ impl Cluster {
 
     pub fn is_member(&self, home: ContainerId, node: NodeId) -> bool {
         self.member_ids(home).binary_search(&node).is_ok()
+    }
+
+    /// Whether a writer may go on with this node: it holds the container, or did so when the block was begun and others copy what it has.
+    pub fn may_write(&self, home: ContainerId, node: NodeId) -> bool {
+        let pipeline = self.containers.get(&home).and_then(|container| self.pipelines.get(&container.pipeline));
+        pipeline.is_some_and(|pipeline| pipeline.row.members.contains(&node) || pipeline.row.former.contains(&node))
     }
 
     fn remove(&mut self, id: ContainerId) {

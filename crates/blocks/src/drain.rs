@@ -76,7 +76,7 @@ impl Cluster {
                 }
                 picture.containers_left += 1;
                 // Once it was compared it is known what is to be copied; before, all of it may be.
-                let left = repair.lack_len_of(*home).unwrap_or(container.len);
+                let left = repair.lack_len_of(*home).unwrap_or(container.held_len());
                 picture.len_left = picture.len_left.saturating_add(left);
             }
         }

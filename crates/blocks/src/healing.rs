@@ -43,6 +43,8 @@ impl Healing<'_> {
     /// Containers of nodes that were lost since `known`, or are back, are compared: of some nobody else has a copy, and that is to be
     /// named, or taken back. Answers who was lost.
     pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Vec<NodeId> {
+        // What writers said that they wrote, and no node has, must not keep the rest of its pipeline from being copied.
+        self.cluster.set_missing(self.repair.missing_lens());
         let lost = self.cluster.nodes().filter(|member| self.rules.is_lost(Some(member))).map(|member| member.node.id);
         let lost: BTreeSet<NodeId> = lost.collect();
         let now = self.rules.now;
@@ -84,5 +86,77 @@ impl Cluster {
     pub fn is_short(&self, home: ContainerId, now: Duration) -> bool {
         let members = self.members(home);
         members.iter().any(|member| !member.is_live(now) || !self.is_whole(home, member.node.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fitness, Node, Usage, apply};
+    use types::rows::MemoryRows;
+    use types::{BlockId, Generation, InodeId, PipelineId};
+
+    /// No chance at all.
+    struct First;
+
+    impl types::Random for First {
+        fn next_u64(&mut self) -> u64 {
+            0
+        }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    /// A writer completed its block with a terabyte that it never wrote. Of the three members one is lost, and the node that is left has
+    /// room for what the others really have.
+    #[test]
+    fn a_length_that_no_node_has_keeps_nobody_from_being_healed() {
+        let (mut rows, home) = (MemoryRows::default(), ContainerId(1));
+        let mut commands: Vec<Command> = (1..=4).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+        commands.push(Command::CreatePipeline { members: vec![node(1), node(2), node(3)], planned: true });
+        commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+        commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
+        let mut cluster = Cluster::load(&rows, 1).unwrap();
+        let usage = Usage { used_len: 10 << 30, free_len: 100 << 30, ..Usage::default() };
+        for (number, seen) in [(1, 100), (2, 100), (3, 0), (4, 100)] {
+            cluster.on_registered(seen * SECOND, node(number), usage);
+        }
+        let rules = MendRules {
+            now: 100 * SECOND,
+            hearing_since: Duration::ZERO,
+            lost_after: 15 * SECOND,
+            usual_replication: 3,
+        };
+        let (lie, truth) = (1 << 40, 1 << 30);
+        cluster.on_written(home, lie);
+        cluster.on_written(home, truth);
+        let block = |index, len| Expected {
+            block: BlockId::new(home, index),
+            generation: Generation(1),
+            len,
+            file: InodeId(20_000),
+            home,
+            complete: true,
+        };
+        let (blocks, members) = ([block(1, lie), block(2, truth)], [node(1), node(2)]);
+        let (mut repair, mut surplus, mut known) = (Repair::default(), Surplus::default(), BTreeSet::new());
+        let mut healing = Healing { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        assert_eq!(healing.watch(&mut known), [node(3)]);
+        assert_eq!(healing.cluster.mend(&rules, &mut First), None, "it is believed until somebody was asked");
+        let said = |id| (id, Some(vec![Fitness::Unfit, Fitness::Fit]));
+        let answers = Answers::new(blocks.len(), members.map(said));
+        healing.on_doubted(&blocks, &members, &answers);
+        healing.watch(&mut known);
+        let members = vec![node(1), node(2), node(4)];
+        let expected = Command::SetMembers { pipeline: PipelineId(1), epoch: types::Epoch(1), members };
+        assert_eq!(healing.cluster.mend(&rules, &mut First), Some(expected));
+        // Somebody brought it after all.
+        healing.repair.found(blocks[0].block);
+        healing.watch(&mut known);
+        assert_eq!(healing.cluster.mend(&rules, &mut First), None);
     }
 }

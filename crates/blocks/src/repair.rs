@@ -131,6 +131,7 @@ struct Again {
 #[derive(Clone, Copy, Debug)]
 struct Gone {
     generation: Generation,
+    len: u64,
     file: FileId,
     home: ContainerId,
 }
@@ -337,6 +338,12 @@ impl Repair {
         }
     }
 
+    /// Bytes of a container that no node has which is here, as far as they are known by name.
+    pub fn missing_lens(&self) -> impl Iterator<Item = (ContainerId, u64)> + '_ {
+        let len = |block: &BlockId| self.missing.get(block).map_or(0, |gone| gone.len);
+        self.missing_of.iter().map(move |(home, blocks)| (*home, types::len::total(blocks.iter().map(len))))
+    }
+
     pub fn is_missing(&self, block: BlockId) -> bool {
         self.missing.contains_key(&block)
     }
@@ -355,8 +362,8 @@ impl Repair {
             }
             let is_news = !self.is_missing(lack.block);
             self.found(lack.block); // its home may have been another one
-            let Lack { block, generation, file, home, .. } = lack;
-            self.missing.insert(block, Gone { generation, file, home });
+            let Lack { block, generation, len, file, home, .. } = lack;
+            self.missing.insert(block, Gone { generation, len, file, home });
             self.missing_of.entry(home).or_default().insert(block);
             return is_news;
         }
