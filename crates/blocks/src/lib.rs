@@ -14,6 +14,7 @@
 //! batches by a command, and a lease names the process that asked for it. Nothing here knows files: a block of this crate
 //! is an id and the container that is its home.
 
+mod additional;
 mod ahead;
 mod answers;
 mod balance;
@@ -21,6 +22,7 @@ mod clearance;
 mod cluster;
 mod command;
 mod comparison;
+mod complaints;
 mod disk_balance;
 mod doomed;
 mod drain;
@@ -42,12 +44,14 @@ mod surplus;
 mod survivors;
 pub mod tables;
 
+pub use additional::Additional;
 pub use answers::{Answers, Expected, Fitness};
 pub use balance::{FULL_PARTS, Move};
 pub use clearance::{Clearance, Cleared};
 pub use cluster::{Cluster, Container, Pipeline};
 pub use command::{BlocksError, Command, IsEmpty, Reply, apply, apply_with};
 pub use comparison::{Compared, Comparison, Outcome};
+pub use complaints::{Complainant, Complaints};
 pub use disk_balance::{DiskBalance, Levelled};
 pub use doomed::{Doomed, DoomedReplicas};
 pub use drain::{DrainPicture, LeftBehind};

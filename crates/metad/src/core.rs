@@ -10,8 +10,8 @@ use crate::recovery::Recoveries;
 use crate::refusal;
 use crate::repair::{self, balance::Balance, census::Counted, contents::Contents};
 use blocks::{
-    Allocation, Ask, Batch, BlocksError, Cluster, DiskBalance, Doomed, Jobs, PlaceError, Plan, Repair, Scrub, Surplus,
-    Undecided,
+    Additional, Allocation, Ask, Batch, BlocksError, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs,
+    PlaceError, Plan, Repair, Scrub, Surplus, Undecided,
 };
 use hdfs::Exception;
 use io::{Clock, OsRandom};
@@ -34,8 +34,6 @@ const ARRIVAL_WAIT: Duration = Duration::from_secs(6);
 const ARRIVAL_POLL: Duration = Duration::from_millis(50);
 /// Addresses of datanodes that connections are kept to.
 const DIALLED_COUNT_MAX: usize = 4096;
-/// Reports of bad replicas that are remembered.
-const BAD_COUNT_MAX: usize = 10_000;
 /// A datanode that beats and lets a question about its replicas pass has a disk or a port that hangs; that is no matter of seconds.
 const MUTE_FOR: Duration = Duration::from_secs(30);
 
@@ -83,8 +81,10 @@ pub(crate) struct Core {
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
     dialled: Mutex<HashMap<String, rpc::Client>>,
-    /// Replicas that readers complained of, and when.
-    bad: Mutex<BTreeMap<(BlockId, NodeId), Millis>>,
+    /// Replicas that somebody called bad.
+    complaints: Mutex<Complaints>,
+    /// Nodes that writers were given beside those of their blocks.
+    additional: Mutex<Additional>,
     /// There may be such.
     pub(crate) reported: Notify,
     /// Nodes that let a question pass, and until when they are not asked another one.
@@ -163,7 +163,8 @@ impl Core {
             walks: tokio::sync::Semaphore::new(WALK_COUNT_MAX),
             planning: tokio::sync::Mutex::new(()),
             dialled: Mutex::default(),
-            bad: Mutex::default(),
+            complaints: Mutex::default(),
+            additional: Mutex::new(Additional::new(started)),
             reported: Notify::new(),
             mute: Mutex::default(),
             contents: Mutex::default(),
@@ -442,23 +443,19 @@ impl Core {
         client.clone()
     }
 
-    /// Remembers that a reader found a replica bad. Belief waits until somebody verifies it.
-    pub(crate) fn note_bad(&self, block: BlockId, node: NodeId) {
-        let mut bad = lock(&self.bad);
-        if bad.len() >= BAD_COUNT_MAX {
-            bad.pop_first();
+    /// Remembers that a replica was called bad. Belief waits until its node has read it.
+    pub(crate) fn note_bad(&self, block: BlockId, node: NodeId, by: Complainant) {
+        if lock(&self.complaints).note(block, node, by, self.monotonic()) {
+            self.reported.notify_one();
         }
-        bad.insert((block, node), self.now());
-        drop(bad);
-        self.reported.notify_one();
     }
 
-    /// A replica that somebody complained of, to be read by its node, which must be one of those that are `free`.
-    pub(crate) fn take_reported(&self, free: impl Fn(NodeId) -> bool) -> Option<(BlockId, NodeId)> {
-        let mut bad = lock(&self.bad);
-        let reported = bad.keys().find(|(_, node)| free(*node)).copied()?;
-        bad.remove(&reported);
-        Some(reported)
+    pub(crate) fn complaints(&self) -> MutexGuard<'_, Complaints> {
+        lock(&self.complaints)
+    }
+
+    pub(crate) fn additional(&self) -> MutexGuard<'_, Additional> {
+        lock(&self.additional)
     }
 
     /// `node` let a question pass: it is asked no other one for a while, so that those who do answer are not held up by it.
@@ -473,10 +470,6 @@ impl Core {
 
     pub(crate) fn is_mute(&self, node: NodeId) -> bool {
         lock(&self.mute).get(&node).is_some_and(|until| self.monotonic() < *until)
-    }
-
-    pub(crate) fn bad_count(&self) -> usize {
-        lock(&self.bad).len()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::racks::{self, DEFAULT_RACK};
 use crate::refusal;
 use crate::repair;
 use crate::seat::Seat;
-use blocks::{Cluster, Fate, Judgement, Node, Told, Usage, Wanted};
+use blocks::{Cluster, Complainant, Fate, Judgement, Node, Told, Usage, Wanted};
 use bytes::Bytes;
 use hdfs::Exception;
 use namespace::read;
@@ -147,7 +147,7 @@ async fn register(core: &Arc<Core>, request: RegisterRequest) -> Result<Register
         }
         called_bad
     });
-    called_bad.into_iter().for_each(|block| core.note_bad(block, id));
+    called_bad.into_iter().for_each(|block| core.note_bad(block, id, Complainant::Ours));
     core.repair_wake.notify_one();
     tracing::info!(node = %id, addr, "a datanode registered");
     core.prepare.notify_one();
@@ -298,7 +298,7 @@ fn tell_repair(core: &Core, node: NodeId, request: &HeartbeatRequest, now: Durat
     }
     drop(repair);
     for (block, source) in complaints {
-        core.note_bad(block, source);
+        core.note_bad(block, source, Complainant::Ours);
     }
 }
 

@@ -94,7 +94,7 @@ fn of_leader(core: &Core) -> Value {
         "blocks_on_lease": core.leased().len(),
         "recoveries": core.recoveries.count(),
         "doomed_blocks": core.doomed().len(),
-        "bad_replicas_reported": core.bad_count(),
+        "bad_replicas_reported": core.complaints().len(),
         "overlay_len": core.machine.store().overlay_len(),
         "process": {
             "pid": used.pid, "cpu_user_us": used.user_us, "cpu_system_us": used.system_us, "syncs": used.sync_count,

@@ -58,6 +58,29 @@ async fn a_node_that_hangs_holds_up_no_other() {
     assert!(!is_damaged(&trouble(&root).await, victim, hanging), "it has said nothing");
 }
 
+/// Each complaint costs a datanode a read, so it must be of a replica that there is.
+#[tokio::test]
+async fn complaints_of_what_is_not_there_take_no_place() {
+    let world = World::new(3).await;
+    let root = world.root();
+    let block = root.write(&world, "/f", &[MB]).await.remove(0);
+    world.nodes.iter().for_each(|node| node.manners.lock().unwrap().hangs = true);
+    let count = || world.metad.status()["bad_replicas_reported"].as_u64().unwrap();
+    // A node reads one at a time, and hangs: those that it was asked for are not counted any more.
+    for _ in 0..2 {
+        for at in 1..100 {
+            let b = ExtendedBlockProto { block_id: block.b.block_id + at, ..block.b.clone() };
+            complain(&root, &LocatedBlockProto { b, ..block.clone() }, &world.nodes[0]).await;
+        }
+    }
+    assert_eq!(count(), 0);
+    let blocks = root.write(&world, "/g", &[MB, MB, MB]).await;
+    for block in &blocks {
+        complain(&root, block, &world.nodes[0]).await;
+    }
+    assert!((2..=3).contains(&count()), "{}", count());
+}
+
 /// All replicas of a block read wrong, as behind a bad controller. When one reads well again it is found, and it is the others' source.
 #[tokio::test]
 async fn damage_that_was_none_is_taken_back() {

@@ -106,6 +106,44 @@ async fn a_broken_chain_is_mended() {
     world.nodes.clear();
 }
 
+/// A client that holds a file may name nodes in its chain, and say that others failed. What it says counts once it is accepted, and
+/// nodes that it was not given are not: each set of nodes would be a row for ever.
+#[tokio::test]
+async fn a_chain_that_is_refused_changes_nothing() {
+    let world = World::new(4).await;
+    let root = world.root();
+    root.create("/f", "writer").await.unwrap();
+    let block = root.add_block("/f", "writer", None).await.unwrap();
+    world.write(&block, 1000);
+    // A young leader cannot know what the one before it gave out.
+    world.pass(Duration::from_secs(601)).await;
+    let request = UpdateBlockForPipelineRequestProto { block: block.b.clone(), client_name: "writer".into() };
+    let bumped: UpdateBlockForPipelineResponseProto = root.ask("updateBlockForPipeline", &request).await.unwrap();
+    let stranger = world.nodes.iter().find(|node| node.replica(block.b.block_id).is_none()).unwrap();
+    let stranger = DatanodeIdProto { datanode_uuid: stranger.id.to_string(), ..block.locs[0].id.clone() };
+    let request = UpdatePipelineRequestProto {
+        client_name: "writer".into(),
+        old_block: block.b.clone(),
+        new_block: ExtendedBlockProto { num_bytes: Some(1000), ..bumped.block.b.clone() },
+        new_nodes: vec![block.locs[0].id.clone(), stranger],
+        storage_i_ds: vec![String::new(); 2],
+    };
+    let answer: Result<UpdatePipelineResponseProto, _> = root.ask("updatePipeline", &request).await;
+    assert!(refusal(answer).1.contains("was not given to its writer"));
+    let never_issued = bumped.block.b.generation_stamp + 1;
+    let request = UpdatePipelineRequestProto {
+        new_block: ExtendedBlockProto { generation_stamp: never_issued, ..request.new_block },
+        new_nodes: vec![block.locs[0].id.clone()],
+        storage_i_ds: vec![String::new()],
+        ..request
+    };
+    let answer: Result<UpdatePipelineResponseProto, _> = root.ask("updatePipeline", &request).await;
+    assert!(refusal(answer).1.contains("never issued"));
+    root.create("/next", "writer").await.unwrap();
+    let next = root.add_block("/next", "writer", None).await.unwrap();
+    assert_eq!(next.locs.len(), 3, "nobody was called lost");
+}
+
 /// A writer dies while its chain is mended: the node that just got a copy is in no home, and tells of it only once, while the
 /// file is still open. The file is recovered without it; then the copy goes.
 #[tokio::test]

@@ -14,6 +14,8 @@ const PAGE_COUNT: usize = 1000;
 #[derive(Debug, Default)]
 pub struct Leases {
     renewed: BTreeMap<String, Duration>,
+    /// Those who ask for a file just now, and how often. They are not silent: who asks lives.
+    asking: BTreeMap<String, u32>,
 }
 
 impl Leases {
@@ -23,17 +25,32 @@ impl Leases {
         let mut after = String::new();
         loop {
             let page = read::lease_holders(rows, &after, PAGE_COUNT)?;
-            let Some(last) = page.last() else { return Ok(Self { renewed }) };
+            let Some(last) = page.last() else { return Ok(Self { renewed, ..Self::default() }) };
             after = last.clone();
             let clients = page.into_iter().filter(|holder| holder != RECOVERY_HOLDER);
             renewed.extend(clients.map(|holder| (holder, now)));
         }
     }
 
-    /// A client opens a file for writing. Names that the namespace will refuse are not remembered.
-    pub fn granted(&mut self, holder: &str, now: Duration) {
+    /// A client asks for a file to write, and has not got it. Between the change and the note of it others must not take the holder
+    /// for silent, so this comes before the change, and [`Leases::answered`] behind it. Names that the namespace will refuse are not
+    /// remembered.
+    pub fn asks(&mut self, holder: &str) {
         if holder.len() <= HOLDER_LEN_MAX {
+            *self.asking.entry(holder.into()).or_default() += 1;
+        }
+    }
+
+    /// What became of what [`Leases::asks`] told of. `granted`: it has the file, or may have.
+    pub fn answered(&mut self, holder: &str, granted: bool, now: Duration) {
+        if granted && holder.len() <= HOLDER_LEN_MAX {
             self.renewed.insert(holder.into(), now);
+        }
+        if let Some(count) = self.asking.get_mut(holder) {
+            *count -= 1;
+            if *count == 0 {
+                self.asking.remove(holder);
+            }
         }
     }
 
@@ -46,7 +63,8 @@ impl Leases {
 
     /// True if `holder` was silent for longer than `limit`.
     pub fn is_silent(&self, holder: &str, now: Duration, limit: Duration) -> bool {
-        self.renewed.get(holder).is_none_or(|renewed| now.saturating_sub(*renewed) > limit)
+        let renewed = self.renewed.get(holder);
+        !self.asking.contains_key(holder) && renewed.is_none_or(|renewed| now.saturating_sub(*renewed) > limit)
     }
 
     pub fn silent(&self, now: Duration, limit: Duration) -> Vec<String> {
@@ -78,7 +96,8 @@ mod tests {
     fn silence_is_counted_from_the_last_renewal() {
         let second = Duration::from_secs;
         let mut leases = Leases::default();
-        leases.granted("a", second(0));
+        leases.asks("a");
+        leases.answered("a", true, second(0));
         leases.renew("a", second(50));
         leases.renew("stranger", second(50));
         assert_eq!(leases.len(), 1);
@@ -90,5 +109,25 @@ mod tests {
         assert_eq!(leases.len(), 1, "it was heard since");
         leases.forget("a", second(50));
         assert_eq!(leases.len(), 0);
+    }
+
+    /// Whoever is refused leaves nothing behind, however many names he calls himself by.
+    #[test]
+    fn who_is_refused_a_file_is_not_remembered() {
+        let (now, limit) = (Duration::from_secs(100), Duration::from_secs(60));
+        let mut leases = Leases::default();
+        leases.asks("a");
+        leases.asks("a");
+        assert!(!leases.is_silent("a", now, limit), "it may have got the file already");
+        leases.answered("a", false, now);
+        assert!(!leases.is_silent("a", now, limit), "it asks for another one");
+        leases.answered("a", false, now);
+        assert!(leases.is_silent("a", now, limit) && leases.is_empty());
+        leases.asks("a");
+        leases.answered("a", true, now);
+        leases.asks("a");
+        leases.answered("a", false, now);
+        assert!(!leases.is_silent("a", now, limit), "it has the first one still");
+        assert_eq!((leases.len(), leases.asking.len()), (1, 0));
     }
 }

@@ -1,11 +1,12 @@
 //! Methods about leases: a writer lives, or lost its file.
 
 use crate::caller::Session;
-use crate::core::{Core, must_find};
+use crate::core::{ChangeError, Core, must_find};
 use crate::recovery;
+use crate::refusal;
 use hdfs::Exception;
 use hdfs::proto::*;
-use namespace::{Access, BeginRecovery, Recovery, RecoveryTarget, Reply, read};
+use namespace::{Access, BeginRecovery, Op, Recovery, RecoveryTarget, Reply, read};
 use std::sync::Arc;
 
 pub(super) async fn renew_lease(
@@ -49,4 +50,26 @@ pub(super) async fn recover_lease(
         _ => false,
     };
     Ok(RecoverLeaseResponseProto { result })
+}
+
+/// A client that asks for a file to write. Until the answer, and if nobody waits for it any more, it counts as one that has it.
+struct Asking<'a> {
+    core: &'a Core,
+    holder: &'a str,
+    granted: bool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.core.leases().answered(self.holder, self.granted, self.core.monotonic());
+    }
+}
+
+/// Proposes what gives `holder` a file to write.
+pub(super) async fn grant(core: &Core, session: &Session, holder: &str, op: impl Into<Op>) -> Result<Reply, Exception> {
+    core.leases().asks(holder);
+    let mut asking = Asking { core, holder, granted: true };
+    let changed = core.change_or_doubt(session, op).await;
+    asking.granted = !matches!(changed, Err(ChangeError::Refused(_)) | Ok(Reply::Recovery(_)));
+    changed.map_err(refusal::change)
 }

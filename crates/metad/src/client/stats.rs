@@ -7,9 +7,11 @@ use crate::core::Core;
 use crate::refusal;
 use crate::repair::census;
 use crate::words::{self, Locator};
+use blocks::Complainant;
 use hdfs::Exception;
 use hdfs::proto::ha_service_state_response_proto::HaServiceStateProto;
 use hdfs::proto::*;
+use namespace::read;
 use std::sync::Arc;
 
 /// What HDFS advises its clients.
@@ -80,20 +82,26 @@ pub(super) async fn get_datanode_report(
     Ok(GetDatanodeReportResponseProto { di })
 }
 
-/// A client is not believed blindly: it may be its own memory that is bad.
+/// Replicas that one call may complain of. A reader finds one at a time.
+const BAD_COUNT_MAX: usize = 100;
+
+/// A client is not believed blindly: it may be its own memory that is bad. Nor does a complaint take anybody's time unless there is such a
+/// replica.
 pub(super) async fn report_bad_blocks(
     core: &Core,
     session: &Session,
     request: ReportBadBlocksRequestProto,
 ) -> Result<ReportBadBlocksResponseProto, Exception> {
-    for bad in &request.blocks {
-        for place in &bad.locs {
-            let node = core.with_cluster(|cluster, _| words::node_id(cluster, &place.id));
-            let Some(node) = node else { continue };
-            let block = bad.b.block();
-            tracing::warn!(%block, %node, user = session.caller.user, "a reader found a replica bad");
-            core.note_bad(block, node);
-        }
+    let replicas = request.blocks.iter().flat_map(|bad| bad.locs.iter().map(|place| (bad.b.block(), place)));
+    for (block, place) in replicas.take(BAD_COUNT_MAX) {
+        let found = core.rows(|rows| read::file_of_block(rows, block))?;
+        let Some((_, view)) = found else { continue };
+        let node = core.with_cluster(|cluster, _| {
+            words::node_id(cluster, &place.id).filter(|node| cluster.may_write(view.home, *node))
+        });
+        let Some(node) = node else { continue };
+        tracing::warn!(%block, %node, user = session.caller.user, "a reader found a replica bad");
+        core.note_bad(block, node, Complainant::Client(session.host()));
     }
     Ok(ReportBadBlocksResponseProto {})
 }

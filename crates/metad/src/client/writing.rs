@@ -3,6 +3,7 @@
 use super::absent::no_policy;
 use super::changing::{mode, yes};
 use super::growth::Growth;
+use super::leases::grant;
 use crate::caller::Session;
 use crate::core::{Core, make_path, must_find};
 use crate::recovery;
@@ -69,11 +70,12 @@ pub(super) async fn create(
         block_len_min: core.config.block_len_min,
         path,
     };
-    // Before the change: a lease that is there is never unknown to those who watch.
-    core.leases().granted(&request.client_name, core.monotonic());
+    let holder = &request.client_name;
     let reply = match request.unmasked.as_ref().map(mode) {
-        Some(unmasked) if unmasked != create.mode => core.change(session, CreateUnmasked { create, unmasked }).await?,
-        _ => core.change(session, create).await?,
+        Some(unmasked) if unmasked != create.mode => {
+            grant(core, session, holder, CreateUnmasked { create, unmasked }).await?
+        }
+        _ => grant(core, session, holder, create).await?,
     };
     if overwrite {
         core.was_doomed();
@@ -98,8 +100,7 @@ pub(super) async fn append(
         new_block: has(request.flag.unwrap_or(0), CreateFlagProto::NewBlock),
         path,
     };
-    core.leases().granted(&request.client_name, core.monotonic());
-    let (last, status) = match core.change(session, append).await? {
+    let (last, status) = match grant(core, session, &request.client_name, append).await? {
         Reply::Append { last, status } => (last, status),
         Reply::Recovery(recovery) => return Err(wait_for(core, recovery)),
         reply => return Err(surprise(&reply)),
@@ -250,6 +251,7 @@ pub(super) async fn get_additional_datanode(
             nodes.iter().filter_map(|node| words::node_id(cluster, &node.id)).collect()
         };
         let existing = ids(&request.existings);
+        let block = last.block;
         let ask = Ask {
             block_len: writing.status.block_len,
             client_host: Some(host.clone()),
@@ -258,6 +260,7 @@ pub(super) async fn get_additional_datanode(
         };
         let count = request.num_additional_nodes.min(ADDITIONAL_COUNT_MAX) as usize;
         let more = cluster.additional(&existing, count, &ask, now, random);
+        core.additional().give(block, &more, now);
         let nodes: Vec<NodeId> = existing.into_iter().chain(more).collect();
         locator.with_nodes(cluster, &last, &nodes)
     });
@@ -312,18 +315,25 @@ pub(super) async fn update_pipeline(
     let written = core.read(|rows| read::written_block(rows, old.block, &request.client_name))?;
     let current = written.home;
     let len = if request.client_name.starts_with(COUNTS_UNSENT) { new.len.min(written.len) } else { new.len };
-    let mut home = None;
+    let (mut home, mut dropped) = (None, Vec::new());
     if !request.new_nodes.is_empty() {
         let nodes: Option<Vec<NodeId>> = core
             .with_cluster(|cluster, _| request.new_nodes.iter().map(|node| words::node_id(cluster, node)).collect());
         let nodes = nodes.ok_or_else(|| Exception::io("the new chain has a datanode that is not registered"))?;
-        // A writer notices who is gone seconds before heartbeats are missed. Its next block shall not go there: hdfs-native gives a file up
-        // when the first node of a block does not answer.
-        core.with_cluster(|cluster, _| {
-            let members = cluster.members(current).into_iter().map(|member| member.node.id);
-            let dropped: Vec<NodeId> = members.filter(|member| !nodes.contains(member)).collect();
-            dropped.into_iter().for_each(|node| cluster.on_hung_up(node));
+        let now = core.monotonic();
+        let stranger = core.with_cluster(|cluster, _| {
+            let is_known = |node: &NodeId| {
+                cluster.may_write(current, *node) || core.additional().may_be_given(new.block, *node, now)
+            };
+            dropped.extend(cluster.member_ids(current).iter().copied().filter(|member| !nodes.contains(member)));
+            nodes.iter().copied().find(|node| !is_known(node))
         });
+        if let Some(stranger) = stranger {
+            return Err(Exception::io(format!(
+                "{} does not hold {} and was not given to its writer; ask for it with getAdditionalDatanode",
+                stranger, new.block
+            )));
+        }
         let found = core.home_for(&FsPath::root(), &nodes, current).await?;
         home = (found != current).then_some(found);
     }
@@ -338,6 +348,9 @@ pub(super) async fn update_pipeline(
     let growth = Growth::begin(core, new.block)?;
     core.change(session, update).await?;
     growth.end(core)?;
+    // A writer notices who is gone seconds before heartbeats are missed. Its next block shall not go there: hdfs-native gives a file up when
+    // the first node of a block does not answer. Told only by who may write the block, and has recovered it.
+    core.with_cluster(|cluster, _| dropped.into_iter().for_each(|node| cluster.on_hung_up(node)));
     if home.is_some() {
         core.was_doomed();
     }

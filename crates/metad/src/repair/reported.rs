@@ -36,7 +36,7 @@ fn round(core: &Arc<Core>, reading: &mut Reading) {
     reading.retain(|_, task| !task.is_finished());
     while reading.len() < READING_COUNT_MAX {
         let free = |node: NodeId| !reading.contains_key(&node);
-        let reported = core.take_reported(free);
+        let reported = core.complaints().take(free);
         let next = reported.or_else(|| core.repair().take_bad_alone(core.monotonic(), free));
         let Some((block, node)) = next else { return };
         let at = Arc::clone(core);
@@ -62,6 +62,7 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
     match fitness {
         Fitness::Fit => {
             let was_bad = core.repair().reads_well(block, node);
+            core.complaints().reads_well(block, node, core.monotonic());
             tracing::info!(%block, %node, was_bad, "a replica that was called bad reads well");
         }
         Fitness::Busy => return,

@@ -51,8 +51,10 @@ impl Metad {
             block_len,
             block_len_min: 1,
         };
-        self.leases.borrow_mut().granted(&client, self.now());
-        match self.change(Some(retry), create).await? {
+        self.leases.borrow_mut().asks(&client);
+        let changed = self.change(Some(retry), create).await;
+        self.leases.borrow_mut().answered(&client, true, self.now());
+        match changed? {
             namespace::Reply::Status(status) => {
                 if overwrite {
                     self.was_doomed();
@@ -79,8 +81,10 @@ impl Metad {
             client_host: client.clone(),
             new_block: true,
         };
-        self.leases.borrow_mut().granted(&client, self.now());
-        match self.change(Some(retry), append).await? {
+        self.leases.borrow_mut().asks(&client);
+        let changed = self.change(Some(retry), append).await;
+        self.leases.borrow_mut().answered(&client, true, self.now());
+        match changed? {
             namespace::Reply::Append { last, status } => {
                 let located = read::located(&*self.group.rows(), &Caller::system(), &path, 0, 0);
                 let last = last.or(located.expect("memory can be read").ok().and_then(|file| file.last));

@@ -1,0 +1,137 @@
+//! Replicas that somebody called bad, until their nodes have read them.
+//!
+//! Promise: nobody takes another one's place. Each who complains has a few places of his own, and is served in turn; a replica that was
+//! just read and is well is not read again because somebody says once more that it is not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{BlockId, NodeId};
+
+/// Complaints that wait, of all together.
+const COUNT_MAX: usize = 10_000;
+/// Of one machine. Its programs read hundreds of replicas in a second, but find few of them bad.
+const COUNT_OF_ONE_MAX: usize = 100;
+/// How long nobody is believed who calls a replica bad that its node has read and found well: his own memory or network may be bad.
+const WELL_FOR: Duration = Duration::from_secs(300);
+
+type Replica = (BlockId, NodeId);
+
+/// Who complains: a client's machine, or this server and the datanodes themselves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Complainant {
+    Ours,
+    Client(String),
+}
+
+#[derive(Debug, Default)]
+pub struct Complaints {
+    all: BTreeSet<Replica>,
+    by: BTreeMap<Complainant, BTreeSet<Replica>>,
+    /// Whose complaint was taken last.
+    last: Option<Complainant>,
+    /// Replicas that read well, and until when that is believed.
+    well: BTreeMap<Replica, Duration>,
+}
+
+impl Complaints {
+    /// False: it takes no place, since there is none, or it is known to be wrong. One that waits already is fine.
+    pub fn note(&mut self, block: BlockId, node: NodeId, by: Complainant, now: Duration) -> bool {
+        let replica = (block, node);
+        if self.all.contains(&replica) {
+            return true;
+        }
+        let is_client = by != Complainant::Ours;
+        if is_client && self.well.get(&replica).is_some_and(|until| now < *until) {
+            return false;
+        }
+        let of_one = self.by.get(&by).map_or(0, BTreeSet::len);
+        if self.all.len() >= COUNT_MAX || is_client && of_one >= COUNT_OF_ONE_MAX {
+            return false;
+        }
+        self.by.entry(by).or_default().insert(replica);
+        self.all.insert(replica)
+    }
+
+    /// The next replica to be read, of a node that is `free`.
+    pub fn take(&mut self, free: impl Fn(NodeId) -> bool) -> Option<(BlockId, NodeId)> {
+        let after = self.by.iter().filter(|(by, _)| Some(*by) > self.last.as_ref());
+        let up_to = self.by.iter().filter(|(by, _)| Some(*by) <= self.last.as_ref());
+        let mut next = after.chain(up_to).filter_map(|(by, replicas)| {
+            let replica = replicas.iter().find(|(_, node)| free(*node))?;
+            Some((by.clone(), *replica))
+        });
+        let (by, replica) = next.next()?;
+        if let Some(replicas) = self.by.get_mut(&by) {
+            replicas.remove(&replica);
+            if replicas.is_empty() {
+                self.by.remove(&by);
+            }
+        }
+        self.all.remove(&replica);
+        self.last = Some(by);
+        Some(replica)
+    }
+
+    /// Its node has read the replica: it is as it should be.
+    pub fn reads_well(&mut self, block: BlockId, node: NodeId, now: Duration) {
+        if self.well.len() >= COUNT_MAX {
+            self.well.retain(|_, until| now < *until);
+        }
+        if self.well.len() < COUNT_MAX {
+            self.well.insert((block, node), now + WELL_FOR);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(1000);
+
+    fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    fn by(name: &str) -> Complainant {
+        Complainant::Client(name.into())
+    }
+
+    /// A client that calls everything bad has a hundred places; what others say is heard, and read next.
+    #[test]
+    fn one_who_complains_of_everything_is_in_nobodys_way() {
+        let mut complaints = Complaints::default();
+        assert!(complaints.note(BlockId(1 << 40), node(1), by("honest"), NOW));
+        let taken = (0..100_000).filter(|block| complaints.note(BlockId(*block), node(1), by("liar"), NOW)).count();
+        assert_eq!((taken, complaints.len()), (COUNT_OF_ONE_MAX, COUNT_OF_ONE_MAX + 1));
+        assert!(complaints.note(BlockId(1 << 41), node(2), Complainant::Ours, NOW));
+        let next: Vec<u64> = (0..3).map(|_| complaints.take(|_| true).unwrap().0.0).collect();
+        assert!(next.contains(&(1 << 40)) && next.contains(&(1 << 41)), "{next:?}");
+        assert_eq!(complaints.take(|id| id == node(2)), None);
+        let left = std::iter::from_fn(|| complaints.take(|_| true)).count();
+        assert_eq!((left, complaints.len()), (COUNT_OF_ONE_MAX - 1, 0));
+    }
+
+    #[test]
+    fn what_was_just_read_is_not_read_again_for_a_client() {
+        let mut complaints = Complaints::default();
+        let block = BlockId(7);
+        assert!(complaints.note(block, node(1), by("a"), NOW) && complaints.note(block, node(1), by("b"), NOW));
+        assert_eq!(complaints.take(|_| true), Some((block, node(1))));
+        assert_eq!(complaints.take(|_| true), None, "two said the same");
+        complaints.reads_well(block, node(1), NOW);
+        assert!(!complaints.note(block, node(1), by("a"), NOW + WELL_FOR / 2));
+        assert!(complaints.note(block, node(2), by("a"), NOW), "another replica of it");
+        assert!(complaints.note(block, node(1), Complainant::Ours, NOW), "a datanode saw it itself");
+        complaints.take(|id| id == node(1)).unwrap();
+        assert!(complaints.note(block, node(1), by("a"), NOW + WELL_FOR));
+    }
+}
