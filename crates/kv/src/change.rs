@@ -1,27 +1,30 @@
 //! A set of changes that takes effect as a whole, or, when dropped, not at all.
 
+use crate::held::Held;
 use crate::layer::{FULL_KEY_LEN_MAX, Layer, full_key};
 use crate::store::Store;
 use crate::view::View;
 use std::fmt;
 use std::ops::Bound;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use types::rows::{Row, Rows, RowsError, RowsMut, Table, Visit};
 
 /// Longest key of a row: LMDB's, less the table's number. Whoever makes keys of what strangers send must bound it.
 pub const KEY_LEN_MAX: usize = FULL_KEY_LEN_MAX - 1;
 
-/// Reads see its own writes. One at a time in the whole store; views go on while it lives.
+/// Reads see its own writes. One at a time in the whole store; views and flushes go on while it lives.
 pub struct Change<'s> {
     store: &'s Store,
     view: View<'s>,
     staged: Layer,
     alone: MutexGuard<'s, ()>,
+    _held: Held,
 }
 
 impl<'s> Change<'s> {
     pub(crate) fn new(store: &'s Store, alone: MutexGuard<'s, ()>) -> Self {
-        Self { store, view: store.view(), staged: Layer::default(), alone }
+        let held = Held::take(store.identity());
+        Self { store, view: store.view(), staged: Layer::default(), alone, _held: held }
     }
 
     /// What it changes so far, ascending; `None` in place of a value: the row is deleted.
@@ -31,9 +34,9 @@ impl<'s> Change<'s> {
 
     /// Makes it visible to every view from now on. Durable with the next flush.
     pub fn commit(self) {
-        let Self { store, view, staged, alone } = self;
-        drop(view); // its lock becomes one for writing; only a flush can come between, which moves rows and changes none
-        store.layers().write().unwrap_or_else(PoisonError::into_inner).active.absorb(staged);
+        let Self { store, view, staged, alone, _held } = self;
+        drop(view); // what it saw need not be kept beside what comes now
+        store.commit(staged);
         drop(alone);
     }
 }

@@ -6,12 +6,12 @@
 //! ```
 
 use crate::layer::{FULL_KEY_LEN_MAX, Layer};
-use crate::{KvError, pages};
+use crate::tree::Range;
+use crate::{KvError, cold, pages};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, PutFlags, RoTxn, RwTxn, WithoutTls};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use types::ChecksumKind;
 
@@ -36,7 +36,6 @@ pub(crate) const FORMAT_KEY: &[u8] = b"\0format";
 const FORMAT: &[u8] = &[1];
 
 pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
-pub(crate) type Range<'r> = (Bound<&'r [u8]>, Bound<&'r [u8]>);
 
 impl Disk {
     pub(crate) fn open(dir: &Path, map_len: usize) -> Result<Self, KvError> {
@@ -95,6 +94,11 @@ impl Disk {
         self.env.read_txn().map_err(self.fault("beginning to read"))
     }
 
+    /// Why a view of it answers nothing: `error` met it when it began.
+    pub(crate) fn unreadable(&self, error: &KvError) -> KvError {
+        KvError::Lmdb { op: "beginning to read", dir: self.dir.clone(), reason: error.to_string() }
+    }
+
     /// As [`Disk::read`], for long: it keeps the map open by itself.
     pub(crate) fn read_static(&self) -> Result<RoTxn<'static, WithoutTls>, KvError> {
         self.env.clone().static_read_txn().map_err(self.fault("beginning to read"))
@@ -103,7 +107,9 @@ impl Disk {
     /// `full` is no longer than [`FULL_KEY_LEN_MAX`].
     pub(crate) fn get<'t>(&self, read: &'t RoTxn<'_, WithoutTls>, full: &[u8]) -> Result<Option<&'t [u8]>, KvError> {
         let stored = self.rows.get(read, full).map_err(self.fault("reading"))?;
-        stored.map(|stored| checked(full, stored)).transpose()
+        let Some(stored) = stored else { return Ok(None) };
+        cold::visit(stored);
+        checked(full, stored).map(Some)
     }
 
     pub(crate) fn range<'t>(
@@ -127,6 +133,7 @@ impl Disk {
 
     fn check<'t>(&self, row: heed::Result<Row<'t>>) -> Result<Row<'t>, KvError> {
         let (full, stored) = row.map_err(self.fault("reading"))?;
+        cold::visit(stored);
         Ok((full, checked(full, stored)?))
     }
 

@@ -10,6 +10,7 @@ use crate::layer::{Layer, full_key};
 use crate::view::View;
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use types::rows::Table;
 
@@ -43,22 +44,36 @@ struct Inner {
     flushing: Mutex<()>,
     /// Held by the change under way.
     changing: Mutex<()>,
-    layers: RwLock<Layers>,
+    /// Held for a moment by everybody: a view takes a copy of the pointer and goes.
+    layers: RwLock<Arc<Layers>>,
+    /// Layers that views had at their ends and that were flushed before.
+    released: Mutex<Vec<Arc<Layers>>>,
+    /// As in the layers.
+    moves: AtomicU64,
     disk: Disk,
     overlay_len_max: usize,
 }
 
-/// Changes that are not on disk yet.
-#[derive(Default)]
+/// A change of so many rows is made where all see it, while a view that begins waits: some tens of microseconds.
+const IN_PLACE_COUNT_MAX: usize = 64;
+/// Layers that wait to be freed; further views free theirs themselves. A guess: views that live over a flush are rare.
+const RELEASED_COUNT_MAX: usize = 64;
+
+/// Changes that are not on disk yet, as of one moment.
+#[derive(Clone, Default)]
 pub(crate) struct Layers {
     pub(crate) active: Layer,
     /// Being committed to disk; it still decides until that is done.
-    pub(crate) frozen: Option<Arc<Layer>>,
+    pub(crate) frozen: Option<Layer>,
+    /// Rises when rows move from one layer to the next, or from here to the disk.
+    moves: u64,
+    /// Rises when the active layer is frozen, and so empty.
+    freezes: u64,
 }
 
 impl Layers {
     fn len(&self) -> usize {
-        self.active.len() + self.frozen.as_ref().map_or(0, |frozen| frozen.len())
+        self.active.len() + self.frozen.as_ref().map_or(0, Layer::len)
     }
 }
 
@@ -76,6 +91,8 @@ impl Store {
             flushing: Mutex::default(),
             changing: Mutex::default(),
             layers: RwLock::default(),
+            moves: AtomicU64::new(0),
+            released: Mutex::default(),
             disk,
             overlay_len_max: options.overlay_len_max,
         };
@@ -101,15 +118,16 @@ impl Store {
 
     /// Brings every change that was committed before to disk. Views and changes go on meanwhile.
     pub fn flush(&self) -> Result<(), KvError> {
-        Held::refuse(self.identity());
         let _one = self.inner.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.free_released();
         loop {
             let (frozen, left_over) = self.freeze();
             let Some(frozen) = frozen else { return Ok(()) };
             self.inner.disk.commit(&frozen)?;
-            let done = self.layers().write().unwrap_or_else(PoisonError::into_inner).frozen.take();
+            let done = self.move_rows(|layers| layers.frozen.take());
             // Freeing hundreds of thousands of rows takes a while; nobody waits for it here.
             drop((frozen, done));
+            self.free_released();
             if !left_over {
                 return Ok(());
             }
@@ -132,37 +150,84 @@ impl Store {
         for (table, key, value) in rows {
             replacement.put(&full_key(*table, key), value)?;
         }
-        // No view may see the new rows below the old changes.
-        let mut layers = self.layers().write().unwrap_or_else(PoisonError::into_inner);
-        replacement.commit()?;
-        let gone = std::mem::take(&mut *layers);
-        drop(layers);
-        drop(gone);
-        Ok(())
+        // No view may see the new rows below the old changes: those that begin now wait for the disk.
+        let gone = self.move_rows(|layers| {
+            replacement.commit()?;
+            Ok::<_, KvError>((std::mem::take(&mut layers.active), layers.frozen.take()))
+        });
+        gone.map(drop)
     }
 
     /// The frozen layer, made from the active one unless a flush that failed left one over.
-    fn freeze(&self) -> (Option<Arc<Layer>>, bool) {
-        let mut layers = self.layers().write().unwrap_or_else(PoisonError::into_inner);
-        let left_over = layers.frozen.is_some();
-        if !left_over && !layers.active.is_empty() {
-            layers.frozen = Some(Arc::new(std::mem::take(&mut layers.active)));
+    fn freeze(&self) -> (Option<Layer>, bool) {
+        self.move_rows(|layers| {
+            let left_over = layers.frozen.is_some();
+            if !left_over && !layers.active.is_empty() {
+                layers.frozen = Some(std::mem::take(&mut layers.active));
+                layers.freezes += 1;
+            }
+            (layers.frozen.clone(), left_over)
+        })
+    }
+
+    /// Moves rows between the layers in one step, of which a view sees all or nothing.
+    fn move_rows<T>(&self, step: impl FnOnce(&mut Layers) -> T) -> T {
+        let mut layers = self.inner.layers.write().unwrap_or_else(PoisonError::into_inner);
+        let layers = Arc::make_mut(&mut layers);
+        layers.moves += 1;
+        self.inner.moves.store(layers.moves, Ordering::Release);
+        step(layers)
+    }
+
+    /// Puts the rows of a change above all others. The caller is the only one who commits.
+    pub(crate) fn commit(&self, staged: Layer) {
+        let lock = || self.inner.layers.write().unwrap_or_else(PoisonError::into_inner);
+        if staged.row_count() <= IN_PLACE_COUNT_MAX {
+            Arc::make_mut(&mut lock()).active.absorb(&staged);
+            return;
         }
-        (layers.frozen.clone(), left_over)
+        // Made beside what all see. Only a flush can come between, which moves rows and changes none.
+        let (mut above, freezes) = self.at_this_moment(|layers| (layers.active.clone(), layers.freezes));
+        above.absorb(&staged);
+        let mut layers = lock();
+        let layers_mut = Arc::make_mut(&mut layers);
+        // What it was put above may be frozen by now, or on disk; then it is all there is.
+        let active = if layers_mut.freezes == freezes { above } else { staged };
+        let old = std::mem::replace(&mut layers_mut.active, active);
+        drop(layers);
+        drop(old);
+    }
+
+    /// Runs `look` while no commit and no flush changes what is in memory. It must be short.
+    pub(crate) fn at_this_moment<T>(&self, look: impl FnOnce(&Arc<Layers>) -> T) -> T {
+        look(&self.inner.layers.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A view ends. Freeing layers that were flushed since takes a while, so that is left to the next flush: the view's thread may
+    /// be one of those that all calls need.
+    pub(crate) fn release(&self, layers: &mut Arc<Layers>) {
+        if layers.moves == self.inner.moves.load(Ordering::Acquire) {
+            return;
+        }
+        let mut released = self.inner.released.lock().unwrap_or_else(PoisonError::into_inner);
+        if released.len() < RELEASED_COUNT_MAX {
+            released.push(std::mem::take(layers));
+        }
+    }
+
+    fn free_released(&self) {
+        let released = std::mem::take(&mut *self.inner.released.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(released);
     }
 
     /// Bytes of changes that are not on disk yet.
     pub fn overlay_len(&self) -> usize {
-        self.layers().read().unwrap_or_else(PoisonError::into_inner).len()
+        self.at_this_moment(|layers| layers.len())
     }
 
     /// True if a flush should not wait for its usual time, so that changes need not wait for it.
     pub fn is_large(&self) -> bool {
         self.overlay_len() > self.inner.overlay_len_max / 2
-    }
-
-    pub(crate) fn layers(&self) -> &RwLock<Layers> {
-        &self.inner.layers
     }
 
     pub(crate) fn disk(&self) -> &Disk {

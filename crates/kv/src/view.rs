@@ -1,53 +1,52 @@
 //! The rows of one moment, for reading.
 
 use crate::KvError;
-use crate::disk::{Disk, Range};
-use crate::held::Held;
+use crate::disk::Disk;
 use crate::layer::{FULL_KEY_LEN_MAX, Layer, full_key};
 use crate::merge::{Merge, Run};
 use crate::store::{Layers, Store};
+use crate::tree::Range;
 use heed::{RoTxn, WithoutTls};
-use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Bound;
-use std::sync::{PoisonError, RwLockReadGuard};
+use std::sync::Arc;
 use types::rows::{Row, Rows, RowsError, Table, Visit};
 
-/// What was committed before it was made, and nothing after. It holds up commits, so keep it short, and one a thread: a
-/// thread that took a second one could wait for itself, so that is a panic.
+/// What was committed before it was made, and nothing after. It has no lock, so nobody waits for it; but what was changed and
+/// flushed since takes memory and room in the file until it ends, so it should not live for minutes.
 pub struct View<'s> {
-    // Dropped in this order: the transaction ends before anyone may change the layers above it.
+    store: &'s Store,
     below: Below<'s>,
-    layers: RwLockReadGuard<'s, Layers>,
-    _held: Held,
+    layers: Arc<Layers>,
 }
 
-/// The disk as of one moment; its transaction begins with the first row that no layer decides.
+/// The disk as of one moment.
 ///
-/// That it begins late does no harm: the layers stand still as long as the view lives, and a flush that ends meanwhile
-/// brings nothing to disk that the frozen layer would not say anyway.
+/// Its transaction begins while the layers stand still, so it shows what was on disk when they were taken, or, if a flush just
+/// ended, what the frozen layer says anyway.
 struct Below<'s> {
     disk: &'s Disk,
-    read: OnceCell<RoTxn<'s, WithoutTls>>,
+    read: Result<RoTxn<'s, WithoutTls>, KvError>,
 }
 
 impl<'s> Below<'s> {
     fn read(&self) -> Result<&RoTxn<'s, WithoutTls>, KvError> {
-        match self.read.get() {
-            Some(read) => Ok(read),
-            None => {
-                let begun = self.disk.read()?;
-                Ok(self.read.get_or_init(|| begun))
-            }
-        }
+        self.read.as_ref().map_err(|error| self.disk.unreadable(error))
+    }
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        self.store.release(&mut self.layers);
     }
 }
 
 impl<'s> View<'s> {
     pub(crate) fn new(store: &'s Store) -> Self {
-        let held = Held::take(store.identity());
-        let layers = store.layers().read().unwrap_or_else(PoisonError::into_inner);
-        Self { below: Below { disk: store.disk(), read: OnceCell::new() }, layers, _held: held }
+        store.at_this_moment(|layers| {
+            let below = Below { disk: store.disk(), read: store.disk().read() };
+            Self { store, below, layers: Arc::clone(layers) }
+        })
     }
 
     fn stack(&self) -> Stack<'_, 's> {
@@ -56,7 +55,7 @@ impl<'s> View<'s> {
 
     /// All there is, with the rows of a change that is not committed on top.
     pub(crate) fn below_staged<'a>(&'a self, staged: Option<&'a Layer>) -> Stack<'a, 's> {
-        Stack { layers: [staged, Some(&self.layers.active), self.layers.frozen.as_deref()], below: &self.below }
+        Stack { layers: [staged, Some(&self.layers.active), self.layers.frozen.as_ref()], below: &self.below }
     }
 }
 
@@ -136,8 +135,7 @@ impl<'a> Stack<'a, '_> {
     fn runs(&self, range: Range<'_>, descending: bool) -> Result<Vec<Run<'a>>, KvError> {
         let mut runs: Vec<Run<'a>> = Vec::with_capacity(self.layers.len() + 1);
         for layer in self.layers() {
-            let rows = layer.range(range);
-            runs.push(if descending { Box::new(rows.rev().map(Ok)) } else { Box::new(rows.map(Ok)) });
+            runs.push(Box::new(layer.range(range, descending).map(Ok)));
         }
         let (disk, read) = (self.below.disk, self.below.read()?);
         runs.push(if descending {

@@ -202,10 +202,10 @@ fn a_view_does_not_wait_for_a_change() {
 
 #[test]
 #[should_panic(expected = "end that first")]
-fn two_views_in_one_thread_are_a_mistake_that_shows_at_once() {
+fn two_changes_in_one_thread_are_a_mistake_that_shows_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options()).unwrap();
-    let (_first, _second) = (store.view(), store.view());
+    let (_first, _second) = (store.change(), store.change());
 }
 
 #[test]
