@@ -91,7 +91,7 @@ impl Inner {
         }
         for (shelf, places) in by_shelf {
             let these: Vec<&SmallPut<'_>> = places.iter().map(|at| puts[*at]).collect();
-            let outcome = self.note(self.put_records(shelf, &these, synced));
+            let outcome = self.note(self.put_records(shelf, &these, synced, false));
             for at in places {
                 outcomes[at] = Some(outcome.as_ref().map(|_| ()).map_err(again));
             }
@@ -133,13 +133,15 @@ impl Inner {
         Ok(same && sums == put.sums)
     }
 
-    /// One record, for who holds the block's stripe or its disk.
-    pub(crate) fn put_record(&self, put: &SmallPut<'_>, synced: bool) -> Result<()> {
-        self.put_records(put.identity.shelf(), &[put], synced)
-    }
-
-    /// Writes the records behind each other into the container's pack, and makes them known. All or none.
-    fn put_records(&self, shelf: ContainerId, puts: &[&SmallPut<'_>], synced: bool) -> Result<()> {
+    /// Writes the records behind each other into the container's pack, and makes them known. All or none. The caller holds the blocks'
+    /// stripes or disks.
+    pub(crate) fn put_records(
+        &self,
+        shelf: ContainerId,
+        puts: &[&SmallPut<'_>],
+        synced: bool,
+        read_back: bool,
+    ) -> Result<()> {
         let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
         let mut bytes = Vec::with_capacity(puts.iter().map(|put| put.data.len() + put.sums.len() + 128).sum());
         let mut starts = Vec::with_capacity(puts.len());
@@ -157,13 +159,22 @@ impl Inner {
                 None => self.drop_removed_pack(&pack),
             }
         };
-        if synced && let Err(error) = pack.sync().and_then(|()| self.sync_names(&pack)) {
+        let durable = if synced { pack.sync().and_then(|()| self.sync_names(&pack)) } else { Ok(()) };
+        let written = durable.map_err(io("sync the pack")).and_then(|()| {
+            let reads = |(put, start): (&&SmallPut<'_>, &u64)| match pack.reads(first + start) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(ReplicaError::Corrupt { block: put.identity.block, offset: 0 }),
+                Err(error) => Err(io("read a record back")(error)),
+            };
+            if read_back { puts.iter().zip(&starts).try_for_each(reads) } else { Ok(()) }
+        });
+        if let Err(error) = written {
             // Nobody was promised these records; they should not turn up again.
             for start in starts {
                 let _known = pack.landed(first + start);
                 let _stays_unnamed = pack.bury(first + start);
             }
-            return Err(io("sync the pack")(error));
+            return Err(error);
         }
         let rows = puts.iter().zip(&starts).map(|(put, start)| {
             let place = Place::Pack { shelf, offset: first + start };

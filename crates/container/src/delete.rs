@@ -2,6 +2,7 @@
 
 use crate::error::{ReplicaError, Result};
 use crate::index::{self, Place};
+use crate::open::Phase;
 use crate::pack::Pack;
 use crate::volume::{Inner, lock, remove};
 use std::sync::Arc;
@@ -12,14 +13,16 @@ impl Inner {
         let _stripe = self.stripe(block);
         let mut deleted = false;
         if let Some(open) = self.find_open(block) {
-            if open.state().identity.generation > generation_at_most {
+            let state = open.state();
+            if state.identity.generation <= generation_at_most {
+                open.fence(generation_at_most);
+                // If it was put while we waited, the row below tells.
+                if !open.is_gone() {
+                    self.discard(&open)?;
+                    deleted = true;
+                }
+            } else if state.phase != Phase::Copying {
                 return Ok(false);
-            }
-            open.fence(generation_at_most);
-            // If it was put while we waited, the row below tells.
-            if !open.is_gone() {
-                self.discard(&open)?;
-                deleted = true;
             }
         }
         match self.index.replica(block)? {

@@ -3,7 +3,7 @@
 use crate::error::{ReplicaError, Result};
 use crate::header::SumsHeader;
 use crate::index::{self, Place, Row};
-use crate::open::{Phase, sums_place};
+use crate::open::{OpenReplica, Phase, State, sums_place};
 use crate::reader::{Hold, Reader};
 use crate::record::RecordHeader;
 use crate::replica::{ReplicaInfo, ReplicaState};
@@ -38,35 +38,42 @@ impl Inner {
     }
 
     pub(crate) fn look_and_open(&self, block: BlockId) -> Result<Option<Reader>> {
-        if let Some(open) = self.find_open(block) {
-            let state = open.state();
-            return match state.phase {
-                Phase::Open => Ok(Some({
-                    let files = open.files();
-                    Reader {
-                        identity: state.identity,
-                        state: ReplicaState::Open,
-                        len: state.len,
-                        visible_len: state.visible.min(state.len),
-                        data_offset: files.data_offset(),
-                        data: files.data,
-                        sums: files.sums,
-                        sums_offset: SumsHeader::LEN as u64,
-                        tail: state.tail,
-                        container: state.identity.shelf(),
-                        _hold: files.slot.map(Hold::Slot),
-                    }
-                })),
-                Phase::Gone => Ok(None),
-                Phase::Waiting { .. } | Phase::Copying => {
-                    let state = open.info().state;
-                    Err(ReplicaError::State { block, state, needed: "finalized, or being written" })
-                }
-            };
+        let row = || self.index.replica(block);
+        let Some(open) = self.find_open(block) else {
+            return row()?.map_or(Ok(None), |row| self.open_row(block, &row));
+        };
+        let state = open.state();
+        let not_readable = || {
+            let state = open.info().state;
+            Err(ReplicaError::State { block, state, needed: "finalized, or being written" })
+        };
+        match (state.phase, row()?) {
+            (Phase::Open, _) => Ok(Some(self.reader_of_open(&open, &state))),
+            (Phase::Gone, _) => Ok(None),
+            // The copy has not taken its place yet.
+            (Phase::Copying, Some(row)) => {
+                let reader = self.open_row(block, &row);
+                if open.is_landing() { not_readable() } else { reader }
+            }
+            (Phase::Waiting { .. } | Phase::Copying, _) => not_readable(),
         }
-        match self.index.replica(block)? {
-            Some(row) => self.open_row(block, &row),
-            None => Ok(None),
+    }
+
+    /// What there is of an open replica at this moment.
+    pub(crate) fn reader_of_open(&self, open: &OpenReplica, state: &State) -> Reader {
+        let files = open.files();
+        Reader {
+            identity: state.identity,
+            state: ReplicaState::Open,
+            len: state.len,
+            visible_len: state.visible.min(state.len),
+            data_offset: files.data_offset(),
+            data: files.data,
+            sums: files.sums,
+            sums_offset: SumsHeader::LEN as u64,
+            tail: state.tail,
+            container: state.identity.shelf(),
+            _hold: files.slot.map(Hold::Slot),
         }
     }
 
@@ -131,7 +138,11 @@ impl Inner {
 
     /// A row without bytes: the crash after a deletion that the index had not heard of. The caller holds the stripe.
     fn forget_if_lost(&self, block: BlockId) -> Result<()> {
-        if self.find_open(block).is_none() && self.index.replica(block)?.is_some() {
+        // Looked at once more: a put, which needs no stripe, may have ended between the looks.
+        if self.find_open(block).is_none()
+            && let Some(row) = self.index.replica(block)?
+            && self.open_row(block, &row)?.is_none()
+        {
             // Where the whole disk is gone nothing is forgotten: it may come back.
             self.check_directory()?;
             tracing::warn!(%block, "the index names a replica that is not there; it is forgotten");

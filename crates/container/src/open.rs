@@ -107,6 +107,8 @@ pub(crate) struct State {
     ticket: u64,
     has_writer: bool,
     fenced_by: Generation,
+    /// Its files are on their way to the shelf, where they take the place of another replica's one after the other.
+    landing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +150,7 @@ impl OpenReplica {
                 ticket: 0,
                 has_writer: false,
                 fenced_by: identity.generation,
+                landing: false,
             }),
         }
     }
@@ -234,6 +237,16 @@ impl OpenReplica {
 
     pub(crate) fn is_gone(&self) -> bool {
         self.lock_state().phase == Phase::Gone
+    }
+
+    pub(crate) fn set_landing(&self, landing: bool) {
+        self.lock_state().landing = landing;
+    }
+
+    /// Whether files on the shelf may be half this replica's, or were when somebody looked last.
+    pub(crate) fn is_landing(&self) -> bool {
+        let state = self.lock_state();
+        state.landing || state.phase == Phase::Gone
     }
 
     pub(crate) fn set_gone(&self) {

@@ -237,6 +237,14 @@ impl Pack {
         Ok((ChecksumKind::Crc32c.of(&body) == header.body_crc).then_some(body))
     }
 
+    /// Whether there is a record at `offset` that is as it was written.
+    pub(crate) fn reads(&self, offset: u64) -> Result<bool> {
+        match self.header_at(offset)? {
+            Some(header) => Ok(self.body(offset, &header)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
     /// Gives the space of records back that no row names any more. False: somebody still reads one of them.
     pub(crate) fn clear(&self, from: u64, to: u64) -> Result<bool> {
         // Whoever comes to read a record now holds it first and looks at its header then: it is gone.

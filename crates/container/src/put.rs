@@ -7,6 +7,9 @@
 //!
 //! A crash between any two steps leaves either the open replica, or both, or the finalized one; [`crate::restore`] tells
 //! them apart.
+//!
+//! Promise: a finalized replica that is replaced goes in the last step, when its successor is durable; if that is a copy, it was
+//! read back before. Until then it is found and read as ever.
 
 use crate::batch::SmallPut;
 use crate::error::{ReplicaError, Result};
@@ -20,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use types::{BlockId, Generation};
 
-/// Which replicas of the same block a new one may take the place of.
+/// Which replicas of the same block a new one may take the place of. One that was finalized stays until the new one is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// Those of earlier generations: they are stale.
@@ -57,10 +60,12 @@ impl Inner {
         }
         // What a writer once had synced must not be at stake again because it ends: its bytes move, or get another header.
         let synced = synced || self.options.durability == Durability::Synced || state.kept.len > 0;
+        let replaces = self.index.replica(replica.block)?.is_some();
+        let read_back = replaces && state.phase == Phase::Copying;
         let outcome = if len <= self.options.pack_len_max {
-            self.put_packed(replica, state, synced)
+            self.put_packed(replica, state, synced, read_back)
         } else {
-            self.spread(replica, disk).and_then(|()| self.put_files(replica, state, synced))
+            self.spread(replica, disk).and_then(|()| self.put_files(replica, state, synced, read_back))
         };
         self.note(outcome)?;
         if len <= self.options.pack_len_max {
@@ -76,7 +81,7 @@ impl Inner {
         Ok(())
     }
 
-    fn put_files(&self, replica: &OpenReplica, state: &State, synced: bool) -> Result<()> {
+    fn put_files(&self, replica: &OpenReplica, state: &State, synced: bool, read_back: bool) -> Result<()> {
         let (block, shelf) = (replica.block, state.identity.shelf());
         self.syncs_ends.store(synced, Relaxed);
         if synced {
@@ -87,16 +92,33 @@ impl Inner {
         if synced {
             replica.sync_sums()?;
         }
+        if read_back {
+            self.reader_of_open(replica, state).verify()?;
+        }
         let mark = if synced { self.ahead.mark_durably(shelf) } else { self.ahead.mark(shelf) };
         let _pending = mark.map_err(replica.io("mark the container"))?;
         // Behind the mark, under which the directory stays.
         let syncs = self.shelf(shelf)?;
         let (from, to) = (self.layout.open_pair(block), self.layout.shelved_pair(shelf, block));
+        let replaces = to.data.exists();
+        replica.set_landing(true);
         // The data first: checksums that say "finalized" in open/ are then the sign of a put to be ended.
-        std::fs::rename(&from.data, &to.data).map_err(replica.io("shelve data"))?;
+        if let Err(error) = std::fs::rename(&from.data, &to.data) {
+            replica.set_landing(false);
+            return Err(replica.io("shelve data")(error));
+        }
         if let Err(error) = std::fs::rename(&from.sums, &to.sums) {
-            // A full disk, most likely: the replica stays open, so its data go back where an open replica has them.
-            let _stays_for_restore = std::fs::rename(&to.data, &from.data);
+            if replaces {
+                // The data of the replica before are gone. Nothing is touched any more: the next start ends this put.
+                self.fail(
+                    format!("half of a replica was shelved: {error}; restart the datanode, which ends it"),
+                    false,
+                );
+            } else {
+                // A full disk, most likely: the replica stays open, so its data go back where an open replica has them.
+                let _stays_for_restore = std::fs::rename(&to.data, &from.data);
+                replica.set_landing(false);
+            }
             return Err(replica.io("shelve checksums")(error));
         }
         if synced {
@@ -111,14 +133,18 @@ impl Inner {
         self.record(block, Row::new(state.identity, state.len, Place::Files { shelf }))
     }
 
-    fn put_packed(&self, replica: &OpenReplica, state: &State, synced: bool) -> Result<()> {
+    fn put_packed(&self, replica: &OpenReplica, state: &State, synced: bool, read_back: bool) -> Result<()> {
         let spec = state.identity.checksum;
         let files = replica.files();
         let mut data = vec![0; state.len as usize];
         files.read_data(&mut data, 0).map_err(replica.io("read data"))?;
         let mut sums = vec![0; spec.sums_len(state.len) as usize];
         files.sums.read_exact_at(&mut sums, sums_place(0)).map_err(replica.io("read checksums"))?;
-        self.put_record(&SmallPut { identity: state.identity, data: &data, sums: &sums }, synced)
+        if read_back && spec.verify(&data, &sums).is_err() {
+            return Err(ReplicaError::Corrupt { block: replica.block, offset: 0 });
+        }
+        let put = SmallPut { identity: state.identity, data: &data, sums: &sums };
+        self.put_records(state.identity.shelf(), &[&put], synced, read_back)
     }
 
     /// Writes a replica's row, and removes what the row before it named.
@@ -141,8 +167,8 @@ impl Inner {
         }
     }
 
-    /// Older replicas of the block go; one that is as new is in the way. The caller holds the stripe, and has asked
-    /// [`Self::check_fence`].
+    /// Open replicas of earlier generations go; one that is as new is in the way. Finalized ones stay until the new one is put.
+    /// The caller holds the stripe, and has asked [`Self::check_fence`].
     pub(crate) fn make_room(&self, identity: Identity, room: Room) -> Result<()> {
         let (block, new) = (identity.block, identity.generation);
         let goes = |have| have < new || room == Room::ForEqual && have == new;
@@ -158,13 +184,7 @@ impl Inner {
                 self.discard(&open)?;
             }
         }
-        if let Some(row) = self.index.replica(block)? {
-            free(row.generation)?;
-            if row.generation < new {
-                self.remove_row(block)?;
-            }
-        }
-        Ok(())
+        self.index.replica(block)?.map_or(Ok(()), |row| free(row.generation))
     }
 
     /// Removes an open replica that nobody writes. The caller holds the stripe.
@@ -175,8 +195,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes what is left of a copy whose writer went away, unless somebody else took it over.
+    /// Removes what is left of a copy whose writer went away, unless somebody else took it over. Not on a volume that failed: half of it
+    /// may be shelved already, and the next start knows what to do with it.
     pub(crate) fn discard_copy(&self, replica: &OpenReplica, ticket: u64) -> Result<()> {
+        self.check_health()?;
         let _stripe = self.stripe(replica.block);
         match replica.leave(ticket) {
             Some(Phase::Copying) => self.discard(replica),

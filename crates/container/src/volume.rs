@@ -249,29 +249,31 @@ impl Volume {
         Ok(())
     }
 
-    /// Starts a new replica. A replica of an older generation is stale and goes; one of the same or a newer one is in the way.
+    /// Starts a new replica. One of the same or a newer generation is in the way. One of an older generation is stale: if it is open it goes
+    /// now, if it was finalized it goes when the new one is put.
     pub fn create(&self, identity: Identity) -> Result<Writer> {
         self.inner.create(identity, Phase::Open, Room::ForNewer)
     }
 
     /// As [`Self::create`], for a copy from another node: nobody reads it, and nothing is left of it, until it was put or
-    /// kept.
+    /// kept. A finalized replica of an older generation is found and read until the copy is put, and was read back.
     pub fn create_copy(&self, identity: Identity) -> Result<Writer> {
         self.inner.create(identity, Phase::Copying, Room::ForNewer)
     }
 
-    /// As [`Self::create_copy`], for a copy that takes the place of a damaged replica of the same generation. That one stays
-    /// until the copy is put, if it was finalized; one that was not makes room at once.
+    /// As [`Self::create_copy`], for a copy that may also take the place of a damaged replica of the same generation.
     pub fn create_replacement(&self, identity: Identity) -> Result<Writer> {
         self.inner.create(identity, Phase::Copying, Room::ForEqual)
     }
 
     pub fn find(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {
-        if let Some(open) = self.inner.find_open(block) {
-            return Ok(Some(open.info()));
+        let open = self.inner.find_open(block).map(|open| open.info());
+        if open.is_some_and(|info| info.state != ReplicaState::Copying) {
+            return Ok(open);
         }
+        // A copy counts for nothing until it is put, and what it is to replace is still there.
         let row = self.inner.index.replica(block)?;
-        Ok(row.map(|row| row.info(block)))
+        Ok(row.map(|row| row.info(block)).or(open))
     }
 
     /// Opens a replica that has at least this generation.
@@ -406,7 +408,7 @@ impl Inner {
         outcome
     }
 
-    fn fail(&self, reason: String, read_only: bool) {
+    pub(crate) fn fail(&self, reason: String, read_only: bool) {
         if self.failed.set(Failure { reason: reason.clone(), read_only }).is_ok() {
             tracing::error!(dir = %self.layout.dir.display(), reason, "the volume takes no more writes");
         }
@@ -456,7 +458,11 @@ impl Inner {
         let block = identity.block;
         let _stripe = self.stripe(block);
         self.check_fence(identity, phase == Phase::Copying)?;
-        // First, as what goes there may be what the disk is full of.
+        if phase == Phase::Copying {
+            // What cannot be put costs nothing.
+            self.check_room(identity.shelf(), Reserve::Whole)?;
+        }
+        // First, as an open replica that goes there may be what the disk is full of.
         self.make_room(identity, room)?;
         self.check_room(identity.shelf(), Reserve::Whole)?;
         let replica = match phase {

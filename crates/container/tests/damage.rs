@@ -328,6 +328,7 @@ fn the_reserve_of_the_disk_is_not_written_to() {
     assert_eq!((usage.capacity, usage.remaining, usage.replica_count), (0, 0, 1));
     assert!(volume.create(identity(2, 1001)).unwrap_err().is_disk_full());
     assert!(volume.put_small(identity(3, 1001), &[], &[]).unwrap_err().is_disk_full());
+    assert!(volume.create_copy(identity(1, 1002)).unwrap_err().is_disk_full());
     check(&read(&volume, block(1)), &pattern(1, 10_000));
     assert!(volume.delete(block(1), Generation(1001)).unwrap());
 }

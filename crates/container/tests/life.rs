@@ -188,6 +188,66 @@ fn a_copy_is_seen_by_nobody_until_it_is_kept_or_put() {
     check(&read(&volume, block(2)), &data);
 }
 
+/// The source of a copy goes away, or what came does not read back: the older replica is still what it was.
+#[test]
+fn an_older_replica_stays_until_the_copy_of_a_newer_one_is_put() {
+    for (old_len, new_len) in [(900, 1000), (9000, 10_000), (900, 10_000), (9000, 1000)] {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = open(dir.path());
+        let (old, new) = (pattern(1, old_len), pattern(2, new_len));
+        put(&volume, identity(1, 1001), &old);
+        let there = |volume: &Volume| {
+            let info = volume.find(block(1)).unwrap().expect("it is still there");
+            assert_eq!((info.identity.generation, info.state), (Generation(1001), ReplicaState::Finalized));
+            check(&read(volume, block(1)), &old);
+            assert_eq!(volume.replicas(BlockId(0), 9).unwrap().len(), 1);
+        };
+        let mut copy = volume.create_copy(identity(1, 1002)).unwrap();
+        there(&volume);
+        copy.write(0, &new[..512], &[]).unwrap();
+        there(&volume);
+        drop(copy);
+        there(&volume);
+
+        let copy = volume.create_copy(identity(1, 1002)).unwrap();
+        let lost = volume.create_copy(identity(1, 1003)).unwrap();
+        assert!(copy.put(0).is_err(), "overtaken");
+        there(&volume);
+        drop(lost);
+        there(&volume);
+
+        let mut bad = volume.create_copy(identity(1, 1002)).unwrap();
+        bad.write(0, &new, &sums(identity(1, 1002).checksum, &pattern(3, new_len))).unwrap();
+        assert!(matches!(bad.put(new_len as u64), Err(ReplicaError::Corrupt { .. })));
+        there(&volume);
+
+        let mut copy = volume.create_copy(identity(1, 1002)).unwrap();
+        copy.write(0, &new, &[]).unwrap();
+        let early = read(&volume, block(1));
+        copy.put(new_len as u64).unwrap();
+        check(&early, &old);
+        check(&volume.read(block(1), Generation(1002)).unwrap(), &new);
+        assert_eq!(volume.usage().unwrap().replica_count, 1);
+        std::fs::remove_dir_all(dir.path().join("index")).ok();
+        drop(volume);
+        check(&open(dir.path()).read(block(1), Generation(1002)).unwrap(), &new);
+    }
+}
+
+/// A stale replica may be deleted while its successor comes.
+#[test]
+fn a_deletion_of_an_older_replica_leaves_the_copy_of_a_newer_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open(dir.path());
+    put(&volume, identity(1, 1001), &pattern(1, 9000));
+    let mut copy = volume.create_copy(identity(1, 1002)).unwrap();
+    assert!(volume.delete(block(1), Generation(1001)).unwrap());
+    assert_eq!(volume.find(block(1)).unwrap().unwrap().state, ReplicaState::Copying);
+    copy.write(0, &pattern(2, 9000), &[]).unwrap();
+    copy.put(9000).unwrap();
+    check(&read(&volume, block(1)), &pattern(2, 9000));
+}
+
 #[test]
 fn an_owner_told_late_is_kept() {
     let dir = tempfile::tempdir().unwrap();

@@ -36,7 +36,12 @@ fn first_len(index: u32) -> usize {
 }
 
 fn is_appended(index: u32) -> bool {
-    index % 5 == 3
+    index % 5 == 3 && !is_copied(index)
+}
+
+/// A copy of a newer generation takes the place of what was put first: of a packed replica, or one in files.
+fn is_copied(index: u32) -> bool {
+    [23, 33, 38].contains(&index)
 }
 
 /// Not a test by itself: does nothing unless it was started as the victim.
@@ -62,6 +67,16 @@ fn victim() {
             let start = len / 512 * 512;
             writer.write(start as u64, &data[start..], &sums(writer.identity().checksum, &data[start..])).unwrap();
             writer.put(data.len() as u64).unwrap();
+            power::tell(&format!("put {index} {}", data.len()));
+        } else if is_copied(index) {
+            let len = first_len(index);
+            put(&volume, identity(index, 1001), &data[..len]);
+            power::tell(&format!("put {index} {len}"));
+            let mut copy = volume.create_copy(identity(index, 1002)).unwrap();
+            for (at, piece) in (0..).zip(data.chunks(1024)) {
+                copy.write(at * 1024, piece, &sums(copy.identity().checksum, piece)).unwrap();
+            }
+            copy.put(data.len() as u64).unwrap();
             power::tell(&format!("put {index} {}", data.len()));
         } else {
             let mut writer = volume.create(identity(index, 1001)).unwrap();

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Promise: a replica that was told as put was read back and agrees with the checksums its writer gave. What a failed or broken copy
-//! wrote is gone; the replica it was to replace stays until the copy is put. The threads are there while there is something to copy.
+//! wrote is gone; the replica it was to replace stays until the copy is put, and one that was never finalized until the source was read
+//! once from end to end. The threads are there while there is something to copy.
 //! One that waits for a disk that does not answer is followed by another; once that disk is given up its order counts as lost, so that
 //! the metadata server gives it again.
 
@@ -307,9 +308,10 @@ impl Copier {
         })
     }
 
-    fn is_finalized(&self, node: &Node, block: BlockId) -> bool {
+    /// There is a replica that was never finalized.
+    fn is_unfinished(&self, node: &Node, block: BlockId) -> bool {
         let found = node.disks.find(block).ok().flatten();
-        found.is_none_or(|info| info.state == ReplicaState::Finalized)
+        found.is_some_and(|info| !matches!(info.state, ReplicaState::Finalized | ReplicaState::Copying))
     }
 
     fn copy_from(
@@ -322,9 +324,9 @@ impl Copier {
     ) -> Result<(), Fault> {
         let own = |error: ReplicaError| Fault::Own(error.to_string());
         let block = BlockId(order.block);
-        if order.replaces && !self.is_finalized(node, block) {
-            // One that was never finished makes room before the copy is there, and may be better than what is offered: first all of
-            // that is read, and then once more.
+        if self.is_unfinished(node, block) {
+            // It makes room before the copy is there, and may be better than what is offered, or all there is left: first all of that
+            // is read, and then once more.
             let mut first = fetcher.open(addr, node.pool().unwrap_or_default(), order)?;
             let mut len = 0;
             while let Some(packet) = first.next_packet()? {
@@ -345,9 +347,7 @@ impl Copier {
             checksum: reply.spec(),
         };
         let disks = &node.disks;
-        let created =
-            if order.replaces { disks.create_replacement(identity, order.len) } else { disks.create_copy(identity) };
-        let mut writer = created.map_err(own)?;
+        let mut writer = disks.create_ordered_copy(identity, order.len, order.replaces).map_err(own)?;
         self.writes_to(number, writer.disk());
         let mut len = 0;
         while let Some(packet) = reply.next_packet()? {
@@ -367,7 +367,10 @@ impl Copier {
         writer.put_synced(len).map_err(own)?;
         node.contents.put(block);
         if let Err(error) = disks.verify(block) {
-            let _gone = disks.delete(block, identity.generation);
+            // What says nothing of the copy, such as too many open files, must not cost it.
+            if is_damage(&error) {
+                let _gone = disks.delete(block, identity.generation);
+            }
             return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));
         }
         tracing::debug!(%block, len, from = addr, "a replica was copied and read back");

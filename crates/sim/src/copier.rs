@@ -116,8 +116,15 @@ impl Datanode {
             self.copier.failed(self.sim.now(), block, None, false);
             return false;
         }
+        let before = self.volume.find(block).map(|info| info.identity.generation);
+        let deleted_count = self.deleted_count.get();
         for source in &order.sources {
-            match self.copy_from(order, *source).await {
+            let copied = self.copy_from(order, *source).await;
+            // What was here goes by an order to delete it, or for something newer, and by nothing else.
+            if before.is_some() && self.volume.find(block).is_none() && self.deleted_count.get() == deleted_count {
+                self.world.fail(|| format!("node {} lost {block:?} at {before:?} to a copy that failed", self.number));
+            }
+            match copied {
                 Ok(()) => return true,
                 Err(Fault::Source { corrupt }) => self.copier.failed(self.sim.now(), block, Some(*source), corrupt),
                 Err(Fault::Own) => {
@@ -144,6 +151,9 @@ impl Datanode {
     async fn copy_from(self: &Rc<Self>, order: &Copy, source: NodeId) -> Result<(), Fault> {
         let blame = |corrupt| Fault::Source { corrupt };
         let Copy { block, generation, file, home, .. } = *order;
+        if self.world.mutation == Some(Mutation::CopyInPlace) {
+            self.volume.remove_older(block, generation).await;
+        }
         let (host, number, end) = (World::node_host(self.number), World::node_number(source), order.len as usize);
         self.world.connect(host, number, CONNECT).await.map_err(|_| blame(false))?;
         let read = self.world.call_node(host, number, SILENT, move |node| Box::pin(node.read(block, generation, end)));

@@ -79,6 +79,8 @@ pub(crate) struct Datanode {
     /// Being deleted at this moment.
     deleting: Cell<Option<(BlockId, Generation)>>,
     delete_came: Notify,
+    /// Orders to delete that were carried out.
+    pub(crate) deleted_count: Cell<u64>,
     pub(crate) copier: Copier,
     pub(crate) scrubber: Scrubber,
     transfers: Cell<u32>,
@@ -124,6 +126,7 @@ impl Datanode {
             to_delete: RefCell::default(),
             deleting: Cell::default(),
             delete_came: Notify::default(),
+            deleted_count: Cell::default(),
             copier: Copier::default(),
             scrubber: Scrubber::default(),
             transfers: Cell::default(),
@@ -310,6 +313,7 @@ impl Datanode {
             let deleted = self.volume.delete(block, generation).await == Ok(true);
             self.deleting.set(None);
             if deleted {
+                self.deleted_count.set(self.deleted_count.get() + 1);
                 self.sim.say(|| format!("node {} deleted {block:?} up to {generation}", self.number));
                 self.world.was_deleted(self.number, block);
                 self.copier.forget_bad(block);

@@ -41,6 +41,8 @@ pub enum Mutation {
     HastyDrain,
     /// A datanode copies without looking at the checksums.
     CopyUnverified,
+    /// A copy makes room for itself before its source is read.
+    CopyInPlace,
     /// A recovery believes what a replica shows, and has nobody read it.
     BelieveUnread,
     /// A datanode may keep what it has of containers that are gone.

@@ -110,3 +110,9 @@ fn what_is_left_of_containers_that_are_gone_is_found() {
 fn copies_of_damage_are_found() {
     is_found(Mutation::CopyUnverified, &["contradict each other", "read a wrong byte", "has a wrong byte"]);
 }
+
+/// A node that was away has an older replica, and the source of the newer one goes away.
+#[test]
+fn copies_that_make_room_before_they_have_come_are_found() {
+    is_found(Mutation::CopyInPlace, &["to a copy that failed"]);
+}

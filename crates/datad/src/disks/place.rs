@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! create ──▶ the disk that has the block, if one has ──full, and nothing is left there──▶ the others, the best first
-//! create_replacement ──▶ the same ──full, and the damaged replica is there──▶ another disk ──put──▶ change_over
+//! create_ordered_copy ──▶ the same ──full, and what it replaces is there──▶ another disk ──put──▶ change_over
 //! change_over: read back ──▶ the old one is still what it was ──▶ the index points to the new one ──▶ the old one goes
 //! ```
 //!
@@ -34,32 +34,37 @@ impl Disks {
         self.create_by(identity.block, &|volume| volume.create_copy(identity))
     }
 
-    /// See [`Volume::create_replacement`], for one of `len` bytes. One that is damaged because its disk is out makes no room: the replacement
-    /// goes to another disk. So it does if there is no room beside the damaged one.
-    pub(crate) fn create_replacement(&self, identity: Identity, len: u64) -> Result<Writer> {
+    /// For a copy of `len` bytes that the metadata server ordered, which is put synced: [`Volume::create_replacement`] if it `replaces` a
+    /// damaged replica, else [`Volume::create_copy`]. What is on a disk that is out makes no room: the copy goes to another disk. So it does
+    /// if there is no room beside what it replaces.
+    pub(crate) fn create_ordered_copy(&self, identity: Identity, len: u64, replaces: bool) -> Result<Writer> {
         let there = self.place(identity.block).filter(|at| !self.is_alone() && !self.is_out(*at));
         if let Some(from) = there
             && self.disks()[from].gauge().usage.remaining <= len
-            && let Some(writer) = self.create_beside(identity, from)?
+            && let Some(writer) = self.create_beside(identity, from, replaces)?
         {
             return Ok(writer);
         }
-        match self.create_by(identity.block, &|volume| volume.create_replacement(identity)) {
+        let create = |volume: &Volume| {
+            if replaces { volume.create_replacement(identity) } else { volume.create_copy(identity) }
+        };
+        match self.create_by(identity.block, &create) {
             Err(error) if error.is_disk_full() => {
-                let beside = there.map(|from| self.create_beside(identity, from));
+                let beside = there.map(|from| self.create_beside(identity, from, replaces));
                 beside.transpose()?.flatten().ok_or(error)
             }
             created => created,
         }
     }
 
-    /// A replacement on another disk than the one that has the damaged replica. `None`: there is none to be replaced, or no other disk.
-    fn create_beside(&self, identity: Identity, from: usize) -> Result<Option<Writer>> {
+    /// A copy on another disk than the one that has what it replaces. `None`: there is nothing to be replaced, or no other disk.
+    fn create_beside(&self, identity: Identity, from: usize, replaces: bool) -> Result<Option<Writer>> {
         let block = identity.block;
         let claim = self.claim(block);
         let there = self.disks()[from].volume.find(block)?;
         let Some(info) = there.filter(|info| info.state == ReplicaState::Finalized) else { return Ok(None) };
-        if info.identity.generation > identity.generation {
+        let have = info.identity.generation;
+        if have > identity.generation || have == identity.generation && !replaces {
             return Ok(None);
         }
         for at in self.order().into_iter().filter(|at| *at != from) {

@@ -194,6 +194,14 @@ impl Volume {
         Ok(deleted)
     }
 
+    /// A deliberate fault: a finalized replica goes before its successor has come.
+    pub(crate) async fn remove_older(&self, block: BlockId, generation: Generation) {
+        let _stripe = self.stripe(block).await;
+        if self.shelved(block).is_some_and(|image| image.identity.generation < generation) {
+            self.0.platter.borrow_mut().remove_shelved(block);
+        }
+    }
+
     pub(crate) async fn set_owner(&self, block: BlockId, file: FileId, home: ContainerId) {
         let _stripe = self.stripe(block).await;
         let owned = |identity: Identity| Identity { file: Some(file), home: Some(home), ..identity };

@@ -94,6 +94,8 @@ impl Volume {
         if self.0.recovering.borrow().get(&block).is_some_and(|by| *by > identity.generation) {
             return Err(VolumeError::Fenced);
         }
+        // What cannot be written costs nothing.
+        self.note(self.0.disk.write().await)?;
         let makes_room = |have: Generation| have < identity.generation || replaces && have == identity.generation;
         if let Some(open) = self.find_open(block) {
             if !makes_room(self.open_image(block).identity.generation) || replaces && open.has_writer.get() {
@@ -108,7 +110,6 @@ impl Volume {
         if self.shelved(block).is_some_and(|shelved| !makes_room(shelved.identity.generation)) {
             return Err(VolumeError::Exists);
         }
-        self.note(self.0.disk.write().await)?;
         let mut copy = Stored::new(identity, Stage::Finalized { len: bytes.len() });
         copy.write_data(0, bytes);
         copy.write_sums(0, &crate::platter::sums_of(bytes));
