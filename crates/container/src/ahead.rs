@@ -4,10 +4,12 @@
 //! flush of the index that began when all puts of the container were in the index. So after a crash only the marked
 //! containers need to be looked through. Deletions mark as well, but do not wait for the mark to be durable: a row that
 //! outlives its bytes after a loss of power is found out when somebody asks for it.
+//! Once a sync of the marks has failed, none is durable any more.
 
+use crate::error::{DiskOp, ReplicaError, Result};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{ErrorKind, Result};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use types::ContainerId;
@@ -25,6 +27,8 @@ pub(crate) struct Ahead {
 
 #[derive(Debug, Default)]
 struct Marks {
+    /// A sync of the directory failed; see [`crate::group`].
+    sync_failed: bool,
     flushes: u64,
     of: HashMap<ContainerId, Mark>,
 }
@@ -52,7 +56,7 @@ pub(crate) struct Superfluous(Vec<ContainerId>);
 
 impl Ahead {
     /// Takes over the marks of before; all of them count as just touched.
-    pub(crate) fn open(dir: PathBuf, synced: bool) -> Result<(Self, Vec<ContainerId>)> {
+    pub(crate) fn open(dir: PathBuf, synced: bool) -> std::io::Result<(Self, Vec<ContainerId>)> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&dir)? {
             if let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
@@ -60,7 +64,7 @@ impl Ahead {
             }
         }
         let of = found.iter().map(|container| (*container, Mark::default())).collect();
-        Ok((Self { dir, synced, marks: Mutex::new(Marks { flushes: 0, of }) }, found))
+        Ok((Self { dir, synced, marks: Mutex::new(Marks { of, ..Marks::default() }) }, found))
     }
 
     /// Marks a container, durably if the volume is, before something is put there.
@@ -79,24 +83,34 @@ impl Ahead {
     }
 
     fn mark_at(&self, container: ContainerId, durably: bool) -> Result<Pending<'_>> {
+        // Under the lock: nobody may take the mark for granted before it is durable. It happens once in a long while.
         let mut marks = self.lock();
         let flushes = marks.flushes;
-        if let Some(mark) = marks.of.get_mut(&container) {
-            if durably && !mark.durable {
-                io::file::sync_dir(&self.dir)?;
-                mark.durable = true;
-            }
-            mark.pending += 1;
-            mark.touched = flushes;
-            return Ok(Pending { ahead: self, container });
+        if !marks.of.contains_key(&container) {
+            let create = |source| ReplicaError::Io { op: DiskOp::Create("the container's mark"), container, source };
+            File::create(self.dir.join(container.0.to_string())).map_err(create)?;
         }
-        // Under the lock: nobody may take the mark for granted before it is durable. It happens once in a long while.
-        File::create(self.dir.join(container.0.to_string()))?;
-        if durably {
-            io::file::sync_dir(&self.dir)?;
+        let is_durable = marks.of.get(&container).is_some_and(|mark| mark.durable);
+        if durably && !is_durable {
+            self.sync(&mut marks, container)?;
         }
-        marks.of.insert(container, Mark { pending: 1, touched: flushes, durable: durably });
+        let mark = marks.of.entry(container).or_default();
+        mark.durable |= durably;
+        mark.pending += 1;
+        mark.touched = flushes;
         Ok(Pending { ahead: self, container })
+    }
+
+    fn sync(&self, marks: &mut Marks, container: ContainerId) -> Result<()> {
+        let io = |op| move |source| ReplicaError::Io { op, container, source };
+        let dir = File::open(&self.dir).map_err(io(DiskOp::Open("the directory of marks")))?;
+        let synced = if marks.sync_failed {
+            Err(std::io::Error::other("an earlier sync of them failed"))
+        } else {
+            io::file::sync_all(&dir)
+        };
+        marks.sync_failed |= synced.is_err();
+        synced.map_err(io(DiskOp::Sync("the directory of marks")))
     }
 
     /// Lets a mark stay until the next start, which shall look through the container again.

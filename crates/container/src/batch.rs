@@ -7,7 +7,7 @@
 //! Promise: what [`Volume::put_batch`] says of one replica does not depend on the others, but for the disk they share. A replica
 //! that is here already, with the same generation and the same checksums, is put: so whoever lost an answer may ask again.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::pack::Pack;
 use crate::put::Room;
@@ -150,21 +150,21 @@ impl Inner {
             RecordHeader::put(put.identity, put.data, put.sums, &mut bytes);
         }
         let mark = if synced { self.ahead.mark_durably(shelf) } else { self.ahead.mark(shelf) };
-        let _pending = mark.map_err(io("mark the container"))?;
+        let _pending = mark?;
         let (pack, first) = loop {
             // Every second try at least meets a pack that was not just removed for being empty.
             let Some(pack) = self.pack(shelf, true)? else { continue };
-            match pack.append_all(&bytes, &starts).map_err(io("append to the pack"))? {
+            match pack.append_all(&bytes, &starts).map_err(io(DiskOp::Write("to the pack")))? {
                 Some(first) => break (pack, first),
                 None => self.drop_removed_pack(&pack),
             }
         };
-        let durable = if synced { pack.sync().and_then(|()| self.sync_names(&pack)) } else { Ok(()) };
-        let written = durable.map_err(io("sync the pack")).and_then(|()| {
+        let durable = if synced { self.sync_pack(&pack) } else { Ok(()) };
+        let written = durable.and_then(|()| {
             let reads = |(put, start): (&&SmallPut<'_>, &u64)| match pack.reads(first + start) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(ReplicaError::Corrupt { block: put.identity.block, offset: 0 }),
-                Err(error) => Err(io("read a record back")(error)),
+                Err(error) => Err(io(DiskOp::Read("a record back"))(error)),
             };
             if read_back { puts.iter().zip(&starts).try_for_each(reads) } else { Ok(()) }
         });
@@ -183,14 +183,16 @@ impl Inner {
         self.record_all(&pack, rows.collect())
     }
 
-    /// A volume that promises less has not made the names above a pack durable.
-    fn sync_names(&self, pack: &Pack) -> std::io::Result<()> {
-        if self.options.durability == Durability::Synced || pack.named.load(Ordering::Acquire) {
-            return Ok(());
+    /// Everything in the pack so far survives a loss of power when this returns.
+    fn sync_pack(&self, pack: &Pack) -> Result<()> {
+        let shelf = pack.container;
+        let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
+        pack.sync().map_err(io(DiskOp::Sync("the pack")))?;
+        // A volume that promises less has not made the names above it durable.
+        if self.options.durability != Durability::Synced && !pack.named.load(Ordering::Acquire) {
+            self.sync_open_shelf(shelf, &self.open_shelf(shelf)?, &*self.shelf(shelf)?)?;
+            pack.named.store(true, Ordering::Release);
         }
-        io::file::sync_dir(&self.layout.container(pack.container))?;
-        io::file::sync_dir(&self.layout.containers())?;
-        pack.named.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -229,7 +231,7 @@ fn again(error: &ReplicaError) -> ReplicaError {
                 Some(code) => std::io::Error::from_raw_os_error(code),
                 None => std::io::Error::new(source.kind(), source.to_string()),
             };
-            ReplicaError::Io { op, container: *container, source }
+            ReplicaError::Io { op: *op, container: *container, source }
         }
         ReplicaError::Index(RowsError { op, reason }) => ReplicaError::Index(RowsError { op, reason: reason.clone() }),
         other => ReplicaError::VolumeFailed { reason: other.to_string() },

@@ -12,7 +12,7 @@
 //! Promise: a replica is readable all the while. The copies are on disk before the stretch goes, whatever the volume promises for
 //! new replicas, so a crash leaves one copy at least; if it leaves two, they are the same, and a start that finds both takes one.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::pack::{Pack, Stretch};
 use crate::record::RecordHeader;
@@ -64,7 +64,7 @@ impl Inner {
 
     fn sweep(&self, pack: &Arc<Pack>) -> Result<()> {
         let container = pack.container;
-        let io = |source| ReplicaError::Io { op: "look through the pack", container, source };
+        let io = |source| ReplicaError::Io { op: DiskOp::Read("through the pack"), container, source };
         let mut sweep = lock(&pack.sweep);
         let mut at = sweep.at.take().unwrap_or_else(|| {
             pack.set_dead_len(0);
@@ -89,13 +89,13 @@ impl Inner {
     fn move_stretch(&self, pack: &Arc<Pack>, stretch: &Stretch) -> Result<()> {
         let container = pack.container;
         let io = |op| move |source| ReplicaError::Io { op, container, source };
-        let _pending = self.ahead.mark_durably(container).map_err(io("mark the container"))?;
+        let _pending = self.ahead.mark_durably(container)?;
         let mut moved = Vec::new();
         let copied = stretch.live.iter().try_for_each(|(offset, header)| {
             moved.extend(self.copy_record(pack, *offset, header)?);
             Ok(())
         });
-        let synced = copied.and_then(|()| pack.sync().map_err(io("sync the pack")));
+        let synced = copied.and_then(|()| pack.sync().map_err(io(DiskOp::Sync("the pack"))));
         if let Err(error) = synced {
             for moved in moved {
                 let _known = pack.landed(moved.to);
@@ -114,7 +114,7 @@ impl Inner {
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
-            Err(error) => Err(io("give back space of the pack")(error)),
+            Err(error) => Err(io(DiskOp::Cut("a hole into the pack"))(error)),
         }
     }
 
@@ -127,12 +127,12 @@ impl Inner {
         if self.index.replica(block)?.is_none_or(|row| row.place != from) {
             return Ok(None);
         }
-        let body = pack.body(offset, header).map_err(io("read a record"))?;
+        let body = pack.body(offset, header).map_err(io(DiskOp::Read("a record")))?;
         let body = body.ok_or(ReplicaError::Corrupt { block, offset: 0 })?;
         let (sums, data) = body.split_at(header.sums_len() as usize);
         let mut bytes = Vec::with_capacity(header.record_len() as usize);
         RecordHeader::put(header.identity, data, sums, &mut bytes);
-        let to = pack.append_all(&bytes, &[0]).map_err(io("append to the pack"))?;
+        let to = pack.append_all(&bytes, &[0]).map_err(io(DiskOp::Write("to the pack")))?;
         Ok(to.map(|to| Moved { block, header: *header, from, to }))
     }
 
@@ -155,10 +155,10 @@ impl Inner {
         match row {
             // Somebody told whose it is while it was copied.
             Some(row) if row.identity(block) != moved.header.identity => {
-                pack.rename(moved.to, row.identity(block)).map_err(io("write a record's owner"))
+                pack.rename(moved.to, row.identity(block)).map_err(io(DiskOp::Write("a record's owner")))
             }
             Some(_) => Ok(()),
-            None => pack.bury(moved.to).map_err(io("bury a record")),
+            None => pack.bury(moved.to).map_err(io(DiskOp::Write("over a record's mark"))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Deleting replicas: rows first, then bytes, and their space is back.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, Place};
 use crate::open::Phase;
 use crate::pack::Pack;
@@ -56,9 +56,7 @@ impl Inner {
     pub(crate) fn remove_row(&self, block: BlockId) -> Result<()> {
         let Some(row) = self.index.replica(block)? else { return Ok(()) };
         let shelf = row.place.shelf();
-        let marked = self.ahead.mark_deletion(shelf);
-        let _pending =
-            marked.map_err(|source| ReplicaError::Io { op: "mark the container", container: shelf, source })?;
+        let _pending = self.ahead.mark_deletion(shelf)?;
         match self.index.change(|rows| index::set_replica(rows, block, None))? {
             Some(row) => self.note(self.remove_bytes(block, row.place)),
             None => Ok(()),
@@ -72,11 +70,11 @@ impl Inner {
             Place::Files { shelf } => {
                 let pair = self.layout.shelved_pair(shelf, block);
                 // The data first: checksums alone are recognised as the rest of a deletion.
-                remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(io("remove a replica", shelf))
+                remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(io(DiskOp::Remove("a replica"), shelf))
             }
             Place::Pack { shelf, offset } => {
                 let Some(pack) = self.pack(shelf, false)? else { return Ok(()) };
-                pack.bury(offset).map_err(io("bury a record", shelf))?;
+                pack.bury(offset).map_err(io(DiskOp::Write("over a record's mark"), shelf))?;
                 self.remove_pack_if_empty(&pack)
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::replica::ReplicaState;
 use kv::KvError;
+use std::fmt;
 use std::path::Path;
 use types::rows::RowsError;
 use types::{BlockId, ContainerId, Generation, NodeId};
@@ -30,13 +31,47 @@ pub enum ReplicaError {
     #[error("{block}: the bytes at {offset} do not agree with their checksum")]
     Corrupt { block: BlockId, offset: u64 },
     #[error("{op} in {container}: {source}")]
-    Io { op: &'static str, container: ContainerId, source: std::io::Error },
+    Io { op: DiskOp, container: ContainerId, source: std::io::Error },
     #[error("the volume takes no more writes: {reason}")]
     VolumeFailed { reason: String },
     #[error("the volume's index: {0}")]
     Index(#[from] RowsError),
     #[error("the disk that is needed here does not answer; try another node")]
     Hangs,
+}
+
+/// What was being done to the disk, and to what of it. Decisions (a failed sync fails the volume) match on this, never on a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskOp {
+    Open(&'static str),
+    Create(&'static str),
+    List(&'static str),
+    /// At lengths and space, not at bytes.
+    Look(&'static str),
+    Read(&'static str),
+    Write(&'static str),
+    Cut(&'static str),
+    Sync(&'static str),
+    Rename(&'static str),
+    Remove(&'static str),
+}
+
+impl fmt::Display for DiskOp {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, what) = match self {
+            Self::Open(what) => ("open", what),
+            Self::Create(what) => ("create", what),
+            Self::List(what) => ("list", what),
+            Self::Look(what) => ("look", what),
+            Self::Read(what) => ("read", what),
+            Self::Write(what) => ("write", what),
+            Self::Cut(what) => ("cut", what),
+            Self::Sync(what) => ("sync", what),
+            Self::Rename(what) => ("rename", what),
+            Self::Remove(what) => ("remove", what),
+        };
+        write!(to, "{verb} {what}")
+    }
 }
 
 /// What the caller does next.

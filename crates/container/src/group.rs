@@ -2,6 +2,10 @@
 //!
 //! Promise: [`GroupSync::sync`] returns after a sync that *started* after the call, so it covers all the caller wrote
 //! before. Those who come while one runs share the next.
+//!
+//! After a sync that failed, for whatever reason, none succeeds. The kernel may have dropped every page that was dirty at that moment,
+//! also of those who wrote while the sync ran, and calls the next sync of the same descriptor a success. A file system that
+//! allocates late finds out by then that it is full: "no space left" is no exception.
 
 use std::io::{Error, ErrorKind, Result};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -17,8 +21,6 @@ struct Rounds {
     asked: u64,
     done: u64,
     running: bool,
-    /// After a failed fsync the kernel may have dropped the pages and call the next one a success. So all who shared the
-    /// failed one get its error; and unless the disk was only full, everyone later does.
     failed: Option<Failure>,
     #[cfg(test)]
     run_count: u64,
@@ -26,8 +28,6 @@ struct Rounds {
 
 #[derive(Debug)]
 struct Failure {
-    covered: u64,
-    full: bool,
     kind: ErrorKind,
     reason: String,
 }
@@ -38,13 +38,11 @@ impl GroupSync {
         rounds.asked += 1;
         let ticket = rounds.asked;
         loop {
-            if let Some(failure) = &rounds.failed
-                && (ticket <= failure.covered || !failure.full)
-            {
-                return Err(Error::new(failure.kind, format!("an earlier sync failed: {}", failure.reason)));
-            }
             if rounds.done >= ticket {
                 return Ok(());
+            }
+            if let Some(failure) = &rounds.failed {
+                return Err(Error::new(failure.kind, format!("an earlier sync failed: {}", failure.reason)));
             }
             if !rounds.running {
                 break;
@@ -60,8 +58,7 @@ impl GroupSync {
         match &outcome {
             Ok(()) => rounds.done = covered,
             Err(error) => {
-                let (kind, full, reason) = (error.kind(), crate::error::is_full(error), error.to_string());
-                rounds.failed = Some(Failure { covered, full, kind, reason });
+                rounds.failed = Some(Failure { kind: error.kind(), reason: error.to_string() });
             }
         }
         #[cfg(test)]
@@ -76,6 +73,7 @@ impl GroupSync {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -109,13 +107,47 @@ mod tests {
         assert!(run_count < 10, "{run_count} syncs");
     }
 
+    /// A file as the kernel has it: a sync that fails drops what was dirty, and the next one has nothing to complain of.
+    #[derive(Default)]
+    struct Kernel {
+        dirty: BTreeSet<u64>,
+        durable: BTreeSet<u64>,
+    }
+
+    impl Kernel {
+        fn write(&mut self, page: u64) {
+            self.dirty.insert(page);
+        }
+
+        fn sync(&mut self, fails: Option<i32>) -> Result<()> {
+            let dirty = std::mem::take(&mut self.dirty);
+            match fails {
+                Some(code) => Err(Error::from_raw_os_error(code)),
+                None => {
+                    self.durable.extend(dirty);
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    /// EIO, ENOSPC, EDQUOT: who wrote before the failure was reported, and asks for a sync after it, is told as well.
     #[test]
-    fn after_a_failure_nothing_is_promised_any_more() {
-        let group = GroupSync::default();
-        assert!(group.sync(|| Ok(())).is_ok());
-        assert!(group.sync(|| Err(ErrorKind::StorageFull.into())).is_err());
-        assert!(group.sync(|| Ok(())).is_ok(), "there is room again");
-        assert!(group.sync(|| Err(ErrorKind::Other.into())).is_err());
-        assert!(group.sync(|| Ok(())).is_err());
+    fn a_sync_that_failed_is_followed_by_no_success() {
+        for code in [5, 28, 122] {
+            let (group, mut kernel) = (GroupSync::default(), Kernel::default());
+            kernel.write(1);
+            group.sync(|| kernel.sync(None)).unwrap();
+            kernel.write(2);
+            let failed = group.sync(|| {
+                // Somebody writes while it runs, and will share the next one.
+                kernel.write(3);
+                kernel.sync(Some(code))
+            });
+            assert_eq!(failed.unwrap_err().raw_os_error(), Some(code));
+            let next = group.sync(|| kernel.sync(None));
+            assert!(next.is_err() || kernel.durable.contains(&3), "{code}: it is nowhere, and was called durable");
+            assert_eq!(next.unwrap_err().kind(), Error::from_raw_os_error(code).kind());
+        }
     }
 }

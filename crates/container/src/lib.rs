@@ -44,7 +44,7 @@ mod volume;
 mod writer;
 
 pub use batch::SmallPut;
-pub use error::{Advice, ReplicaError, VolumeError};
+pub use error::{Advice, DiskOp, ReplicaError, VolumeError};
 pub use open::Packet;
 pub use reader::Reader;
 pub use reopen::{ReopenAsk, ReopenKind};

@@ -1,6 +1,6 @@
 //! Finding a replica and opening it for reading, while it may be on its way from one place to another.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::SumsHeader;
 use crate::index::{self, Place, Row};
 use crate::open::{OpenReplica, Phase, State, sums_place};
@@ -99,12 +99,12 @@ impl Inner {
                 let opened = File::open(&pair.data).and_then(|data| Ok((data, File::open(&pair.sums)?)));
                 let (data, sums) = match opened {
                     Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-                    opened => opened.map_err(io("open a replica", shelf))?,
+                    opened => opened.map_err(io(DiskOp::Open("a replica"), shelf))?,
                 };
                 // The last checksum first, then the header: an append changes the header before it changes anything else.
-                let tail = stored_tail(&sums, row).map_err(io("read checksums", shelf))?;
+                let tail = stored_tail(&sums, row).map_err(io(DiskOp::Read("checksums"), shelf))?;
                 let mut bytes = [0; SumsHeader::LEN];
-                sums.read_exact_at(&mut bytes, 0).map_err(io("read the header", shelf))?;
+                sums.read_exact_at(&mut bytes, 0).map_err(io(DiskOp::Read("the header"), shelf))?;
                 // Someone may have put a newer one between our two looks; then its row is there as well.
                 let same = |header: &SumsHeader| {
                     header.identity.generation == row.generation
@@ -123,7 +123,7 @@ impl Inner {
             Place::Pack { shelf, offset } => {
                 let Some(pack) = self.pack(shelf, false)? else { return Ok(None) };
                 let hold = pack.hold(offset);
-                let header = pack.header_at(offset).map_err(io("read a record", shelf))?;
+                let header = pack.header_at(offset).map_err(io(DiskOp::Read("a record"), shelf))?;
                 let same = |header: &RecordHeader| {
                     !header.dead && header.identity.block == block && header.identity.generation == row.generation
                 };

@@ -10,7 +10,7 @@
 //! below `len` never change (what is written again is the same), and the pair is set in one step. A writer that was
 //! fenced writes nothing more: fencing waits until no write is under way.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage, SumsHeader};
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
 use crate::slot::{self, Slot};
@@ -271,7 +271,7 @@ impl OpenReplica {
         self.lock_state().phase = Phase::Open;
     }
 
-    pub(crate) fn io(&self, op: &'static str) -> impl Fn(std::io::Error) -> ReplicaError {
+    pub(crate) fn io(&self, op: DiskOp) -> impl Fn(std::io::Error) -> ReplicaError {
         let container = self.container();
         move |source| ReplicaError::Io { op, container, source }
     }
@@ -296,7 +296,7 @@ impl OpenReplica {
         let fresh = &data[(len - offset) as usize..];
         let files = self.files();
         if self.spec.kind == ChecksumKind::Null {
-            files.write_data(fresh, len).map_err(self.io("write data"))?;
+            files.write_data(fresh, len).map_err(self.io(DiskOp::Write("data")))?;
             self.advance(end, None);
             return self.writeback(&mut disk, &files, end, writeback);
         }
@@ -316,7 +316,9 @@ impl OpenReplica {
                 )));
             }
             // The packet holds all of our partial chunk: its bytes and its checksum replace ours.
-            files.write_data(&data[(boundary - offset) as usize..], boundary).map_err(self.io("write data"))?;
+            files
+                .write_data(&data[(boundary - offset) as usize..], boundary)
+                .map_err(self.io(DiskOp::Write("data")))?;
             &sums[((boundary - offset) / chunk_len) as usize * ChecksumSpec::SUM_LEN..]
         } else {
             if !aligned && !sums.is_empty() && (sums.len() != ChecksumSpec::SUM_LEN || end > boundary + chunk_len) {
@@ -325,12 +327,12 @@ impl OpenReplica {
             // Our partial chunk and the new bytes together get new checksums.
             let mut whole = self.own_partial_chunk(boundary, len, tail)?;
             whole.extend_from_slice(fresh);
-            files.write_data(fresh, len).map_err(self.io("write data"))?;
+            files.write_data(fresh, len).map_err(self.io(DiskOp::Write("data")))?;
             self.spec.compute(&whole, &mut scratch);
             &scratch
         };
         let place = sums_place(boundary / chunk_len);
-        files.sums.write_all_at(new_sums, place).map_err(self.io("write checksums"))?;
+        files.sums.write_all_at(new_sums, place).map_err(self.io(DiskOp::Write("checksums")))?;
         let tail = if end.is_multiple_of(chunk_len) { None } else { last_sum(new_sums) };
         self.wrote(&files, identity, end, tail)?;
         disk.scratch = scratch;
@@ -352,10 +354,10 @@ impl OpenReplica {
         let files = self.files();
         let mut data: Vec<IoSlice> = run.iter().map(|packet| IoSlice::new(packet.data)).collect();
         let data_done = io::file::write_all_vectored_at(&files.data, &mut data, files.data_offset() + len);
-        data_done.map_err(self.io("write data"))?;
+        data_done.map_err(self.io(DiskOp::Write("data")))?;
         let mut sums: Vec<IoSlice> = run.iter().map(|packet| IoSlice::new(packet.sums)).collect();
         let sums_done = io::file::write_all_vectored_at(&files.sums, &mut sums, sums_place(len / chunk_len));
-        sums_done.map_err(self.io("write checksums"))?;
+        sums_done.map_err(self.io(DiskOp::Write("checksums")))?;
         let last = run.last().map_or(&[][..], |packet| packet.sums);
         let tail = if end.is_multiple_of(chunk_len) { None } else { last_sum(last) };
         self.wrote(&files, identity, end, tail)?;
@@ -382,7 +384,7 @@ impl OpenReplica {
         if files.slot.is_some() {
             // Last, so that it never speaks of bytes that are not there.
             let header = SumsHeader { stage: Stage::Open, identity, kept: Kept { len: end, tail: tail.unwrap_or(0) } };
-            files.write_slot_header(&header).map_err(self.io("write the header"))?;
+            files.write_slot_header(&header).map_err(self.io(DiskOp::Write("the header")))?;
         }
         self.advance(end, tail);
         Ok(())
@@ -397,7 +399,7 @@ impl OpenReplica {
     fn writeback(&self, disk: &mut Disk, files: &Files, end: u64, wanted: bool) -> Result<()> {
         if wanted && end - disk.written_back >= WRITEBACK_LEN {
             let from = disk.written_back;
-            io::file::start_writeback(&files.data, from, end - from).map_err(self.io("start write-back"))?;
+            io::file::start_writeback(&files.data, from, end - from).map_err(self.io(DiskOp::Write("data back")))?;
             disk.written_back = end;
         }
         Ok(())
@@ -406,7 +408,7 @@ impl OpenReplica {
     /// Reads the bytes of our partial last chunk, held against their checksum: damage must not be covered by a new one.
     fn own_partial_chunk(&self, boundary: u64, len: u64, tail: Option<u32>) -> Result<Vec<u8>> {
         let mut bytes = vec![0; (len - boundary) as usize];
-        self.files().read_data(&mut bytes, boundary).map_err(self.io("read the last chunk"))?;
+        self.files().read_data(&mut bytes, boundary).map_err(self.io(DiskOp::Read("the last chunk")))?;
         if !bytes.is_empty() && Some(self.spec.kind.of(&bytes)) != tail {
             return Err(ReplicaError::Corrupt { block: self.block, offset: boundary });
         }
@@ -420,11 +422,11 @@ impl OpenReplica {
     }
 
     pub(crate) fn sync_data(&self) -> Result<()> {
-        io::file::sync_data(&self.files().data).map_err(self.io("sync data"))
+        io::file::sync_data(&self.files().data).map_err(self.io(DiskOp::Sync("data")))
     }
 
     pub(crate) fn sync_sums(&self) -> Result<()> {
-        io::file::sync_data(&self.files().sums).map_err(self.io("sync checksums"))
+        io::file::sync_data(&self.files().sums).map_err(self.io(DiskOp::Sync("checksums")))
     }
 
     /// Shortens the replica. The caller has fenced all writers and holds the disk.
@@ -441,7 +443,7 @@ impl OpenReplica {
         let mut new_tail = None;
         if self.spec.kind != ChecksumKind::Null && new_len > boundary {
             let mut chunk = vec![0; chunk_len.min(len - boundary) as usize];
-            files.data.read_exact_at(&mut chunk, boundary).map_err(self.io("read the last chunk"))?;
+            files.data.read_exact_at(&mut chunk, boundary).map_err(self.io(DiskOp::Read("the last chunk")))?;
             let sum = match tail {
                 Some(tail) if boundary + chunk_len > len => tail,
                 _ => self.stored_sum(boundary / chunk_len)?,
@@ -464,15 +466,15 @@ impl OpenReplica {
         // The checksum first: after a crash in between, `settle` finds the prefix that it covers.
         if let Some(sum) = new_tail {
             let place = sums_place(boundary / chunk_len);
-            files.sums.write_all_at(&sum.to_be_bytes(), place).map_err(self.io("write checksums"))?;
+            files.sums.write_all_at(&sum.to_be_bytes(), place).map_err(self.io(DiskOp::Write("checksums")))?;
         }
-        files.data.set_len(new_len).map_err(self.io("cut data"))?;
-        files.sums.set_len(sums_place(0) + self.spec.sums_len(new_len)).map_err(self.io("cut checksums"))
+        files.data.set_len(new_len).map_err(self.io(DiskOp::Cut("data")))?;
+        files.sums.set_len(sums_place(0) + self.spec.sums_len(new_len)).map_err(self.io(DiskOp::Cut("checksums")))
     }
 
     fn stored_sum(&self, chunk: u64) -> Result<u32> {
         let mut sum = [0; 4];
-        self.files().sums.read_exact_at(&mut sum, sums_place(chunk)).map_err(self.io("read checksums"))?;
+        self.files().sums.read_exact_at(&mut sum, sums_place(chunk)).map_err(self.io(DiskOp::Read("checksums")))?;
         Ok(u32::from_be_bytes(sum))
     }
 
@@ -492,10 +494,10 @@ impl OpenReplica {
         if let Some(sum) = tail {
             // It may be that of the kept bytes, where the file has one of more bytes.
             let place = sums_place(len / u64::from(self.spec.chunk_len));
-            files.sums.write_all_at(&sum.to_be_bytes(), place).map_err(self.io("write checksums"))?;
+            files.sums.write_all_at(&sum.to_be_bytes(), place).map_err(self.io(DiskOp::Write("checksums")))?;
         }
-        files.data.set_len(len).map_err(self.io("cut data"))?;
-        files.sums.set_len(sums_place(0) + self.spec.sums_len(len)).map_err(self.io("cut checksums"))?;
+        files.data.set_len(len).map_err(self.io(DiskOp::Cut("data")))?;
+        files.sums.set_len(sums_place(0) + self.spec.sums_len(len)).map_err(self.io(DiskOp::Cut("checksums")))?;
         disk.written_back = 0;
         let mut state = self.lock_state();
         state.phase = Phase::Waiting { settled: true };
@@ -504,11 +506,11 @@ impl OpenReplica {
     }
 
     fn sound_len(&self, files: &Files) -> Result<(u64, Option<u32>)> {
-        let data_len = files.data.metadata().map_err(self.io("look at data"))?.len();
+        let data_len = files.data.metadata().map_err(self.io(DiskOp::Look("at data")))?.len();
         if self.spec.kind == ChecksumKind::Null {
             return Ok((data_len, None));
         }
-        let sums_len = files.sums.metadata().map_err(self.io("look at checksums"))?.len();
+        let sums_len = files.sums.metadata().map_err(self.io(DiskOp::Look("at checksums")))?.len();
         let kept = self.state().kept;
         let chunk_len = self.spec.chunk_len as usize;
         let sum_count = sums_len.saturating_sub(sums_place(0)) / 4;
@@ -519,10 +521,10 @@ impl OpenReplica {
         let mut at = 0;
         while at < covered {
             let piece = &mut data[..(step as u64).min(covered - at) as usize];
-            files.data.read_exact_at(piece, at).map_err(self.io("read data"))?;
+            files.data.read_exact_at(piece, at).map_err(self.io(DiskOp::Read("data")))?;
             sums.resize(self.spec.sums_len(piece.len() as u64) as usize, 0);
             let place = sums_place(at / chunk_len as u64);
-            files.sums.read_exact_at(&mut sums, place).map_err(self.io("read checksums"))?;
+            files.sums.read_exact_at(&mut sums, place).map_err(self.io(DiskOp::Read("checksums")))?;
             if let Err(bad) = self.spec.verify(piece, &sums) {
                 let chunk = &piece[bad..piece.len().min(bad + chunk_len)];
                 let sum = last_sum(&sums[..(bad / chunk_len + 1) * 4]).unwrap_or_default();
@@ -540,8 +542,8 @@ impl OpenReplica {
     }
 
     fn write_again(&self, files: &Files, data: &[u8], at: u64, sums: &[u8], place: u64) -> Result<()> {
-        files.data.write_all_at(data, at).map_err(self.io("write data again"))?;
-        files.sums.write_all_at(sums, place).map_err(self.io("write checksums again"))
+        files.data.write_all_at(data, at).map_err(self.io(DiskOp::Write("data again")))?;
+        files.sums.write_all_at(sums, place).map_err(self.io(DiskOp::Write("checksums again")))
     }
 
     /// All bytes so far are to be kept; the next header says so. It takes the place of one that vouched for less: what is to
@@ -559,7 +561,7 @@ impl OpenReplica {
             Some(_) => files.write_slot_header(&SumsHeader { stage, identity, kept: all }),
             None => files.sums.write_all_at(&SumsHeader { stage, identity, kept: state.kept }.encode(), 0),
         };
-        written.map_err(self.io("write the header"))?;
+        written.map_err(self.io(DiskOp::Write("the header")))?;
         self.lock_state().identity = identity;
         Ok(())
     }

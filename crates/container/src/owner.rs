@@ -1,6 +1,6 @@
 //! Who owns a block: told with the first write, or later.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Stage, SumsHeader};
 use crate::index::{self, Place, Row};
 use crate::open::Phase;
@@ -42,11 +42,11 @@ impl Inner {
                         }
                         _ => Ok(()), // damaged: only whoever looks at it knows what it was
                     })
-                    .map_err(|source| ReplicaError::Io { op: "write the header", container: shelf, source })
+                    .map_err(|source| ReplicaError::Io { op: DiskOp::Write("the header"), container: shelf, source })
             }
             Place::Pack { shelf, offset } => match self.pack(shelf, false)? {
                 Some(pack) => pack.rename(offset, identity).map_err(|source| ReplicaError::Io {
-                    op: "write a record's header",
+                    op: DiskOp::Write("a record's header"),
                     container: shelf,
                     source,
                 }),

@@ -12,7 +12,7 @@
 //! read back before. Until then it is found and read as ever.
 
 use crate::batch::SmallPut;
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Stage, SumsHeader};
 use crate::index::{self, Place, Row};
 use crate::open::{Disk, OpenReplica, Phase, State, sums_place};
@@ -62,6 +62,8 @@ impl Inner {
         let synced = synced || self.options.durability == Durability::Synced || state.kept.len > 0;
         let replaces = self.index.replica(replica.block)?.is_some();
         let read_back = replaces && state.phase == Phase::Copying;
+        // Nor what goes for it.
+        let synced = synced || read_back;
         let outcome = if len <= self.options.pack_len_max {
             self.put_packed(replica, state, synced, read_back)
         } else {
@@ -96,16 +98,17 @@ impl Inner {
             self.reader_of_open(replica, state).verify()?;
         }
         let mark = if synced { self.ahead.mark_durably(shelf) } else { self.ahead.mark(shelf) };
-        let _pending = mark.map_err(replica.io("mark the container"))?;
+        let _pending = mark?;
         // Behind the mark, under which the directory stays.
         let syncs = self.shelf(shelf)?;
+        let dirs = if synced { Some(self.open_shelf(shelf)?) } else { None };
         let (from, to) = (self.layout.open_pair(block), self.layout.shelved_pair(shelf, block));
         let replaces = to.data.exists();
         replica.set_landing(true);
         // The data first: checksums that say "finalized" in open/ are then the sign of a put to be ended.
         if let Err(error) = std::fs::rename(&from.data, &to.data) {
             replica.set_landing(false);
-            return Err(replica.io("shelve data")(error));
+            return Err(replica.io(DiskOp::Rename("data onto the shelf"))(error));
         }
         if let Err(error) = std::fs::rename(&from.sums, &to.sums) {
             if replaces {
@@ -119,16 +122,10 @@ impl Inner {
                 let _stays_for_restore = std::fs::rename(&to.data, &from.data);
                 replica.set_landing(false);
             }
-            return Err(replica.io("shelve checksums")(error));
+            return Err(replica.io(DiskOp::Rename("checksums onto the shelf"))(error));
         }
-        if synced {
-            let dir = self.layout.container(shelf);
-            syncs.sync(|| io::file::sync_dir(&dir)).map_err(replica.io("sync the container's directory"))?;
-            if self.options.durability != Durability::Synced {
-                // The directory's own name: here nobody has made it durable before.
-                io::file::sync_dir(&self.layout.containers())
-                    .map_err(replica.io("sync the directory of containers"))?;
-            }
+        if let Some(dirs) = dirs {
+            self.sync_open_shelf(shelf, &dirs, &syncs)?;
         }
         self.record(block, Row::new(state.identity, state.len, Place::Files { shelf }))
     }
@@ -137,9 +134,9 @@ impl Inner {
         let spec = state.identity.checksum;
         let files = replica.files();
         let mut data = vec![0; state.len as usize];
-        files.read_data(&mut data, 0).map_err(replica.io("read data"))?;
+        files.read_data(&mut data, 0).map_err(replica.io(DiskOp::Read("data")))?;
         let mut sums = vec![0; spec.sums_len(state.len) as usize];
-        files.sums.read_exact_at(&mut sums, sums_place(0)).map_err(replica.io("read checksums"))?;
+        files.sums.read_exact_at(&mut sums, sums_place(0)).map_err(replica.io(DiskOp::Read("checksums")))?;
         if read_back && spec.verify(&data, &sums).is_err() {
             return Err(ReplicaError::Corrupt { block: replica.block, offset: 0 });
         }
@@ -207,7 +204,7 @@ impl Inner {
     }
 
     fn remove_open_files(&self, replica: &OpenReplica) -> Result<()> {
-        let io = replica.io("remove an open replica");
+        let io = replica.io(DiskOp::Remove("an open replica"));
         if let Some(slot) = replica.files().slot {
             return slot.clear().map_err(io);
         }

@@ -1,6 +1,6 @@
 //! One replica, open for reading: where its bytes lie, and the checksums that cover them.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::pack::RecordHold;
 use crate::replica::{Identity, ReplicaState};
 use crate::slot::Slot;
@@ -90,7 +90,7 @@ impl Reader {
         let start = sums.len();
         sums.resize(start + spec.sums_len(len) as usize, 0);
         let place = self.sums_offset + offset / chunk_len * ChecksumSpec::SUM_LEN as u64;
-        self.sums.read_exact_at(&mut sums[start..], place).map_err(self.io("read checksums"))?;
+        self.sums.read_exact_at(&mut sums[start..], place).map_err(self.io(DiskOp::Read("checksums")))?;
         if let Some(tail) = self.tail
             && end > self.len - self.len % chunk_len
             && let Some(last) = sums.last_chunk_mut::<4>()
@@ -106,7 +106,7 @@ impl Reader {
             let need = format!("{} bytes at {offset}", bytes.len());
             return Err(ReplicaError::Length { block: self.identity.block, have: self.len, need });
         }
-        self.data.read_exact_at(bytes, self.data_offset + offset).map_err(self.io("read data"))
+        self.data.read_exact_at(bytes, self.data_offset + offset).map_err(self.io(DiskOp::Read("data")))
     }
 
     /// The checksum of the bytes from `offset` (on a chunk) to `offset + len` where that ends in mid-chunk: read, held
@@ -150,7 +150,7 @@ impl Reader {
         Ok(if spec.kind == ChecksumKind::Null { 0 } else { composite(spec, self.len, &all_sums) })
     }
 
-    fn io(&self, op: &'static str) -> impl Fn(std::io::Error) -> ReplicaError {
+    fn io(&self, op: DiskOp) -> impl Fn(std::io::Error) -> ReplicaError {
         let container = self.container;
         move |source| ReplicaError::Io { op, container, source }
     }

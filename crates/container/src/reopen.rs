@@ -1,6 +1,6 @@
 //! Opening a replica again: append, and the return of a writer after its chain broke.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage};
 use crate::index::{self, Place, Row};
 use crate::lookup::stored_tail;
@@ -143,20 +143,20 @@ impl Inner {
         let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
         let (from, to) = (self.layout.shelved_pair(shelf, block), self.layout.open_pair(block));
         let open = |path| OpenOptions::new().read(true).write(true).open(path);
-        let sums = open(&from.sums).map_err(io("open checksums"))?;
-        let data = open(&from.data).map_err(io("open data"))?;
-        let header = read_header(&sums).map_err(io("read the header"))?;
+        let sums = open(&from.sums).map_err(io(DiskOp::Open("checksums")))?;
+        let data = open(&from.data).map_err(io(DiskOp::Open("data")))?;
+        let header = read_header(&sums).map_err(io(DiskOp::Read("the header")))?;
         if header.is_none_or(|header| header.identity.block != block || header.kept.len != row.len) {
             return Err(ReplicaError::Corrupt { block, offset: 0 });
         }
-        let tail = stored_tail(&sums, row).map_err(io("read checksums"))?;
+        let tail = stored_tail(&sums, row).map_err(io(DiskOp::Read("checksums")))?;
         // The headers before and after this one keep the same bytes, so whichever a crash leaves will do.
         let kept = Kept { len: row.len, tail: tail.unwrap_or(0) };
         // The reverse of a put, and so are the states a crash can leave: checksums alone in open/ go back on the shelf.
-        std::fs::rename(&from.sums, &to.sums).map_err(io("take checksums off the shelf"))?;
+        std::fs::rename(&from.sums, &to.sums).map_err(io(DiskOp::Rename("checksums off the shelf")))?;
         if let Err(error) = std::fs::rename(&from.data, &to.data) {
             let _stays_for_restore = std::fs::rename(&to.sums, &from.sums);
-            return Err(io("take data off the shelf")(error));
+            return Err(io(DiskOp::Rename("data off the shelf"))(error));
         }
         let replica =
             OpenReplica::new(identity, Phase::Open, Files::pair(data, sums), End { len: row.len, tail, kept });

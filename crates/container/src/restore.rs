@@ -2,7 +2,7 @@
 //!
 //! | found | means | becomes |
 //! |---|---|---|
-//! | `open/b.sums` alone, data on the shelf | crash between the two renames of a put or a reopening | finalized |
+//! | `open/b.sums` alone, its data on the shelf | crash between the two renames of a put or a reopening | finalized |
 //! | `open/b.sums` alone | crash while it was created or removed | removed |
 //! | `open/b.data` alone, or a broken header in `open/` | the same | removed |
 //! | `open/slot-n` with a header | its writer is gone, or a put or a spreading was cut short | a pair, unless there is one that is whole |
@@ -14,7 +14,7 @@
 //! | pair on the shelf, data of another length | lost power in the mode `replicated` | waits for recovery |
 //! | two finalized replicas of a block | crash before the older was removed | the newer generation, else the longer stays |
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Stage, SumsHeader};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::layout::{Named, Pair, named};
@@ -44,7 +44,7 @@ impl Inner {
             behind = self.all_containers()?;
         }
         self.take_in_slots()?;
-        let found = list(&self.layout.open()).map_err(io("list open replicas", ContainerId(0)))?;
+        let found = list(&self.layout.open()).map_err(io(DiskOp::List("open replicas"), ContainerId(0)))?;
         behind.extend(self.end_half_moves(&found)?);
         for shelf in behind {
             if let Err(error) = self.look_through(shelf) {
@@ -55,10 +55,10 @@ impl Inner {
             }
         }
         // Anew: looking through may have taken a damaged replica off its shelf.
-        let found = list(&self.layout.open()).map_err(io("list open replicas", ContainerId(0)))?;
+        let found = list(&self.layout.open()).map_err(io(DiskOp::List("open replicas"), ContainerId(0)))?;
         for block in found.data.difference(&found.sums) {
             tracing::info!(%block, "data without checksums removed: their creation or removal was cut short");
-            remove(&self.layout.open_pair(*block).data).map_err(io("remove data", block.born_in()))?;
+            remove(&self.layout.open_pair(*block).data).map_err(io(DiskOp::Remove("data"), block.born_in()))?;
         }
         for block in &found.sums {
             if let Err(error) = self.take_in_open(*block) {
@@ -73,16 +73,17 @@ impl Inner {
 
     /// The next start shall look through the container again.
     fn keep_mark(&self, shelf: ContainerId) -> Result<()> {
-        drop(self.ahead.mark(shelf).map_err(io("mark the container", shelf))?);
+        drop(self.ahead.mark(shelf)?);
         self.ahead.keep(shelf);
         Ok(())
     }
 
     pub(crate) fn all_containers(&self) -> Result<BTreeSet<ContainerId>> {
-        let dir = std::fs::read_dir(self.layout.containers()).map_err(io("list containers", ContainerId(0)))?;
+        let dir =
+            std::fs::read_dir(self.layout.containers()).map_err(io(DiskOp::List("containers"), ContainerId(0)))?;
         let mut all = BTreeSet::new();
         for entry in dir {
-            let name = entry.map_err(io("list containers", ContainerId(0)))?.file_name();
+            let name = entry.map_err(io(DiskOp::List("containers"), ContainerId(0)))?.file_name();
             all.extend(name.to_str().and_then(|name| name.parse().ok()).map(ContainerId));
         }
         Ok(all)
@@ -94,33 +95,50 @@ impl Inner {
         for block in found.sums.difference(&found.data) {
             let pair = self.layout.open_pair(*block);
             let header = File::open(&pair.sums).and_then(|sums| read_header(&sums));
-            let header =
-                header.map_err(io("read a header", block.born_in()))?.filter(|header| header.identity.block == *block);
+            let header = header
+                .map_err(io(DiskOp::Read("a header"), block.born_in()))?
+                .filter(|header| header.identity.block == *block);
             let row_shelf = self.index.replica(*block)?.map(|row| row.place.shelf());
             // Where its home was told late, the shelf is not the home.
             let shelves_possible =
                 header.map(|header| header.identity.shelf()).into_iter().chain([block.born_in()]).chain(row_shelf);
             let mut shelf = shelves_possible.filter(|shelf| self.layout.shelved_pair(*shelf, *block).data.exists());
             match shelf.next() {
-                Some(shelf) => {
+                Some(shelf) if self.is_half_move(*block, shelf, header)? => {
                     let to = self.layout.shelved_pair(shelf, *block).sums;
-                    std::fs::rename(&pair.sums, to).map_err(io("shelve checksums", shelf))?;
+                    std::fs::rename(&pair.sums, to).map_err(io(DiskOp::Rename("checksums onto the shelf"), shelf))?;
                     shelves.push(shelf);
                 }
-                None => remove(&pair.sums).map_err(io("remove checksums", block.born_in()))?,
+                _ => remove(&pair.sums).map_err(io(DiskOp::Remove("checksums"), block.born_in()))?,
             }
         }
         Ok(shelves)
+    }
+
+    /// Whether checksums alone in `open/` belong to the data on this shelf. Where the shelf has both, they are those of a put that replaces the
+    /// replica there, if its data came already; or the beginning of another one, and what is there is whole.
+    fn is_half_move(&self, block: BlockId, shelf: ContainerId, header: Option<SumsHeader>) -> Result<bool> {
+        let (open, shelved) = (self.layout.open_pair(block), self.layout.shelved_pair(shelf, block));
+        if !shelved.sums.exists() {
+            return Ok(true);
+        }
+        let Some(header) = header.filter(|header| header.stage == Stage::Finalized) else { return Ok(false) };
+        let files = File::open(&shelved.data).and_then(|data| Ok((data, File::open(&open.sums)?)));
+        let (data, sums) = files.map_err(io(DiskOp::Open("half a replica"), shelf))?;
+        let len = data.metadata().map_err(io(DiskOp::Look("at data"), shelf))?.len();
+        let end = End { len, tail: None, kept: header.kept };
+        let replica = OpenReplica::new(header.identity, Phase::Open, Files::pair(data, sums), end);
+        Ok(len == header.kept.len && self.reader_of_open(&replica, &replica.state()).verify().is_ok())
     }
 
     /// Brings the index up to what lies in a container.
     fn look_through(&self, shelf: ContainerId) -> Result<()> {
         let found = match list(&self.layout.container(shelf)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            found => found.map_err(io("list a container", shelf))?,
+            found => found.map_err(io(DiskOp::List("a container"), shelf))?,
         };
         for block in found.sums.difference(&found.data) {
-            remove(&self.layout.shelved_pair(shelf, *block).sums).map_err(io("remove checksums", shelf))?;
+            remove(&self.layout.shelved_pair(shelf, *block).sums).map_err(io(DiskOp::Remove("checksums"), shelf))?;
         }
         for block in found.data.difference(&found.sums) {
             tracing::warn!(%block, container = %shelf, "data without checksums: not served, and left for someone to look at");
@@ -160,12 +178,13 @@ impl Inner {
 
     fn take_in_files(&self, shelf: ContainerId, block: BlockId) -> Result<()> {
         let pair = self.layout.shelved_pair(shelf, block);
-        let header = File::open(&pair.sums).and_then(|sums| read_header(&sums)).map_err(io("read a header", shelf))?;
+        let header =
+            File::open(&pair.sums).and_then(|sums| read_header(&sums)).map_err(io(DiskOp::Read("a header"), shelf))?;
         let Some(header) = header.filter(|header| header.identity.block == block) else {
             tracing::warn!(%block, container = %shelf, "the header is damaged: not served, and left for someone to look at");
             return Ok(());
         };
-        let data_len = std::fs::metadata(&pair.data).map_err(io("look at data", shelf))?.len();
+        let data_len = std::fs::metadata(&pair.data).map_err(io(DiskOp::Look("at data"), shelf))?.len();
         if header.stage == Stage::Finalized && header.kept.len == data_len {
             return self.take_in(block, Row::new(header.identity, data_len, Place::Files { shelf }));
         }
@@ -178,7 +197,7 @@ impl Inner {
             .and_then(|sums| sums.write_all_at(&open.encode(), 0))
             .and_then(|()| std::fs::rename(&pair.sums, &to.sums))
             .and_then(|()| std::fs::rename(&pair.data, &to.data));
-        outcome.map_err(io("take a damaged replica off the shelf", shelf))
+        outcome.map_err(io(DiskOp::Rename("a damaged replica off the shelf"), shelf))
     }
 
     fn take_in_pack(&self, shelf: ContainerId) -> Result<()> {
@@ -187,7 +206,7 @@ impl Inner {
         let keep = |offset, header: &RecordHeader| found.push((offset, *header));
         let pack = match Pack::open(&self.layout.pack(shelf), shelf, known, false, keep) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            pack => pack.map_err(io("read the pack", shelf))?,
+            pack => pack.map_err(io(DiskOp::Read("the pack"), shelf))?,
         };
         let end = pack.end();
         pack.set_dead_len(self.index.dead_len(shelf)?);
@@ -231,14 +250,15 @@ impl Inner {
     fn take_in_open(&self, block: BlockId) -> Result<()> {
         let pair = self.layout.open_pair(block);
         let container = block.born_in();
-        let open =
-            |path: &Path| OpenOptions::new().read(true).write(true).open(path).map_err(io("open a replica", container));
+        let open = |path: &Path| {
+            OpenOptions::new().read(true).write(true).open(path).map_err(io(DiskOp::Open("a replica"), container))
+        };
         let (data, sums) = match (open(&pair.data), open(&pair.sums)) {
             (Ok(data), Ok(sums)) => (data, sums),
             (Err(ReplicaError::Io { source, .. }), _) if source.kind() == ErrorKind::NotFound => return Ok(()),
             (data, sums) => (data?, sums?),
         };
-        let header = read_header(&sums).map_err(io("read a header", container))?;
+        let header = read_header(&sums).map_err(io(DiskOp::Read("a header"), container))?;
         let Some(header) = header.filter(|header| header.identity.block == block) else {
             tracing::warn!(%block, "an open replica without a sound header removed: nothing says what its bytes are");
             return remove_pair(&pair, container);
@@ -246,8 +266,8 @@ impl Inner {
         if header.stage == Stage::Copying {
             return remove_pair(&pair, container);
         }
-        let data_len = data.metadata().map_err(io("look at data", container))?.len();
-        let sums_len = sums.metadata().map_err(io("look at checksums", container))?.len();
+        let data_len = data.metadata().map_err(io(DiskOp::Look("at data"), container))?.len();
+        let sums_len = sums.metadata().map_err(io(DiskOp::Look("at checksums"), container))?.len();
         let spec = header.identity.checksum;
         let len = match spec.sums_len(1) {
             0 => data_len,
@@ -315,9 +335,9 @@ fn soft(error: ReplicaError) -> Result<()> {
 }
 
 fn remove_pair(pair: &Pair, container: ContainerId) -> Result<()> {
-    remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(io("remove an open replica", container))
+    remove(&pair.data).and_then(|()| remove(&pair.sums)).map_err(io(DiskOp::Remove("an open replica"), container))
 }
 
-fn io(op: &'static str, container: ContainerId) -> impl Fn(std::io::Error) -> ReplicaError {
+fn io(op: DiskOp, container: ContainerId) -> impl Fn(std::io::Error) -> ReplicaError {
     move |source| ReplicaError::Io { op, container, source }
 }

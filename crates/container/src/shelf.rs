@@ -3,18 +3,74 @@
 //! Promise: a container that holds nothing here, and into which nothing was put of late, has no directory and no row; both come again when they are
 //! needed. Nobody has to say so: the directory is removed as an empty one, so whatever lies in it keeps it.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::group::GroupSync;
 use crate::pack::Pack;
 use crate::volume::{Durability, Inner, lock};
+use std::fs::File;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use types::ContainerId;
 
 /// Packs and directories kept at hand; above it, those that nobody uses go.
 const KEPT_COUNT: usize = 256;
 
+/// The syncs of directories that all containers share.
+#[derive(Debug, Default)]
+pub(crate) struct Directories {
+    open: GroupSync,
+    containers: GroupSync,
+}
+
+/// See [`Inner::open_shelf`].
+#[derive(Debug)]
+pub(crate) struct OpenShelf {
+    dir: File,
+    above: Option<File>,
+}
+
+fn open_dir(dir: &Path, container: ContainerId) -> Result<File> {
+    let io = |source| ReplicaError::Io { op: DiskOp::Open("a directory to be synced"), container, source };
+    File::open(dir).map_err(io)
+}
+
+fn sync_names(dir: &File, syncs: &GroupSync, container: ContainerId) -> Result<()> {
+    let io = |source| ReplicaError::Io { op: DiskOp::Sync("names in a directory"), container, source };
+    syncs.sync(|| io::file::sync_all(dir)).map_err(io)
+}
+
 impl Inner {
+    /// Makes the names in `open/` durable.
+    pub(crate) fn sync_open_names(&self, container: ContainerId) -> Result<()> {
+        self.sync_names_in(&self.layout.open(), &self.directories.open, container)
+    }
+
+    /// Makes the names of containers durable.
+    pub(crate) fn sync_container_names(&self, container: ContainerId) -> Result<()> {
+        self.sync_names_in(&self.layout.containers(), &self.directories.containers, container)
+    }
+
+    fn sync_names_in(&self, dir: &Path, syncs: &GroupSync, container: ContainerId) -> Result<()> {
+        sync_names(&open_dir(dir, container)?, syncs, container)
+    }
+
+    /// The directories whose names a replica in files needs, opened before anything is moved: a process without descriptors has not
+    /// failed to sync anything.
+    pub(crate) fn open_shelf(&self, shelf: ContainerId) -> Result<OpenShelf> {
+        let above = match self.options.durability {
+            Durability::Synced => None, // it was made durable when the directory was made
+            Durability::Replicated => Some(open_dir(&self.layout.containers(), shelf)?),
+        };
+        Ok(OpenShelf { dir: open_dir(&self.layout.container(shelf), shelf)?, above })
+    }
+
+    /// Makes the names in a container's directory durable, and its own. `syncs` are what [`Self::shelf`] returned.
+    pub(crate) fn sync_open_shelf(&self, shelf: ContainerId, open: &OpenShelf, syncs: &GroupSync) -> Result<()> {
+        sync_names(&open.dir, syncs, shelf)?;
+        open.above.as_ref().map_or(Ok(()), |above| sync_names(above, &self.directories.containers, shelf))
+    }
+
     /// The pack of a container; `None` if there is none and it shall not be made.
     pub(crate) fn pack(&self, shelf: ContainerId, create: bool) -> Result<Option<Arc<Pack>>> {
         let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
@@ -23,15 +79,13 @@ impl Inner {
             return Ok(Some(Arc::clone(pack)));
         }
         let path = self.layout.pack(shelf);
-        if create {
-            self.shelf(shelf)?;
-        }
+        let syncs = if create { Some(self.shelf(shelf)?) } else { None };
         let known = self.index.container(shelf)?.pack_known;
         match Pack::open(&path, shelf, known, create, |_, _| {}) {
             Ok(pack) => {
                 // Before anybody else sees the pack: a record in a file whose name is lost is lost.
-                if create && self.options.durability == Durability::Synced {
-                    io::file::sync_dir(&self.layout.container(shelf)).map_err(io("sync the container's directory"))?;
+                if let Some(syncs) = syncs.filter(|_| self.options.durability == Durability::Synced) {
+                    self.sync_open_shelf(shelf, &self.open_shelf(shelf)?, &syncs)?;
                 }
                 if packs.len() >= KEPT_COUNT {
                     packs.retain(|_, pack| Arc::strong_count(pack) > 1);
@@ -42,7 +96,7 @@ impl Inner {
                 Ok(Some(pack))
             }
             Err(error) if error.kind() == ErrorKind::NotFound && !create => Ok(None),
-            Err(error) => Err(io("open the pack")(error)),
+            Err(error) => Err(io(DiskOp::Open("the pack"))(error)),
         }
     }
 
@@ -56,10 +110,10 @@ impl Inner {
         // Nothing above it is made: where the disk is gone, something else lies below its path now.
         match std::fs::create_dir(self.layout.container(shelf)) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            made => made.map_err(io("create the container's directory"))?,
+            made => made.map_err(io(DiskOp::Create("the container's directory")))?,
         }
         if self.options.durability == Durability::Synced {
-            io::file::sync_dir(&self.layout.containers()).map_err(io("sync the directory of containers"))?;
+            self.sync_container_names(shelf)?;
         }
         if shelves.len() >= KEPT_COUNT {
             shelves.retain(|_, syncs| Arc::strong_count(syncs) > 1);

@@ -14,7 +14,7 @@
 //! the process like any file, and nobody was promised more: before bytes are synced the replica is *spread*, which is to say that it
 //! gets files of its own; likewise before it outgrows the slot, and before a recovery or a returning writer changes it.
 
-use crate::error::{ReplicaError, Result};
+use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage, SumsHeader};
 use crate::open::{Disk, Files, OpenReplica, sums_place};
 use crate::put::read_header;
@@ -149,7 +149,7 @@ impl Inner {
         let files =
             self.fill_files(&slot.file, state.identity, Kept { len: state.len, tail: state.tail.unwrap_or(0) })?;
         replica.set_files(files);
-        slot.clear().map_err(replica.io("clear a slot"))
+        slot.clear().map_err(replica.io(DiskOp::Write("over a slot")))
     }
 
     /// The files of an open replica, with the bytes that a slot has of it. "Copying" until they are whole: a start that finds them
@@ -157,44 +157,44 @@ impl Inner {
     fn fill_files(&self, slot: &File, identity: Identity, have: Kept) -> Result<Files> {
         let io = |op| move |source| ReplicaError::Io { op, container: identity.shelf(), source };
         let mut data = vec![0; have.len as usize];
-        slot.read_exact_at(&mut data, DATA_OFFSET).map_err(io("read a slot"))?;
-        let sums = read_sums(slot, identity.checksum, have).map_err(io("read a slot"))?;
+        slot.read_exact_at(&mut data, DATA_OFFSET).map_err(io(DiskOp::Read("a slot")))?;
+        let sums = read_sums(slot, identity.checksum, have).map_err(io(DiskOp::Read("a slot")))?;
         let files = self.create_pair(identity, Stage::Copying)?;
         let header = SumsHeader { stage: Stage::Open, identity, kept: Kept::default() };
-        files.data.write_all_at(&data, 0).map_err(io("write data"))?;
-        files.sums.write_all_at(&sums, sums_place(0)).map_err(io("write checksums"))?;
-        files.sums.write_all_at(&header.encode(), 0).map_err(io("write the header"))?;
+        files.data.write_all_at(&data, 0).map_err(io(DiskOp::Write("data")))?;
+        files.sums.write_all_at(&sums, sums_place(0)).map_err(io(DiskOp::Write("checksums")))?;
+        files.sums.write_all_at(&header.encode(), 0).map_err(io(DiskOp::Write("the header")))?;
         Ok(files)
     }
 
     /// Gives files to what a crash left in slots, and removes the slots. What becomes of the files is decided as of any.
     pub(crate) fn take_in_slots(&self) -> Result<()> {
         let io = |op| move |source| ReplicaError::Io { op, container: ContainerId(0), source };
-        let dir = std::fs::read_dir(self.layout.open()).map_err(io("list open replicas"))?;
+        let dir = std::fs::read_dir(self.layout.open()).map_err(io(DiskOp::List("open replicas")))?;
         for entry in dir {
-            let entry = entry.map_err(io("list open replicas"))?;
+            let entry = entry.map_err(io(DiskOp::List("open replicas")))?;
             if !entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
                 continue;
             }
             if let Err(error) = self.take_in_slot(&entry.path()) {
                 tracing::error!(path = %entry.path().display(), %error, "an open replica is lost");
             }
-            std::fs::remove_file(entry.path()).map_err(io("remove a slot"))?;
+            std::fs::remove_file(entry.path()).map_err(io(DiskOp::Remove("a slot")))?;
         }
         Ok(())
     }
 
     fn take_in_slot(&self, path: &std::path::Path) -> Result<()> {
         let io = |op| move |source| ReplicaError::Io { op, container: ContainerId(0), source };
-        let slot = File::open(path).map_err(io("open a slot"))?;
-        let Some(header) = read_header(&slot).map_err(io("read a slot"))? else { return Ok(()) };
+        let slot = File::open(path).map_err(io(DiskOp::Open("a slot")))?;
+        let Some(header) = read_header(&slot).map_err(io(DiskOp::Read("a slot")))? else { return Ok(()) };
         let SumsHeader { identity, kept, .. } = header;
         if header.stage != Stage::Open || kept.len > DATA_LEN_MAX {
             return Ok(());
         }
         let mut bytes = [0; SumsHeader::LEN];
-        slot.read_exact_at(&mut bytes, 0).map_err(io("read a slot"))?;
-        let sums = read_sums(&slot, identity.checksum, kept).map_err(io("read a slot"))?;
+        slot.read_exact_at(&mut bytes, 0).map_err(io(DiskOp::Read("a slot")))?;
+        let sums = read_sums(&slot, identity.checksum, kept).map_err(io(DiskOp::Read("a slot")))?;
         if !SumsHeader::speaks_of(&bytes, &sums) {
             tracing::warn!(block = %identity.block, "a slot holds what was there before: its header alone outlived the loss of power");
             return Ok(());

@@ -5,7 +5,7 @@
 //! only and never while another lock is waited for. Writers take no stripe, so a slow put holds up only its own block.
 
 use crate::ahead::Ahead;
-use crate::error::{ReplicaError, Result, VolumeError, is_full};
+use crate::error::{DiskOp, ReplicaError, Result, VolumeError, is_full};
 use crate::group::GroupSync;
 use crate::header::{Kept, Stage, SumsHeader};
 use crate::index::Index;
@@ -16,6 +16,7 @@ use crate::put::Room;
 use crate::reader::Reader;
 use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
+use crate::shelf::Directories;
 use crate::slot::Slots;
 use crate::version::VolumeIdentity;
 use crate::writer::Writer;
@@ -100,6 +101,7 @@ pub(crate) struct Inner {
     pub packs: Mutex<HashMap<ContainerId, Arc<Pack>>>,
     /// Containers whose directories are there for sure, with the directory syncs that several puts share.
     pub shelves: Mutex<HashMap<ContainerId, Arc<GroupSync>>>,
+    pub directories: Directories,
     /// Blocks that a recovery has taken, and under which generation.
     pub recovering: Mutex<HashMap<BlockId, Generation>>,
     identity: Mutex<VolumeIdentity>,
@@ -192,6 +194,7 @@ impl Volume {
             open: Mutex::default(),
             packs: Mutex::default(),
             shelves: Mutex::default(),
+            directories: Directories::default(),
             recovering: Mutex::default(),
             identity: Mutex::new(identity),
             stripes: [const { Mutex::new(()) }; STRIPE_COUNT],
@@ -394,12 +397,20 @@ impl Inner {
     }
 
     /// Looks at an outcome: after an error of the disk the volume takes no more writes, since nobody can say what a failed
-    /// write or sync has left. A full disk, or a machine out of descriptors, is no such error.
+    /// write has left. A full disk, or a machine out of descriptors, is no such error, but for a sync: what was written before
+    /// one that failed may be gone, whatever the next one says. A volume that is full only then still reads.
     pub(crate) fn note<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(ReplicaError::Io { source, op, .. }) = &outcome {
             let disk_error = source.raw_os_error().is_some_and(|code| DISK_ERRORS.contains(&code));
-            if disk_error || (op.starts_with("sync") && !is_full(source)) {
-                self.fail(format!("{op}: {source}"), source.raw_os_error() == Some(READ_ONLY));
+            let is_full = is_full(source);
+            match op {
+                DiskOp::Sync(_) if is_full => {
+                    let advice = "what was written may be lost; make room on the disk, then restart the datanode";
+                    self.fail(format!("{op}: {source}: {advice}"), true);
+                }
+                DiskOp::Sync(_) => self.fail(format!("{op}: {source}"), source.raw_os_error() == Some(READ_ONLY)),
+                _ if disk_error => self.fail(format!("{op}: {source}"), source.raw_os_error() == Some(READ_ONLY)),
+                _ => {}
             }
         }
         if let Err(ReplicaError::Index(error)) = &outcome {
@@ -417,7 +428,7 @@ impl Inner {
     /// Bytes of the disk, and those left, when `share` of what is reserved is not for replicas.
     fn room(&self, container: ContainerId, share: Reserve) -> Result<(u64, u64)> {
         let space = io::file::space_of(&self.layout.dir);
-        let op = "ask for the space of the disk";
+        let op = DiskOp::Look("at the space of the disk");
         let space = space.map_err(|source| ReplicaError::Io { op, container, source })?;
         let all = self.options.reserved_len.unwrap_or((space.capacity / 10).min(RESERVED_LEN_MAX));
         let reserved = match share {
@@ -435,7 +446,7 @@ impl Inner {
         let dir = self.layout.dir.display();
         let why = format!("the disk of {dir} is full, but for what is kept in reserve; delete files, or add a disk");
         let source = std::io::Error::new(std::io::ErrorKind::StorageFull, why);
-        Err(ReplicaError::Io { op: "take more of the disk", container, source })
+        Err(ReplicaError::Io { op: DiskOp::Write("more to the disk"), container, source })
     }
 
     pub(crate) fn stripe(&self, block: BlockId) -> MutexGuard<'_, ()> {
@@ -477,7 +488,7 @@ impl Inner {
     /// A replica that begins in a slot, if there is one.
     fn create_short(&self, identity: Identity, phase: Phase) -> Result<Arc<OpenReplica>> {
         let io = |op| move |source| ReplicaError::Io { op, container: identity.shelf(), source };
-        let Some(slot) = self.slots.take(identity).map_err(io("create a slot"))? else {
+        let Some(slot) = self.slots.take(identity).map_err(io(DiskOp::Create("a slot")))? else {
             return self.create_files(identity, Stage::Open, phase);
         };
         let replica = OpenReplica::new(identity, phase, Files::in_slot(slot), End::default());
@@ -496,10 +507,10 @@ impl Inner {
         let pair = self.layout.open_pair(identity.block);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
-        let sums = options.open(&pair.sums).map_err(io("create checksums"))?;
+        let sums = options.open(&pair.sums).map_err(io(DiskOp::Create("checksums")))?;
         sums.write_all_at(&SumsHeader { stage, identity, kept: Kept::default() }.encode(), 0)
-            .map_err(io("write the header"))?;
-        let data = options.open(&pair.data).map_err(io("create data"))?;
+            .map_err(io(DiskOp::Write("the header")))?;
+        let data = options.open(&pair.data).map_err(io(DiskOp::Create("data")))?;
         Ok(Files::pair(data, sums))
     }
 

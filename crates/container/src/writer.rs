@@ -116,6 +116,8 @@ impl Writer {
     /// All bytes so far survive a loss of power when this returns.
     pub fn sync(&mut self) -> Result<()> {
         let mut disk = self.replica.lock_disk();
+        // Behind the lock: whoever had it may have met a sync that failed.
+        self.volume.check_health()?;
         self.spread(&mut disk)?;
         let state = self.replica.check_ticket(self.ticket)?;
         let stage = if state.phase == Phase::Copying { Stage::Copying } else { Stage::Open };
@@ -124,8 +126,7 @@ impl Writer {
         let synced = self.replica.set_identity(state.identity, stage).and_then(|()| self.replica.sync_sums());
         self.volume.note(synced)?;
         if !disk.named {
-            let open = self.volume.layout.open();
-            self.volume.note(io::file::sync_dir(&open).map_err(self.replica.io("sync open")))?;
+            self.volume.note(self.volume.sync_open_names(self.replica.container()))?;
             disk.named = true;
         }
         Ok(())

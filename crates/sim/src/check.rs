@@ -17,6 +17,9 @@ use types::{BlockId, FileId, FsPath, Generation, NodeId};
 pub(crate) fn contradictions(world: &World) {
     let mut seen: BTreeMap<(BlockId, Generation, usize), (usize, Vec<u8>)> = BTreeMap::new();
     for number in 0..world.plan.node_count {
+        for block in world.node_platter(number).borrow().falsely_durable() {
+            world.fail(|| format!("node {number} calls {block:?} durable after a sync of it has failed"));
+        }
         for (block, stored) in &world.node_platter(number).borrow().shelf {
             let image = stored.image();
             if world.is_spoiled(number, *block) || !image.verifies(image.data.len()) {

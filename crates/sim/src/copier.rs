@@ -116,7 +116,9 @@ impl Datanode {
             self.copier.failed(self.sim.now(), block, None, false);
             return false;
         }
-        let before = self.volume.find(block).map(|info| info.identity.generation);
+        // One that was never finalized makes room when the source was read.
+        let before = self.volume.find(block).filter(|info| info.state == ReplicaState::Finalized);
+        let before = before.map(|info| info.identity.generation);
         let deleted_count = self.deleted_count.get();
         for source in &order.sources {
             let copied = self.copy_from(order, *source).await;

@@ -9,7 +9,17 @@ use std::time::Duration;
 pub(crate) enum DiskError {
     /// The sync failed. What was not synced before may be gone, whatever a later sync says.
     Sync,
+    /// The same, since there is no room for it.
+    SyncFull,
     Full,
+}
+
+/// When a full disk is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    ByWrites,
+    /// The file system allocates late.
+    BySyncs,
 }
 
 #[derive(Clone)]
@@ -20,7 +30,7 @@ struct State {
     free_at: Cell<Duration>,
     /// How many times slower than it should be.
     slowness: Cell<u32>,
-    full: Cell<bool>,
+    full: Cell<Option<Full>>,
     /// The next sync fails.
     sync_fails: Cell<bool>,
 }
@@ -40,12 +50,13 @@ impl Disk {
         self.0.slowness.set(times);
     }
 
-    pub(crate) fn set_full(&self, full: bool) {
+    pub(crate) fn set_full(&self, full: Option<Full>) {
         self.0.full.set(full);
     }
 
+    /// As far as who asks for its space is told.
     pub(crate) fn is_full(&self) -> bool {
-        self.0.full.get()
+        self.0.full.get() == Some(Full::ByWrites)
     }
 
     pub(crate) fn fail_next_sync(&self) {
@@ -79,7 +90,14 @@ impl Disk {
     pub(crate) async fn sync(&self) -> Result<(), DiskError> {
         let time = self.0.sim.between(Duration::from_micros(500), Duration::from_millis(4));
         self.wait(time).await;
-        if self.0.sync_fails.replace(false) { Err(DiskError::Sync) } else { Ok(()) }
+        if self.0.sync_fails.replace(false) {
+            return Err(DiskError::Sync);
+        }
+        // What it was full of is dropped; the next one fails only for what came since.
+        match self.0.full.get() {
+            Some(Full::BySyncs) if self.0.sim.one_in(2) => Err(DiskError::SyncFull),
+            _ => Ok(()),
+        }
     }
 
     async fn wait(&self, time: Duration) {

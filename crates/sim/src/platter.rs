@@ -116,12 +116,20 @@ pub(crate) struct Stored {
     changes: Vec<Change>,
     /// A sync of it failed: what was not on disk then may never come there, though every process sees it.
     doubtful: bool,
+    /// A sync was believed all the same.
+    falsely_durable: bool,
 }
 
 impl Stored {
     pub(crate) fn new(identity: Identity, stage: Stage) -> Self {
         let now = Image { identity, stage, kept: (0, 0), data: Vec::new(), sums: Vec::new() };
-        Self { now, durable: None, changes: vec![Change::Header(identity, stage, (0, 0))], doubtful: false }
+        Self {
+            now,
+            durable: None,
+            changes: vec![Change::Header(identity, stage, (0, 0))],
+            doubtful: false,
+            falsely_durable: false,
+        }
     }
 
     pub(crate) fn image(&self) -> &Image {
@@ -174,6 +182,7 @@ impl Stored {
     /// The first `count` changes are on disk. Their names too, if `named`.
     pub(crate) fn synced(&mut self, count: usize, named: bool) {
         if self.doubtful {
+            self.falsely_durable = true;
             return; // it is called a success, and is none
         }
         let rest = self.changes.split_off(count.min(self.changes.len()));
@@ -305,6 +314,12 @@ impl Platter {
         }
         self.open.retain(|_, stored| stored.lose_power(random));
         self.shelf.retain(|_, stored| stored.lose_power(random));
+    }
+
+    /// Replicas that somebody calls durable, though the sync that says so came after one that failed.
+    pub(crate) fn falsely_durable(&self) -> Vec<BlockId> {
+        let all = self.open.iter().chain(&self.shelf);
+        all.filter(|(_, stored)| stored.falsely_durable).map(|(block, _)| *block).collect()
     }
 
     /// Finalized replicas whose bytes verify.

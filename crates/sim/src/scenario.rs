@@ -2,6 +2,7 @@
 
 use crate::administrator::{CHORES, Chore};
 use crate::client::BLOCK_LEN;
+use crate::disk::Full;
 use crate::executor::{HostId, Sim};
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
@@ -268,8 +269,9 @@ fn strike(world: &Rc<World>, fault: Fault) -> Option<Vec<Cure>> {
             Some(vec![Cure::Fast(node)])
         }
         Fault::FullDisk => {
-            say(format!("the disk of node {node} is full"));
-            world.node_disk(node).set_full(true);
+            let full = if sim.one_in(2) { Full::ByWrites } else { Full::BySyncs };
+            say(format!("the disk of node {node} is full, found out {full:?}"));
+            world.node_disk(node).set_full(Some(full));
             Some(vec![Cure::Room(node)])
         }
         Fault::LostDisk if node_up => {
@@ -370,7 +372,14 @@ fn apply(world: &Rc<World>, cure: Cure, start_client: &Rc<dyn Fn(usize)>) {
         Cure::Client(client) => start_client(client),
         Cure::Heal(from, to) => world.net.heal(from, to),
         Cure::Fast(node) => world.node_disk(node).set_slowness(1),
-        Cure::Room(node) => world.node_disk(node).set_full(false),
+        Cure::Room(node) => {
+            world.node_disk(node).set_full(None);
+            // Whoever makes room has read what the node said, and starts it again.
+            if world.node(node).is_some_and(|node| node.volume.has_failed()) {
+                world.stop_node(node, false);
+                world.start_node(node);
+            }
+        }
         Cure::LogRoom(metad) => world.metad_log(metad).set_full(false),
         Cure::WireFlips => world.wire_flips.set(0),
         Cure::Rough => world.net.set_rough(0, 0),

@@ -43,6 +43,8 @@ pub enum Mutation {
     CopyUnverified,
     /// A copy makes room for itself before its source is read.
     CopyInPlace,
+    /// A datanode goes on with a disk whose sync has failed because it was full.
+    TrustFullDisk,
     /// A recovery believes what a replica shows, and has nobody read it.
     BelieveUnread,
     /// A datanode may keep what it has of containers that are gone.
@@ -240,9 +242,8 @@ impl World {
         let seat = &self.nodes[number];
         seat.disk.restart();
         self.net.up(Self::node_host(number));
-        let forgets = self.mutation == Some(Mutation::PutWithoutSync);
         let platter = Rc::clone(&seat.platter);
-        let volume = Volume::open(self.sim.clone(), seat.disk.clone(), platter, self.plan.synced, forgets);
+        let volume = Volume::open(self.sim.clone(), seat.disk.clone(), platter, self.plan.synced, self.mutation);
         let node = Datanode::new(Rc::clone(self), number, volume);
         *seat.process.borrow_mut() = Some(Rc::clone(&node));
         node.start();

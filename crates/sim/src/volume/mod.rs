@@ -13,6 +13,7 @@ mod writer;
 use crate::disk::{Disk, DiskError};
 use crate::executor::{Guard, Lock, Sim};
 use crate::platter::{Identity, Image, Platter, Stored};
+use crate::world::Mutation;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -85,13 +86,19 @@ struct State {
     recovering: RefCell<BTreeMap<BlockId, Generation>>,
     stripes: RefCell<BTreeMap<BlockId, Lock>>,
     failed: Cell<bool>,
-    /// A deliberate fault, to see that the checks find it: puts without a sync.
-    forgets_sync: bool,
+    /// A deliberate fault, to see that the checks find it.
+    mutation: Option<Mutation>,
 }
 
 impl Volume {
     /// Puts in order what a crash left, as `container::restore` does.
-    pub(crate) fn open(sim: Sim, disk: Disk, platter: Rc<RefCell<Platter>>, synced: bool, forgets_sync: bool) -> Self {
+    pub(crate) fn open(
+        sim: Sim,
+        disk: Disk,
+        platter: Rc<RefCell<Platter>>,
+        synced: bool,
+        mutation: Option<Mutation>,
+    ) -> Self {
         let volume = Self(Rc::new(State {
             sim,
             disk,
@@ -101,7 +108,7 @@ impl Volume {
             recovering: RefCell::default(),
             stripes: RefCell::default(),
             failed: Cell::default(),
-            forgets_sync,
+            mutation,
         }));
         volume.restore();
         volume
@@ -116,6 +123,10 @@ impl Volume {
         if self.0.failed.get() { Err(VolumeError::Failed) } else { Ok(()) }
     }
 
+    fn forgets_sync(&self) -> bool {
+        self.0.mutation == Some(Mutation::PutWithoutSync)
+    }
+
     pub(crate) fn has_failed(&self) -> bool {
         self.0.failed.get()
     }
@@ -127,7 +138,8 @@ impl Volume {
     fn note<T>(&self, outcome: std::result::Result<T, DiskError>) -> Result<T> {
         outcome.map_err(|error| match error {
             DiskError::Full => VolumeError::Full,
-            DiskError::Sync => {
+            DiskError::SyncFull if self.0.mutation == Some(Mutation::TrustFullDisk) => VolumeError::Full,
+            DiskError::Sync | DiskError::SyncFull => {
                 self.0.failed.set(true);
                 VolumeError::Failed
             }

@@ -29,7 +29,7 @@ impl Volume {
             return Err(VolumeError::Length);
         }
         // What a writer once had synced is put with a sync.
-        let synced = (self.0.synced || image.kept.0 > 0) && !self.0.forgets_sync;
+        let synced = (self.0.synced || image.kept.0 > 0) && !self.forgets_sync();
         let finalized = Stage::Finalized { len };
         if len <= PACK_LEN_MAX {
             let mut record = Stored::new(image.identity, finalized);
@@ -115,7 +115,7 @@ impl Volume {
         copy.write_sums(0, &crate::platter::sums_of(bytes));
         copy.keep();
         // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced once.
-        if !self.0.forgets_sync {
+        if !self.forgets_sync() {
             self.note(self.0.disk.sync().await)?;
             let written = copy.written();
             copy.synced(written, true);
@@ -149,7 +149,7 @@ impl Volume {
         let mut record = Stored::new(identity, Stage::Finalized { len: bytes.len() });
         record.write_data(0, bytes);
         record.write_sums(0, &crate::platter::sums_of(bytes));
-        if (self.0.synced || synced) && !self.0.forgets_sync {
+        if (self.0.synced || synced) && !self.forgets_sync() {
             record.keep();
             self.note(self.0.disk.sync().await)?;
             let written = record.written();

@@ -79,7 +79,7 @@ impl Writer {
         let volume = &self.volume;
         let _files = self.replica.files.lock().await;
         self.check_ticket()?;
-        if volume.0.forgets_sync {
+        if volume.forgets_sync() {
             return Ok(());
         }
         volume.sync_data(self.block).await?;

@@ -62,6 +62,8 @@ struct File {
     changes: Vec<(usize, Change)>,
     /// Began, ended.
     syncs: Vec<(usize, usize)>,
+    /// Syncs that failed, by the moment that was told.
+    failures: Vec<usize>,
     /// As the process sees it.
     len: u64,
 }
@@ -113,13 +115,19 @@ impl Contents {
 }
 
 impl File {
+    /// Whether a change is kept by a sync that has returned before `cut`. A sync that fails drops what was dirty until then: those
+    /// after it know nothing of that, and succeed.
+    fn is_synced(&self, moment: usize, cut: usize) -> bool {
+        let dropped = self.failures.iter().copied().find(|failed| moment <= *failed).unwrap_or(usize::MAX);
+        self.syncs.iter().any(|(began, ended)| moment <= *began && *ended < cut.min(dropped))
+    }
+
     /// At `cut`, whose call has not returned.
     fn left(&self, cut: usize, chance: &mut Seeded, mood: Mood) -> Contents {
-        let kept = self.syncs.iter().filter(|(_, ended)| *ended < cut).map(|(began, _)| *began).max();
         let mut contents = Contents::default();
         for (moment, change) in self.changes.iter().take_while(|(moment, _)| *moment <= cut) {
             let at_once = matches!(change, Change::Write { kept: true, .. }) && *moment < cut;
-            let is_kept = at_once || kept.is_some_and(|began| *moment <= began);
+            let is_kept = at_once || self.is_synced(*moment, cut);
             let there = is_kept || survives(chance, mood);
             match change {
                 Change::Write { offset, bytes, .. } if mood == Mood::Torn && !is_kept => {
@@ -378,6 +386,8 @@ impl Reading {
             }
             "fsync" | "fdatasync" => {
                 match handle.file {
+                    Some(file) if call.failed => self.disk.files[file].failures.push(moment),
+                    None if call.failed => {} // names: some beginning of all changes is there anyhow
                     Some(file) => self.disk.files[file].syncs.push((began, moment)),
                     None => self.disk.syncs.push((began, moment, handle.path.clone())),
                 }
@@ -516,6 +526,23 @@ mod tests {
         let found = left(&disk, 3);
         let ends: std::collections::BTreeSet<usize> = found.iter().map(|word| word.len()).collect();
         assert_eq!(ends.into_iter().collect::<Vec<_>>(), [0, 2, 2 + 512, 2 + 1024, 2 + 1100]);
+    }
+
+    /// What was written before the failure was told is not kept by the next sync, what is written again is.
+    #[test]
+    fn a_sync_that_fails_drops_what_was_written() {
+        let failed = r#"1 openat(AT_FDCWD, "/r/a", O_WRONLY|O_CREAT, 0666) = 3
+1 openat(AT_FDCWD, "/r", O_RDONLY) = 4
+1 fsync(4) = 0
+1 pwrite64(3, "one", 3, 0) = 3
+1 fdatasync(3) = 0
+1 pwrite64(3, "two", 3, 0) = 3
+1 fdatasync(3) = -1 ENOSPC (No space left on device) (INJECTED)
+1 fdatasync(3) = 0
+"#;
+        assert_eq!(left(&disk(failed), 8), ["a=one", "a=two"]);
+        let again = format!("{failed}1 pwrite64(3, \"two\", 3, 0) = 3\n1 fdatasync(3) = 0\n");
+        assert_eq!(left(&disk(&again), 10), ["a=two"]);
     }
 
     #[test]

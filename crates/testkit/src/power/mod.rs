@@ -14,6 +14,7 @@
 //! - Names are changed in the order of the calls, as journaling file systems do it: some beginning of all changes is there, and
 //!   at least those before the last fsync of the directory they were made in.
 //! - The call at which the power is cut has begun and has not returned.
+//! - A sync that fails ([`life_with`]) drops what was written before it was told: those after it keep nothing of that, and succeed.
 
 mod disk;
 mod trace;
@@ -40,10 +41,27 @@ const TOLD: &str = "told: ";
 
 /// Runs the test `victim` of the calling test program, under strace, with `dir` (absolute) to work in, and gives all it did there.
 pub fn life(victim: &str, dir: &Path) -> Disk {
+    life_with(victim, dir, None)
+}
+
+/// The call with this number, counted from 1 in each thread, of fdatasync fails and has no effect.
+#[derive(Clone, Copy, Debug)]
+pub struct FailingSync {
+    pub number: usize,
+    /// As the kernel calls it, such as `ENOSPC`.
+    pub error: &'static str,
+}
+
+/// As [`life`], with a disk that is found to be full, or broken, by a sync.
+pub fn life_with(victim: &str, dir: &Path, failing: Option<FailingSync>) -> Disk {
     let trace = dir.with_extension("trace");
     std::fs::create_dir_all(dir).expect("the victim's directory can be made");
     let program = std::env::current_exe().expect("a test program has a path");
-    let strace = Command::new("strace")
+    let mut strace = Command::new("strace");
+    if let Some(FailingSync { number, error }) = failing {
+        strace.arg(format!("--inject=fdatasync:error={error}:when={number}"));
+    }
+    let strace = strace
         .args(["-f", "--seccomp-bpf", "-q", "-xx", "-s", "67108864", "-e", "signal=none", "-e"])
         .arg(format!("trace={}", trace::CALLS))
         .arg("-o")

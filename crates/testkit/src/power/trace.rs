@@ -8,7 +8,7 @@ pub(super) const CALLS: &str = "open,openat,creat,close,dup,dup2,dup3,fcntl,lsee
      fallocate,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,symlink,symlinkat,\
      copy_file_range,splice,sendfile";
 
-/// A call that returned without an error.
+/// A call that returned without an error, or a sync that failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) name: String,
@@ -16,6 +16,7 @@ pub(super) struct Call {
     pub(super) result: u64,
     /// How many calls had returned when this one began.
     pub(super) began: usize,
+    pub(super) failed: bool,
 }
 
 impl Call {
@@ -85,12 +86,15 @@ fn parse(line: &str, began: usize) -> Option<Call> {
     let (name, rest) = line.split_once('(')?;
     let (arguments, result) = rest.rsplit_once(" = ")?;
     let result = result.split(' ').next()?;
+    // A negative one is an error. Calls that failed have changed nothing, but for a sync.
+    let failed = result.starts_with('-') && matches!(name, "fsync" | "fdatasync");
     let result = match result.strip_prefix("0x") {
+        _ if failed => 0,
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,
-        None => result.parse().ok()?, // a negative one is an error
+        None => result.parse().ok()?,
     };
     let arguments = arguments.trim_end().strip_suffix(')')?;
-    Some(Call { name: name.to_owned(), arguments: split(arguments), result, began })
+    Some(Call { name: name.to_owned(), arguments: split(arguments), result, began, failed })
 }
 
 /// At the commas that are in no bracket. Strings have none: all in them is hexadecimal.
@@ -118,6 +122,7 @@ mod tests {
 11 fdatasync(3)                      = 0
 12 <... pwritev resumed>) = 3
 11 write(3, "\x01", 1) = -1 ENOSPC (No space left on device)
+11 fsync(3) = -1 ENOSPC (No space left on device) (INJECTED)
 11 close(3 <unfinished ...>
 13 lseek(4, 0x10, SEEK_SET) = 16
 11 +++ exited with 0 +++
@@ -126,15 +131,17 @@ mod tests {
         read(trace.as_bytes(), |line| match line {
             Line::Closing(handle) => found.push(format!("close {handle}")),
             Line::Returned(call) => {
-                found.push(format!("{} {:?} {} began {}", call.name, call.bytes(1), call.result, call.began));
+                let failed = if call.failed { " failed" } else { "" };
+                found.push(format!("{} {:?} {} began {}{failed}", call.name, call.bytes(1), call.result, call.began));
             }
         });
         let want = [
             "openat [47, 97] 3 began 0",
             "fdatasync [] 0 began 1",
             "pwritev [1, 2, 3] 3 began 1",
+            "fsync [] 0 began 3 failed",
             "close 3",
-            "lseek [] 16 began 3",
+            "lseek [] 16 began 4",
         ];
         assert_eq!(found, want);
     }
