@@ -11,7 +11,7 @@ use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::pack::Pack;
 use crate::put::Room;
-use crate::record::RecordHeader;
+use crate::record::Records;
 use crate::replica::{Identity, ReplicaState};
 use crate::volume::{Durability, Inner, Reserve, Volume};
 use std::collections::{BTreeMap, HashSet};
@@ -143,18 +143,14 @@ impl Inner {
         read_back: bool,
     ) -> Result<()> {
         let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
-        let mut bytes = Vec::with_capacity(puts.iter().map(|put| put.data.len() + put.sums.len() + 128).sum());
-        let mut starts = Vec::with_capacity(puts.len());
-        for put in puts {
-            starts.push(bytes.len() as u64);
-            RecordHeader::put(put.identity, put.data, put.sums, &mut bytes);
-        }
+        let mut records = Records::default();
+        let starts: Vec<u64> = puts.iter().map(|put| records.push(put.identity, put.data, put.sums)).collect();
         let mark = if synced { self.ahead.mark_durably(shelf) } else { self.ahead.mark(shelf) };
         let _pending = mark?;
         let (pack, first) = loop {
             // Every second try at least meets a pack that was not just removed for being empty.
             let Some(pack) = self.pack(shelf, true)? else { continue };
-            match pack.append_all(&bytes, &starts).map_err(io(DiskOp::Write("to the pack")))? {
+            match pack.append_all(&mut records).map_err(io(DiskOp::Write("to the pack")))? {
                 Some(first) => break (pack, first),
                 None => self.drop_removed_pack(&pack),
             }

@@ -15,7 +15,7 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::pack::{Pack, Stretch};
-use crate::record::RecordHeader;
+use crate::record::{RecordHeader, Records};
 use crate::volume::{Inner, lock};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -130,9 +130,9 @@ impl Inner {
         let body = pack.body(offset, header).map_err(io(DiskOp::Read("a record")))?;
         let body = body.ok_or(ReplicaError::Corrupt { block, offset: 0 })?;
         let (sums, data) = body.split_at(header.sums_len() as usize);
-        let mut bytes = Vec::with_capacity(header.record_len() as usize);
-        RecordHeader::put(header.identity, data, sums, &mut bytes);
-        let to = pack.append_all(&bytes, &[0]).map_err(io(DiskOp::Write("to the pack")))?;
+        let mut records = Records::default();
+        records.push(header.identity, data, sums);
+        let to = pack.append_all(&mut records).map_err(io(DiskOp::Write("to the pack")))?;
         Ok(to.map(|to| Moved { block, header: *header, from, to }))
     }
 

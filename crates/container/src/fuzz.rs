@@ -3,14 +3,15 @@
 use crate::header::SumsHeader;
 use crate::index::{self, ContainerRow, Row, Totals};
 use crate::pack;
-use crate::record::RecordHeader;
+use crate::record::{RecordHeader, Seat};
+use crate::version::Salt;
 use std::fs::File;
-use types::ChecksumKind;
+use types::{ChecksumKind, ContainerId};
 
 /// The header of a checksum file, as it is and with a checksum that fits.
 pub fn header(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk() else { return };
-    for bytes in [*bytes, sealed(*bytes)] {
+    for bytes in [*bytes, sealed(*bytes, 0)] {
         if let Some(header) = SumsHeader::decode(&bytes) {
             assert_eq!(SumsHeader::decode(&header.encode()), Some(header));
         }
@@ -20,9 +21,9 @@ pub fn header(bytes: &[u8]) {
 /// The header of a record in a pack, as it is and with a checksum that fits.
 pub fn record(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk() else { return };
-    for bytes in [*bytes, sealed(*bytes)] {
-        if let Some(header) = RecordHeader::decode(&bytes) {
-            assert_eq!(RecordHeader::decode(&header.encode()), Some(header));
+    for bytes in [*bytes, sealed(*bytes, 0)] {
+        if let Some(header) = RecordHeader::decode(&bytes, seat(0)) {
+            assert_eq!(RecordHeader::decode(&header.encode(seat(0)), seat(0)), Some(header));
             let len = header.record_len();
             assert!(
                 len.is_multiple_of(RecordHeader::ALIGN) && len >= header.data_offset() + u64::from(header.data_len)
@@ -40,14 +41,14 @@ pub fn pack(bytes: &[u8], seal: bool, file: &File) -> std::io::Result<()> {
             if let Some(header) = bytes[place..].first_chunk_mut::<{ RecordHeader::LEN }>()
                 && header.starts_with(b"LVPK")
             {
-                *header = sealed(*header);
+                *header = sealed(*header, place as u64);
             }
         }
     }
     file.set_len(0)?;
     file.write_all_at(&bytes, 0)?;
     let mut end = 0;
-    let scanned = pack::scan(file, 0, |at, header| {
+    let scanned = pack::scan(file, bytes.len() as u64, seat(0), |at, header| {
         assert!(at >= end, "records overlap");
         end = at + header.record_len();
         let body = &bytes[(at + header.sums_offset()) as usize..end as usize];
@@ -57,7 +58,7 @@ pub fn pack(bytes: &[u8], seal: bool, file: &File) -> std::io::Result<()> {
             "a torn record is taken for a whole one"
         );
     })?;
-    assert!(scanned == end && end <= bytes.len() as u64);
+    assert!(scanned.end == end && end <= bytes.len() as u64 && scanned.unreadable.is_none());
     Ok(())
 }
 
@@ -68,13 +69,19 @@ pub fn row(bytes: &[u8]) {
     let _ = index::decode::<Totals>(bytes);
 }
 
+fn seat(offset: u64) -> Seat {
+    Seat { salt: Salt([0; 16]), container: ContainerId(0), offset }
+}
+
 /// With the sum that both kinds of header end with; a record's is taken with a 0 for its mark.
-fn sealed(mut bytes: [u8; 64]) -> [u8; 64] {
+fn sealed(mut bytes: [u8; 64], place: u64) -> [u8; 64] {
     let mark = bytes[5];
-    if bytes.starts_with(b"LVPK") {
+    let sum = if bytes.starts_with(b"LVPK") {
         bytes[5] = 0;
-    }
-    let sum = ChecksumKind::Crc32c.of(&bytes[..60]);
+        seat(place).sum(&bytes)
+    } else {
+        ChecksumKind::Crc32c.of(&bytes[..60])
+    };
     bytes[60..].copy_from_slice(&sum.to_be_bytes());
     bytes[5] = mark;
     bytes

@@ -49,6 +49,6 @@ pub use open::Packet;
 pub use reader::Reader;
 pub use reopen::{ReopenAsk, ReopenKind};
 pub use replica::{Identity, ReplicaInfo, ReplicaState};
-pub use version::VolumeIdentity;
+pub use version::{Salt, VolumeIdentity};
 pub use volume::{Durability, Options, Usage, Volume};
 pub use writer::{Progress, Writer};

@@ -1,14 +1,16 @@
 //! The pack of one container: small replicas, one record after the other in one file.
 //!
 //! Promise: records are written in order and synced together, so a record that was promised has only whole records
-//! before it; whatever a crash leaves behind the last whole one is cut off. The records' form: [`crate::record`].
+//! before it; whatever a crash leaves behind the last whole one is cut off. What cannot be read hides itself alone, and nothing
+//! behind it is cut off. The records' form: [`crate::record`].
 
 use crate::group::GroupSync;
-use crate::record::RecordHeader;
+use crate::record::{RecordHeader, Records, Seat};
 use crate::replica::Identity;
+use crate::version::Salt;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,9 +20,19 @@ use types::{ChecksumKind, ContainerId};
 /// Punching a hole costs as much as writing a page, and gives whole pages back: of shorter records there are none or few.
 const PUNCHED_LEN_MIN: u64 = 16 << 10;
 
+/// Places of a pack that do not read: with more of them it is given up until the next start, since each takes the disk seconds.
+const UNREADABLE_COUNT_MAX: usize = 64;
+/// How far apart they are told: what a disk reads at once.
+const SECTOR_LEN: u64 = 4096;
+/// What a disk says of bytes it has lost: EIO, ENODATA, EBADMSG, EUCLEAN, EREMOTEIO.
+const LOST: [i32; 5] = [5, 61, 74, 117, 121];
+
 #[derive(Debug)]
 pub(crate) struct Pack {
     pub container: ContainerId,
+    salt: Salt,
+    /// The first place that did not read when the pack was opened.
+    pub unreadable: Option<u64>,
     pub file: Arc<File>,
     tail: Mutex<Tail>,
     held: Mutex<HashMap<u64, Held>>,
@@ -78,20 +90,28 @@ impl Pack {
     /// Opens the pack and finds its end, from `known` on. `found` is shown every whole record there, dead ones too.
     pub(crate) fn open(
         path: &Path,
-        container: ContainerId,
+        place: (Salt, ContainerId),
         known: u64,
         create: bool,
         found: impl FnMut(u64, &RecordHeader),
     ) -> Result<Self> {
+        let (salt, container) = place;
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
-        let end = scan(&file, known, found)?;
-        if file.metadata()?.len() > end {
+        let file_len = file.metadata()?.len();
+        let first = Seat { salt, container, offset: known };
+        let Scanned { mut end, unreadable } = scan(&file, file_len, first, found)?;
+        if unreadable.is_some() {
+            // It may be the disk's mood. Whatever lies there, records go behind it.
+            end = file_len.next_multiple_of(RecordHeader::ALIGN).max(end);
+        } else if file_len > end {
             // Or the rest of a torn record would lie behind a shorter one that takes its place, and be looked through.
             file.set_len(end)?;
         }
         let tail = Tail { end, in_flight: BTreeSet::new(), removed: false };
         Ok(Self {
             container,
+            salt,
+            unreadable,
             file: Arc::new(file),
             tail: Mutex::new(tail),
             held: Mutex::default(),
@@ -102,27 +122,25 @@ impl Pack {
         })
     }
 
-    /// Writes a record behind the last one and returns where; `None` if the pack was removed meanwhile. It counts as in
+    /// Writes records behind the last one and returns where the first is; `None` if the pack was removed meanwhile. They count as in
     /// flight until [`Pack::landed`]. Nothing is promised before [`Pack::sync`].
-    #[cfg(test)]
-    pub(crate) fn append(&self, record: &[u8]) -> Result<Option<u64>> {
-        self.append_all(record, &[0])
-    }
-
-    /// As `append`, for several records in a row, of which the one with number n begins at `starts[n]` of `records`. Returns where
-    /// the first is.
-    pub(crate) fn append_all(&self, records: &[u8], starts: &[u64]) -> Result<Option<u64>> {
-        assert_eq!(records.len() as u64 % RecordHeader::ALIGN, 0, "records keep the alignment");
+    pub(crate) fn append_all(&self, records: &mut Records) -> Result<Option<u64>> {
         let mut tail = self.tail();
         if tail.removed {
             return Ok(None);
         }
         // Under the lock, so that a later record is never synced before an earlier one is written.
         let offset = tail.end;
-        self.file.write_all_at(records, offset)?;
-        tail.end += records.len() as u64;
-        tail.in_flight.extend(starts.iter().map(|start| offset + start));
+        let bytes = records.bytes_at(self.seat(offset));
+        assert_eq!(bytes.len() as u64 % RecordHeader::ALIGN, 0, "records keep the alignment");
+        self.file.write_all_at(bytes, offset)?;
+        tail.end += bytes.len() as u64;
+        tail.in_flight.extend(records.starts().map(|start| offset + start));
         Ok(Some(offset))
+    }
+
+    fn seat(&self, offset: u64) -> Seat {
+        Seat { salt: self.salt, container: self.container, offset }
     }
 
     /// All records appended so far are on disk when this returns.
@@ -147,7 +165,7 @@ impl Pack {
     pub(crate) fn header_at(&self, offset: u64) -> Result<Option<RecordHeader>> {
         let mut bytes = [0; RecordHeader::LEN];
         match self.file.read_exact_at(&mut bytes, offset) {
-            Ok(()) => Ok(RecordHeader::decode(&bytes)),
+            Ok(()) => Ok(RecordHeader::decode(&bytes, self.seat(offset))),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(error),
         }
@@ -220,7 +238,7 @@ impl Pack {
                     };
                     // A hole begins and ends with a page, records do not.
                     let data = (data / RecordHeader::ALIGN * RecordHeader::ALIGN).max(at + RecordHeader::ALIGN);
-                    stretch.to = next_magic(&self.file, data, end)?;
+                    stretch.to = next_magic(&*self.file, data, end, &mut Unreadable::default())?;
                     if stretch.live.is_empty() && !stretch.damaged {
                         stretch.from = stretch.to; // nothing was there
                     }
@@ -264,7 +282,7 @@ impl Pack {
     pub(crate) fn rename(&self, offset: u64, identity: Identity) -> Result<()> {
         match self.header_at(offset)? {
             Some(header) if header.identity.block == identity.block => {
-                self.file.write_all_at(&RecordHeader { identity, ..header }.encode(), offset)
+                self.file.write_all_at(&RecordHeader { identity, ..header }.encode(self.seat(offset)), offset)
             }
             _ => Ok(()),
         }
@@ -304,53 +322,102 @@ impl Drop for RecordHold {
     }
 }
 
-/// Walks the records from `from` on and returns where the last whole one ends.
-pub(crate) fn scan(file: &File, from: u64, mut found: impl FnMut(u64, &RecordHeader)) -> Result<u64> {
-    let file_len = file.metadata()?.len();
-    let mut end = from;
-    let mut at = from;
+/// What a way through a pack came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scanned {
+    /// Where the last whole record ends.
+    pub end: u64,
+    /// The first place that did not read.
+    pub unreadable: Option<u64>,
+}
+
+/// Places that did not read.
+#[derive(Debug, Default)]
+struct Unreadable {
+    first: Option<u64>,
+    count: usize,
+}
+
+impl Unreadable {
+    /// True if what was read at `at` is there, false if the disk has lost it.
+    fn look(&mut self, at: u64, read: Result<()>) -> Result<bool> {
+        match read {
+            Err(error) if is_lost(&error) => {
+                self.first.get_or_insert(at);
+                self.count += 1;
+                if self.count > UNREADABLE_COUNT_MAX { Err(error) } else { Ok(false) }
+            }
+            read => read.map(|()| true),
+        }
+    }
+}
+
+/// Walks the records of a pack of `file_len` bytes, from `first` on.
+pub(crate) fn scan(
+    file: &impl FileExt,
+    file_len: u64,
+    first: Seat,
+    mut found: impl FnMut(u64, &RecordHeader),
+) -> Result<Scanned> {
+    let (mut end, mut at, mut unreadable) = (first.offset, first.offset, Unreadable::default());
     while at + RecordHeader::LEN as u64 <= file_len {
         let mut bytes = [0; RecordHeader::LEN];
-        file.read_exact_at(&mut bytes, at)?;
-        match RecordHeader::decode(&bytes) {
-            Some(header) if at + header.record_len() <= file_len && is_whole(file, at, &header)? => {
+        let reads = unreadable.look(at, file.read_exact_at(&mut bytes, at))?;
+        match RecordHeader::decode(&bytes, Seat { offset: at, ..first }).filter(|_| reads) {
+            Some(header) if at + header.record_len() <= file_len && is_whole(file, at, &header, &mut unreadable)? => {
                 found(at, &header);
                 at += header.record_len();
                 end = at;
             }
-            // Its body is torn or damaged. A client chose those bytes: nothing in them is a record, whatever it looks like.
+            // Its body is torn or damaged: nothing in it is a record.
             Some(header) => at += header.record_len(),
             // A torn record, or a damaged header amid sound records: what follows is looked through for the next whole
             // one, so that one bad sector does not hide the rest of the pack.
-            _ => at = next_magic(file, at + RecordHeader::ALIGN, file_len)?,
+            _ => at = next_magic(file, at + RecordHeader::ALIGN, file_len, &mut unreadable)?,
         }
     }
-    Ok(end)
+    Ok(Scanned { end, unreadable: unreadable.first })
 }
 
 /// A dead record has no body any more.
-fn is_whole(file: &File, at: u64, header: &RecordHeader) -> Result<bool> {
+fn is_whole(file: &impl FileExt, at: u64, header: &RecordHeader, unreadable: &mut Unreadable) -> Result<bool> {
     if header.dead {
         return Ok(true);
     }
     let mut body = vec![0; (header.sums_len() + u64::from(header.data_len)) as usize];
-    file.read_exact_at(&mut body, at + header.sums_offset())?;
-    Ok(ChecksumKind::Crc32c.of(&body) == header.body_crc)
+    let reads = unreadable.look(at, file.read_exact_at(&mut body, at + header.sums_offset()))?;
+    Ok(reads && ChecksumKind::Crc32c.of(&body) == header.body_crc)
 }
 
 /// The next place at or behind `at` that starts like a record; `file_len` if there is none.
-fn next_magic(file: &File, mut at: u64, file_len: u64) -> Result<u64> {
+fn next_magic(file: &impl FileExt, mut at: u64, file_len: u64, unreadable: &mut Unreadable) -> Result<u64> {
     let mut window = vec![0; 1 << 20];
+    // Where a window does not read, its sectors are tried one by one.
+    let mut by_sectors_until = 0;
     while at < file_len {
-        let len = (window.len() as u64).min(file_len - at) as usize;
-        file.read_exact_at(&mut window[..len], at)?;
-        let place = window[..len].chunks(RecordHeader::ALIGN as usize).position(|piece| piece.starts_with(b"LVPK"));
-        if let Some(place) = place {
+        let by_sectors = at < by_sectors_until;
+        let step = if by_sectors { SECTOR_LEN - at % SECTOR_LEN } else { window.len() as u64 };
+        let piece = &mut window[..step.min(file_len - at) as usize];
+        let len = piece.len() as u64;
+        let reads = match file.read_exact_at(piece, at) {
+            Err(error) if !by_sectors && is_lost(&error) => {
+                by_sectors_until = at + len;
+                continue;
+            }
+            read => unreadable.look(at, read)?,
+        };
+        let place = piece.chunks(RecordHeader::ALIGN as usize).position(|bytes| bytes.starts_with(b"LVPK"));
+        if let Some(place) = place.filter(|_| reads) {
             return Ok(at + place as u64 * RecordHeader::ALIGN);
         }
-        at += len as u64;
+        at += len;
     }
     Ok(file_len)
+}
+
+/// The disk had these bytes, and has them no more.
+fn is_lost(error: &Error) -> bool {
+    error.raw_os_error().is_some_and(|code| LOST.contains(&code))
 }
 
 #[cfg(test)]
@@ -358,23 +425,37 @@ mod tests {
     use super::*;
     use types::{BlockId, ChecksumSpec, Generation, InodeId};
 
-    fn record(index: u32, len: usize) -> Vec<u8> {
-        let identity = Identity {
+    const PLACE: (Salt, ContainerId) = (Salt([7; 16]), ContainerId(7));
+    const START: Seat = Seat { salt: PLACE.0, container: PLACE.1, offset: 0 };
+
+    fn identity(index: u32) -> Identity {
+        Identity {
             block: BlockId::new(ContainerId(7), index),
             generation: Generation(1001),
             file: InodeId(1),
             home: ContainerId(7),
             checksum: ChecksumSpec::DEFAULT,
-        };
-        let data = vec![index as u8; len];
-        let mut sums = Vec::new();
-        identity.checksum.compute(&data, &mut sums);
-        RecordHeader::record(identity, &data, &sums).1
+        }
+    }
+
+    fn of(identity: Identity, data: &[u8]) -> Records {
+        let (mut sums, mut records) = (Vec::new(), Records::default());
+        identity.checksum.compute(data, &mut sums);
+        records.push(identity, data, &sums);
+        records
+    }
+
+    fn record(index: u32, len: usize) -> Records {
+        of(identity(index), &vec![index as u8; len])
+    }
+
+    fn append(pack: &Pack, mut records: Records) -> Option<u64> {
+        pack.append_all(&mut records).unwrap()
     }
 
     fn open(path: &Path) -> (Pack, Vec<(u32, bool)>) {
         let mut found = Vec::new();
-        let pack = Pack::open(path, ContainerId(7), 0, true, |_, header| {
+        let pack = Pack::open(path, PLACE, 0, true, |_, header| {
             found.push((header.identity.block.index(), header.dead));
         });
         (pack.unwrap(), found)
@@ -386,39 +467,38 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pack");
         let (pack, _) = open(&path);
-        pack.append(&record(1, 1000)).unwrap();
-        let torn = pack.append(&record(2, 5000)).unwrap().unwrap();
+        append(&pack, record(1, 1000));
+        let torn = append(&pack, record(2, 5000)).unwrap();
         pack.file.set_len(torn + 640).unwrap();
         let (pack, found) = open(&path);
         assert_eq!(found, [(1, false)]);
-        assert_eq!(pack.append(&record(3, 10)).unwrap(), Some(torn));
+        assert_eq!(append(&pack, record(3, 10)), Some(torn));
         assert_eq!(open(&path).1, [(1, false), (3, false)]);
     }
 
-    /// A client stores a file that looks like a record. It stays data, also when a crash tears the record around it.
+    /// A client stores a file that looks like a record. It stays data, also when a crash tears the record around it, or that one's
+    /// header is lost.
     #[test]
     fn a_record_inside_a_record_is_data() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pack");
-        let inner = record(9, 100);
-        let spec = ChecksumSpec { chunk_len: 1 << 20, ..ChecksumSpec::DEFAULT };
-        // So that it lies on a record's alignment: 64 bytes of header, one checksum, 60 bytes, then it.
-        let data = [vec![1; 60], inner.clone(), vec![1; 3000]].concat();
-        let mut sums = Vec::new();
-        spec.compute(&data, &mut sums);
-        let identity =
-            Identity { checksum: spec, ..RecordHeader::decode(inner.first_chunk().unwrap()).unwrap().identity };
-        let outer =
-            RecordHeader::record(Identity { block: BlockId::new(ContainerId(7), 2), ..identity }, &data, &sums).1;
-        assert_eq!(outer[128..][..inner.len()], inner);
-        let (pack, _) = open(&path);
-        pack.append(&record(1, 100)).unwrap();
-        let torn = pack.append(&outer).unwrap().unwrap();
-        pack.file.write_all_at(&[0; 8], torn + 2000).unwrap();
-        let (pack, found) = open(&path);
-        assert_eq!(found, [(1, false)]);
-        assert_eq!(pack.append(&record(3, 0)).unwrap(), Some(torn));
-        assert_eq!(open(&path).1, [(1, false), (3, false)], "nor is what the next record leaves of it");
+        for header_lost in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("pack");
+            let inner = record(9, 100).bytes_at(START).to_vec();
+            let spec = ChecksumSpec { chunk_len: 1 << 20, ..ChecksumSpec::DEFAULT };
+            // So that it lies on a record's alignment: 64 bytes of header, one checksum, 60 bytes, then it.
+            let data = [vec![1; 60], inner.clone(), vec![1; 3000]].concat();
+            let mut outer = of(Identity { checksum: spec, ..identity(2) }, &data);
+            assert_eq!(outer.bytes_at(START)[128..][..inner.len()], inner);
+            let (pack, _) = open(&path);
+            append(&pack, record(1, 100));
+            let torn = append(&pack, outer).unwrap();
+            let place = if header_lost { torn } else { torn + 2000 };
+            pack.file.write_all_at(&[0; 8], place).unwrap();
+            let (pack, found) = open(&path);
+            assert_eq!(found, [(1, false)]);
+            assert_eq!(append(&pack, record(3, 0)), Some(torn));
+            assert_eq!(open(&path).1, [(1, false), (3, false)], "nor is what the next record leaves of it");
+        }
     }
 
     #[test]
@@ -426,24 +506,59 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pack");
         let (pack, _) = open(&path);
-        let offsets: Vec<u64> = (1..5).map(|index| pack.append(&record(index, 3000)).unwrap().unwrap()).collect();
+        let offsets: Vec<u64> = (1..5).map(|index| append(&pack, record(index, 3000)).unwrap()).collect();
         pack.file.write_all_at(&[0xff], offsets[1] + 20).unwrap();
         pack.bury(offsets[2]).unwrap();
         let (pack, found) = open(&path);
         assert_eq!(found, [(1, false), (3, true), (4, false)]);
-        assert!(pack.append(&record(5, 1)).unwrap().unwrap() > offsets[3]);
+        assert!(append(&pack, record(5, 1)).unwrap() > offsets[3]);
+    }
+
+    /// A file on a disk that has lost some sectors.
+    struct Holed<'a>(&'a File, &'a [u64]);
+
+    impl FileExt for Holed<'_> {
+        fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
+            let lost = |at: &u64| *at < offset + bytes.len() as u64 && offset < *at + SECTOR_LEN;
+            if self.1.iter().any(lost) { Err(Error::from_raw_os_error(5)) } else { self.0.read_at(bytes, offset) }
+        }
+
+        fn write_at(&self, _: &[u8], _: u64) -> Result<usize> {
+            unreachable!("it is only read")
+        }
+    }
+
+    #[test]
+    fn a_sector_that_does_not_read_hides_what_lies_in_it_and_no_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pack, _) = open(&dir.path().join("pack"));
+        let offsets: Vec<u64> = (0..400).map(|index| append(&pack, record(index, 5000)).unwrap()).collect();
+        let scan = |sectors: &[u64]| {
+            let mut found = Vec::new();
+            let scanned = scan(&Holed(&pack.file, sectors), pack.end(), START, |at, _| found.push(at));
+            scanned.map(|scanned| (scanned, found))
+        };
+        let sector = |offset: u64| offset / SECTOR_LEN * SECTOR_LEN;
+        let lost = [sector(offsets[3]), sector(offsets[200] + 4000)];
+        let (scanned, found) = scan(&lost).unwrap();
+        let touched = |at: &u64| lost.iter().any(|lost| *at < lost + SECTOR_LEN && *lost < at + record(0, 5000).len());
+        let want: Vec<u64> = offsets.iter().copied().filter(|at| !touched(at)).collect();
+        assert_eq!((scanned.end, found), (pack.end(), want));
+        assert!(scanned.unreadable.is_some_and(|first| first >= offsets[2] && first <= offsets[3]));
+        let all: Vec<u64> = (0..pack.end()).step_by(SECTOR_LEN as usize).collect();
+        assert_eq!(scan(&all).unwrap_err().raw_os_error(), Some(5), "a disk that is lost is not asked for ever");
     }
 
     #[test]
     fn what_is_known_stops_at_the_first_record_in_flight() {
         let dir = tempfile::tempdir().unwrap();
         let (pack, _) = open(&dir.path().join("pack"));
-        let offsets: Vec<u64> = (1..4).map(|index| pack.append(&record(index, 100)).unwrap().unwrap()).collect();
+        let offsets: Vec<u64> = (1..4).map(|index| append(&pack, record(index, 100)).unwrap()).collect();
         assert_eq!(pack.landed(offsets[1]), offsets[0]);
         assert!(!pack.remove_if_idle(|| Ok(())).unwrap());
         assert_eq!(pack.landed(offsets[0]), offsets[2]);
-        assert_eq!(pack.landed(offsets[2]), offsets[2] + record(3, 100).len() as u64);
+        assert_eq!(pack.landed(offsets[2]), offsets[2] + record(3, 100).len());
         assert!(pack.remove_if_idle(|| Ok(())).unwrap());
-        assert_eq!(pack.append(&record(4, 1)).unwrap(), None);
+        assert_eq!(append(&pack, record(4, 1)), None);
     }
 }

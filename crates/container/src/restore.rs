@@ -204,7 +204,7 @@ impl Inner {
         let known = self.index.container(shelf)?.pack_known;
         let mut found = Vec::new();
         let keep = |offset, header: &RecordHeader| found.push((offset, *header));
-        let pack = match Pack::open(&self.layout.pack(shelf), shelf, known, false, keep) {
+        let pack = match Pack::open(&self.layout.pack(shelf), (self.salt(), shelf), known, false, keep) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             pack => pack.map_err(io(DiskOp::Read("the pack"), shelf))?,
         };

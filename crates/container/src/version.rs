@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! # Levada volume
-//! format = 1
+//! format = 2
+//! salt = 8899aabbccddeeff0011223344556677
 //! volume = 00112233-4455-4677-8899-aabbccddeeff
 //! node = 00112233-4455-4677-8899-aabbccddeeff
 //! pool = BP-…                                        once the node was registered
@@ -10,14 +11,31 @@
 
 use crate::error::VolumeError;
 use crate::layout::Layout;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use types::NodeId;
 
 /// The layout described in [`crate::layout`] and the files' own headers.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
+
+/// Drawn when a volume is made, and told to nobody: records in packs are known by it (see [`crate::record`]).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Salt(pub(crate) [u8; 16]);
+
+impl Salt {
+    fn parse(text: &str) -> Option<Self> {
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32)?;
+        Some(Self(number.to_be_bytes()))
+    }
+}
+
+impl fmt::Debug for Salt {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "Salt")
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeIdentity {
@@ -27,12 +45,18 @@ pub struct VolumeIdentity {
     pub node: NodeId,
     /// The cluster whose blocks lie here; `None` until the node was registered once.
     pub pool: Option<String>,
+    pub salt: Salt,
 }
 
 impl VolumeIdentity {
     /// Whose volume is in `dir`; `None` if there is none, or no such directory.
     pub fn of(dir: &Path) -> Result<Option<Self>, VolumeError> {
         Self::read(&Layout { dir: dir.to_owned() })
+    }
+
+    /// A new volume's.
+    pub(crate) fn draw(node: NodeId) -> Self {
+        Self { volume: NodeId(io::random::uuid()), node, pool: None, salt: Salt(io::random::uuid()) }
     }
 
     pub(crate) fn read(layout: &Layout) -> Result<Option<Self>, VolumeError> {
@@ -67,15 +91,24 @@ impl VolumeIdentity {
         if have > FORMAT {
             return Err(VolumeError::Format { dir: layout.dir.display().to_string(), have, known: FORMAT });
         }
+        if have < FORMAT {
+            return Err(bad(format!("format {have} is that of a program before the first release")));
+        }
+        let salt = value("salt").and_then(Salt::parse);
+        let salt = salt.ok_or_else(|| bad("`salt` is missing, or not 32 hexadecimal digits".into()))?;
         let id = |name: &str| {
             value(name).and_then(NodeId::parse).ok_or_else(|| bad(format!("`{name}` is missing or not a UUID")))
         };
-        Ok(Self { volume: id("volume")?, node: id("node")?, pool: value("pool").map(str::to_owned) })
+        Ok(Self { volume: id("volume")?, node: id("node")?, pool: value("pool").map(str::to_owned), salt })
     }
 
     /// Written beside, synced and renamed: a crash leaves the old one or the new one.
     pub(crate) fn write(&self, layout: &Layout) -> Result<(), VolumeError> {
-        let mut text = format!("# Levada volume\nformat = {FORMAT}\nvolume = {}\nnode = {}\n", self.volume, self.node);
+        let salt = u128::from_be_bytes(self.salt.0);
+        let mut text = format!(
+            "# Levada volume\nformat = {FORMAT}\nsalt = {salt:032x}\nvolume = {}\nnode = {}\n",
+            self.volume, self.node
+        );
         if let Some(pool) = &self.pool {
             let _infallible = writeln!(text, "pool = {pool}");
         }

@@ -18,7 +18,7 @@ use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
 use crate::shelf::Directories;
 use crate::slot::Slots;
-use crate::version::VolumeIdentity;
+use crate::version::{Salt, VolumeIdentity};
 use crate::writer::Writer;
 use kv::KvError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -221,7 +221,7 @@ impl Volume {
             };
         }
         let node = options.node.unwrap_or_else(|| NodeId(io::random::uuid()));
-        let identity = VolumeIdentity { volume: NodeId(io::random::uuid()), node, pool: None };
+        let identity = VolumeIdentity::draw(node);
         identity.write(layout)?;
         Ok(identity)
     }
@@ -375,6 +375,10 @@ impl Volume {
 impl Inner {
     pub(crate) fn identity(&self) -> VolumeIdentity {
         lock(&self.identity).clone()
+    }
+
+    pub(crate) fn salt(&self) -> Salt {
+        lock(&self.identity).salt
     }
 
     pub(crate) fn check_health(&self) -> Result<()> {
