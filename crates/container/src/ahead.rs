@@ -7,6 +7,7 @@
 //! Once a sync of the marks has failed, none is durable any more.
 
 use crate::error::{DiskOp, ReplicaError, Result};
+use crate::layout::number;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::ErrorKind;
@@ -59,9 +60,7 @@ impl Ahead {
     pub(crate) fn open(dir: PathBuf, synced: bool) -> std::io::Result<(Self, Vec<ContainerId>)> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&dir)? {
-            if let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
-                found.push(ContainerId(number));
-            }
+            found.extend(entry?.file_name().to_str().and_then(number).map(ContainerId));
         }
         let of = found.iter().map(|container| (*container, Mark::default())).collect();
         Ok((Self { dir, synced, marks: Mutex::new(Marks { of, ..Marks::default() }) }, found))
@@ -88,7 +87,11 @@ impl Ahead {
         let flushes = marks.flushes;
         if !marks.of.contains_key(&container) {
             let create = |source| ReplicaError::Io { op: DiskOp::Create("the container's mark"), container, source };
-            File::create(self.dir.join(container.0.to_string())).map_err(create)?;
+            match File::create(self.dir.join(container.0.to_string())) {
+                // A strange thing has the name, which is all that is needed.
+                Err(error) if error.kind() == ErrorKind::IsADirectory => {}
+                made => drop(made.map_err(create)?),
+            }
         }
         let is_durable = marks.of.get(&container).is_some_and(|mark| mark.durable);
         if durably && !is_durable {

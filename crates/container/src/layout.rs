@@ -9,13 +9,14 @@
 //! open/slot-<number>               the same, as long as they are short: one each, used again and again
 //! containers/<container>/<block>.data, .sums     finalized replicas, each a file and its checksums
 //! containers/<container>/pack                    small finalized replicas, one record each
+//! quarantine/<directory>-<name>                  what could not be what its name says, moved out of the way for someone to look at
 //! ```
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use types::{BlockId, ContainerId};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub dir: PathBuf,
 }
@@ -43,6 +44,10 @@ impl Layout {
 
     pub(crate) fn containers(&self) -> PathBuf {
         self.dir.join("containers")
+    }
+
+    pub(crate) fn quarantine(&self) -> PathBuf {
+        self.dir.join("quarantine")
     }
 
     pub(crate) fn container(&self, container: ContainerId) -> PathBuf {
@@ -85,10 +90,29 @@ pub(crate) enum Named {
 }
 
 pub(crate) fn named(name: &OsStr) -> Named {
-    let Some((number, kind)) = name.to_str().and_then(|name| name.split_once('.')) else { return Named::Other };
-    match (number.parse().map(BlockId), kind) {
-        (Ok(block), "data") => Named::Data(block),
-        (Ok(block), "sums") => Named::Sums(block),
+    let Some((text, kind)) = name.to_str().and_then(|name| name.split_once('.')) else { return Named::Other };
+    match (number(text).map(BlockId), kind) {
+        (Some(block), "data") => Named::Data(block),
+        (Some(block), "sums") => Named::Sums(block),
         _ => Named::Other,
+    }
+}
+
+/// A number as names have it: `7` is one, `07` and `+7` are somebody else's.
+pub(crate) fn number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number: &u64| number.to_string() == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_one_file() {
+        let named = |name: &str| named(OsStr::new(name));
+        assert_eq!((named("7.data"), named("7.sums")), (Named::Data(BlockId(7)), Named::Sums(BlockId(7))));
+        for name in ["07.data", "+7.data", "7.data.bak", "7", ".data", "-7.sums", "18446744073709551616.sums", "pack"] {
+            assert_eq!(named(name), Named::Other, "{name}");
+        }
     }
 }

@@ -13,26 +13,33 @@
 //! | pair on the shelf, record in a pack | finalized | in the index |
 //! | pair on the shelf, data of another length | lost power in the mode `replicated` | waits for recovery |
 //! | two finalized replicas of a block | crash before the older was removed | the newer generation, else the longer stays |
+//! | what does not read, or is a directory by the name of a file | a bad sector, a strange hand | moved to `quarantine/`, or left on its shelf; counted and logged |
+//!
+//! Promise: no single thing keeps the volume from opening. What could not be read is missing here, and other nodes have it.
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Stage, SumsHeader};
 use crate::index::{self, ContainerRow, Place, Row};
-use crate::layout::{Named, Pair, named};
+use crate::layout::{Named, Pair, named, number};
 use crate::open::{End, Files, OpenReplica, Phase, sums_place};
 use crate::pack::Pack;
 use crate::put::read_header;
 use crate::record::RecordHeader;
 use crate::volume::{Inner, lock, remove};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use types::{BlockId, ContainerId};
 
 /// Rows in memory at once while a container is looked through.
 const ROWS_AT_ONCE: usize = 1000;
+/// Things of one name that are kept in quarantine.
+const QUARANTINE_COUNT_MAX: usize = 100;
 
 impl Inner {
     /// `behind` are the containers that the index may not know to the end.
@@ -40,79 +47,124 @@ impl Inner {
         let mut behind: BTreeSet<ContainerId> = behind.into_iter().collect();
         let volume = self.identity().volume.0;
         let complete = self.index.complete_for()?.is_some_and(|of| of == volume);
+        let mut all_listed = true;
         if !complete {
-            behind = self.all_containers()?;
+            match self.all_containers() {
+                Ok(all) => behind = all,
+                Err(error) => {
+                    all_listed = false;
+                    self.pass_over(error)?;
+                }
+            }
         }
-        self.take_in_slots()?;
-        let found = list(&self.layout.open()).map_err(io(DiskOp::List("open replicas"), ContainerId(0)))?;
+        if let Err(error) = self.take_in_slots() {
+            self.pass_over(error)?;
+        }
+        let found = self.list_open();
         behind.extend(self.end_half_moves(&found)?);
         for shelf in behind {
             if let Err(error) = self.look_through(shelf) {
-                // One bad sector shall not keep all the rest from being served. What could not be read is missing here,
-                // and other nodes have it.
-                soft(error)?;
-                self.keep_mark(shelf)?;
+                self.pass_over(error)?;
+                self.keep_mark(shelf);
             }
         }
         // Anew: looking through may have taken a damaged replica off its shelf.
-        let found = list(&self.layout.open()).map_err(io(DiskOp::List("open replicas"), ContainerId(0)))?;
+        let found = self.list_open();
         for block in found.data.difference(&found.sums) {
             tracing::info!(%block, "data without checksums removed: their creation or removal was cut short");
-            remove(&self.layout.open_pair(*block).data).map_err(io(DiskOp::Remove("data"), block.born_in()))?;
+            self.remove_or_set_aside(&self.layout.open_pair(*block).data);
         }
         for block in &found.sums {
-            if let Err(error) = self.take_in_open(*block) {
-                soft(error)?;
+            match self.header_of_open(*block) {
+                Ok(Some(open)) => {
+                    if let Err(error) = self.take_in_open(*block, open) {
+                        self.pass_over(error)?;
+                    }
+                }
+                Ok(None) => {}
+                Err(error) if error.is_momentary() => self.pass_over(error)?,
+                Err(error) => {
+                    let pair = self.layout.open_pair(*block);
+                    self.set_aside(&pair.sums, &error);
+                    self.set_aside(&pair.data, &error);
+                }
             }
         }
-        if !complete {
+        if !complete && all_listed {
             self.index.set_complete_for(volume)?;
         }
         Ok(())
     }
 
     /// The next start shall look through the container again.
-    fn keep_mark(&self, shelf: ContainerId) -> Result<()> {
-        drop(self.ahead.mark(shelf)?);
-        self.ahead.keep(shelf);
-        Ok(())
+    fn keep_mark(&self, shelf: ContainerId) {
+        match self.ahead.mark(shelf) {
+            Ok(pending) => {
+                drop(pending);
+                self.ahead.keep(shelf);
+            }
+            Err(error) => {
+                tracing::warn!(container = %shelf, %error, "it is not looked through again by the next start")
+            }
+        }
     }
 
     pub(crate) fn all_containers(&self) -> Result<BTreeSet<ContainerId>> {
-        let dir =
-            std::fs::read_dir(self.layout.containers()).map_err(io(DiskOp::List("containers"), ContainerId(0)))?;
+        let io = io(DiskOp::List("containers"), ContainerId(0));
         let mut all = BTreeSet::new();
-        for entry in dir {
-            let name = entry.map_err(io(DiskOp::List("containers"), ContainerId(0)))?.file_name();
-            all.extend(name.to_str().and_then(|name| name.parse().ok()).map(ContainerId));
+        for entry in std::fs::read_dir(self.layout.containers()).map_err(&io)? {
+            let name = entry.map_err(&io)?.file_name();
+            all.extend(name.to_str().and_then(number).map(ContainerId));
         }
         Ok(all)
+    }
+
+    /// What there is of open replicas, as far as the directory reads.
+    fn list_open(&self) -> Found {
+        let mut found = Found::default();
+        if let Err(error) = list(&self.layout.open(), &mut found) {
+            tracing::error!(%error, "not all open replicas could be listed");
+            self.count_fault();
+        }
+        for path in std::mem::take(&mut found.strange) {
+            self.set_aside(&path, &"it is a directory");
+        }
+        found
     }
 
     /// Ends the puts (and takes back the reopenings) that stopped between their two renames. Returns their containers.
     fn end_half_moves(&self, found: &Found) -> Result<Vec<ContainerId>> {
         let mut shelves = Vec::new();
         for block in found.sums.difference(&found.data) {
-            let pair = self.layout.open_pair(*block);
-            let header = File::open(&pair.sums).and_then(|sums| read_header(&sums));
-            let header = header
-                .map_err(io(DiskOp::Read("a header"), block.born_in()))?
-                .filter(|header| header.identity.block == *block);
-            let row_shelf = self.index.replica(*block)?.map(|row| row.place.shelf());
-            // Where its home was told late, the shelf is not the home.
-            let shelves_possible =
-                header.map(|header| header.identity.shelf()).into_iter().chain([block.born_in()]).chain(row_shelf);
-            let mut shelf = shelves_possible.filter(|shelf| self.layout.shelved_pair(*shelf, *block).data.exists());
-            match shelf.next() {
-                Some(shelf) if self.is_half_move(*block, shelf, header)? => {
-                    let to = self.layout.shelved_pair(shelf, *block).sums;
-                    std::fs::rename(&pair.sums, to).map_err(io(DiskOp::Rename("checksums onto the shelf"), shelf))?;
-                    shelves.push(shelf);
-                }
-                _ => remove(&pair.sums).map_err(io(DiskOp::Remove("checksums"), block.born_in()))?,
+            match self.end_half_move(*block) {
+                Ok(shelf) => shelves.extend(shelf),
+                Err(error @ ReplicaError::Index(_)) => return Err(error),
+                Err(error) => self.set_aside(&self.layout.open_pair(*block).sums, &error),
             }
         }
         Ok(shelves)
+    }
+
+    fn end_half_move(&self, block: BlockId) -> Result<Option<ContainerId>> {
+        let pair = self.layout.open_pair(block);
+        let header = File::open(&pair.sums).and_then(|sums| read_header(&sums));
+        let header = header
+            .map_err(io(DiskOp::Read("a header"), block.born_in()))?
+            .filter(|header| header.identity.block == block);
+        let row_shelf = self.index.replica(block)?.map(|row| row.place.shelf());
+        // Where its home was told late, the shelf is not the home.
+        let shelves_possible =
+            header.map(|header| header.identity.shelf()).into_iter().chain([block.born_in()]).chain(row_shelf);
+        let mut shelf = shelves_possible.filter(|shelf| self.layout.shelved_pair(*shelf, block).data.exists());
+        let shelf = shelf.next();
+        let half_moved = shelf.map_or(Ok(false), |shelf| self.is_half_move(block, shelf, header))?;
+        let Some(shelf) = shelf.filter(|_| half_moved) else {
+            remove(&pair.sums).map_err(io(DiskOp::Remove("checksums"), block.born_in()))?;
+            return Ok(None);
+        };
+        let to = self.layout.shelved_pair(shelf, block).sums;
+        std::fs::rename(&pair.sums, to).map_err(io(DiskOp::Rename("checksums onto the shelf"), shelf))?;
+        Ok(Some(shelf))
     }
 
     /// Whether checksums alone in `open/` belong to the data on this shelf. Where the shelf has both, they are those of a put that replaces the
@@ -133,23 +185,34 @@ impl Inner {
 
     /// Brings the index up to what lies in a container.
     fn look_through(&self, shelf: ContainerId) -> Result<()> {
-        let found = match list(&self.layout.container(shelf)) {
+        let mut found = Found::default();
+        match list(&self.layout.container(shelf), &mut found) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            found => found.map_err(io(DiskOp::List("a container"), shelf))?,
-        };
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                self.set_aside(&self.layout.container(shelf), &error);
+                return Ok(());
+            }
+            listed => listed.map_err(io(DiskOp::List("a container"), shelf))?,
+        }
+        for path in std::mem::take(&mut found.strange) {
+            self.set_aside(&path, &"it is a directory");
+        }
         for block in found.sums.difference(&found.data) {
-            remove(&self.layout.shelved_pair(shelf, *block).sums).map_err(io(DiskOp::Remove("checksums"), shelf))?;
+            self.remove_or_set_aside(&self.layout.shelved_pair(shelf, *block).sums);
         }
         for block in found.data.difference(&found.sums) {
             tracing::warn!(%block, container = %shelf, "data without checksums: not served, and left for someone to look at");
         }
         for block in found.data.intersection(&found.sums) {
             if let Err(error) = self.take_in_files(shelf, *block) {
-                soft(error)?;
-                self.keep_mark(shelf)?;
+                self.pass_over(error)?;
+                self.keep_mark(shelf);
             }
         }
-        self.take_in_pack(shelf)?;
+        if let Err(error) = self.take_in_pack(shelf) {
+            self.pass_over(error)?;
+            self.keep_mark(shelf);
+        }
         self.forget_deleted(shelf, &found)
     }
 
@@ -163,7 +226,8 @@ impl Inner {
             for (block, row) in here.filter(|(_, row)| row.place.shelf() == shelf) {
                 let there = match row.place {
                     Place::Files { .. } => found.data.contains(block) && found.sums.contains(block),
-                    Place::Pack { .. } => self.open_row(*block, row)?.is_some(),
+                    // One that does not read is there.
+                    Place::Pack { .. } => self.is_there(*block, row)?.unwrap_or(true),
                 };
                 if !there {
                     self.index.change(|rows| index::set_replica(rows, *block, None))?;
@@ -208,7 +272,13 @@ impl Inner {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             pack => pack.map_err(io(DiskOp::Read("the pack"), shelf))?,
         };
-        let end = pack.end();
+        // What did not read is tried again by the next start.
+        let end = pack.unreadable.unwrap_or(pack.end());
+        if let Some(place) = pack.unreadable {
+            tracing::error!(container = %shelf, place, "a part of a pack does not read; the replicas there are not served");
+            self.count_fault();
+            self.keep_mark(shelf);
+        }
         pack.set_dead_len(self.index.dead_len(shelf)?);
         lock(&self.packs).insert(shelf, Arc::new(pack));
         for (offset, header) in found {
@@ -231,7 +301,7 @@ impl Inner {
         let old = self.index.replica(block)?;
         if let Some(old) = old.filter(|old| old.place != new.place)
             && (old.generation, old.len) >= (new.generation, new.len)
-            && self.open_row(block, &old)?.is_some()
+            && self.is_there(block, &old)?.unwrap_or(false)
         {
             tracing::info!(%block, "a second replica is not better than the first; it goes");
             return self.remove_bytes(block, new.place);
@@ -246,23 +316,45 @@ impl Inner {
         }
     }
 
-    /// Decides about a pair in `open/`.
-    fn take_in_open(&self, block: BlockId) -> Result<()> {
+    /// Whether a row's replica is there. `None`: it does not read.
+    fn is_there(&self, block: BlockId, row: &Row) -> Result<Option<bool>> {
+        match self.open_row(block, row) {
+            Err(error @ ReplicaError::Index(_)) => Err(error),
+            Err(error) => {
+                tracing::error!(%block, %error, "a replica does not read");
+                self.count_fault();
+                Ok(None)
+            }
+            opened => Ok(Some(opened?.is_some())),
+        }
+    }
+
+    /// The files of a pair in `open/`, and their header. `None`: they are gone.
+    fn header_of_open(&self, block: BlockId) -> Result<Option<(File, File, SumsHeader)>> {
         let pair = self.layout.open_pair(block);
         let container = block.born_in();
         let open = |path: &Path| {
-            OpenOptions::new().read(true).write(true).open(path).map_err(io(DiskOp::Open("a replica"), container))
+            let file = OpenOptions::new().read(true).write(true).open(path);
+            file.map_err(io(DiskOp::Open("a replica"), container))
         };
         let (data, sums) = match (open(&pair.data), open(&pair.sums)) {
             (Ok(data), Ok(sums)) => (data, sums),
-            (Err(ReplicaError::Io { source, .. }), _) if source.kind() == ErrorKind::NotFound => return Ok(()),
+            (Err(ReplicaError::Io { source, .. }), _) if source.kind() == ErrorKind::NotFound => return Ok(None),
             (data, sums) => (data?, sums?),
         };
         let header = read_header(&sums).map_err(io(DiskOp::Read("a header"), container))?;
         let Some(header) = header.filter(|header| header.identity.block == block) else {
             tracing::warn!(%block, "an open replica without a sound header removed: nothing says what its bytes are");
-            return remove_pair(&pair, container);
+            remove_pair(&pair, container)?;
+            return Ok(None);
         };
+        Ok(Some((data, sums, header)))
+    }
+
+    /// Decides about a pair in `open/`.
+    fn take_in_open(&self, block: BlockId, (data, sums, header): (File, File, SumsHeader)) -> Result<()> {
+        let pair = self.layout.open_pair(block);
+        let container = block.born_in();
         if header.stage == Stage::Copying {
             return remove_pair(&pair, container);
         }
@@ -274,11 +366,11 @@ impl Inner {
             _ => data_len.min((sums_len.saturating_sub(sums_place(0)) / 4).saturating_mul(spec.chunk_len.into())),
         };
         if let Some(row) = self.index.replica(block)? {
-            let there = self.open_row(block, &row)?.is_some();
-            if there && (row.generation, row.len) >= (header.identity.generation, len) {
+            let there = self.is_there(block, &row)?;
+            if there == Some(true) && (row.generation, row.len) >= (header.identity.generation, len) {
                 return remove_pair(&pair, container);
             }
-            if !there {
+            if there == Some(false) {
                 self.index.change(|rows| index::set_replica(rows, block, None))?;
             }
         }
@@ -304,34 +396,77 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// A fault of one thing is reported and left behind; one of the index is not.
+    fn pass_over(&self, error: ReplicaError) -> Result<()> {
+        if let ReplicaError::Index(_) = error {
+            return Err(error);
+        }
+        tracing::error!(%error, "a part of the volume could not be read; it is not served");
+        self.count_fault();
+        Ok(())
+    }
+
+    fn remove_or_set_aside(&self, path: &Path) {
+        if let Err(error) = remove(path) {
+            self.set_aside(path, &error);
+        }
+    }
+
+    /// Moves what cannot be what its name says out of the way, for someone to look at. Nothing is lost by it, and whoever needs the name next
+    /// finds it free.
+    pub(crate) fn set_aside(&self, path: &Path, why: &dyn fmt::Display) {
+        self.count_fault();
+        let name =
+            |path: Option<&Path>| path.and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        let name = format!("{}-{}", name(path.parent()), name(Some(path)));
+        let dir = self.layout.quarantine();
+        let free = (0..QUARANTINE_COUNT_MAX).map(|turn| dir.join(format!("{name}.{turn}")));
+        let Some(to) = free.into_iter().find(|to| !to.exists()) else {
+            tracing::error!(path = %path.display(), %why, "it cannot be used, and {} has enough of the kind; it stays", dir.display());
+            return;
+        };
+        match std::fs::create_dir_all(&dir).and_then(|()| std::fs::rename(path, &to)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::error!(path = %path.display(), %why, %error, "it cannot be used, nor moved to quarantine; it stays");
+            }
+            Ok(()) => {
+                tracing::error!(path = %path.display(), to = %to.display(), %why, "it cannot be used, and was moved to quarantine")
+            }
+        }
+    }
+
+    fn count_fault(&self) {
+        self.fault_count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// The replicas in a directory, by what there is of them.
 #[derive(Debug, Default)]
 struct Found {
     data: BTreeSet<BlockId>,
     sums: BTreeSet<BlockId>,
+    /// Directories by the names of files.
+    strange: Vec<PathBuf>,
 }
 
-fn list(dir: &Path) -> std::io::Result<Found> {
-    let mut found = Found::default();
+/// `found` has what was listed, also after an error.
+fn list(dir: &Path, found: &mut Found) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
-        match named(&entry?.file_name()) {
+        let entry = entry?;
+        let named = named(&entry.file_name());
+        if named != Named::Other && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.strange.push(entry.path());
+            continue;
+        }
+        match named {
             Named::Data(block) => found.data.insert(block),
             Named::Sums(block) => found.sums.insert(block),
             Named::Other => false,
         };
     }
-    Ok(found)
-}
-
-/// A fault of one file is reported and left behind; one of the index is not.
-fn soft(error: ReplicaError) -> Result<()> {
-    match error {
-        ReplicaError::Index(_) => Err(error),
-        _ => {
-            tracing::error!(%error, "a part of the volume could not be read; it is not served");
-            Ok(())
-        }
-    }
+    Ok(())
 }
 
 fn remove_pair(pair: &Pair, container: ContainerId) -> Result<()> {

@@ -173,13 +173,22 @@ impl Inner {
         let dir = std::fs::read_dir(self.layout.open()).map_err(io(DiskOp::List("open replicas")))?;
         for entry in dir {
             let entry = entry.map_err(io(DiskOp::List("open replicas")))?;
-            if !entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
-                continue;
+            let name = entry.file_name();
+            let Some(number) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
+            let path = entry.path();
+            match self.take_in_slot(&path) {
+                Err(error) if error.is_disk_full() || error.is_momentary() => {
+                    tracing::error!(path = %path.display(), %error, "an open replica stays in its slot until the next start");
+                    let mut free = self.slots.lock();
+                    free.next = free.next.max(number.parse().map_or(0, |number: u64| number.saturating_add(1)));
+                }
+                Err(error) => self.set_aside(&path, &error),
+                Ok(()) => {
+                    if let Err(error) = std::fs::remove_file(&path) {
+                        self.set_aside(&path, &error);
+                    }
+                }
             }
-            if let Err(error) = self.take_in_slot(&entry.path()) {
-                tracing::error!(path = %entry.path().display(), %error, "an open replica is lost");
-            }
-            std::fs::remove_file(entry.path()).map_err(io(DiskOp::Remove("a slot")))?;
         }
         Ok(())
     }

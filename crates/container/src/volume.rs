@@ -26,7 +26,7 @@ use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use types::rows::RowsError;
@@ -109,11 +109,60 @@ pub(crate) struct Inner {
     /// The last replica with files of its own had to be on disk when it was put, so the next ones' bytes go there early: hdfs-native asks
     /// for that at the end of every block, and would wait for all of it then.
     pub syncs_ends: AtomicBool,
+    /// Things that the start found and could not use.
+    pub fault_count: AtomicU64,
     /// Why the volume takes no more writes.
     failed: OnceLock<Failure>,
     wake: Wake,
     /// Locked for as long as the volume is open.
-    _lock: File,
+    _lock: Arc<File>,
+}
+
+/// Why a volume was not loaded.
+enum Unloaded {
+    /// What the index is good for is in the files as well.
+    IndexDamaged(String),
+    Other(VolumeError),
+}
+
+impl From<VolumeError> for Unloaded {
+    fn from(error: VolumeError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl Unloaded {
+    fn of_index(layout: &Layout, error: &KvError) -> Self {
+        match error {
+            KvError::Damaged { .. } | KvError::Unsound { .. } | KvError::Format { .. } | KvError::Lmdb { .. } => {
+                Self::IndexDamaged(error.to_string())
+            }
+            KvError::Io { source, .. } if is_disk_error(source) => Self::IndexDamaged(error.to_string()),
+            error => Self::Other(VolumeError::of_index(&layout.index(), error)),
+        }
+    }
+
+    fn for_good(self, layout: &Layout) -> VolumeError {
+        match self {
+            Self::IndexDamaged(reason) => VolumeError::Index { dir: layout.index().display().to_string(), reason },
+            Self::Other(error) => error,
+        }
+    }
+}
+
+/// One is kept: whoever looks into it wants the last.
+fn quarantine_index(layout: &Layout) -> std::io::Result<()> {
+    let to = layout.quarantine().join("index");
+    std::fs::create_dir_all(layout.quarantine())?;
+    match std::fs::remove_dir_all(&to) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::fs::rename(layout.index(), to)
+}
+
+fn is_disk_error(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| DISK_ERRORS.contains(&code))
 }
 
 #[derive(Debug)]
@@ -180,10 +229,42 @@ impl Volume {
             Err(std::fs::TryLockError::Error(source)) => return Err(io("lock", &lock)(source)),
         }
         let identity = Self::identify(&layout, &options)?;
-        let index = Index::open(&layout.index()).map_err(|error| VolumeError::of_index(&layout.index(), &error))?;
-        let synced = options.durability == Durability::Synced;
-        let (ahead, behind) = Ahead::open(layout.ahead(), synced).map_err(io("read", &layout.ahead()))?;
         let options = Options { pack_len_max: options.pack_len_max.min(PACK_LEN_MAX), ..options };
+        let lock_file = Arc::new(lock_file);
+        let load = || Self::load(layout.clone(), options.clone(), identity.clone(), &lock_file);
+        let inner = match load() {
+            Err(Unloaded::IndexDamaged(reason)) => {
+                // The files say all that it said.
+                tracing::error!(dir = %dir.display(), reason, "the index is damaged; it goes to quarantine and is built anew");
+                quarantine_index(&layout).map_err(io("move to quarantine", &layout.index()))?;
+                let inner = load().map_err(|error| error.for_good(&layout))?;
+                inner.fault_count.fetch_add(1, Ordering::Relaxed);
+                inner
+            }
+            loaded => loaded.map_err(|error| error.for_good(&layout))?,
+        };
+        let flusher = Arc::clone(&inner);
+        let thread = io::task::thread("volume index flush", move || flusher.flush_until_closed())
+            .map_err(io("start the flusher of", dir))?;
+        let closer = Closer { inner: Arc::clone(&inner), thread: Mutex::new(Some(thread)) };
+        Ok(Self { inner, _closer: Arc::new(closer) })
+    }
+
+    /// Opens what is in the directory, and puts it in order.
+    fn load(
+        layout: Layout,
+        options: Options,
+        identity: VolumeIdentity,
+        lock_file: &Arc<File>,
+    ) -> Result<Arc<Inner>, Unloaded> {
+        let index = Index::open(&layout.index()).map_err(|error| Unloaded::of_index(&layout, &error))?;
+        let synced = options.durability == Durability::Synced;
+        let marks = Ahead::open(layout.ahead(), synced);
+        let (ahead, behind) = marks.map_err(|source| VolumeError::Io {
+            op: "read",
+            path: layout.ahead().display().to_string(),
+            source,
+        })?;
         let slots = Arc::new(Slots::new(layout.open(), &options));
         let inner = Arc::new(Inner {
             slots,
@@ -199,16 +280,16 @@ impl Volume {
             identity: Mutex::new(identity),
             stripes: [const { Mutex::new(()) }; STRIPE_COUNT],
             syncs_ends: AtomicBool::new(false),
+            fault_count: AtomicU64::new(0),
             failed: OnceLock::new(),
             wake: Wake::default(),
-            _lock: lock_file,
+            _lock: Arc::clone(lock_file),
         });
-        inner.restore(behind)?;
-        let flusher = Arc::clone(&inner);
-        let thread = io::task::thread("volume index flush", move || flusher.flush_until_closed())
-            .map_err(io("start the flusher of", dir))?;
-        let closer = Closer { inner: Arc::clone(&inner), thread: Mutex::new(Some(thread)) };
-        Ok(Self { inner, _closer: Arc::new(closer) })
+        match inner.restore(behind) {
+            Ok(()) => Ok(inner),
+            Err(ReplicaError::Index(error)) => Err(Unloaded::IndexDamaged(error.to_string())),
+            Err(error) => Err(VolumeError::from(error).into()),
+        }
     }
 
     fn identify(layout: &Layout, options: &Options) -> Result<VolumeIdentity, VolumeError> {
@@ -324,6 +405,12 @@ impl Volume {
         Ok(Usage { capacity, used: totals.used + open_len, remaining, replica_count: totals.count })
     }
 
+    /// Things that were found when the volume was opened and could not be used: what does not read, or is not what its name says. The log
+    /// names each; some are in `quarantine/`.
+    pub fn fault_count(&self) -> u64 {
+        self.inner.fault_count.load(Ordering::Relaxed)
+    }
+
     /// Why the volume takes no more writes; `None` for a sound one.
     pub fn failure(&self) -> Option<&str> {
         self.inner.failed.get().map(|failure| failure.reason.as_str())
@@ -405,7 +492,7 @@ impl Inner {
     /// one that failed may be gone, whatever the next one says. A volume that is full only then still reads.
     pub(crate) fn note<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(ReplicaError::Io { source, op, .. }) = &outcome {
-            let disk_error = source.raw_os_error().is_some_and(|code| DISK_ERRORS.contains(&code));
+            let disk_error = is_disk_error(source);
             let is_full = is_full(source);
             match op {
                 DiskOp::Sync(_) if is_full => {
@@ -413,6 +500,8 @@ impl Inner {
                     self.fail(format!("{op}: {source}: {advice}"), true);
                 }
                 DiskOp::Sync(_) => self.fail(format!("{op}: {source}"), source.raw_os_error() == Some(READ_ONLY)),
+                // One bad sector is the matter of one replica.
+                DiskOp::Read(_) => {}
                 _ if disk_error => self.fail(format!("{op}: {source}"), source.raw_os_error() == Some(READ_ONLY)),
                 _ => {}
             }

@@ -2,13 +2,13 @@
 
 mod support;
 
-use container::{Advice, ReopenAsk, ReopenKind, ReplicaError, ReplicaState, Volume};
+use container::{Advice, Identity, ReopenAsk, ReopenKind, ReplicaError, ReplicaState, Volume};
 use proptest::prelude::*;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use support::*;
-use types::Generation;
+use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, Generation};
 
 fn flip(path: &Path, at: u64) {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -65,6 +65,105 @@ fn a_container_is_read_anew_around_its_damage() {
     assert_eq!(volume.begin_recovery(block(8), Generation(1002)).unwrap().len, 4608, "whole chunks that verify");
     volume.finish_recovery(block(8), Generation(1002), 4608).unwrap();
     check(&read(&volume, block(8)), &pattern(8, 10_000)[..4608]);
+}
+
+/// Directories by the names of files, files by the names of directories, names that nobody gave, an index of other bytes: everything else
+/// opens, and whoever needs such a name next finds it free.
+#[test]
+fn no_single_thing_keeps_a_volume_from_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let of = |place: &str, index, kind| dir.path().join(format!("{place}/{}.{kind}", block(index).0));
+    {
+        let volume = open_without_slots(dir.path());
+        put(&volume, identity(1, 1001), &pattern(1, 1000));
+        put(&volume, identity(2, 1001), &pattern(2, 10_000));
+        volume.create(identity(3, 1001)).unwrap().write(0, &pattern(3, 5000), &[]).unwrap();
+    }
+    let strange = [
+        of("open", 4, "sums"),
+        of("open", 5, "data"),
+        of("containers/7", 6, "data"),
+        of("containers/7", 6, "sums"),
+        of("containers/7", 7, "sums"),
+        path("open/slot-0"),
+        path("open/slot-x"),
+        path("open/07.data"),
+        path("containers/+7"),
+        path("containers/garbage"),
+        path("ahead/11"),
+        path("ahead/garbage"),
+    ];
+    strange.iter().for_each(|path| std::fs::create_dir(path).unwrap());
+    std::fs::write(of("containers/7", 7, "data"), b"x").unwrap();
+    std::fs::write(path("containers/9"), b"a file").unwrap();
+    std::fs::write(path("open/\u{fffd}.sums"), b"x").unwrap();
+    std::fs::write(path("index/data.mdb"), pattern(9, 20_000)).unwrap();
+    let volume = open(dir.path());
+    assert!(volume.fault_count() >= 7, "{}", volume.fault_count());
+    assert!(std::fs::read_dir(path("quarantine")).unwrap().count() >= 7);
+    check(&read(&volume, block(1)), &pattern(1, 1000));
+    check(&read(&volume, block(2)), &pattern(2, 10_000));
+    assert_eq!(volume.begin_recovery(block(3), Generation(1002)).unwrap().len, 5000);
+    volume.finish_recovery(block(3), Generation(1002), 5000).unwrap();
+    for index in 4..8 {
+        put(&volume, identity(index, 1001), &pattern(1, 10_000));
+    }
+    for container in [9, 11] {
+        let block = BlockId::new(ContainerId(container), 1);
+        put(&volume, Identity { block, home: ContainerId(container), ..identity(1, 1001) }, &pattern(4, 10_000));
+    }
+    drop(volume);
+    let volume = open(dir.path());
+    assert_eq!(volume.fault_count(), 0, "it is told once");
+    (4..8).for_each(|index| check(&read(&volume, block(index)), &pattern(1, 10_000)));
+}
+
+/// A pack that was stored as a file, block by block, and a header that is lost: what a client wrote never counts as a record, whoever wrote
+/// those bytes first.
+#[test]
+fn a_pack_in_a_file_brings_no_replica_and_removes_none() {
+    // 16 checksums, so that the data begin where a record could.
+    let checksum = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 256 };
+    let with = |index, generation| Identity { checksum, ..identity(index, generation) };
+    let stored = |dir: &Path| {
+        let mut pack = std::fs::read(dir.join("containers/7/pack")).unwrap();
+        pack.resize(PACK_LEN_MAX as usize, 0);
+        pack
+    };
+    let other = tempfile::tempdir().unwrap();
+    {
+        let volume = open(other.path());
+        put(&volume, identity(1, 1009), &pattern(5, 500));
+        put(&volume, identity(8, 1001), &pattern(6, 500));
+    }
+    for own in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        {
+            let volume = open(dir.path());
+            put(&volume, identity(1, 1001), &pattern(1, 500));
+            put(&volume, identity(7, 1001), &pattern(7, 500));
+            let backup = if own { stored(dir.path()) } else { stored(other.path()) };
+            if own {
+                assert!(volume.delete(block(7), Generation(1001)).unwrap());
+            }
+            put(&volume, with(2, 1001), &backup);
+            put(&volume, identity(3, 1001), &pattern(3, 500));
+            check(&read(&volume, block(2)), &backup);
+        }
+        let pack = dir.path().join("containers/7/pack");
+        let bytes = std::fs::read(&pack).unwrap();
+        let lost = bytes.windows(8).position(|eight| eight == block(2).0.to_be_bytes()).unwrap();
+        assert_eq!(lost % 64, 16, "its header says whose it is");
+        flip(&pack, lost as u64);
+        std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+        let volume = open(dir.path());
+        let there: Vec<_> = volume.replicas(BlockId(0), 99).unwrap();
+        let there: Vec<_> = there.iter().map(|info| (info.identity.block, info.identity.generation.0)).collect();
+        let want: Vec<_> = if own { vec![1, 3] } else { vec![1, 3, 7] };
+        assert_eq!(there, want.into_iter().map(|index| (block(index), 1001)).collect::<Vec<_>>(), "own: {own}");
+        check(&read(&volume, block(1)), &pattern(1, 500));
+    }
 }
 
 /// A cut that cannot be made leaves a replica that is as old as it was: under the new generation, and longer than others of it, it would
