@@ -101,8 +101,11 @@ pub struct Limits {
     pub copy_count_max: usize,
     /// Bytes a second that all of these copies take together; 0 for no limit. HDFS's balancer takes 100 MB/s.
     pub copy_len_per_s: u64,
-    /// Bytes a second that are read in the background to find damage; 0 for never. HDFS takes 1 MiB/s
-    /// (`dfs.block.scanner.volume.bytes.per.second`).
+    /// In such a time every replica is read in the background, to find damage; 0 for never. Three weeks, as HDFS
+    /// (`dfs.datanode.scan.period.hours`).
+    pub scrub_period_ms: u64,
+    /// Bytes a second of each disk that this takes at most; 0 for never. A disk of 20 TB takes 13 MB/s to be read in three weeks; one
+    /// that is late takes more. HDFS takes 1 MiB/s (`dfs.block.scanner.volume.bytes.per.second`), whatever becomes of the period.
     pub scrub_len_per_s: u64,
     /// A disk that does not answer a look for so long, while another one does, has failed. HDFS waits ten minutes
     /// (`dfs.datanode.disk.check.timeout`); what is asked here is one small read.
@@ -129,7 +132,8 @@ impl Default for Limits {
             reader_stalled_ms: 480_000,
             copy_count_max: 4,
             copy_len_per_s: 200_000_000,
-            scrub_len_per_s: 1 << 20,
+            scrub_period_ms: 21 * 24 * 3600 * 1000,
+            scrub_len_per_s: 32 << 20,
             disk_answer_ms: 60_000,
         }
     }

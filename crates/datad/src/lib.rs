@@ -110,7 +110,6 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let mut tasks = Vec::from([
         io::task::spawn_owned("metad sessions", servers::run(metads, leader, known, session)),
         io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
-        io::task::spawn_owned("scrub", scrub::background(Arc::clone(&node))),
         io::task::spawn_owned("contents", contents::run(Arc::clone(&node))),
         io::task::spawn_owned("owners", owners::run(Arc::clone(&node))),
         io::task::spawn_owned("beacon", beacon::run(Arc::clone(&node))),
@@ -118,6 +117,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     for number in 0..node.disks.disks().len() {
         tasks.push(io::task::spawn_owned("disk", disks::watch(Arc::clone(&node), number)));
         tasks.push(io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node), number)));
+        tasks.push(io::task::spawn_owned("scrub", scrub::background(Arc::clone(&node), number)));
     }
     tasks.push(io::task::spawn_owned("settle", disks::settle(Arc::clone(&node))));
     tracing::info!(node = %node.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");

@@ -23,7 +23,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use types::BlockId;
+use types::{BlockId, Millis};
 use wire::node;
 
 /// Between two attempts at what fails for the moment.
@@ -104,6 +104,11 @@ impl Node {
     /// Time since the node started, for limits.
     pub(crate) fn now(&self) -> Duration {
         self.clock.monotonic()
+    }
+
+    /// What the machine's clock says, for what outlives the process.
+    pub(crate) fn wall(&self) -> Millis {
+        self.clock.now()
     }
 
     /// The block pool, once the metadata server has told it; kept with the disks.

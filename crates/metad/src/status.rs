@@ -32,6 +32,7 @@ fn disk(disk: &wire::node::Disk) -> Value {
     json!({
         "dir": disk.dir, "volume": disk.volume, "failure": disk.failure, "capacity_len": disk.capacity_len,
         "used_len": disk.used_len, "free_len": disk.free_len, "replicas": disk.replica_count, "streams": disk.stream_count,
+        "unread_ms": disk.unread_ms,
     })
 }
 
@@ -39,6 +40,7 @@ fn of_leader(core: &Core) -> Value {
     let now = core.monotonic();
     let (mut live, mut capacity_len, mut used_len, mut free_len) = (0u64, 0u64, 0u64, 0u64);
     let (mut sound, mut full, mut failed) = (0u64, 0u64, 0u64);
+    let mut unread_ms_max = 0u64;
     let disks = core.disks().clone();
     let (nodes, containers, pipelines) = core.with_cluster(|cluster, _| {
         let nodes: Vec<Value> = cluster
@@ -54,6 +56,7 @@ fn of_leader(core: &Core) -> Value {
                     free_len = usage.free_len.saturating_add(free_len);
                     // What a node that is down told last says nothing of its disks.
                     for disk in disks {
+                        unread_ms_max = unread_ms_max.max(disk.unread_ms.unwrap_or(0));
                         match (disk.failure.is_empty(), disk.free_len) {
                             (false, _) => failed += 1,
                             (true, 0) => full += 1,
@@ -83,7 +86,7 @@ fn of_leader(core: &Core) -> Value {
         "uptime_s": core.uptime().as_secs(),
         "nodes": { "live": live, "dead": nodes.len() as u64 - live, "list": nodes },
         "space": { "capacity_len": capacity_len, "used_len": used_len, "free_len": free_len },
-        "disks": { "ok": sound, "full": full, "failed": failed },
+        "disks": { "ok": sound, "full": full, "failed": failed, "unread_ms_max": unread_ms_max },
         "containers": containers,
         "pipelines": pipelines,
         "blocks": {

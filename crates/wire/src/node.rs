@@ -207,6 +207,9 @@ pub struct Disk {
     /// Replicas that are being written there.
     #[prost(uint64, tag = "8")]
     pub stream_count: u64,
+    /// For so long the replica was not read that waits longest for the background scrub; none if there is none, or no scrub.
+    #[prost(uint64, optional, tag = "9")]
+    pub unread_ms: Option<u64>,
 }
 
 /// Disks that a node may tell of.

@@ -85,6 +85,9 @@ struct DiskLine {
     free: u64,
     replicas: u64,
     streams: u64,
+    /// Since when the replica that waits longest for the background scrub was not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unread_ms: Option<u64>,
 }
 
 impl From<Disk> for DiskLine {
@@ -104,6 +107,7 @@ impl From<Disk> for DiskLine {
             free: disk.free_len,
             replicas: disk.replica_count,
             streams: disk.stream_count,
+            unread_ms: disk.unread_ms,
         }
     }
 }

@@ -21,7 +21,7 @@ use io::SystemClock;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use types::NodeId;
 
 /// Says that the empty directory beside it is a new disk in the place of one that is gone for good.
@@ -118,7 +118,8 @@ impl Opening {
                 let gauge = Gauge { usage: opened.usage().unwrap_or_default(), ..Gauge::default() };
                 let (load, gauge) = (super::Load::default(), Mutex::new(gauge));
                 let (share, hangs) = (share::of_disk(self.dir_count), AtomicBool::new(false));
-                self.disks.push(Disk { dir: dir.to_owned(), volume: opened, load, gauge, share, hangs });
+                let unread_since = AtomicU64::new(0);
+                self.disks.push(Disk { dir: dir.to_owned(), volume: opened, load, gauge, share, hangs, unread_since });
                 Ok(())
             }
             Err(error) => self.fail(dir, volume, error),

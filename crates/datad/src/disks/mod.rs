@@ -42,11 +42,11 @@ use container::{Reader, ReopenAsk, ReplicaError, ReplicaInfo, Volume, VolumeErro
 use index::Index;
 use io::{Clock, Share, SystemClock};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+use types::{BlockId, ContainerId, FileId, Generation, Millis, NodeId};
 use wire::node;
 use writer::{Load, Stream};
 
@@ -64,6 +64,8 @@ pub(crate) struct Disk {
     gauge: Mutex<Gauge>,
     share: Share,
     hangs: AtomicBool,
+    /// Milliseconds since 1970 at which the replica that waits longest was read last; 0: nobody reads them.
+    unread_since: AtomicU64,
 }
 
 /// What a disk said last.
@@ -106,6 +108,25 @@ struct Inner {
 impl Disk {
     pub(crate) fn volume(&self) -> &Volume {
         &self.volume
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Bytes of replicas, as far as was heard.
+    pub(crate) fn used_len(&self) -> u64 {
+        self.gauge().usage.used
+    }
+
+    pub(crate) fn set_unread_since(&self, since: Millis) {
+        self.unread_since.store(since.0, Ordering::Relaxed);
+    }
+
+    /// For how long the replica that waits longest for the background scrub was not read. `None`: there is none, or nobody reads them.
+    fn unread_ms(&self, now: Millis) -> Option<u64> {
+        let since = self.unread_since.load(Ordering::Relaxed);
+        (since > 0 && self.gauge().usage.replica_count > 0).then(|| now.0.saturating_sub(since))
     }
 
     fn is_sound(&self) -> bool {
@@ -187,7 +208,7 @@ impl Disks {
 
     /// Nothing counts any more that is there. What is on a disk that was only made read-only is sound: it counts as long as
     /// no other disk could take the copies.
-    fn is_out(&self, at: usize) -> bool {
+    pub(crate) fn is_out(&self, at: usize) -> bool {
         let disk = &self.inner.disks[at];
         !disk.is_sound() && (!disk.volume.is_read_only() || self.any_sound())
     }
@@ -503,6 +524,7 @@ impl Disks {
                 free_len: usage.remaining,
                 replica_count: usage.replica_count,
                 stream_count: disk.load.count(),
+                unread_ms: disk.unread_ms(self.inner.clock.now()),
             }
         });
         let lost = self.inner.lost.iter().map(|lost| node::Disk {

@@ -2,12 +2,17 @@
 //!
 //! ```text
 //! the metadata server's order ──▶ a pass at the rate it names, told of with each heartbeat ──▶ damaged ones: Copier::found_bad
-//! nobody asks                 ──▶ a slow pass in the background, for ever
+//! nobody asks                 ──▶ each disk in rounds of three weeks ([`background`]), whose place survives restarts ([`round`])
 //! ```
 //!
-//! Promise: at most so many bytes a second are read; one pass at a time, and the background one waits for one that was ordered; no more
+//! Promise: at most so many bytes a second are read; one pass at a time, and the background waits for one that was ordered; no more
 //! damaged replicas are found than can be told. Nothing is deleted here. A disk that does not answer is waited for until it is given up, and
 //! then the pass goes on with the others.
+
+mod background;
+mod round;
+
+pub(crate) use background::run as background;
 
 use crate::node::Node;
 use crate::pace::{PAUSE_MAX, Pace};
@@ -21,8 +26,7 @@ use wire::node::{ScrubOrder, ScrubReport};
 const STEP_COUNT: usize = 500;
 /// Between looks whether somebody took what was found.
 const TOLD_PAUSE: Duration = Duration::from_millis(200);
-/// Until the first background pass begins, and between two of them at least.
-const REST: Duration = Duration::from_secs(300);
+
 #[derive(Debug, Default)]
 pub(crate) struct Scrubber {
     state: Mutex<State>,
@@ -58,6 +62,11 @@ impl Scrubber {
     /// What a heartbeat tells.
     pub(crate) fn report(&self) -> Option<ScrubReport> {
         self.lock().report
+    }
+
+    /// A pass that was ordered is under way.
+    fn is_running(&self) -> bool {
+        self.lock().running
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -187,35 +196,4 @@ async fn verify(node: &Arc<Node>, block: BlockId) -> Result<(), ReplicaError> {
 /// A replica that cannot be read is as bad as one that reads wrong.
 pub(crate) fn is_damage(error: &ReplicaError) -> bool {
     matches!(error, ReplicaError::Corrupt { .. } | ReplicaError::Io { .. }) && !error.is_momentary()
-}
-
-/// Reads everything, slowly, again and again.
-pub(crate) async fn background(node: Arc<Node>) {
-    let len_per_s = node.config.limits.scrub_len_per_s;
-    if len_per_s == 0 {
-        return;
-    }
-    let mut from = BlockId(0);
-    loop {
-        if from == BlockId(0) {
-            tokio::time::sleep(REST).await;
-        }
-        let Ok(infos) = page(&node, from).await else {
-            from = BlockId(0);
-            continue;
-        };
-        for info in finalized(&infos) {
-            while node.scrubber.lock().running || node.copier.is_bad_full() {
-                tokio::time::sleep(PAUSE_MAX).await;
-            }
-            // A disk that hangs is not waited for once it was given up.
-            let _damage_is_told = verify(&node, info.identity.block).await;
-            // Behind, not before: a node that was just started reads nothing yet.
-            tokio::time::sleep(Duration::from_secs_f64(info.len as f64 / len_per_s as f64)).await;
-        }
-        from = after(&infos).unwrap_or(BlockId(0));
-        if from == BlockId(0) {
-            node.contents.forget_all();
-        }
-    }
 }
