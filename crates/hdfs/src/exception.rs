@@ -72,6 +72,7 @@ pub const IO: &str = "java.io.IOException";
 pub const FILE_NOT_FOUND: &str = "java.io.FileNotFoundException";
 pub const ILLEGAL_ARGUMENT: &str = "java.lang.IllegalArgumentException";
 pub const UNSUPPORTED_OPERATION: &str = "java.lang.UnsupportedOperationException";
+pub const ASSERTION: &str = "java.lang.AssertionError";
 pub const SASL: &str = "javax.security.sasl.SaslException";
 
 // Hadoop's file systems.

@@ -477,14 +477,14 @@ impl Core {
 pub(crate) fn find_path(call: &str, text: &str) -> Result<Option<FsPath>, Exception> {
     match FsPath::parse(text) {
         Ok(path) => Ok(Some(path)),
-        Err(PathError::NameTooLong { .. }) => Ok(None),
-        Err(error) => Err(refusal::path(call, error)),
+        Err(PathError::NameTooLong { .. } | PathError::Component { .. }) => Ok(None),
+        Err(error) => Err(refusal::no_path(call, text, error)),
     }
 }
 
 /// A path in a call that makes a name.
 pub(crate) fn make_path(call: &str, text: &str) -> Result<FsPath, Exception> {
-    FsPath::parse(text).map_err(|error| refusal::path(call, error))
+    FsPath::parse(text).map_err(|error| refusal::no_new_path(call, text, error))
 }
 
 /// A path in a call that needs it to exist.

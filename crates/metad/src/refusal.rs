@@ -8,6 +8,7 @@ use namespace::NsError;
 use raft::RaftError;
 use std::sync::OnceLock;
 use types::FsPath;
+use types::limits::PATH_LEN_MAX;
 use types::path::PathError;
 use types::rows::RowsError;
 
@@ -50,15 +51,33 @@ fn host() -> &'static str {
     })
 }
 
-/// `call` is HDFS's name of the method, which stands before these messages.
-pub(crate) fn path(call: &str, error: PathError) -> Exception {
+/// A text that names nothing, in a call that looks something up. `call` is HDFS's name of the method, which stands before some messages.
+pub(crate) fn no_path(call: &str, text: &str, error: PathError) -> Exception {
     match error {
         PathError::TooLong => Exception::io(format!("{call}: {error}")),
         PathError::NameTooLong { .. } => Exception::new(class::NAME_TOO_LONG, error.to_string()),
         PathError::Relative { .. } | PathError::Component { .. } => {
-            Exception::new(class::INVALID_PATH, format!("Invalid path name {error}"))
+            Exception::new(class::ASSERTION, format!("Absolute path required, but got '{}'", beginning(text)))
         }
     }
+}
+
+/// A text that can be no new name.
+pub(crate) fn no_new_path(call: &str, text: &str, error: PathError) -> Exception {
+    match error {
+        PathError::Relative { .. } if text.is_empty() => illegal("Can not create a Path from an empty string"),
+        PathError::Relative { .. } | PathError::Component { .. } => {
+            // Two calls say only what is wrong; the others in HDFS put one message into the other.
+            let what = if matches!(call, "create" | "putFile") { "" } else { "Invalid file name: " };
+            Exception::new(class::INVALID_PATH, format!("Invalid path name {what}{}", beginning(text)))
+        }
+        PathError::TooLong | PathError::NameTooLong { .. } => no_path(call, text, error),
+    }
+}
+
+/// As much of it as a path may have.
+fn beginning(text: &str) -> String {
+    text.chars().take(PATH_LEN_MAX).collect()
 }
 
 pub(crate) fn place(path: &FsPath, error: PlaceError) -> Exception {

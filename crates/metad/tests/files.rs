@@ -3,6 +3,7 @@
 mod support;
 
 use hdfs::proto::*;
+use rpc::CallError;
 use std::time::Duration;
 use support::{CLIENT, MB, User, World, refusal, written};
 
@@ -140,6 +141,16 @@ async fn refusals_have_javas_names() {
     assert_eq!(class(root.mkdirs("/d/f/x", 0o755).await), "ParentNotDirectory");
     assert_eq!(class(root.mkdirs("/d/../x", 0o755).await), "InvalidPath");
     assert_eq!(class(root.mkdirs("relative", 0o755).await), "InvalidPath");
+    let (_, message) = refusal(root.mkdirs("/d/../x", 0o755).await);
+    assert_eq!(message, "Invalid path name Invalid file name: /d/../x");
+    assert_eq!(refusal(root.create("/d/./x", "w").await), ("InvalidPath".into(), "Invalid path name /d/./x".into()));
+    // What no name can be is looked for in vain, as in HDFS.
+    assert_eq!(root.status("/d/../f").await, None);
+    assert_eq!(refusal(root.locations("/d/./f", 0, 1).await).1, "File does not exist: /d/./f");
+    let info = GetFileInfoRequestProto { src: "relative".into() };
+    let answer: Result<GetFileInfoResponseProto, CallError> = root.ask("getFileInfo", &info).await;
+    let Err(CallError::Remote { class: name, message }) = answer else { panic!("{answer:?}") };
+    assert_eq!((&*name, &*message), ("java.lang.AssertionError", "Absolute path required, but got 'relative'"));
     assert_eq!(class(root.mkdirs(&format!("/{}", "x".repeat(256)), 0o755).await), "PathComponentTooLong");
     assert_eq!(class(root.delete("/d", false).await), "PathIsNotEmptyDirectory");
     assert_eq!(
@@ -171,6 +182,37 @@ async fn refusals_have_javas_names() {
     assert_eq!(refusal(answer).0, "AccessControl");
     let request = CheckAccessRequestProto { path: "/g".into(), mode: 4 };
     let _: CheckAccessResponseProto = alice.ask("checkAccess", &request).await.unwrap();
+    for absent in ["/none", "/d/../g"] {
+        let request = CheckAccessRequestProto { path: absent.into(), mode: 4 };
+        let answer: Result<CheckAccessResponseProto, _> = alice.ask("checkAccess", &request).await;
+        assert_eq!(refusal(answer), ("FileNotFound".into(), format!("Path not found: {absent}")));
+    }
+}
+
+/// Both renames, and both kinds of limits.
+#[tokio::test]
+async fn a_rename_over_a_quota_is_refused_as_such() {
+    let world = World::new(3).await;
+    let root = world.root();
+    root.write(&world, "/f", &[MB]).await;
+    root.write(&world, "/q/other", &[MB]).await;
+    let limit = |names, space| SetQuotaRequestProto {
+        path: "/q".into(),
+        namespace_quota: names,
+        storagespace_quota: space,
+        storage_type: None,
+    };
+    let none = u64::MAX; // -1
+    for (names, space, class) in [(2, none, "NSQuotaExceeded"), (none, 3 * MB, "DSQuotaExceeded")] {
+        let _: SetQuotaResponseProto = root.ask("setQuota", &limit(names, space)).await.unwrap();
+        let request = RenameRequestProto { src: "/f".into(), dst: "/q/f".into() };
+        let answer: Result<RenameResponseProto, _> = root.ask("rename", &request).await;
+        assert_eq!(refusal(answer).0, class);
+        let request =
+            Rename2RequestProto { src: "/f".into(), dst: "/q/f".into(), overwrite_dest: false, move_to_trash: None };
+        let answer: Result<Rename2ResponseProto, _> = root.ask("rename2", &request).await;
+        assert_eq!(refusal(answer).0, class);
+    }
 }
 
 #[tokio::test]

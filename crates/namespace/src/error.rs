@@ -92,7 +92,7 @@ impl NsError {
     }
 
     pub(crate) fn invalid_path(path: &FsPath) -> Self {
-        Self::InvalidPath(format!("Invalid path name {path}"))
+        Self::InvalidPath(format!("{INVALID_PATH}{path}"))
     }
 
     pub(crate) fn too_many_children(path: &str) -> Self {
@@ -109,6 +109,9 @@ impl NsError {
         ))
     }
 }
+
+/// What stands before a path that is none.
+pub(crate) const INVALID_PATH: &str = "Invalid path name ";
 
 /// Either failure, so that `?` serves both inside the crate. [`split`] parts them again at the door.
 #[derive(Debug)]

@@ -34,6 +34,7 @@ pub mod read;
 mod record;
 mod recovery;
 mod request;
+mod reserved;
 mod resolve;
 mod retry;
 mod safe_mode;

@@ -4,6 +4,7 @@ use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, Place, read_entry, read_node, read_place};
 use crate::permission::{self, Access};
 use crate::request::Caller;
+use crate::reserved::{self, Meaning};
 use types::limits::PATH_DEPTH_MAX;
 use types::rows::{Rows, RowsError};
 use types::{FsPath, InodeId};
@@ -77,12 +78,12 @@ pub(crate) fn resolve(rows: &dyn Rows, caller: &Caller, path: &FsPath, purpose: 
     if purpose == Purpose::Make {
         check_new_path(path)?;
     }
-    let path = match real_path(rows, path)? {
-        Reserved::Ordinary => path.clone(),
-        Reserved::Means(path) => path,
-        Reserved::Nothing if purpose == Purpose::Find => return Ok(missing_below_root(rows, path)?),
+    let path = match reserved::meaning(rows, path)? {
+        Meaning::Ordinary => path.clone(),
+        Meaning::Other(path) => path,
+        Meaning::Nothing if purpose == Purpose::Find => return Ok(missing_below_root(rows, path)?),
         // Nothing may come to stand below `/.reserved`: nobody would find it there.
-        Reserved::Nothing => {
+        Meaning::Nothing => {
             return Err(NsError::NotFound(format!("File for given inode path does not exist: {path}")).into());
         }
     };
@@ -144,31 +145,7 @@ pub(crate) fn find_standing(rows: &dyn Rows, id: InodeId) -> Result<Option<(Node
     }
 }
 
-enum Reserved {
-    Ordinary,
-    Means(FsPath),
-    Nothing,
-}
-
-/// `/.reserved/.inodes/<id>[/rest]` means the inode with that id, wherever it is.
-fn real_path(rows: &dyn Rows, path: &FsPath) -> Result<Reserved, RowsError> {
-    let mut names = path.components();
-    if names.next() != Some(".reserved") {
-        return Ok(Reserved::Ordinary);
-    }
-    if names.next() != Some(".inodes") {
-        return Ok(Reserved::Nothing);
-    }
-    let Some(Ok(id)) = names.next().map(str::parse) else { return Ok(Reserved::Nothing) };
-    let Some(mut text) = path_of(rows, InodeId(id))? else { return Ok(Reserved::Nothing) };
-    for name in names {
-        text.push('/');
-        text.push_str(name);
-    }
-    Ok(FsPath::parse(&text).map_or(Reserved::Nothing, Reserved::Means))
-}
-
-/// Nothing is found below `/.reserved` but inodes by id.
+/// Nothing is found below `/.reserved` but by one of its ways.
 fn missing_below_root(rows: &dyn Rows, path: &FsPath) -> Result<Resolved, RowsError> {
     Ok(Resolved {
         path: path.clone(),
@@ -179,9 +156,7 @@ fn missing_below_root(rows: &dyn Rows, path: &FsPath) -> Result<Resolved, RowsEr
 
 /// Names HDFS refuses for new inodes. What no path can have at all, the parser refused already.
 fn check_new_path(path: &FsPath) -> Result<(), NsError> {
-    let by_id = path.as_str().starts_with("/.reserved/.inodes/");
-    let reserved = path.components().next() == Some(".reserved") && !by_id;
-    if reserved || path.components().any(|name| name.contains(':')) {
+    if !reserved::may_be_made(path) || path.components().any(|name| name.contains(':')) {
         return Err(NsError::invalid_path(path));
     }
     if path.components().any(|name| name == ".snapshot") {

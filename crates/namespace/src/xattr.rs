@@ -55,6 +55,17 @@ impl XattrSpace {
     }
 }
 
+impl XattrName {
+    /// `security.hdfs.unreadable.by.superuser`: set once on a file, it keeps superusers from reading it.
+    pub fn is_unreadable_mark(&self) -> bool {
+        self.space == XattrSpace::Security && self.name == "hdfs.unreadable.by.superuser"
+    }
+
+    fn unreadable_mark() -> Self {
+        Self { space: XattrSpace::Security, name: "hdfs.unreadable.by.superuser".into() }
+    }
+}
+
 impl std::fmt::Display for XattrName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.space.prefix(), self.name)
@@ -84,6 +95,11 @@ pub(crate) fn all(rows: &dyn Rows, inode: &Inode) -> Result<Vec<Xattr>, RowsErro
 
 pub(crate) fn exists(rows: &dyn Rows, inode: &Inode, name: &XattrName) -> Result<bool, RowsError> {
     Ok(inode.extra.xattr_count > 0 && rows.get(XATTR, &xattr_key(inode.id, name))?.is_some())
+}
+
+/// Superusers may not read the file.
+pub(crate) fn is_marked_unreadable(rows: &dyn Rows, inode: &Inode) -> Result<bool, RowsError> {
+    exists(rows, inode, &XattrName::unreadable_mark())
 }
 
 /// The inode's count is the caller's to change.

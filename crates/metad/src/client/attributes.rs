@@ -134,6 +134,8 @@ fn given(attribute: Option<XAttrProto>) -> Result<Xattr, Exception> {
 }
 
 fn shown(attribute: Xattr, with_value: bool) -> XAttrProto {
+    // That one has none, not an empty one.
+    let with_value = with_value && !attribute.name.is_unreadable_mark();
     XAttrProto {
         namespace: i32::from(attribute.name.space as u8),
         name: attribute.name.name,

@@ -223,7 +223,8 @@ pub(super) async fn check_access(
     session: &Session,
     request: CheckAccessRequestProto,
 ) -> Result<CheckAccessResponseProto, Exception> {
-    let path = must_find("checkAccess", &request.path)?;
+    let absent = || Exception::new(FILE_NOT_FOUND, format!("Path not found: {}", request.path));
+    let path = find_path("checkAccess", &request.path)?.ok_or_else(absent)?;
     let bits = u8::try_from(request.mode).ok().filter(|bits| *bits <= 7);
     let bits = bits.ok_or_else(|| refusal::illegal(format!("{} is no set of rights", request.mode)))?;
     core.read(|rows| read::check_access(rows, &session.caller, &path, Access::from_bits(bits)))?;

@@ -189,7 +189,7 @@ impl Check {
                 "-move and -delete are not served: what has no replica left stays named until it is deleted by hand";
             return Err(Exception::io(message).into());
         }
-        let path = FsPath::parse(&ask.path).map_err(|error| refusal::path("fsck", error))?;
+        let path = FsPath::parse(&ask.path).map_err(|error| refusal::no_path("fsck", &ask.path, error))?;
         let Some(status) = core.read(|rows| read::status(rows, &session.caller, &path))? else {
             self.say(format!("\n\nPath '{path}' does not exist")).await?;
             return Ok(());

@@ -75,9 +75,9 @@ pub use truncate::Truncate;
 pub use update_pipeline::UpdatePipeline;
 pub(crate) use update_pipeline::find_under_construction;
 
-use crate::error::{Answer, Failure, NsError, split};
+use crate::error::{Answer, Failure, INVALID_PATH, NsError, split};
 use crate::request::{Caller, Reply, Request};
-use crate::{retry, safe_mode};
+use crate::{reserved, retry, safe_mode};
 use serde::{Deserialize, Serialize};
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{ContainerId, FsPath, Millis};
@@ -227,6 +227,20 @@ impl Op {
     }
 }
 
+/// HDFS names a path that can be no new one in two ways.
+fn in_its_words(op: &Op, failure: Failure) -> Failure {
+    match (op, failure) {
+        (
+            Op::Mkdirs(_) | Op::MkdirsUnmasked(_) | Op::Rename(_) | Op::Rename2(_),
+            Failure::Refused(NsError::InvalidPath(text)),
+        ) => {
+            let path = text.strip_prefix(INVALID_PATH).unwrap_or(&text);
+            NsError::InvalidPath(format!("{INVALID_PATH}Invalid file name: {path}")).into()
+        }
+        (_, failure) => failure,
+    }
+}
+
 /// Applies one request. On a refusal (`Ok(Err(..))`) some rows may be changed already: the caller hands in a staged
 /// change and drops it then.
 pub fn apply(rows: &mut dyn RowsMut, request: &Request) -> Answer<Reply> {
@@ -258,8 +272,9 @@ fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> 
             return Err(NsError::Other(format!("{home} was empty and is gone; ask for another block")).into());
         }
     }
+    reserved::check(&request.caller, &request.op)?;
     let mut context = Context { rows: &mut *rows, now: request.now, caller: &request.caller };
-    let reply = request.op.run(&mut context)?;
+    let reply = request.op.run(&mut context).map_err(|failure| in_its_words(&request.op, failure))?;
     retry::purge(rows, request.now)?;
     if let Some(key) = key {
         retry::remember(rows, key, request, &reply)?;

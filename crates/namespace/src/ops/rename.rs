@@ -5,6 +5,7 @@ use crate::error::{Failure, NsError};
 use crate::make::move_node;
 use crate::permission::{self, Access, Ask};
 use crate::request::Reply;
+use crate::reserved;
 use crate::resolve::{Purpose, resolve};
 use serde::{Deserialize, Serialize};
 use types::FsPath;
@@ -18,6 +19,9 @@ pub struct Rename {
 
 impl Rename {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        if !reserved::may_be_made(&self.to) {
+            return Ok(Reply::Bool(false));
+        }
         let from = resolve(context.rows, context.caller, &self.from, Purpose::Find)?;
         let mut to = resolve(context.rows, context.caller, &self.to, Purpose::Make)?;
         if to.last().is_some_and(|node| node.inode.is_directory()) && !from.path.is_root() {

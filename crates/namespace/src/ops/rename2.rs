@@ -5,6 +5,7 @@ use crate::error::{Failure, NsError};
 use crate::make::{move_node, remove_child};
 use crate::permission::{self, Access, Ask};
 use crate::request::Reply;
+use crate::reserved;
 use crate::resolve::{Purpose, Resolved, resolve};
 use serde::{Deserialize, Serialize};
 use types::FsPath;
@@ -22,6 +23,9 @@ pub struct Rename2 {
 impl Rename2 {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let from = resolve(context.rows, context.caller, &self.from, Purpose::Find)?;
+        if from.last().is_some() && !reserved::may_be_made(&self.to) {
+            return Err(NsError::NotFound(format!("rename destination parent {} not found.", self.to)).into());
+        }
         let mut to = resolve(context.rows, context.caller, &self.to, Purpose::Make)?;
         let tree = self.to_trash.then_some(Access::ALL);
         let ask = Ask { parent: Some(Access::WRITE), tree, ..Ask::default() };

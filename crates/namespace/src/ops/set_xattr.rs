@@ -5,6 +5,7 @@ use crate::error::{Failure, NsError};
 use crate::inode::{Node, write_node};
 use crate::permission::{self, Access, Ask};
 use crate::request::{Caller, Reply};
+use crate::reserved;
 use crate::resolve::{Purpose, resolve};
 use crate::xattr::{self, XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, Xattr, XattrName, XattrSpace};
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,15 @@ impl SetXattr {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let name = &self.attribute.name;
         self.check_len()?;
-        check_space(context.caller, name)?;
+        check_space(context.caller, name, &self.path)?;
+        if name.is_unreadable_mark() && !self.attribute.value.is_empty() {
+            let message = format!("Attempt to set a value for '{name}'. Values are not allowed for this xattr.");
+            return Err(NsError::AccessDenied(message).into());
+        }
         let mut node = find_changeable(context, &self.path, name)?;
+        if name.is_unreadable_mark() && node.inode.is_directory() {
+            return Err(NsError::Other(format!("Can only set '{name}' on a file.")).into());
+        }
         let exists = xattr::exists(context.rows, &node.inode, name)?;
         if exists && !self.replace {
             return Err(NsError::Other(format!(
@@ -77,7 +85,10 @@ impl SetXattr {
 
 impl RemoveXattr {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        check_space(context.caller, &self.name)?;
+        check_space(context.caller, &self.name, &self.path)?;
+        if self.name.is_unreadable_mark() {
+            return Err(NsError::AccessDenied(format!("The xattr '{}' can not be deleted.", self.name)).into());
+        }
         let mut node = find_changeable(context, &self.path, &self.name)?;
         if !xattr::exists(context.rows, &node.inode, &self.name)? {
             return Err(NsError::Other("No matching attributes found for remove operation".into()).into());
@@ -89,18 +100,26 @@ impl RemoveXattr {
     }
 }
 
-/// Users have `user.*`, the superuser `trusted.*` too; the rest belongs to the store, which has no use for it.
-pub(crate) fn check_space(caller: &Caller, name: &XattrName) -> Result<(), NsError> {
+/// Users have `user.*`, the superuser `trusted.*` too, and there is the mark of a file that superusers may not read. `raw.*` is seen by way of
+/// `/.reserved/raw` alone, where only superusers change anything. The rest belongs to the store, which has no use for it.
+pub(crate) fn check_space(caller: &Caller, name: &XattrName, path: &FsPath) -> Result<(), NsError> {
     match name.space {
         XattrSpace::User => Ok(()),
         XattrSpace::Trusted if caller.superuser => Ok(()),
+        XattrSpace::Raw if reserved::is_raw(path) => Ok(()),
+        _ if name.is_unreadable_mark() => Ok(()),
         _ => Err(NsError::AccessDenied(format!("User doesn't have permission for xattr: {name}"))),
     }
 }
 
+/// A file is marked as unreadable by its owner. (HDFS lets everybody do so who can find it, and the mark stays for ever.)
+///
 /// Below a sticky directory's own name only its owner may leave attributes, since everybody may write there.
 fn find_changeable(context: &Context<'_>, path: &FsPath, name: &XattrName) -> Result<Node, Failure> {
     let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
+    if name.is_unreadable_mark() {
+        permission::check(context.rows, context.caller, &resolved, Ask { owner: true, ..Ask::default() })?;
+    }
     if name.space == XattrSpace::User {
         let sticky = resolved.last().is_some_and(|node| node.inode.is_directory() && node.inode.mode & 0o1000 != 0);
         let ask = match sticky {

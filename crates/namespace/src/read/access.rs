@@ -15,7 +15,7 @@ pub fn check_access(rows: &dyn Rows, caller: &Caller, path: &FsPath, access: Acc
 fn run(rows: &dyn Rows, caller: &Caller, path: &FsPath, access: Access) -> Result<(), Failure> {
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     if resolved.last().is_none() {
-        return Err(NsError::no_file(path).into());
+        return Err(NsError::NotFound(format!("Path not found: {path}")).into());
     }
     permission::check(rows, caller, &resolved, Ask { path: Some(access), ..Ask::default() })
 }

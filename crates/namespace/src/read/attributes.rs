@@ -28,13 +28,13 @@ pub fn xattrs(rows: &dyn Rows, caller: &Caller, path: &FsPath, names: &[XattrNam
 
 fn find(rows: &dyn Rows, caller: &Caller, path: &FsPath, names: &[XattrName]) -> Result<Vec<Xattr>, Failure> {
     for name in names {
-        check_space(caller, name)?;
+        check_space(caller, name, path)?;
     }
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     permission::check(rows, caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
     let node = resolved.into_last().ok_or_else(|| NsError::NotFound(format!("cannot find {path}")))?;
     let mut all = xattr::all(rows, &node.inode)?;
-    all.retain(|attribute| check_space(caller, &attribute.name).is_ok());
+    all.retain(|attribute| check_space(caller, &attribute.name, path).is_ok());
     if names.is_empty() {
         return Ok(all);
     }

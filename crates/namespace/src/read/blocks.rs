@@ -10,6 +10,7 @@ use crate::request::Caller;
 use crate::resolve::{Purpose, find_standing, resolve};
 use crate::tables::{DOOMED_BLOCK, doomed_block_key, split_pair};
 use crate::view::{BlockView, DoomedBlock, FileBlocks};
+use crate::xattr;
 use std::ops::{Bound, ControlFlow};
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FileId, FsPath};
@@ -19,10 +20,26 @@ pub fn located(rows: &dyn Rows, caller: &Caller, path: &FsPath, offset: u64, len
     split(run(rows, caller, path, offset, len))
 }
 
+/// As [`located`], for the server itself, which reads no bytes.
+pub fn located_unasked(rows: &dyn Rows, path: &FsPath, offset: u64, len: u64) -> Answer<FileBlocks> {
+    split(resolve(rows, &Caller::system(), path, Purpose::Find).and_then(|resolved| {
+        let node = resolved.last().ok_or_else(|| NsError::no_file(path))?;
+        let file = node.inode.file().ok_or_else(|| NsError::not_a_file(path))?;
+        Ok(blocks_in(rows, &node.inode, file, offset, len)?)
+    }))
+}
+
 fn run(rows: &dyn Rows, caller: &Caller, path: &FsPath, offset: u64, len: u64) -> Result<FileBlocks, Failure> {
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     let node = resolved.last().ok_or_else(|| NsError::no_file(path))?;
     let file = node.inode.file().ok_or_else(|| NsError::not_a_file(path))?;
+    if caller.superuser && xattr::is_marked_unreadable(rows, &node.inode)? {
+        return Err(NsError::AccessDenied(format!(
+            "Access is denied for {} since the superuser is not allowed to perform this operation.",
+            caller.user
+        ))
+        .into());
+    }
     permission::check(rows, caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
     Ok(blocks_in(rows, &node.inode, file, offset, len)?)
 }

@@ -7,7 +7,8 @@ use crate::inode::read_place;
 use crate::permission::{self, Access, Ask};
 use crate::record::Inode;
 use crate::request::Caller;
-use crate::resolve::{Purpose, resolve};
+use crate::reserved;
+use crate::resolve::{Purpose, resolve, root};
 use crate::view::{FileBlocks, Status};
 use crate::walk::scan_children;
 use std::ops::ControlFlow;
@@ -64,6 +65,12 @@ fn run(
     start_after: &[u8],
     limits: PageLimits,
 ) -> Result<Option<Listing>, Failure> {
+    if reserved::is_top(path) {
+        let statuses = reserved::entries(&root(rows)?.inode.group);
+        let entries = statuses.into_iter().filter(|status| status.name.as_slice() > start_after);
+        let entries = entries.map(|status| Entry { status, blocks: None });
+        return Ok(Some(Listing { entries: entries.collect(), remaining: 0 }));
+    }
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     let Some(node) = resolved.last() else { return Ok(None) };
     if !node.inode.is_directory() {

@@ -16,7 +16,7 @@ mod summary;
 pub use crate::retry::outcome;
 pub use access::check_access;
 pub use attributes::{acl, xattrs};
-pub use blocks::{block_len_max, cut_len, doomed_blocks, file_of_block, has_deleted_trees, located};
+pub use blocks::{block_len_max, cut_len, doomed_blocks, file_of_block, has_deleted_trees, located, located_unasked};
 pub use containers::{
     FileReplicas, Page, Place, container_page, file_replicas, is_empty, replication, resized_files, visitors_listed,
 };

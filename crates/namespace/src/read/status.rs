@@ -3,6 +3,7 @@
 use crate::error::{Answer, Failure, NsError, split};
 use crate::record::{Body, Inode};
 use crate::request::Caller;
+use crate::reserved;
 use crate::resolve::{self, Purpose, resolve};
 use crate::view::{Kind, Status};
 use types::rows::{Rows, RowsError};
@@ -10,6 +11,9 @@ use types::{FsPath, InodeId};
 
 /// `None`: there is nothing. Needs no right but to pass the directories above.
 pub fn status(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<Status>> {
+    if reserved::is_top(path) {
+        return Ok(Ok(Some(reserved::status())));
+    }
     split(match resolve(rows, caller, path, Purpose::Find) {
         Ok(resolved) => Ok(resolved.last().map(|node| status_of(&node.inode, ""))),
         // Nothing is denied to the superuser: a file stands in the middle of the path. HDFS tells others so, and him not.

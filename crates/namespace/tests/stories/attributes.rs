@@ -111,3 +111,43 @@ fn a_file_has_so_many_attributes_and_no_more() {
               root setfattr /d user.31 y => done";
     check(&story);
 }
+
+#[test]
+fn raw_attributes_are_seen_by_raw_paths_alone() {
+    check(
+        "alice create /f => refused AccessDenied
+         root mkdir /d mode=777
+         alice create /d/f
+         root setfattr /d/f raw.a x => refused AccessDenied: User doesn't have permission for xattr: raw.a
+         root setfattr /.reserved/raw/d/f raw.a x => done
+         root setfattr /.reserved/raw/d/f user.u y => done
+         alice setfattr /.reserved/raw/d/f raw.b x => refused AccessDenied: Access denied for user alice. Superuser privilege is required for operation setXAttr
+         alice getfattr /d/f => user.u=y
+         root getfattr /d/f raw.a => refused AccessDenied
+         alice getfattr /.reserved/raw/d/f => raw.a=x
+         root rmfattr /d/f raw.a => refused AccessDenied
+         root rmfattr /.reserved/raw/d/f raw.a => done",
+    );
+}
+
+#[test]
+fn superusers_do_not_read_what_its_owner_keeps_from_them() {
+    check(
+        "root mkdir /d mode=777
+         alice mkdir /d/dir
+         alice create /d/f mode=644
+         bob setfattr /d/f security.hdfs.unreadable.by.superuser  => refused AccessDenied: Permission denied. user=bob is not the owner
+         alice setfattr /d/dir security.hdfs.unreadable.by.superuser  => refused Other: Can only set 'security.hdfs.unreadable.by.superuser' on a file.
+         alice setfattr /d/f security.hdfs.unreadable.by.superuser x => refused AccessDenied: Attempt to set a value for
+         root blocks /d/f
+         alice setfattr /d/f security.hdfs.unreadable.by.superuser  => done
+         root blocks /d/f => refused AccessDenied: Access is denied for root since the superuser is not allowed to perform this operation.
+         root blocks /.reserved/raw/d/f => refused AccessDenied: Access is denied for root
+         alice blocks /d/f
+         bob blocks /d/f
+         root stat /d/f => file 644 alice
+         alice rmfattr /d/f security.hdfs.unreadable.by.superuser => refused AccessDenied: The xattr 'security.hdfs.unreadable.by.superuser' can not be deleted.
+         root setfattr /d/f security.hdfs.other x => refused AccessDenied: User doesn't have permission for xattr: security.hdfs.other
+         root delete /d/f => true",
+    );
+}

@@ -132,7 +132,7 @@ fn access_can_be_asked_for() {
          root chown /d :staff
          alice access /d 5 => granted
          alice access /d 2 => refused AccessDenied: Permission denied: user=alice, access=WRITE
-         alice access /none 4 => refused NotFound: File does not exist: /none
+         alice access /none 4 => refused NotFound: Path not found: /none
          carol access /d 0 => granted
          root access /d 7 => granted",
     );

@@ -36,14 +36,58 @@ fn names_hdfs_refuses_are_refused_for_new_inodes_only() {
     check(
         "root mkdir /a:b => refused InvalidPath
          root mkdir /a/.snapshot => refused IllegalArgument: \".snapshot\" is a reserved name.
-         root mkdir /.reserved/x => refused InvalidPath
-         root create /.reserved => refused InvalidPath
+         root mkdir /a:b => refused InvalidPath: Invalid path name Invalid file name: /a:b
+         root create /a:b => refused InvalidPath: Invalid path name /a:b
          root mkdir /a
          root rename /a /b:c => refused InvalidPath
          root stat /a:b => nothing
          root stat /a/.snapshot => nothing
-         root stat /.reserved/raw => nothing
          root ls / => a +0",
+    );
+}
+
+#[test]
+fn reserved_paths_are_ways_to_what_stands_elsewhere() {
+    check(
+        "root mkdir /d
+         root create /d/f
+         alice stat /.reserved => dir 1770 :
+         alice ls /.reserved => .inodes raw +0
+         alice ls /.reserved 9 .inodes => raw +0
+         alice stat /.reserved/raw => dir 755 root:supergroup
+         alice stat /.reserved/raw/d/f => file 644 root
+         alice ls /.reserved/raw => d +0
+         alice ls /.reserved/raw/d => f +0
+         alice stat /.reserved/raw/.reserved/raw => nothing
+         alice stat /.reserved/.inodes => nothing
+         alice stat /.reserved/x => nothing
+         root mkdir /.reserved/x => refused IllegalArgument: File name \".reserved\" is reserved and cannot be created.
+         root create /.reserved/x => refused InvalidPath: Invalid path name /.reserved/x
+         root rename /d/f /.reserved/x => false
+         root rename2 /d/f /.reserved/x => refused NotFound: rename destination parent /.reserved/x not found.
+         root rename /.reserved /x => false
+         root delete /.reserved -r => refused InvalidPath: Invalid path name /.reserved
+         root chmod /.reserved 777 => refused InvalidPath: Invalid path name /.reserved
+         root delete /.reserved/raw -r => false
+         root ls / => d +0",
+    );
+}
+
+#[test]
+fn raw_paths_change_what_they_mean_for_superusers_alone() {
+    check(
+        "root mkdir /pub mode=777
+         alice mkdir /.reserved/raw/pub/d => refused AccessDenied: Access denied for user alice. Superuser privilege is required for operation mkdirs
+         alice create /.reserved/raw/pub/f => refused AccessDenied
+         alice create /pub/f
+         alice rename /pub/f /.reserved/raw/pub/g => refused AccessDenied
+         alice delete /.reserved/raw/pub/f => refused AccessDenied
+         alice blocks /.reserved/raw/pub/f
+         root mkdir /.reserved/raw/pub/d => true
+         root rename2 /.reserved/raw/pub/f /.reserved/raw/pub/d/g
+         root stat /pub/d/g => file 644 alice
+         root delete /.reserved/raw/pub/d -r => true
+         root ls /pub => +0",
     );
 }
 

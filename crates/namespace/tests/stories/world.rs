@@ -162,7 +162,7 @@ impl World {
             // setfattr /p SPACE.NAME VALUE [create] [replace]
             "setfattr" => SetXattr {
                 path: target?,
-                attribute: Xattr { name: xattr_name(args[1]), value: args[2].as_bytes().into() },
+                attribute: Xattr { name: xattr_name(args[1]), value: args.get(2).unwrap_or(&"").as_bytes().into() },
                 create: !has("replace"),
                 replace: !has("create"),
             }
