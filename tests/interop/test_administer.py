@@ -190,6 +190,26 @@ def test_safe_mode_is_that_of_the_whole_group(run, up):
     assert run("dfs", "-mkdir", "/thawed") == (0, "")
 
 
+def test_a_drain_is_shown_as_decommissioning(run, up):
+    """There is nobody to take over what the node has, so the drain goes on until it is stopped."""
+    assert run("dfs", "-mkdir", "-p", "/drained") == (0, "")
+    assert levada(up.fs, "put", __file__, "/drained/file").returncode == 0
+    name = json.loads(levada(up.fs, "admin", "datanode", "list", "--json").stdout.splitlines()[0])["addr"]
+    # A node says with its next heartbeat how many it has.
+    eventually(lambda: "Num of Blocks: 0" not in run("dfsadmin", "-report")[1], 30, "all nodes report their blocks")
+    levada(up.fs, "admin", "datanode", "drain", name)
+    try:
+        code, said = run("dfsadmin", "-report", "-decommissioning")
+        assert code == 0 and "Decommissioning datanodes (1):" in said and f"Name: {name} " in said, said
+        assert "Decommission Status : Decommission in progress" in said, said
+        counted = re.findall(r"Num of Blocks: (\d+)", said)
+        assert len(counted) == 1 and int(counted[0]) > 0, said
+    finally:
+        levada(up.fs, "admin", "datanode", "resume", name)
+    code, said = run("dfsadmin", "-report", "-decommissioning")
+    assert code == 0 and "Decommissioning datanodes (0):" in said, said
+
+
 def test_the_mover_is_told_who_moves(up, settings):
     java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{JAVA_CONF}:{SERVER_LIB}/*"]
     mover = "org.apache.hadoop.hdfs.server.mover.Mover"

@@ -43,7 +43,7 @@ def test_every_command_says_what_apache_hdfs_says(tmp_path):
     store = Store(tmp_path / "levada")
     try:
         levada(store.fs, "rm", "-r", "/user")  # Apache HDFS makes nobody's home directory
-        rows = commands.play(store.fs, tmp_path / "local")
+        rows = commands.play(store.fs, tmp_path / "local", golden)
     finally:
         store.stop()
     if kept := os.environ.get("LEVADA_COMMANDS_OUT"):

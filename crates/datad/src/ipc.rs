@@ -111,7 +111,7 @@ fn unsupported(method: &str) -> Option<Exception> {
         "evictWriters" | "deleteBlockPool" => "`levada admin datanode drain` empties a datanode",
         "refreshNamenodes" => "a datanode hears by itself who the metadata servers are",
         "triggerBlockReport" => "a datanode tells each second what has changed",
-        "getBalancerBandwidth" => "`levada admin balance` takes a rate",
+        "getBalancerBandwidth" => "`levada admin balance` has a rate between the disks of a datanode alone (--disks)",
         "submitDiskBalancerPlan" | "cancelDiskBalancerPlan" | "queryDiskBalancerPlan" | "getDiskBalancerSetting" => {
             "use `levada admin balance --disks`"
         }

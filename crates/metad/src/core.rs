@@ -3,6 +3,7 @@
 use crate::caller::{Session, Users};
 use crate::command::{Command, Reply};
 use crate::config::Config;
+use crate::heard::Heard;
 use crate::hearing::Hearing;
 use crate::machine::{Machine, Picture};
 use crate::racks::Racks;
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
+    pub(crate) heard: Arc<Heard>,
     /// `None`: racks are told by the datanodes alone.
     pub(crate) racks: Option<Racks>,
     pub(crate) pool: String,
@@ -116,6 +118,7 @@ pub(crate) struct Parts {
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
+    pub(crate) heard: Arc<Heard>,
     pub(crate) pool: String,
     pub(crate) picture: Picture,
     pub(crate) term: u64,
@@ -123,7 +126,7 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, users, pool, picture, term } = parts;
+        let Parts { config, machine, raft, clock, users, heard, pool, picture, term } = parts;
         let started = clock.monotonic();
         let leases = Mutex::new(Leases::load(&machine.store().view(), started)?);
         let unended = repair::jobs::load(&machine.store().view(), clock.now(), started)?;
@@ -137,6 +140,7 @@ impl Core {
             raft,
             clock,
             users,
+            heard,
             racks,
             pool,
             started,

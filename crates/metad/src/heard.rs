@@ -22,6 +22,8 @@ struct Word {
     node: Node,
     usage: Usage,
     at: Duration,
+    /// Of its program.
+    version: String,
 }
 
 impl Heard {
@@ -29,10 +31,10 @@ impl Heard {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn registered(&self, node: Node, usage: Usage, at: Duration) {
+    pub(crate) fn registered(&self, node: Node, usage: Usage, version: String, at: Duration) {
         let mut nodes = self.lock();
         if nodes.len() < NODE_COUNT_MAX || nodes.contains_key(&node.id) {
-            nodes.insert(node.id, Word { node, usage, at });
+            nodes.insert(node.id, Word { node, usage, at, version });
         }
     }
 
@@ -43,10 +45,15 @@ impl Heard {
         known.is_some()
     }
 
+    /// Versions of the nodes' programs.
+    pub(crate) fn versions(&self) -> BTreeMap<NodeId, String> {
+        self.lock().iter().map(|(node, word)| (*node, word.version.clone())).collect()
+    }
+
     /// Tells a new leader's picture who is there. A node that described itself otherwise than it is written down is left out, and
     /// registers with its next heartbeat. `scripted`: the rack of one that names none is not its own word.
     pub(crate) fn tell(&self, cluster: &mut Cluster, scripted: bool) {
-        for Word { node, usage, at } in self.lock().values() {
+        for Word { node, usage, at, .. } in self.lock().values() {
             let same = |known: &Node| match scripted && node.rack == DEFAULT_RACK {
                 true => Node { rack: known.rack.clone(), ..node.clone() } == *known,
                 false => node == known,

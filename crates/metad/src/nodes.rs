@@ -25,6 +25,8 @@ use wire::node::{
 
 /// Texts of a registration: names and addresses are shorter.
 const TEXT_LEN_MAX: usize = 256;
+/// Letters of a program's version that are shown.
+const VERSION_LEN_MAX: usize = 64;
 /// A node that registered tells first what it has.
 const CATALOGUE_WAIT: Duration = Duration::from_secs(2);
 /// Replicas looked up under one view.
@@ -93,7 +95,8 @@ pub(crate) fn stand_by(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
 }
 
 fn note(heard: &Heard, request: &RegisterRequest, now: Duration) -> Result<(), Exception> {
-    heard.registered(described(request.clone())?, usage(&request.usage, 0), now);
+    let version = request.version.chars().take(VERSION_LEN_MAX).collect();
+    heard.registered(described(request.clone())?, usage(&request.usage, 0), version, now);
     Ok(())
 }
 

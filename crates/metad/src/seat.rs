@@ -39,7 +39,7 @@ pub(crate) struct Seat {
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
-    pub(crate) heard: Heard,
+    pub(crate) heard: Arc<Heard>,
     pub(crate) admission: Admission,
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
@@ -79,7 +79,7 @@ impl Seat {
             raft,
             clock,
             users,
-            heard: Heard::default(),
+            heard: Arc::default(),
             admission: Admission::default(),
             peers,
             rpc_addr: OnceLock::new(),
@@ -207,7 +207,7 @@ impl Seat {
                 cluster.set_container_len_max(seat.config.container_len);
                 seat.heard.tell(&mut cluster, seat.config.topology_script.is_some());
             }
-            let Seat { config, machine, raft, clock, users, .. } = &*seat;
+            let Seat { config, machine, raft, clock, users, heard, .. } = &*seat;
             Ok(Core::new(Parts {
                 config: config.clone(),
                 machine: Arc::clone(machine),
@@ -215,6 +215,7 @@ impl Seat {
                 raft: raft.clone(),
                 clock: Arc::clone(clock),
                 users: Arc::clone(users),
+                heard: Arc::clone(heard),
                 pool,
                 term,
             })?)

@@ -3,7 +3,8 @@
 //! Required fields are always filled, optional ones that old clients misread when absent too (docs of the fields: HDFS's .proto).
 
 use crate::core::Core;
-use blocks::{Cluster, Member};
+use blocks::{Cluster, Member, Service};
+use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::hdfs_file_status_proto::FileType;
 use hdfs::proto::{
     DatanodeIdProto, DatanodeInfoProto, ExtendedBlockProto, FsPermissionProto, HdfsFileStatusProto, LocatedBlockProto,
@@ -148,7 +149,7 @@ impl<'a> Locator<'a> {
             xceiver_count: Some(usage.transfer_count),
             location: Some(node.rack.clone()),
             non_dfs_used: Some(usage.capacity_len.saturating_sub(usage.used_len).saturating_sub(usage.free_len)),
-            admin_state: None,
+            admin_state: (member.service == Service::Draining).then(|| AdminState::DecommissionInprogress.into()),
             cache_capacity: Some(0),
             cache_used: Some(0),
             last_update_monotonic: Some(member.seen().map_or(0, |seen| seen.as_millis() as u64)),

@@ -3,7 +3,7 @@
 //! ```text
 //! /.reserved                         a directory that lists the two below
 //! /.reserved/.inodes/<id>[/rest]     the inode with that id, wherever it is
-//! /.reserved/raw[/path]              /path; with it the attributes raw.*, and for superusers alone where it changes something
+//! /.reserved/raw[/path]              /path, with the attributes raw.*; changes only for superusers
 //! ```
 
 use crate::error::NsError;
@@ -87,8 +87,8 @@ pub(crate) fn check(caller: &Caller, op: &Op) -> Result<(), NsError> {
     }
     match (op, path) {
         (Op::Mkdirs(_) | Op::MkdirsUnmasked(_), Some(path)) if !may_be_made(path) => Err(NsError::IllegalArgument(
-            "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of the existing file \
-             or directory to another name before upgrading to the new release."
+            "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of the existing \
+             file or directory to another name before upgrading to the new release."
                 .into(),
         )),
         (Op::Delete(_) | Op::DeleteWalked(_) | Op::SetPermission(_) | Op::SetOwner(_), Some(path)) if is_top(path) => {

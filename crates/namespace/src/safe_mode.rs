@@ -1,7 +1,7 @@
-//! Safe mode: the namespace as it is, and nothing else. A superuser enters it, by order, for a backup or while something is looked into.
+//! Safe mode: the namespace as it is, and nothing else. A superuser enters it, for a backup or while something is looked into.
 //!
-//! Promise: between entering and leaving no operation changes a file, a directory, a lease or a block, whoever asks, a client or the
-//! server by itself. What the rows say of that is one row, so every member knows it, and a new leader begins with it.
+//! Promise: between entering and leaving no operation changes a file, a directory, a lease or a block, whoever asks, a client or
+//! the server by itself. What the rows say of that is one row, so every member knows it, and a new leader begins with it.
 //! Renewals of leases are no rows: writers keep their files, and go on when it is over.
 
 use crate::ops::{BeginRecovery, Op, RecoveryTarget};
@@ -36,7 +36,7 @@ pub(crate) fn clear(rows: &mut dyn RowsMut) {
 /// What HDFS says cannot be done, the beginning of its message. `None`: the operation runs in safe mode, too.
 pub(crate) fn cannot(op: &Op) -> Option<String> {
     let text = match op {
-        // A namespace is made before anybody is served; a list of where blocks are is no part of it, and healing needs it.
+        // A namespace is made before anybody is served. A list of where blocks are is no part of it, and healing needs it.
         Op::SetSafeMode(_) | Op::Format(_) | Op::IndexVisitors(_) => return None,
         Op::Mkdirs(op) => format!("Cannot create directory {}", op.path),
         Op::MkdirsUnmasked(op) => format!("Cannot create directory {}", op.mkdirs.path),

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import time
 
 import paths
 from store import SUPERUSER
@@ -83,6 +84,7 @@ RULES = [
     (r"\(inode \d+\)", "(inode N)"),
     (r"DFSClient_NONMAPREDUCE_-?\d+_\d+", "CLIENT"),
     (r"(?<=Hostname: ).*", "HOST"),
+    (r"(?<=NamenodeHostName:)\S+", "HOST"),
     (r"Call From .*? to .*? failed", "Call failed"),
 ]
 
@@ -97,26 +99,65 @@ def normal(text: str, directory: pathlib.Path) -> str:
 # Sizes of the machine's disks, and how full they are.
 FIGURES = re.compile(r"^dfs -df|^dfsadmin -report")
 
+# No block more or less is reported for so long: several heartbeats of Apache HDFS.
+UNCHANGED_S = 8
+SETTLED_MAX_S = 60
+
+# Figures of a report that are the store's own, and the same in any: how many blocks are in what state, how many nodes.
+KEPT = re.compile(r"\s*(Under replicated|Blocks with|Missing|Low redundancy|Badly|Live|Dead|Decommission|Num of Blocks)")
+
+
+def without_sizes(report: str) -> str:
+    """Each node's count of blocks is a matter of placement; their sum is not."""
+    kept, block_count = [], 0
+    for line in report.splitlines(keepends=True):
+        if line.startswith("Num of Blocks"):
+            block_count += int(line.split(":")[1])
+            continue
+        if not KEPT.match(line):
+            line = re.sub(r"[\d.]+ ?([KMGTP]?B?)?(?= |\)|%|$)", "0", line, flags=re.M)
+        kept.append(re.sub(r"[ \t]+", " ", line))
+    return "".join(kept) + (f"Num of Blocks of all: {block_count}\n" if block_count else "")
+
+
 # A local directory's files come in no order, nor do the attributes that Java has in a map.
 UNSORTED = re.compile(r"-put.*tree|-getfattr")
 
 
-def play(fs: str, directory: pathlib.Path) -> list[dict]:
-    """Every command of the script with its exit code, output and errors, in order."""
+def settle(shell: Shell, wanted: int | None):
+    """Replicas of files that were deleted, or of fewer copies than before, go in the background: waits until `wanted` are reported, or
+    until their number stays as it is."""
+    block_count, since = None, 0.0
+    until = time.monotonic() + SETTLED_MAX_S
+    while time.monotonic() < until:
+        _, out, _ = shell.run(SUPERUSER, "dfsadmin", "", ["-report"])
+        counted = sum(int(count) for count in re.findall(r"Num of Blocks: (\d+)", out))
+        if counted != block_count:
+            block_count, since = counted, time.monotonic()
+        if counted == wanted or wanted is None and time.monotonic() > since + UNCHANGED_S:
+            return
+        time.sleep(0.5)
+
+
+def play(fs: str, directory: pathlib.Path, golden: list[dict] = []) -> list[dict]:
+    """Every command of the script with its exit code, output and errors, in order. `golden`: what they shall be."""
     local_files(directory)
     shell = Shell(fs)
     results = []
     try:
-        for line in lines():
+        for number, line in enumerate(lines()):
             user, _, command = line.partition(": ") if re.match(r"\w+: ", line) else (SUPERUSER, "", line)
             command, _, stdin = command.partition(" < ")
             words = [word.replace(LOCAL, str(directory)) for word in shlex.split(command)]
+            if line in ("dfsadmin -report", "dfsadmin -safemode enter"):
+                reported = re.findall(r"Num of Blocks of all: (\d+)", "".join(row["out"] for row in golden[number:]))
+                settle(shell, int(reported[0]) if reported else None)
             code, out, err = shell.run(user, words[0], stdin, words[1:])
             out, err = normal(out, directory), normal(err, directory)
             if UNSORTED.search(line):
                 out, err = ("".join(sorted(text.splitlines(keepends=True))) for text in (out, err))
             if FIGURES.match(line):
-                out = re.sub(r"[ \t]+", " ", re.sub(r"[\d.]+ ?([KMGTP]?B?)?(?= |\)|%|$)", "0", out, flags=re.M))
+                out = without_sizes(out)
             results.append({"command": line, "code": code, "out": out, "err": err})
     finally:
         shell.stop()

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::refusal;
-use crate::repair::jobs::{begin_drain, is_drained};
+use crate::repair::jobs::{begin_drain, has_drained};
 use blocks::{Command, Service};
 use hdfs::Exception;
 use types::NodeId;
@@ -34,9 +34,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 transfer_count: member.usage.transfer_count,
                 pipeline_count: pipelines.len() as u64,
                 container_count: containers,
-                drained: member.service == Service::Draining
-                    && pipelines.is_empty()
-                    && is_drained(core, member.node.id),
+                drained: has_drained(core, cluster, member),
                 disks: disks.get(&member.node.id).cloned().unwrap_or_default(),
             }
         });

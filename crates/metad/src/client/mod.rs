@@ -7,6 +7,8 @@ mod changing;
 mod growth;
 mod leases;
 mod meta_save;
+#[cfg(test)]
+mod page;
 mod policies;
 mod quotas;
 mod reading;
@@ -33,6 +35,9 @@ use std::sync::Arc;
 /// Each line: the method's name on the wire, who runs it, its request, and which fields of that are paths (for the audit log).
 macro_rules! methods {
     ($($name:literal => $module:ident::$function:ident($request:ty $(; $($path:ident),+)?);)*) => {
+        #[cfg(test)]
+        const METHODS: &[&str] = &[$($name),*];
+
         /// Runs one method. Of what we do not have, calls on which clients fall back are refused in the words for that.
         pub(crate) async fn call(
             core: &Arc<Core>,

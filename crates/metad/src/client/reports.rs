@@ -5,27 +5,105 @@ use crate::core::{Core, must_find};
 use crate::fsck;
 use crate::refusal;
 use crate::repair::census;
+use crate::repair::jobs::has_drained;
 use crate::words::Locator;
-use blocks::Member;
+use blocks::{Cluster, Member};
 use hdfs::Exception;
+use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::*;
 use namespace::read;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::InodeId;
+use types::{InodeId, NodeId};
+use wire::node::Disk;
 
 /// Corrupt files in one answer. HDFS: `dfs.corruptfilesreturned.max`.
 const CORRUPT_COUNT_MAX: usize = 500;
 /// Open files in one answer. HDFS: `dfs.namenode.list.openfiles.num.responses`.
 const OPEN_FILE_COUNT_MAX: usize = 1000;
 
-/// Does this kind of report want a node that is live, or not?
-pub(super) fn wanted(kind: i32, live: bool) -> bool {
-    match DatanodeReportTypeProto::try_from(kind) {
-        Ok(DatanodeReportTypeProto::All) => true,
-        Ok(DatanodeReportTypeProto::Live) => live,
-        Ok(DatanodeReportTypeProto::Dead) => !live,
-        // Nobody is being taken out of service.
-        _ => false,
+/// What is known of datanodes beside the picture of the cluster, at one moment.
+pub(super) struct Reporter<'a> {
+    core: &'a Core,
+    locator: Locator<'a>,
+    disks: BTreeMap<NodeId, Vec<Disk>>,
+    versions: BTreeMap<NodeId, String>,
+}
+
+impl<'a> Reporter<'a> {
+    pub(super) fn new(core: &'a Core, host: &'a str) -> Self {
+        let (disks, versions) = (core.disks().clone(), core.heard.versions());
+        Self { core, locator: Locator::new(core, host), disks, versions }
+    }
+
+    /// The nodes that this kind of report is about.
+    pub(super) fn wanted<'b>(
+        &'b self,
+        cluster: &'b Cluster,
+        kind: i32,
+    ) -> impl Iterator<Item = (&'b Member, DatanodeInfoProto)> + 'b {
+        let kind = DatanodeReportTypeProto::try_from(kind).ok();
+        let told = cluster.nodes().map(|member| (member, self.datanode(cluster, member)));
+        told.filter(move |(member, told)| match kind {
+            Some(DatanodeReportTypeProto::All) => true,
+            Some(DatanodeReportTypeProto::Live) => member.is_live(self.locator.now),
+            Some(DatanodeReportTypeProto::Dead) => !member.is_live(self.locator.now),
+            Some(DatanodeReportTypeProto::Decommissioning) => {
+                told.admin_state == Some(AdminState::DecommissionInprogress.into())
+            }
+            // Nobody is in maintenance.
+            _ => false,
+        })
+    }
+
+    fn datanode(&self, cluster: &Cluster, member: &Member) -> DatanodeInfoProto {
+        let told = self.locator.datanode(member);
+        let block_count: u64 = self.disks_of(member).iter().map(|disk| disk.replica_count).sum();
+        DatanodeInfoProto {
+            admin_state: match has_drained(self.core, cluster, member) {
+                true => Some(AdminState::Decommissioned.into()),
+                false => told.admin_state,
+            },
+            num_blocks: Some(u32::try_from(block_count).unwrap_or(u32::MAX)),
+            software_version: self.versions.get(&member.node.id).cloned(),
+            ..told
+        }
+    }
+
+    fn disks_of(&self, member: &Member) -> &[Disk] {
+        self.disks.get(&member.node.id).map_or(&[], Vec::as_slice)
+    }
+
+    /// One for each disk. A node that has a single one calls it as in the locations of its blocks, which name no disk.
+    fn storages(&self, member: &Member) -> Vec<StorageReportProto> {
+        let disks = self.disks_of(member);
+        let whole = Disk {
+            capacity_len: member.usage.capacity_len,
+            used_len: member.usage.used_len,
+            free_len: member.usage.free_len,
+            ..Disk::default()
+        };
+        match disks {
+            [] | [_] => vec![storage(member.node.storage.clone(), disks.first().unwrap_or(&whole))],
+            several => several.iter().map(|disk| storage(format!("DS-{}", disk.volume), disk)).collect(),
+        }
+    }
+}
+
+fn storage(storage_uuid: String, disk: &Disk) -> StorageReportProto {
+    StorageReportProto {
+        storage_uuid: storage_uuid.clone(),
+        failed: Some(!disk.failure.is_empty()),
+        capacity: Some(disk.capacity_len),
+        dfs_used: Some(disk.used_len),
+        remaining: Some(disk.free_len),
+        block_pool_used: Some(disk.used_len),
+        storage: Some(DatanodeStorageProto {
+            storage_uuid,
+            state: Some(datanode_storage_proto::StorageState::Normal.into()),
+            storage_type: Some(StorageTypeProto::Disk.into()),
+        }),
+        non_dfs_used: Some(disk.capacity_len.saturating_sub(disk.used_len).saturating_sub(disk.free_len)),
     }
 }
 
@@ -35,29 +113,14 @@ pub(super) async fn get_datanode_storage_report(
     request: GetDatanodeStorageReportRequestProto,
 ) -> Result<GetDatanodeStorageReportResponseProto, Exception> {
     let host = session.host();
-    let locator = Locator::new(core, &host);
-    let report = |member: &Member| {
-        let info = locator.datanode(member);
-        let storage = DatanodeStorageProto {
-            storage_uuid: member.node.storage.clone(),
-            state: Some(datanode_storage_proto::StorageState::Normal.into()),
-            storage_type: Some(StorageTypeProto::Disk.into()),
-        };
-        let of_storage = StorageReportProto {
-            storage_uuid: member.node.storage.clone(),
-            failed: Some(false),
-            capacity: info.capacity,
-            dfs_used: info.dfs_used,
-            remaining: info.remaining,
-            block_pool_used: info.block_pool_used,
-            storage: Some(storage),
-            non_dfs_used: info.non_dfs_used,
-        };
-        DatanodeStorageReportProto { datanode_info: info, storage_reports: vec![of_storage] }
-    };
+    let reporter = Reporter::new(core, &host);
     let datanode_storage_reports = core.with_cluster(|cluster, _| {
-        let members = cluster.nodes().filter(|member| wanted(request.r#type, member.is_live(locator.now)));
-        members.map(report).collect()
+        let wanted = reporter.wanted(cluster, request.r#type);
+        let report = |(member, datanode_info)| DatanodeStorageReportProto {
+            datanode_info,
+            storage_reports: reporter.storages(member),
+        };
+        wanted.map(report).collect()
     });
     Ok(GetDatanodeStorageReportResponseProto { datanode_storage_reports })
 }

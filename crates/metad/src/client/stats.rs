@@ -1,12 +1,12 @@
 //! Methods about the store as a whole.
 
 use super::policies::HOT;
-use super::reports::wanted;
+use super::reports::Reporter;
 use crate::caller::Session;
 use crate::core::Core;
 use crate::refusal;
 use crate::repair::census;
-use crate::words::{self, Locator};
+use crate::words;
 use blocks::Complainant;
 use hdfs::Exception;
 use hdfs::proto::ha_service_state_response_proto::HaServiceStateProto;
@@ -74,11 +74,8 @@ pub(super) async fn get_datanode_report(
     request: GetDatanodeReportRequestProto,
 ) -> Result<GetDatanodeReportResponseProto, Exception> {
     let host = session.host();
-    let locator = Locator::new(core, &host);
-    let di = core.with_cluster(|cluster, _| {
-        let members = cluster.nodes().filter(|member| wanted(request.r#type, member.is_live(locator.now)));
-        members.map(|member| locator.datanode(member)).collect()
-    });
+    let reporter = Reporter::new(core, &host);
+    let di = core.with_cluster(|cluster, _| reporter.wanted(cluster, request.r#type).map(|(_, told)| told).collect());
     Ok(GetDatanodeReportResponseProto { di })
 }
 

@@ -7,8 +7,8 @@ use super::census::{self, Census};
 use super::{RepairError, rules};
 use crate::core::Core;
 use blocks::{
-    BlocksError, Command, DiskBalance, JobKind, JobRow, JobState, JobTask, Jobs, LeftBehind, Scrub, Service, Work,
-    unended_jobs,
+    BlocksError, Cluster, Command, DiskBalance, JobKind, JobRow, JobState, JobTask, Jobs, LeftBehind, Member, Scrub,
+    Service, Work, unended_jobs,
 };
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -268,7 +268,13 @@ fn left_behind(
 }
 
 /// True for a node that drains, and has nothing any more that others could lack.
-pub(crate) fn is_drained(core: &Core, node: NodeId) -> bool {
+/// The node was to be emptied, and is.
+pub(crate) fn has_drained(core: &Core, cluster: &Cluster, member: &Member) -> bool {
+    let node = member.node.id;
+    member.service == Service::Draining && cluster.pipelines_of(node).is_empty() && is_drained(core, node)
+}
+
+fn is_drained(core: &Core, node: NodeId) -> bool {
     let subject = node.to_string();
     let jobs = core.jobs();
     let last = jobs.iter().filter(|job| job.kind == JobKind::Drain && job.subject == subject).last();

@@ -1,0 +1,137 @@
+//! docs/hdfs-calls.md against the code: each call that is answered is on the page, each call on the page is answered, and those
+//! that it calls refused are, with the exception that it names.
+
+use super::{METHODS, absent, call};
+use crate::caller::Session;
+use crate::core::Core;
+use bytes::Bytes;
+use hdfs::exception::{RPC_NO_SUCH_METHOD, RPC_SERVER, UNSUPPORTED_OPERATION};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A row of a table: the cells of a line.
+struct Row {
+    cells: Vec<String>,
+}
+
+impl Row {
+    /// The names of calls in a cell, without what stands in parentheses behind them.
+    fn calls(&self, cell: usize) -> Vec<String> {
+        let mut text = self.cells[cell].clone();
+        while let (Some(from), Some(to)) = (text.find('('), text.find(')')) {
+            text.replace_range(from..=to, "");
+        }
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    }
+}
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The rows of the table below this heading, without its head.
+fn table(heading: &str) -> Vec<Row> {
+    let page = read("docs/hdfs-calls.md");
+    let (_, section) = page.split_once(&format!("\n## {heading}")).expect("the page has that heading");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let lines = section.lines().filter(|line| line.starts_with('|')).skip(2);
+    let row =
+        |line: &str| Row { cells: line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect() };
+    lines.map(row).collect()
+}
+
+#[tokio::test]
+async fn every_call_of_clients_is_on_the_page_and_answered_as_it_says() {
+    let rows = table("ClientProtocol");
+    let listed: Vec<String> = rows.iter().flat_map(|row| row.calls(0)).collect();
+    let known: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
+    let routed: BTreeSet<&str> = METHODS.iter().copied().collect();
+    let missing: Vec<_> = routed.difference(&known).collect();
+    assert!(missing.is_empty(), "not on the page: {missing:?}");
+
+    let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+    let owner = core.users.owner().to_owned();
+    let session = core.users.session_of(&owner, [127, 0, 0, 1].into(), core.monotonic()).await.unwrap();
+    let mut wrong = Vec::new();
+    for row in &rows {
+        for name in row.calls(0) {
+            let is_routed = routed.contains(name.as_str());
+            let class = match is_routed {
+                true => class_of(&core, &session, &name).await,
+                false => Some(absent::refusal(&name).class),
+            };
+            let as_said = match row.cells[1].as_str() {
+                "refused" => class == Some(UNSUPPORTED_OPERATION),
+                "unknown method" => class == Some(RPC_NO_SUCH_METHOD) && !is_routed,
+                "as HDFS" | "as unused" | "one policy" => is_routed,
+                other => panic!("the page answers {name} by {other:?}, which this test does not know"),
+            };
+            if !as_said {
+                wrong.push(format!("{name}: the page says {:?}, the code answers {class:?}", row.cells[1]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    drop(core);
+    metad.shutdown().await;
+}
+
+/// How a call is refused that names the root, where its first field is a path, or nothing at all.
+async fn class_of(core: &Arc<Core>, session: &Session, name: &str) -> Option<&'static str> {
+    const ROOT: &[u8] = &[0x0a, 1, b'/'];
+    let refused = call(core, session, name, Bytes::from_static(ROOT)).await.err()?;
+    if refused.class == RPC_SERVER {
+        return call(core, session, name, Bytes::new()).await.err().map(|refused| refused.class);
+    }
+    Some(refused.class)
+}
+
+/// Names in quotes that a source matches calls by.
+fn arms(path: &str) -> BTreeSet<String> {
+    let source = read(path);
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut found = BTreeSet::new();
+    for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        // The patterns of a match stand before its arrow; those that go on over lines begin with `"` or `|`.
+        let is_pattern = line.contains("=>") || line.trim_start().starts_with(['"', '|']);
+        let patterns = line.split("=>").next().unwrap_or_default();
+        if !is_pattern {
+            continue;
+        }
+        let quoted = patterns.split('"').skip(1).step_by(2);
+        found
+            .extend(quoted.filter(|name| name.chars().all(|letter| letter.is_ascii_alphanumeric())).map(str::to_owned));
+    }
+    found
+}
+
+#[test]
+fn every_call_of_tools_is_on_the_page() {
+    let sources = BTreeMap::from([
+        ("HAServiceProtocol", "crates/metad/src/ha.rs"),
+        ("GetUserMappingsProtocol", "crates/metad/src/mappings.rs"),
+        ("RefreshUserMappingsProtocol", "crates/metad/src/mappings.rs"),
+        ("RefreshAuthorizationPolicyProtocol", "crates/metad/src/settings.rs"),
+        ("RefreshCallQueueProtocol", "crates/metad/src/settings.rs"),
+        ("GenericRefreshProtocol", "crates/metad/src/settings.rs"),
+        ("ReconfigurationProtocol", "crates/metad/src/settings.rs"),
+        ("NamenodeProtocol", "crates/metad/src/balancer.rs"),
+        ("ClientDatanodeProtocol", "crates/datad/src/ipc.rs"),
+    ]);
+    let (mut protocol, mut on_page) = (String::new(), BTreeMap::<&str, BTreeSet<String>>::new());
+    for row in table("Other protocols") {
+        if !row.cells[0].is_empty() {
+            protocol.clone_from(&row.cells[0]);
+        }
+        let names: Vec<&str> = protocol.split([',', ' ']).filter(|word| word.ends_with("Protocol")).collect();
+        for source in names.iter().filter_map(|name| sources.get(name)) {
+            on_page.entry(source).or_default().extend(row.calls(1));
+        }
+    }
+    for source in sources.values().collect::<BTreeSet<_>>() {
+        assert_eq!(on_page.get(source), Some(&arms(source)), "{source}: left: the page, right: the code");
+    }
+}
