@@ -21,6 +21,8 @@ mod error;
 mod front;
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(test)]
+mod golden;
 mod inode;
 mod lease;
 mod leased;

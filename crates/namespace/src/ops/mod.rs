@@ -104,6 +104,9 @@ macro_rules! operations {
         })*
 
         impl Op {
+            #[cfg(test)]
+            pub(crate) const COUNT: usize = [$($name),*].len();
+
             /// For the audit log; HDFS's name where it has one.
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$op(_) => $name,)* }
