@@ -24,7 +24,7 @@ fn disk(volume: &str, failure: &str, replica_count: u64) -> node::Disk {
         used_len: 100,
         free_len: 850,
         replica_count,
-        stream_count: 0,
+        ..node::Disk::default()
     }
 }
 
