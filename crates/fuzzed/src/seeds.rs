@@ -143,7 +143,7 @@ fn requests() -> Vec<Request> {
         mkdirs("/a/b").into(),
         mkdirs("/a/a long name, and a längeres").into(),
         attribute.into(),
-        Delete { path: path("/a/b"), recursive: true }.into(),
+        Delete { path: path("/a/b"), recursive: true, examined: None }.into(),
     ];
     let retry = Some(RetryKey { client: [7; 16], call: 3 });
     ops.into_iter().map(|op| Request { now: Millis(1000), caller: Caller::system(), retry, op }).collect()

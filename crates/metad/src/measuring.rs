@@ -75,7 +75,7 @@ mod tests {
         let mut measure = Measure::default();
         let len = |at: usize| core.with_cluster(|cluster, _| cluster.container(homes[at]).unwrap().len_about());
         let path = FsPath::parse("/first").unwrap();
-        core.change_unasked(Delete { path, recursive: false }).await.unwrap();
+        core.change_unasked(Delete { path, recursive: false, examined: None }).await.unwrap();
         crate::reaper::round(&core).await.unwrap();
         assert_eq!((len(0), len(1)), (LEN, LEN), "nobody has looked");
         round(&core, &mut measure).await.unwrap();

@@ -37,7 +37,7 @@ pub(crate) fn namespace(error: NsError) -> Exception {
         NsError::SafeMode(_) => {
             return Exception::new(class::SAFE_MODE, format!("{error} NamenodeHostName:{}", host()));
         }
-        NsError::Other(_) => class::IO,
+        NsError::NotExamined(_) | NsError::Other(_) => class::IO,
     };
     Exception::new(name, error.to_string())
 }

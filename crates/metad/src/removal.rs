@@ -62,7 +62,7 @@ mod tests {
         crate::sealing::round(&core).await.unwrap();
         round(&core, &mut turn).await.unwrap();
         assert!(is_there(), "it holds a block");
-        core.change_unasked(Delete { path: first, recursive: false }).await.unwrap();
+        core.change_unasked(Delete { path: first, recursive: false, examined: None }).await.unwrap();
         crate::reaper::round(&core).await.unwrap();
         round(&core, &mut turn).await.unwrap();
         assert!(is_there(), "the datanode is still to delete its replica");

@@ -11,23 +11,23 @@
 //!   neither.
 //! - A block whose home is not its birthplace is listed under its home, once all are listed.
 //! - Each kept outcome has its expiry, and the reverse.
-//! - A directory with limits has counted what stands in its tree, and what deleted directories owe it; the marker counts these rows.
+//! - A directory has counted exactly what stands below it. It has a row for that if there is anything, or if it has limits.
 //!
 //! [`check`] reads all rows into memory; it is no call for a busy server.
 
 use crate::acl::AclScope;
 use crate::lease::RECOVERY_HOLDER;
 use crate::limits::MODE_MASK;
-use crate::quota::{Debt, Marker, Payer, Usage};
 use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, Record, decode};
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
 use crate::safe_mode::SafeMode;
 use crate::tables::{
-    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, QUOTA, RESERVED,
-    RESIZED, RETRY, RETRY_EXPIRY, SAFE_MODE, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair,
+    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, RESERVED, RESIZED,
+    RETRY, RETRY_EXPIRY, SAFE_MODE, USAGE, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair,
     split_xattr,
 };
+use crate::usage::{Tally, Usage};
 use crate::xattr::XATTR_COUNT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -56,7 +56,7 @@ pub fn check(rows: &dyn Rows) -> Result<Vec<Violation>, RowsError> {
     check.leases();
     check.attributes();
     check.outcomes();
-    check.quotas();
+    check.usage();
     Ok(check.violations)
 }
 
@@ -80,9 +80,7 @@ struct Check {
     expiries: BTreeSet<Vec<u8>>,
     fronts: Vec<(Table, Vec<u8>)>,
     xattr_counts: BTreeMap<InodeId, u32>,
-    quota_marker: Option<Marker>,
-    payers: BTreeMap<InodeId, Payer>,
-    debts: BTreeMap<InodeId, Debt>,
+    tallies: BTreeMap<InodeId, Tally>,
     /// Of every inode, without what is below it.
     used: BTreeMap<InodeId, Usage>,
 }
@@ -174,12 +172,9 @@ impl Check {
                 let (inode, _) = split_xattr(key).filter(|_| value.first() == Some(&1))?;
                 *self.xattr_counts.entry(inode).or_default() += 1;
             }
-            QUOTA => match key.split_first()? {
-                (0, []) => self.quota_marker = Some(record(value)?),
-                (1, id) => _ = self.payers.insert(split_inode(id)?, record(value)?),
-                (2, id) => _ = self.debts.insert(split_inode(id)?, record(value)?),
-                _ => return None,
-            },
+            USAGE => {
+                self.tallies.insert(split_inode(key)?, record(value)?);
+            }
             _ => return None,
         }
         Some(())
@@ -341,46 +336,49 @@ impl Check {
         self.violations.extend(found.into_iter().map(Violation));
     }
 
-    fn quotas(&mut self) {
+    fn usage(&mut self) {
         let mut found = Vec::new();
-        let counts = (self.payers.len() as u64, self.debts.len() as u64);
-        let marker = self.quota_marker.unwrap_or_default();
-        if (marker.payer_count, marker.debt_count) != counts || self.quota_marker.is_some() && counts == (0, 0) {
-            found.push(format!("the marker of quotas tells {marker:?}, but there are {counts:?}"));
-        }
         let mut counted: BTreeMap<InodeId, Usage> = BTreeMap::new();
-        for (id, used) in &self.used {
-            // Up from each inode: whoever has limits, or is deleted and owes, has it on his bill.
-            let mut at = *id;
-            for _ in 0..=self.inodes.len() {
-                let debt = self.debts.get(&at).filter(|_| at != *id);
-                let creditors = debt.iter().flat_map(|debt| &debt.payers);
-                let creditors =
-                    creditors.filter(|(id, serial)| self.payers.get(id).is_some_and(|row| row.serial == *serial));
-                for payer in creditors.map(|(id, _)| *id).chain(self.payers.contains_key(&at).then_some(at)) {
-                    let sum = counted.entry(payer).or_default();
-                    sum.names += used.names;
-                    sum.space += used.space;
-                }
-                match self.inodes.get(&at) {
-                    Some(((parent, _), _)) => at = *parent,
-                    None => break,
-                }
+        let mut reachable = BTreeSet::new();
+        for id in self.inodes.keys() {
+            let Some(above) = self.above(*id) else { continue };
+            reachable.insert(*id);
+            let used = self.used.get(id).copied().unwrap_or_default();
+            for directory in above {
+                let sum = counted.entry(directory).or_default();
+                sum.files += used.files;
+                sum.directories += used.directories;
+                sum.len += used.len;
+                sum.space += used.space;
             }
         }
-        for (id, payer) in &self.payers {
-            let is_directory = self.inodes.get(id).is_some_and(|(_, inode)| inode.is_directory());
-            if !is_directory || payer.limits.is_none() || payer.serial > marker.serial {
-                found.push(format!("{id} has limits: {payer:?}"));
-            }
-            let counted = counted.get(id).copied().unwrap_or_default();
-            if counted != payer.used {
-                found.push(format!("{id} has counted {:?}, but there is {counted:?}", payer.used));
+        for (id, tally) in &self.tallies {
+            // Below a deleted directory nobody counts any more.
+            let inode = self.inodes.get(id).map(|(_, inode)| inode);
+            if !inode.is_some_and(Inode::is_directory) || *tally == Tally::default() {
+                found.push(format!("{id} has counted {tally:?}, and is {inode:?}"));
             }
         }
-        let odd = self.debts.keys().filter(|id| self.deleted.get(id).is_none_or(|inode| !inode.is_directory()));
-        found.extend(odd.map(|id| format!("{id} owes, but is no deleted directory")));
+        for id in reachable {
+            let there = counted.get(&id).copied().unwrap_or_default();
+            let below = self.tallies.get(&id).map(|tally| tally.below).unwrap_or_default();
+            if below != there {
+                found.push(format!("{id} has counted {below:?}, but there is {there:?}"));
+            }
+        }
         self.violations.extend(found.into_iter().map(Violation));
+    }
+
+    /// The directories on the way from an inode up to the root; `None` if it stands in a deleted tree.
+    fn above(&self, id: InodeId) -> Option<Vec<InodeId>> {
+        let mut above = Vec::new();
+        let mut at = id;
+        while at != ROOT {
+            let ((parent, _), _) = self.inodes.get(&at).filter(|_| above.len() <= self.inodes.len())?;
+            at = *parent;
+            above.push(at);
+        }
+        Some(above)
     }
 
     fn outcomes(&mut self) {
@@ -390,13 +388,14 @@ impl Check {
     }
 }
 
-/// As `quota` counts, from the rows of its blocks.
+/// As `usage` counts, from the rows of its blocks.
 fn usage_of(inode: &Inode, rows: &[(u64, BlockRow)]) -> Usage {
-    let Some(file) = inode.file() else { return Usage { names: 1, space: 0 } };
+    let Some(file) = inode.file() else { return Usage { directories: 1, ..Usage::default() } };
     let is_whole = |row: &BlockRow| row.is_complete() || row.cut_len().is_some() || file.open.is_none();
     let charged = |row: &BlockRow| if is_whole(row) { row.len } else { file.block_len };
-    let len: u128 = rows.iter().map(|(_, row)| u128::from(charged(row))).sum();
-    Usage { names: 1, space: len * u128::from(file.replication) }
+    let len = rows.iter().map(|(_, row)| u128::from(row.len)).sum();
+    let space = rows.iter().map(|(_, row)| u128::from(charged(row))).sum::<u128>() * u128::from(file.replication);
+    Usage { files: 1, directories: 0, len, space }
 }
 
 fn check_inode(inode: &Inode, found: &mut Vec<String>) {

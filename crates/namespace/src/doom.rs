@@ -2,9 +2,9 @@
 
 use crate::front;
 use crate::lease;
-use crate::quota;
 use crate::record::{Inode, encode};
 use crate::tables::{DOOMED_TREE, inode_key};
+use crate::usage;
 use crate::xattr;
 use types::rows::{RowsError, RowsMut};
 
@@ -12,7 +12,7 @@ use types::rows::{RowsError, RowsMut};
 /// its rows until `Reap` comes to it, but nobody finds a way to it any more.
 pub(crate) fn doom_tree(rows: &mut dyn RowsMut, mut inode: Inode) -> Result<(), RowsError> {
     let id = inode.id;
-    quota::forget(rows, id)?;
+    usage::forget(rows, &inode);
     xattr::remove_all(rows, &mut inode)?;
     inode.extra.acl.clear();
     let mut hangs_on = inode.child_count() > 0;

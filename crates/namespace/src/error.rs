@@ -77,6 +77,10 @@ pub enum NsError {
         "{0}. Name node is in safe mode.\nIt was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off."
     )]
     SafeMode(String),
+    /// Not for clients: the tree at this path is not the one that was examined before this was proposed. Whoever proposed it
+    /// examines the new one.
+    #[error("{0}")]
+    NotExamined(String),
     /// `java.io.IOException`: everything that has no class of its own.
     #[error("{0}")]
     Other(String),

@@ -1,24 +1,22 @@
 //! What rows hold, as a function of bytes, for fuzz targets. Whatever the bytes are, none panics, and what is read is written again
 //! as the same.
 
-use crate::quota::{Debt, Marker, Payer};
 use crate::record::{BlockRow, Counters, DoomedRow, Inode, Record, decode, encode};
 use crate::retry::RetryRow;
 use crate::safe_mode::SafeMode;
+use crate::usage::Tally;
 use std::fmt::Debug;
 
 /// The value of a row: which kind, and its bytes.
 pub fn row(bytes: &[u8]) {
     let Some((kind, value)) = bytes.split_first() else { return };
-    match kind % 9 {
+    match kind % 7 {
         0 => again::<Inode>(value),
         1 => again::<BlockRow>(value),
         2 => again::<DoomedRow>(value),
         3 => again::<Counters>(value),
         4 => again::<RetryRow>(value),
-        5 => again::<Marker>(value),
-        6 => again::<Payer>(value),
-        7 => again::<Debt>(value),
+        5 => again::<Tally>(value),
         _ => again::<SafeMode>(value),
     }
 }

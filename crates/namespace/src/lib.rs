@@ -9,9 +9,12 @@
 //!
 //! Promise: [`apply`] is a function of rows and request alone, so every copy of the state that applies the same
 //! requests holds the same rows. It reads no clock and draws no number; the leader puts time, new block ids and
-//! what it knows of silent lease holders into the request. Work per call is bounded by the depth of the path and not by the
-//! size of a tree: what an ordinary user may delete is looked at in steps before, by [`read::Removal`]. What must hold at all
-//! times is written down in [`check`].
+//! what it knows of silent lease holders into the request.
+//!
+//! Promise: the rows that one request touches are bounded by the depth of its paths, by the blocks it changes of a file
+//! ([`BLOCKS_CHANGED_MAX`]) and by the items it names, never by the size of a tree. Each directory counts what is below it (`usage`), and
+//! what needs the rights on every directory of a tree is examined in steps before it is proposed ([`read::Removal`]). What must hold at
+//! all times is written down in [`check`].
 
 mod acl;
 mod block;
@@ -41,6 +44,7 @@ mod resolve;
 mod retry;
 mod safe_mode;
 pub mod tables;
+mod usage;
 mod view;
 mod walk;
 mod xattr;
@@ -50,18 +54,19 @@ pub use error::{Answer, NsError};
 pub use lease::RECOVERY_HOLDER;
 pub use leased::{Grant, LeaseRefused, Leased, LeasedHome, PutFate};
 pub use leases::Leases;
-pub use limits::{BLOCK_COUNT_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
+pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
 pub use ops::{
     AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BlockRef, BumpGeneration, Complete,
-    Concat, Create, CreateUnmasked, Delete, DeleteWalked, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync,
-    IndexVisitors, IsThere, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, PutFileUnmasked, QuotaChange,
-    Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetQuota,
-    SetReplication, SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline, apply, apply_with,
+    Concat, Create, CreateUnmasked, Delete, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync, IndexVisitors,
+    IsThere, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, PutFileUnmasked, QuotaChange, Reap,
+    RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetQuota, SetReplication,
+    SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline, apply, apply_with,
 };
 pub use permission::Access;
-pub use quota::{Limits, StorageType, Usage};
+pub use quota::{Limits, StorageType};
 pub use request::{Caller, Recovery, Reply, Request, RetryKey};
 pub use resolve::ROOT;
 pub use safe_mode::SafeMode;
+pub use usage::Usage;
 pub use view::{BlockView, DoomedBlock, FileBlocks, Kind, Status};
 pub use xattr::{XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, Xattr, XattrName, XattrSpace};

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Blocks of one file. HDFS stops at 10,000 (`dfs.namenode.fs-limits.max-blocks-per-file`); ten times that still fits one
 /// answer of some 30 MB, which is what clients that ask for all blocks at once will get.
 pub const BLOCK_COUNT_MAX: u32 = 100_000;
+/// Blocks that one request may take from files or give to others. As many as a file of HDFS has at most; they take some tens of
+/// milliseconds, in which all other changes wait.
+pub const BLOCKS_CHANGED_MAX: u32 = 10_000;
 /// Bytes of a lease holder's name, so that its rows' keys fit LMDB. HDFS clients send about 50.
 pub const HOLDER_LEN_MAX: usize = 400;
 /// Ids of files that one request may reserve. What the leader does not use is lost with it; ids are 64 bits.

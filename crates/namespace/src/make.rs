@@ -6,9 +6,9 @@ use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, Place, change_children, hook_node, next_inode, unhook_node};
 use crate::limits::MODE_MASK;
 use crate::ops::Context;
-use crate::quota;
 use crate::record::{Body, Extra, Inode};
 use crate::resolve::Resolved;
+use crate::usage;
 use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
 use types::{InodeId, Millis};
 
@@ -39,29 +39,41 @@ pub(crate) fn check_parent(resolved: &Resolved) -> Result<(), NsError> {
     Err(NsError::NotFound(format!("Parent directory doesn't exist: {parent}")))
 }
 
-/// Makes all missing directories but the last name.
-pub(crate) fn make_parents(context: &mut Context<'_>, resolved: &mut Resolved, mode: Mode) -> Result<(), Failure> {
-    let parents = |mode: u16| mode & 0o777 | PARENT_MODE_AT_LEAST;
-    let mode = Mode { masked: parents(mode.masked), unmasked: mode.unmasked.map(parents) };
-    while resolved.missing.len() > 1 {
-        make_child(context, resolved, mode, Body::Directory { child_count: 0 })?;
-    }
-    Ok(())
+/// A file or directory that is to be made.
+pub(crate) struct New {
+    /// `Some`: one that was reserved, that nothing has and nothing had.
+    pub(crate) id: Option<InodeId>,
+    pub(crate) mode: Mode,
+    pub(crate) body: Body,
 }
 
-/// Makes the first of the missing names.
-pub(crate) fn make_child(
+/// Makes what the path names, and before it all directories that are missing on the way.
+pub(crate) fn make(
     context: &mut Context<'_>,
     resolved: &mut Resolved,
-    mode: Mode,
-    body: Body,
+    parents: Mode,
+    new: New,
 ) -> Result<Node, Failure> {
-    let id = next_inode(context.rows)?;
-    make_child_as(context, resolved, id, mode, body)
+    let as_parent = |mode: u16| mode & 0o777 | PARENT_MODE_AT_LEAST;
+    let parents = Mode { masked: as_parent(parents.masked), unmasked: parents.unmasked.map(as_parent) };
+    let mut made_above = 0;
+    while resolved.missing.len() > 1 {
+        let id = next_inode(context.rows)?;
+        make_child(context, resolved, id, parents, Body::Directory { child_count: 0 })?;
+        made_above += 1;
+    }
+    let id = match new.id {
+        Some(id) => id,
+        None => next_inode(context.rows)?,
+    };
+    let node = make_child(context, resolved, id, new.mode, new.body)?;
+    // All at once: one climb for each new directory of a deep path would be a thousand climbs through a thousand levels.
+    usage::add(context.rows, node.place.parent, &node.inode, made_above)?;
+    Ok(node)
 }
 
-/// As [`make_child`], under an id that nothing has and nothing had.
-pub(crate) fn make_child_as(
+/// Makes the first of the missing names. The caller adds it to the counts above.
+fn make_child(
     context: &mut Context<'_>,
     resolved: &mut Resolved,
     id: InodeId,
@@ -88,7 +100,6 @@ pub(crate) fn make_child_as(
     }
     let node = Node { place: Place { parent: parent.inode.id, name }, inode };
     hook_node(context.rows, &node);
-    quota::add(context.rows, node.place.parent, &node.inode)?;
     change_children(context, parent, 1)?;
     resolved.nodes.push(node.clone());
     Ok(node)
@@ -101,7 +112,7 @@ pub(crate) fn remove_child(context: &mut Context<'_>, resolved: &mut Resolved) -
         return Err(corrupt("remove an inode", "the root is not a directory").into());
     };
     resolved.missing.push(node.place.name.clone());
-    quota::remove(context.rows, node.place.parent, &node.inode)?;
+    usage::remove(context.rows, node.place.parent, &node.inode)?;
     unhook_node(context.rows, &node);
     doom::doom_tree(context.rows, node.inode)?;
     if let Some(parent) = resolved.nodes.last_mut() {
@@ -120,7 +131,7 @@ pub(crate) fn move_node(context: &mut Context<'_>, mut from: Resolved, mut to: R
         check_room(&to, &name)?;
     }
     let (Some(from_parent), Some(to_parent)) = (from.nodes.last_mut(), to.nodes.last_mut()) else { return Ok(()) };
-    quota::move_tree(context.rows, from_parent.inode.id, to_parent.inode.id, &node.inode)?;
+    usage::move_tree(context.rows, from_parent.inode.id, to_parent.inode.id, &node.inode)?;
     unhook_node(context.rows, &node);
     node.place = Place { parent: to_parent.inode.id, name };
     hook_node(context.rows, &node);

@@ -3,13 +3,11 @@
 //! The rules and texts are those of HDFS's permission checker. Passing the directories above is checked while a path is
 //! resolved; an operation then says in an [`Ask`] what else it needs.
 
-use crate::error::{Failure, NsError};
+use crate::error::NsError;
 use crate::record::Inode;
 use crate::request::Caller;
 use crate::resolve::Resolved;
-use crate::walk;
 use std::fmt;
-use types::rows::Rows;
 
 /// A set of rights: read 4, write 2, execute 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +43,11 @@ pub(crate) struct Ask {
     pub(crate) parent: Option<Access>,
     /// On the path itself.
     pub(crate) path: Option<Access>,
-    /// On each non-empty directory of the tree, the top included.
-    pub(crate) tree: Option<Access>,
     /// The caller must own the path.
     pub(crate) owner: bool,
 }
 
-pub(crate) fn check(rows: &dyn Rows, caller: &Caller, resolved: &Resolved, ask: Ask) -> Result<(), Failure> {
+pub(crate) fn check(caller: &Caller, resolved: &Resolved, ask: Ask) -> Result<(), NsError> {
     if caller.superuser {
         return Ok(());
     }
@@ -69,14 +65,9 @@ pub(crate) fn check(rows: &dyn Rows, caller: &Caller, resolved: &Resolved, ask: 
     if let Some(access) = ask.path {
         check_node(caller, resolved, resolved.nodes.len() - 1, access)?;
     }
-    if let Some(access) = ask.tree
-        && last.inode.is_directory()
-    {
-        walk::check_tree(rows, caller, resolved.path.as_str(), &last.inode, access)?;
-    }
     if ask.owner && last.inode.owner != caller.user {
         let message = format!("Permission denied. user={} is not the owner of inode={}", caller.user, resolved.path);
-        return Err(NsError::AccessDenied(message).into());
+        return Err(NsError::AccessDenied(message));
     }
     Ok(())
 }
@@ -120,7 +111,12 @@ pub(crate) fn denied(caller: &Caller, inode: &Inode, path: &str, access: Access)
 
 /// Below a sticky directory only the owners of directory and child may remove the child.
 pub(crate) fn breaks_sticky(caller: &Caller, parent: &Inode, child: &Inode) -> bool {
-    !caller.superuser && parent.mode & 0o1000 != 0 && parent.owner != caller.user && child.owner != caller.user
+    guards_children(caller, parent) && child.owner != caller.user
+}
+
+/// The sticky bit of the directory keeps this caller from what others own in it.
+pub(crate) fn guards_children(caller: &Caller, parent: &Inode) -> bool {
+    !caller.superuser && parent.mode & 0o1000 != 0 && parent.owner != caller.user
 }
 
 pub(crate) fn denied_sticky(

@@ -91,7 +91,7 @@ pub(crate) fn check(caller: &Caller, op: &Op) -> Result<(), NsError> {
              file or directory to another name before upgrading to the new release."
                 .into(),
         )),
-        (Op::Delete(_) | Op::DeleteWalked(_) | Op::SetPermission(_) | Op::SetOwner(_), Some(path)) if is_top(path) => {
+        (Op::Delete(_) | Op::SetPermission(_) | Op::SetOwner(_), Some(path)) if is_top(path) => {
             Err(NsError::invalid_path(path))
         }
         _ => Ok(()),

@@ -58,7 +58,6 @@ pub(crate) fn cannot(op: &Op) -> Option<String> {
         Op::Rename(op) => format!("Cannot rename {}", op.from),
         Op::Rename2(op) => format!("Cannot rename {}", op.from),
         Op::Delete(op) => format!("Cannot delete {}", op.path),
-        Op::DeleteWalked(op) => format!("Cannot delete {}", op.path),
         Op::SetPermission(op) => format!("Cannot set permission for {}", op.path),
         Op::SetOwner(op) => format!("Cannot set owner for {}", op.path),
         Op::SetTimes(op) => format!("Cannot set times {}", op.path),

@@ -44,11 +44,9 @@
 //!                  ┌───────────────┬──────────┬────────────────┐
 //! 14 XATTR         │ inode     u64 │ space u8 │ name (≤ 255 B) │     a version byte, then the value as it is
 //!                  └───────────────┴──────────┴────────────────┘
-//!                  ┌─────────┐
-//! 15 QUOTA         │ kind u8 │ 0: the marker                       quota::Marker: how many of the others; no row: none
-//!                  ├─────────┼───────────────┐
-//!                  │ kind u8 │ inode     u64 │ 1: a directory      quota::Payer: its limits, and what it has counted
-//!                  └─────────┴───────────────┘ 2: a deleted one    quota::Debt: who is paid as it is freed
+//!                  ┌───────────────┐
+//! 15 USAGE         │ directory u64 │                               usage::Tally: what stands below it, and limits on that;
+//!                  └───────────────┘                               no row: nothing, and none
 //!                  ┌───────────────┬───────────────┐
 //! 48 VISITOR       │ container u64 │ block     u64 │               empty: a block whose home is not where it was born
 //!                  └───────────────┴───────────────┘               (empty key): block u64, all before it are listed
@@ -80,7 +78,7 @@ pub const COUNTERS: Table = Table(11);
 pub const FRONT: Table = Table(12);
 pub const RESERVED: Table = Table(13);
 pub const XATTR: Table = Table(14);
-pub const QUOTA: Table = Table(15);
+pub const USAGE: Table = Table(15);
 pub const VISITOR: Table = Table(48);
 pub const RESIZED: Table = Table(49);
 pub const SAFE_MODE: Table = Table(50);
@@ -100,7 +98,7 @@ pub const ALL: [Table; 18] = [
     FRONT,
     RESERVED,
     XATTR,
-    QUOTA,
+    USAGE,
     VISITOR,
     RESIZED,
     SAFE_MODE,
@@ -111,23 +109,6 @@ pub(crate) const SAFE_MODE_KEY: &[u8] = &[];
 
 /// Key of the one row of RESERVED.
 pub(crate) const RESERVED_KEY: &[u8] = &[];
-
-/// Key of the row of QUOTA that tells if there are others.
-pub(crate) const QUOTA_MARKER_KEY: &[u8] = &[0];
-
-pub(crate) fn quota_key(directory: InodeId) -> [u8; 9] {
-    kind_and_inode(1, directory)
-}
-
-pub(crate) fn quota_debt_key(directory: InodeId) -> [u8; 9] {
-    kind_and_inode(2, directory)
-}
-
-fn kind_and_inode(kind: u8, inode: InodeId) -> [u8; 9] {
-    let mut key = [kind; 9];
-    key[1..].copy_from_slice(&inode.0.to_be_bytes());
-    key
-}
 
 /// Key of the one row of COUNTERS.
 pub(crate) const COUNTERS_KEY: &[u8] = &[];

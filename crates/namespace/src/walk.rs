@@ -1,9 +1,7 @@
 //! Walking over a tree in memory that grows with its depth alone, a few entries at a time.
 
 use crate::error::{Failure, NsError, corrupt};
-use crate::permission::{self, Access};
 use crate::record::{Inode, decode};
-use crate::request::Caller;
 use crate::resolve::CLIMB_MAX;
 use crate::tables::{ENTRY, entry_key, split_entry};
 use std::ops::{Bound, ControlFlow};
@@ -88,12 +86,12 @@ impl Walk {
         Self { levels: vec![level], path: path.into() }
     }
 
-    /// Shows up to `entries_max` entries. `true`: the walk is over.
+    /// Shows up to `entries_max` entries; the visitor tells whether to walk what is below. `true`: the walk is over.
     pub(crate) fn step(
         &mut self,
         rows: &dyn Rows,
         entries_max: usize,
-        visit: &mut dyn FnMut(Seen<'_>) -> Result<(), Failure>,
+        visit: &mut dyn FnMut(Seen<'_>) -> Result<bool, Failure>,
     ) -> Result<bool, Failure> {
         let mut left = entries_max;
         while let Some(level) = self.levels.last_mut() {
@@ -107,9 +105,9 @@ impl Walk {
                     return Ok(ControlFlow::Break(()));
                 }
                 left -= 1;
-                visit(Seen { parent: directory, parent_path: path, name, inode: &inode })?;
+                let goes_below = visit(Seen { parent: directory, parent_path: path, name, inode: &inode })?;
                 after = Some(name.to_string());
-                if inode.child_count() == 0 {
+                if inode.child_count() == 0 || !goes_below {
                     return Ok(ControlFlow::Continue(()));
                 }
                 below = Some(inode);
@@ -140,42 +138,6 @@ impl Walk {
         }
         Ok(true)
     }
-}
-
-/// Holds the rights of the caller on each non-empty directory of a tree, and the sticky bits in it, as HDFS does before it
-/// deletes one.
-pub(crate) fn check_tree(
-    rows: &dyn Rows,
-    caller: &Caller,
-    path: &str,
-    top: &Inode,
-    access: Access,
-) -> Result<(), Failure> {
-    check_directory(caller, top, access, || path.into())?;
-    Walk::new(top.clone(), path).step(rows, usize::MAX, &mut |seen| check_entry(caller, &seen, access))?;
-    Ok(())
-}
-
-/// One entry of a tree that is to be deleted.
-pub(crate) fn check_entry(caller: &Caller, seen: &Seen<'_>, access: Access) -> Result<(), Failure> {
-    if permission::breaks_sticky(caller, seen.parent, seen.inode) {
-        let parent = (seen.parent, seen.parent_path);
-        return Err(permission::denied_sticky(caller, parent, (seen.inode, &seen.path())).into());
-    }
-    Ok(check_directory(caller, seen.inode, access, || seen.path())?)
-}
-
-/// Files and empty directories pass.
-pub(crate) fn check_directory(
-    caller: &Caller,
-    inode: &Inode,
-    access: Access,
-    path: impl FnOnce() -> String,
-) -> Result<(), NsError> {
-    if inode.child_count() == 0 || permission::allows(caller, inode, access) {
-        return Ok(());
-    }
-    Err(permission::denied(caller, inode, &path(), access))
 }
 
 fn join(path: &str, name: &str) -> String {

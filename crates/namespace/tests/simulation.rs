@@ -230,9 +230,15 @@ impl Run {
             14..=15 => Complete { path, client, file, last: self.any_claim(&last) }.into(),
             16 => Fsync { path, client, file, last_len: Some(self.random.below(120) as u64) }.into(),
             17 => Rename { from: self.any_path(), to: self.any_path() }.into(),
-            18 => Rename2 { from: self.any_path(), to: self.any_path(), overwrite: self.chance(2), to_trash: false }
-                .into(),
-            19 => Delete { path: self.any_path(), recursive: self.chance(2) }.into(),
+            18 => Rename2 {
+                from: self.any_path(),
+                to: self.any_path(),
+                overwrite: self.chance(2),
+                to_trash: self.chance(2),
+                examined: None,
+            }
+            .into(),
+            19 => Delete { path: self.any_path(), recursive: self.chance(2), examined: None }.into(),
             20 => {
                 let holder = self.chance(3).then_some(client);
                 BeginRecovery { target: RecoveryTarget::Path(path), holder }.into()
@@ -365,7 +371,7 @@ impl Run {
     fn free_all(&mut self) {
         for name in ["a", "b", "c"] {
             let path = FsPath::parse(&format!("/{name}")).unwrap();
-            self.apply(OPS_PER_RUN, Delete { path, recursive: true }.into());
+            self.apply(OPS_PER_RUN, Delete { path, recursive: true, examined: None }.into());
         }
         while read::has_deleted_trees(&self.rows).unwrap() {
             self.apply(OPS_PER_RUN, Reap { inodes_max: 7 }.into());

@@ -1,19 +1,26 @@
 //! What an administrator does while the cluster works: empties nodes and takes them away, has everything read, spreads containers.
 
+use crate::client::BLOCK_LEN;
 use crate::metad::{Answer, Metad};
 use crate::world::{Mutation, World};
 use blocks::Service;
 use std::rc::Rc;
 use std::time::Duration;
+use types::FsPath;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chore {
     Drain,
     Scrub,
     Balance,
+    /// Limits on directories, some of them small.
+    Quota,
 }
 
-pub(crate) const CHORES: [Chore; 3] = [Chore::Drain, Chore::Scrub, Chore::Balance];
+pub(crate) const CHORES: [Chore; 4] = [Chore::Drain, Chore::Scrub, Chore::Balance, Chore::Quota];
+
+/// Where clients make files, and where they move them; what they do with names is compared with a model that has no limits.
+const LIMITED: [&str; 3] = ["/files", "/small", "/moved"];
 
 const LOOK_EACH: Duration = Duration::from_secs(1);
 const BELIEVED_AFTER: Duration = Duration::from_millis(50);
@@ -51,12 +58,32 @@ pub(crate) async fn administer(world: Rc<World>) {
             Chore::Drain => drain(&world, end).await,
             Chore::Scrub => _ = ask(&world, Metad::begin_scrub).await,
             Chore::Balance => _ = ask(&world, Metad::begin_balance).await,
+            Chore::Quota => limit_any(&world).await,
         }
     }
     for number in 0..world.plan.node_count {
         serve_again(&world, number).await;
     }
+    for directory in LIMITED {
+        while ask(&world, |leader: Rc<Metad>| leader.set_quota(path(directory), None, None)).await.is_none() {
+            world.sim.sleep(LEADER_WAIT).await;
+        }
+    }
     world.sim.say(|| "the administrator has gone".to_owned());
+}
+
+fn path(text: &str) -> FsPath {
+    FsPath::parse(text).expect("a sound path")
+}
+
+/// Sets limits that are soon reached, or lifts them.
+async fn limit_any(world: &Rc<World>) {
+    let sim = &world.sim;
+    let directory = LIMITED[sim.below(LIMITED.len())];
+    let names = (!sim.one_in(3)).then(|| 1 + sim.below(40) as u64);
+    let space = sim.one_in(3).then(|| (1 + sim.below(60) * BLOCK_LEN) as u64);
+    sim.say(|| format!("{directory} may have {names:?} names and {space:?} bytes"));
+    let _refused = ask(world, |leader: Rc<Metad>| leader.set_quota(path(directory), names, space)).await;
 }
 
 async fn serve_again(world: &Rc<World>, number: usize) {

@@ -3,8 +3,9 @@
 //! It does what metad's machine does above its store, and keeps the position in the log with the rows.
 
 use crate::rows::Journaled;
+use crate::world::Mutation;
 use blocks::{BlocksError, Cluster};
-use namespace::NsError;
+use namespace::{NsError, Op, tables};
 use raft::{Export, Import, MachineError};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
@@ -51,6 +52,7 @@ struct State {
 
 pub(crate) struct Machine {
     store: Store,
+    mutation: Option<Mutation>,
     state: Arc<RwLock<State>>,
 }
 
@@ -74,10 +76,10 @@ fn change(state: &RwLock<State>) -> RwLockWriteGuard<'_, State> {
 }
 
 impl Machine {
-    pub(crate) fn open(store: &Store) -> Arc<Self> {
+    pub(crate) fn open(store: &Store, mutation: Option<Mutation>) -> Arc<Self> {
         let Kept { position, digest, rows } = lock(store).clone();
         let state = State { position, digest, rows: Journaled::from(rows), cluster: None };
-        Arc::new(Self { store: Arc::clone(store), state: Arc::new(RwLock::new(state)) })
+        Arc::new(Self { store: Arc::clone(store), mutation, state: Arc::new(RwLock::new(state)) })
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -143,6 +145,8 @@ impl raft::Machine for Machine {
                 let answer = namespace::apply_with(rows, &request, &blocks::has_container)?;
                 if answer.is_err() {
                     rows.roll_back();
+                } else if self.mutation == Some(Mutation::UncountedRenames) && matches!(request.op, Op::Rename2(_)) {
+                    rows.roll_back_table(tables::USAGE);
                 }
                 commit(digest, rows);
                 Reply::Namespace(answer)

@@ -4,6 +4,7 @@ use crate::executor::{Boxed, HostId, Sim};
 use crate::log_platter::LogPlatter;
 use crate::machine::{Machine, Store};
 use crate::net::{CallError, Net};
+use crate::world::Mutation;
 use raft::{Answer, GroupOptions, Lane, Peer, Raft, RaftError, Timing, Transport, Undone};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub(crate) struct Seat {
     id: u64,
     pub(crate) platter: LogPlatter,
     store: Store,
+    mutation: Option<Mutation>,
 }
 
 /// Members 1 to `founders` begin the group, and keep so many bytes of the log for those who lag.
@@ -40,13 +42,12 @@ pub(crate) struct Founders {
 }
 
 impl Seat {
-    /// `lies`: a deliberate fault, syncs that do nothing.
-    pub(crate) fn new(id: u64, chance: Seeded, lies: bool) -> Self {
+    pub(crate) fn new(id: u64, chance: Seeded, mutation: Option<Mutation>) -> Self {
         let platter = LogPlatter::new(id, chance);
-        if lies {
+        if mutation == Some(Mutation::LogWithoutSync) {
             platter.set_lying();
         }
-        Self { id, platter, store: Store::default() }
+        Self { id, platter, store: Store::default(), mutation }
     }
 
     /// A new process, of the task that asks. `None`: it is alone.
@@ -56,7 +57,7 @@ impl Seat {
         founders: Option<Founders>,
         undone: Option<Undone>,
     ) -> Result<(Raft<Machine>, Arc<Machine>), RaftError> {
-        let (id, machine) = (self.id, Machine::open(&self.store));
+        let (id, machine) = (self.id, Machine::open(&self.store, self.mutation));
         let group = founders.map(|Founders { count, retain_len }| GroupOptions {
             transport: Arc::new(End { from: id }),
             founders: (1..=count).map(peer).collect(),

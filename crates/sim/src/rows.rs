@@ -33,6 +33,14 @@ impl Journaled {
         }
     }
 
+    /// Takes back what was changed of one table: a deliberate fault.
+    pub(crate) fn roll_back_table(&mut self, table: Table) {
+        let (its, others) = std::mem::take(&mut self.undo).into_iter().partition(|(of, ..)| *of == table);
+        self.undo = its;
+        self.roll_back();
+        self.undo = others;
+    }
+
     pub(crate) fn rows(&self) -> &MemoryRows {
         &self.rows
     }

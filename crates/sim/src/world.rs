@@ -49,6 +49,8 @@ pub enum Mutation {
     BelieveUnread,
     /// A datanode may keep what it has of containers that are gone.
     KeepRemoved,
+    /// A rename moves a tree, and the directories above go on counting as if it had not moved.
+    UncountedRenames,
     /// Groups: whoever is told that the lead is given away takes it for himself.
     HandToAll,
     /// Groups: a leader that has given the lead away still believes what a majority said before.
@@ -119,9 +121,8 @@ impl World {
     pub(crate) fn new(sim: Sim, plan: Plan, mutation: Option<Mutation>) -> (Rc<Self>, Wired) {
         let net = Net::new(sim.clone());
         let (wires, wired) = Wires::new(sim.clone(), net.clone(), |id| Self::metad_host(id as usize - 1));
-        let lies = mutation == Some(Mutation::LogWithoutSync);
         let metads = (0..plan.metad_count).map(|number| MetadSeat {
-            seat: Seat::new(Self::member_id(number), sim.split(), lies),
+            seat: Seat::new(Self::member_id(number), sim.split(), mutation),
             process: RefCell::default(),
         });
         let nodes = (0..plan.node_count).map(|_| NodeSeat {

@@ -1,21 +1,24 @@
 //! Methods that change names, rights and times.
 
 use crate::caller::Session;
-use crate::core::{Core, find_path, make_path, must_find};
+use crate::core::{ChangeError, Core, find_path, make_path, must_find};
+use crate::refusal;
 use crate::words::MINUS_ONE;
 use hdfs::Exception;
 use hdfs::proto::*;
-use namespace::read::Removal;
+use namespace::read::{self, Removal};
 use namespace::{
-    Concat, Delete, DeleteWalked, Mkdirs, MkdirsUnmasked, Rename, Rename2, Reply, SetOwner, SetPermission,
+    Concat, Delete, Mkdirs, MkdirsUnmasked, NsError, Op, Rename, Rename2, Reply, SetOwner, SetPermission,
     SetReplication, SetTimes,
 };
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
 use types::{FsPath, InodeId, Millis};
 
-/// Entries looked at before a deletion lets others in.
+/// Entries examined before a deletion lets others in.
 const WALK_STEP_COUNT: usize = 5000;
+/// How often a tree is examined if each time another one stands in its place before it is changed.
+const EXAMINED_COUNT_MAX: usize = 4;
 
 /// The low bits of a mode as it travels; requests may carry higher ones, which mean nothing here.
 pub(super) fn mode(permission: &FsPermissionProto) -> u16 {
@@ -47,20 +50,45 @@ pub(super) async fn delete(
     request: DeleteRequestProto,
 ) -> Result<DeleteResponseProto, Exception> {
     let Some(path) = find_path("delete", &request.src)? else { return Ok(DeleteResponseProto { result: false }) };
-    let walked = match request.recursive && !session.caller.superuser {
-        true => walk(core, session, &path).await?,
-        false => None,
-    };
-    let reply = match walked {
-        Some(top) => core.change(session, DeleteWalked { path, top }).await?,
-        None => core.change(session, Delete { path, recursive: request.recursive }).await?,
+    let recursive = request.recursive;
+    let delete = |examined| Delete { path: path.clone(), recursive, examined };
+    let reply = match recursive {
+        true => change_examined(core, session, &path, delete).await?,
+        false => core.change(session, delete(None)).await?,
     };
     core.was_doomed();
     Ok(DeleteResponseProto { result: yes(&reply) })
 }
 
+/// Makes a change that needs rights on each directory of the tree at `path`: they are examined before it is proposed, since nothing
+/// may walk a tree while all others wait. If another tree stands there by then, that one is examined.
+async fn change_examined<T: Into<Op>>(
+    core: &Arc<Core>,
+    session: &Session,
+    path: &FsPath,
+    op: impl Fn(Option<InodeId>) -> T,
+) -> Result<Reply, Exception> {
+    // A call that was made already is answered from what is kept, whatever stands there by now.
+    let repeated: Op = op(None).into();
+    if let Some(key) = session.retry
+        && core.rows(|rows| read::outcome(rows, key, repeated.name(), core.now()))?.is_some()
+    {
+        return core.change(session, repeated).await;
+    }
+    for _ in 1..EXAMINED_COUNT_MAX {
+        match core.change_or_doubt(session, op(examine(core, session, path).await?)).await {
+            Err(ChangeError::Refused(NsError::NotExamined(_))) => {}
+            done => return done.map_err(refusal::change),
+        }
+    }
+    core.change(session, op(examine(core, session, path).await?)).await
+}
+
 /// Whether the caller may delete the tree: each step takes a new view, so a large one keeps nobody from writing.
-async fn walk(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Option<InodeId>, Exception> {
+async fn examine(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Option<InodeId>, Exception> {
+    if session.caller.superuser {
+        return Ok(None);
+    }
     let Some(mut removal) = core.read(|rows| Removal::start(rows, &session.caller, path))? else { return Ok(None) };
     loop {
         let (its_core, caller) = (Arc::clone(core), session.caller.clone());
@@ -88,14 +116,24 @@ pub(super) async fn rename(
 }
 
 pub(super) async fn rename2(
-    core: &Core,
+    core: &Arc<Core>,
     session: &Session,
     request: Rename2RequestProto,
 ) -> Result<Rename2ResponseProto, Exception> {
     let from = must_find("rename2", &request.src)?;
     let to = make_path("rename2", &request.dst)?;
     let to_trash = request.move_to_trash.unwrap_or(false);
-    core.change(session, Rename2 { from, to, overwrite: request.overwrite_dest, to_trash }).await?;
+    let rename = |examined| Rename2 {
+        from: from.clone(),
+        to: to.clone(),
+        overwrite: request.overwrite_dest,
+        to_trash,
+        examined,
+    };
+    match to_trash {
+        true => change_examined(core, session, &from, rename).await?,
+        false => core.change(session, rename(None)).await?,
+    };
     if request.overwrite_dest {
         core.was_doomed();
     }
@@ -159,4 +197,57 @@ pub(super) async fn set_replication(
     let reply = core.change(session, SetReplication { path, replication }).await?;
     core.repair_wake.notify_one();
     Ok(SetReplicationResponseProto { result: yes(&reply) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealing::tests::with_node;
+    use namespace::RetryKey;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    async fn session(core: &Core, call: i32) -> Session {
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let mut session = core.users.session_of("alice", here, core.monotonic()).await.unwrap();
+        session.retry = Some(RetryKey { client: [1; 16], call });
+        session
+    }
+
+    async fn mkdirs_as(core: &Arc<Core>, owner: &str, at: &str) {
+        let path = FsPath::parse(at).unwrap();
+        core.change_unasked(Mkdirs { path: path.clone(), mode: 0o755, create_parent: true }).await.unwrap();
+        core.change_unasked(SetOwner { path, owner: Some(owner.into()), group: None }).await.unwrap();
+    }
+
+    fn delete_of(at: &str) -> DeleteRequestProto {
+        DeleteRequestProto { src: at.into(), recursive: true }
+    }
+
+    /// A client that repeats a deletion which was done gets its answer, though a tree that it may not delete stands there by now.
+    #[tokio::test]
+    async fn a_repeated_deletion_is_answered_without_another_look() {
+        let (_dir, metad, core) = with_node().await;
+        mkdirs_as(&core, "alice", "/alices").await;
+        mkdirs_as(&core, "alice", "/alices/t").await;
+        mkdirs_as(&core, "alice", "/alices/t/u").await;
+        assert!(delete(&core, &session(&core, 1).await, delete_of("/alices/t")).await.unwrap().result);
+        mkdirs_as(&core, "alice", "/alices/t").await;
+        mkdirs_as(&core, "root", "/alices/t/roots").await;
+        mkdirs_as(&core, "root", "/alices/t/roots/own").await;
+        assert!(delete(&core, &session(&core, 1).await, delete_of("/alices/t")).await.unwrap().result, "it was done");
+        let refused = delete(&core, &session(&core, 2).await, delete_of("/alices/t")).await.unwrap_err();
+        assert!(refused.message.contains("/alices/t/roots"), "{refused:?}");
+        let to_trash = Rename2RequestProto {
+            src: "/alices/t".into(),
+            dst: "/alices/trash".into(),
+            overwrite_dest: false,
+            move_to_trash: Some(true),
+        };
+        let refused = rename2(&core, &session(&core, 3).await, to_trash.clone()).await.unwrap_err();
+        assert!(refused.message.contains("/alices/t/roots"), "{refused:?}");
+        mkdirs_as(&core, "alice", "/alices/t/roots").await;
+        rename2(&core, &session(&core, 4).await, to_trash).await.unwrap();
+        drop(core);
+        metad.shutdown().await;
+    }
 }

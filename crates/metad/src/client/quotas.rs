@@ -53,7 +53,7 @@ pub(super) async fn set_quota(
     Ok(SetQuotaResponseProto {})
 }
 
-/// Of a directory without limits all is counted, as for its content summary.
+/// Of a directory without limits this is part of its content summary, with the rights which that needs.
 pub(super) async fn get_quota_usage(
     core: &Arc<Core>,
     session: &Session,
@@ -62,7 +62,7 @@ pub(super) async fn get_quota_usage(
     let path = must_find("getQuotaUsage", &request.path)?;
     let quota = core.read(|rows| read::quota(rows, &session.caller, &path))?;
     let (count, consumed) = match &quota {
-        Some(Quota { used, .. }) => (used.names, saturated(used.space)),
+        Some(Quota { used, .. }) => (used.names(), saturated(used.space)),
         None => {
             let totals = totals(core, session, &path).await?;
             (totals.file_count + totals.directory_count, totals.space)

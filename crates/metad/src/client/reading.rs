@@ -176,7 +176,7 @@ pub(super) async fn get_content_summary(
     Ok(GetContentSummaryResponseProto { summary })
 }
 
-/// Counts a tree. Each step takes a new view: a long count keeps nobody from writing.
+/// Totals of a tree. What takes steps is the look whether an ordinary user may read each directory in it; each takes a new view.
 pub(super) async fn totals(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Totals, Exception> {
     let mut summary = core.read(|rows| Summary::start(rows, &session.caller, path))?;
     loop {

@@ -5,8 +5,8 @@ use crate::block::{self, doom_row, last_row};
 use crate::error::Failure;
 use crate::inode::write_node;
 use crate::lease::find_written;
-use crate::quota::{self, Excess};
 use crate::request::Reply;
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use types::{BlockId, FileId, FsPath};
 
@@ -25,7 +25,7 @@ impl AbandonBlock {
         let id = node.inode.id;
         match last_row(context.rows, &node.inode)? {
             Some((offset, row)) if row.block == self.block && !row.is_complete() => {
-                let bill = quota::bill(context.rows, &node)?;
+                let bill = usage::bill(context.rows, &node)?;
                 doom_row(context.rows, id, offset, &row)?;
                 block::resize(&mut node, row.len, 0, -1)?;
                 write_node(context.rows, &node);

@@ -6,9 +6,9 @@ use crate::error::{Failure, NsError};
 use crate::inode::{next_generation, write_node};
 use crate::lease::find_written;
 use crate::limits::BLOCK_COUNT_MAX;
-use crate::quota::{self, Excess};
 use crate::record::{BlockRow, BlockState, File, Inode};
 use crate::request::Reply;
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use types::rows::Rows;
 use types::{BlockId, ContainerId, FileId, FsPath, Generation};
@@ -48,7 +48,7 @@ impl AddBlock {
     pub(crate) fn run_as(&self, context: &mut Context<'_>, leased: Option<Generation>) -> Result<Reply, Failure> {
         let (mut node, path) = find_written(context, &self.path, self.file, &self.client)?;
         let id = node.inode.id;
-        let bill = quota::bill(context.rows, &node)?;
+        let bill = usage::bill(context.rows, &node)?;
         let mut replaces = None;
         match next_step(context.rows, &path, &node.inode, self.previous.as_ref())? {
             Step::Again(existing) => return Ok(Reply::Block(block::view(id, &existing))),

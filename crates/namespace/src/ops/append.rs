@@ -6,12 +6,12 @@ use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::lease;
 use crate::permission::{self, Access, Ask};
-use crate::quota::{self, Excess};
 use crate::read::status_of;
 use crate::record::{BlockState, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use types::FsPath;
 
@@ -42,7 +42,7 @@ impl Append {
             .into());
         }
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.caller, &resolved, ask)?;
         let path = resolved.path.to_string();
         let Some(mut node) = resolved.into_last() else {
             let message = format!("Failed to append to non-existent file {path} for client {}", self.client_host);
@@ -58,7 +58,7 @@ impl Append {
             return Ok(Reply::Recovery(started));
         }
         let id = node.inode.id;
-        let bill = quota::bill(context.rows, &node)?;
+        let bill = usage::bill(context.rows, &node)?;
         let block_len = match node.inode.file_mut() {
             Some(file) => {
                 file.open = Some(OpenFile {

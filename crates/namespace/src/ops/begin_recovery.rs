@@ -56,7 +56,7 @@ impl BeginRecovery {
                     return Err(NsError::not_a_file(path).into());
                 }
                 let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
-                permission::check(context.rows, context.caller, &resolved, ask)?;
+                permission::check(context.caller, &resolved, ask)?;
                 let node = resolved.into_last().ok_or_else(|| NsError::no_file(path))?;
                 Ok((node, path.to_string()))
             }

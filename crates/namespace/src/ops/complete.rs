@@ -6,9 +6,9 @@ use crate::block::{commit, last_row, named, write_row};
 use crate::error::{Failure, NsError};
 use crate::inode::Node;
 use crate::lease::{check_writer, close, find_file};
-use crate::quota::{self, Excess};
 use crate::record::{BlockRow, BlockState};
 use crate::request::Reply;
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use types::rows::{Rows, RowsError};
 use types::{FileId, FsPath};
@@ -30,7 +30,7 @@ impl Complete {
             return if self.is_repeat(context.rows, &node)? { Ok(Reply::Bool(true)) } else { Err(refused) };
         }
         let id = node.inode.id;
-        let bill = quota::bill(context.rows, &node)?;
+        let bill = usage::bill(context.rows, &node)?;
         match (&self.last, last_row(context.rows, &node.inode)?) {
             (Some(claim), Some(last)) if claim.block == last.1.block => {
                 commit(context.rows, &mut node, last, claim)?;

@@ -5,13 +5,13 @@ use crate::block::{hook_row, scan_rows};
 use crate::doom;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, change_children, unhook_node, write_node};
-use crate::limits::BLOCK_COUNT_MAX;
+use crate::limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX};
 use crate::permission::{self, Access, Ask};
-use crate::quota::{self, Excess};
 use crate::record::File;
 use crate::request::Reply;
 use crate::resolve::{Purpose, Resolved, resolve};
 use crate::tables::{BLOCK, RESIZED, block_key, inode_key};
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::FsPath;
@@ -39,7 +39,16 @@ impl Concat {
             }
             sources.push(source);
         }
-        let mut bill = quota::bill(context.rows, &target)?;
+        let blocks = sources.iter().map(|source| source.inode.file().map_or(0, |file| u64::from(file.block_count)));
+        let block_count: u64 = blocks.sum();
+        if block_count > BLOCKS_CHANGED_MAX.into() {
+            let message = format!(
+                "concat: the sources have {block_count} blocks, and one call moves {BLOCKS_CHANGED_MAX} at most; \
+                 join them in several calls"
+            );
+            return Err(NsError::Other(message).into());
+        }
+        let mut bill = usage::bill(context.rows, &target)?;
         for source in sources {
             bill.joins(context.rows, &source.inode)?;
             let replication = |node: &Node| node.inode.file().map(|file| file.replication);
@@ -62,7 +71,7 @@ impl Concat {
         let path = &self.target;
         let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.caller, &resolved, ask)?;
         if file_of(&resolved, path)?.open.is_some() {
             return Err(NsError::IllegalArgument(format!("concat: target file {path} is under construction")).into());
         }
@@ -75,7 +84,7 @@ impl Concat {
     fn find_source(&self, context: &Context<'_>, path: &FsPath, target: &Node) -> Result<Node, Failure> {
         let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
         let ask = Ask { path: Some(Access::READ), parent: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.caller, &resolved, ask)?;
         let file = file_of(&resolved, path)?;
         let refused = |reason: String| Err(NsError::IllegalArgument(reason).into());
         let block_len_max = target.inode.file().map_or(0, |target| target.block_len);

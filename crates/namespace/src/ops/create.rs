@@ -2,9 +2,9 @@
 
 use super::Context;
 use crate::error::{Failure, NsError};
-use crate::inode::{Node, next_inode};
+use crate::inode::Node;
 use crate::lease;
-use crate::make::{Mode, check_parent, make_child_as, make_parents, remove_child};
+use crate::make::{Mode, New, check_parent, make, remove_child};
 use crate::permission::{self, Access, Ask};
 use crate::read::status_of;
 use crate::record::{Body, File, OpenFile};
@@ -87,11 +87,11 @@ impl Create {
         let exists = resolved.last().is_some();
         let path_right = (exists && self.overwrite).then_some(Access::WRITE);
         let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.caller, &resolved, ask)?;
         if resolved.last().is_some_and(|node| node.inode.is_directory()) {
             return Err(NsError::AlreadyExists(format!("{} already exists as a directory", resolved.path)).into());
         }
-        permission::check(context.rows, context.caller, &resolved, Ask { path: path_right, ..Ask::default() })?;
+        permission::check(context.caller, &resolved, Ask { path: path_right, ..Ask::default() })?;
         if !exists {
             if !self.create_parent {
                 check_parent(&resolved)?;
@@ -116,13 +116,8 @@ impl Create {
         }
         // Parents made on the way are like the directory they stand in.
         let parent_mode = resolved.nodes.last().map_or(0, |node| node.inode.mode);
-        make_parents(context, &mut resolved, Mode::new(parent_mode, None))?;
-        let id = match id {
-            Some(id) => id,
-            None => next_inode(context.rows)?,
-        };
-        let node = make_child_as(context, &mut resolved, id, Mode::new(self.mode, unmasked), Body::File(file))?;
-        Ok(Made::File(node))
+        let new = New { id, mode: Mode::new(self.mode, unmasked), body: Body::File(file) };
+        Ok(Made::File(make(context, &mut resolved, Mode::new(parent_mode, None), new)?))
     }
 
     /// A file as the client wishes it, empty and closed.

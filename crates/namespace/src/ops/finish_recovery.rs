@@ -4,10 +4,10 @@ use super::Context;
 use crate::block::{self, check_len, doom_row, last_row, write_row};
 use crate::error::{Failure, NsError};
 use crate::lease::close;
-use crate::quota::{self, Excess};
 use crate::record::BlockState;
 use crate::request::Reply;
 use crate::resolve::find_standing;
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use types::{BlockId, FileId, Generation};
 
@@ -40,7 +40,7 @@ impl FinishRecovery {
             ))
             .into());
         };
-        let bill = quota::bill(context.rows, &node)?;
+        let bill = usage::bill(context.rows, &node)?;
         match self.len {
             // The last who can say no: these bytes were acknowledged, so somebody has them, who was not asked or did not answer.
             None | Some(0) if row.len > 0 => {

@@ -7,6 +7,7 @@ use crate::inode::write_node;
 use crate::lease::find_written;
 use crate::record::BlockState;
 use crate::request::Reply;
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use types::{FileId, FsPath};
 
@@ -30,11 +31,13 @@ impl Fsync {
         // Calls may overtake each other: a recorded length never shrinks.
         if !row.is_complete() && len > row.len {
             check_len(&node.inode, offset, len)?;
+            let bill = usage::bill(context.rows, &node)?;
             block::resize(&mut node, row.len, len, 0)?;
             row.len = len;
             row.state = BlockState::Written;
             write_row(context.rows, id, offset, &row);
             write_node(context.rows, &node);
+            bill.settle(context.rows, &node.inode, Excess::Recorded)?;
         }
         Ok(Reply::Done)
     }

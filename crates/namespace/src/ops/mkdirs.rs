@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::error::{Failure, NsError};
-use crate::make::{Mode, check_parent, make_child, make_parents};
+use crate::make::{Mode, New, check_parent, make};
 use crate::permission::{self, Access, Ask};
 use crate::record::Body;
 use crate::request::Reply;
@@ -47,13 +47,13 @@ impl Mkdirs {
             None => {}
         }
         let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.caller, &resolved, ask)?;
         if !self.create_parent {
             check_parent(&resolved)?;
         }
         let mode = Mode::new(self.mode, unmasked);
-        make_parents(context, &mut resolved, mode)?;
-        make_child(context, &mut resolved, mode, Body::Directory { child_count: 0 })?;
+        let new = New { id: None, mode, body: Body::Directory { child_count: 0 } };
+        make(context, &mut resolved, mode, new)?;
         Ok(Reply::Bool(true))
     }
 }

@@ -45,7 +45,7 @@ pub use bump_generation::BumpGeneration;
 pub use complete::Complete;
 pub use concat::Concat;
 pub use create::{Create, CreateUnmasked};
-pub use delete::{Delete, DeleteWalked};
+pub use delete::Delete;
 pub use finish_recovery::FinishRecovery;
 pub use forget_doomed::ForgetDoomed;
 pub use forget_resized::ForgetResized;
@@ -156,7 +156,6 @@ operations! {
     SetXattr: "setXAttr", true;
     RemoveXattr: "removeXAttr", true;
     Concat: "concat", true;
-    DeleteWalked: "delete", true;
     AddLeased: "addLeased", false;
     MoveBlocks: "moveBlocks", false;
     ForgetResized: "forgetResized", false;
@@ -193,7 +192,6 @@ impl Op {
             Self::SetAcl(op) => (Some(&op.path), None),
             Self::SetXattr(op) => (Some(&op.path), None),
             Self::RemoveXattr(op) => (Some(&op.path), None),
-            Self::DeleteWalked(op) => (Some(&op.path), None),
             Self::SetQuota(op) => (Some(&op.path), None),
             Self::Truncate(op) => (Some(&op.path), None),
             Self::PutFileUnmasked(op) => (Some(&op.put.create.path), None),

@@ -6,7 +6,6 @@ use crate::doom;
 use crate::error::Failure;
 use crate::front;
 use crate::inode::{Node, Place, unhook_node};
-use crate::quota;
 use crate::record::{Body, Inode, decode, encode};
 use crate::request::Reply;
 use crate::tables::{DOOMED_TREE, inode_key};
@@ -93,19 +92,13 @@ fn reap_directory(context: &mut Context<'_>, mut directory: Inode, left: &mut us
     *left -= children.len();
     // Fewer than were counted: then these were all there are.
     let rest = if children.len() == wanted { count.saturating_sub(wanted as u32) } else { 0 };
-    let debt = quota::debt(context.rows, directory.id)?;
     for child in children {
-        if let Some(debt) = &debt {
-            quota::pay(context.rows, debt, &child.inode)?;
-        }
         unhook_node(context.rows, &child);
         doom::doom_tree(context.rows, child.inode)?;
     }
     if rest > 0 {
         directory.body = Body::Directory { child_count: rest };
         front::add(context.rows, DOOMED_TREE, &inode_key(directory.id), encode(&directory))?;
-    } else if debt.is_some() {
-        quota::end_debt(context.rows, directory.id)?;
     }
     Ok(())
 }

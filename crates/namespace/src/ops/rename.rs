@@ -29,9 +29,9 @@ impl Rename {
             to = resolve(context.rows, context.caller, &into, Purpose::Make)?;
         }
         let ask = Ask { parent: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &from, ask)?;
+        permission::check(context.caller, &from, ask)?;
         let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &to, ask)?;
+        permission::check(context.caller, &to, ask)?;
         if from.last().is_none() || from.path.is_root() {
             return Ok(Reply::Bool(false));
         }

@@ -4,11 +4,12 @@ use super::Context;
 use crate::error::{Failure, NsError};
 use crate::make::{move_node, remove_child};
 use crate::permission::{self, Access, Ask};
+use crate::read::check_top;
 use crate::request::Reply;
 use crate::reserved;
 use crate::resolve::{Purpose, Resolved, resolve};
 use serde::{Deserialize, Serialize};
-use types::FsPath;
+use types::{FsPath, InodeId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rename2 {
@@ -18,6 +19,8 @@ pub struct Rename2 {
     pub overwrite: bool,
     /// The caller must be allowed to delete the source, not only to move it.
     pub to_trash: bool,
+    /// Of a move to the trash: the top of the tree that was examined, as in [`super::Delete`].
+    pub examined: Option<InodeId>,
 }
 
 impl Rename2 {
@@ -27,11 +30,14 @@ impl Rename2 {
             return Err(NsError::NotFound(format!("rename destination parent {} not found.", self.to)).into());
         }
         let mut to = resolve(context.rows, context.caller, &self.to, Purpose::Make)?;
-        let tree = self.to_trash.then_some(Access::ALL);
-        let ask = Ask { parent: Some(Access::WRITE), tree, ..Ask::default() };
-        permission::check(context.rows, context.caller, &from, ask)?;
+        if self.to_trash {
+            check_top(context.caller, &from, self.examined)?;
+        } else {
+            let ask = Ask { parent: Some(Access::WRITE), ..Ask::default() };
+            permission::check(context.caller, &from, ask)?;
+        }
         let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &to, ask)?;
+        permission::check(context.caller, &to, ask)?;
         self.check_ends(&from, &to)?;
         if to.last().is_some() {
             // To replace a file is to delete it, so the sticky bit counts. (HDFS forgets it here.)

@@ -38,6 +38,6 @@ pub(crate) fn find_owned_as(
     absent: impl FnOnce() -> String,
 ) -> Result<Node, Failure> {
     let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
-    permission::check(context.rows, context.caller, &resolved, Ask { owner: true, ..Ask::default() })?;
+    permission::check(context.caller, &resolved, Ask { owner: true, ..Ask::default() })?;
     resolved.into_last().ok_or_else(|| NsError::NotFound(absent()).into())
 }

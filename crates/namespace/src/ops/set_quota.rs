@@ -2,9 +2,10 @@
 
 use super::Context;
 use crate::error::{Failure, NsError};
-use crate::quota::{self, StorageType};
+use crate::quota::StorageType;
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
+use crate::usage;
 use serde::{Deserialize, Serialize};
 use types::FsPath;
 
@@ -54,13 +55,13 @@ impl SetQuota {
         if !node.inode.is_directory() {
             return Err(NsError::NotDirectory(format!("`{path}': Is not a directory")).into());
         }
-        let mut limits = quota::payer(context.rows, node.inode.id)?.map(|payer| payer.limits).unwrap_or_default();
+        let mut limits = usage::tally(context.rows, node.inode.id)?.limits;
         limits.names = self.names.apply(limits.names);
         match self.of_type {
             None => limits.space = self.space.apply(limits.space),
             Some(kind) => limits.set_type(kind, self.space.apply(limits.of_type(kind))),
         }
-        quota::set_limits(context.rows, &node.inode, limits)?;
+        usage::set_limits(context.rows, node.inode.id, limits)?;
         Ok(Reply::Done)
     }
 

@@ -4,10 +4,10 @@ use super::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::permission::{self, Access, Ask};
-use crate::quota::{self, Excess};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
 use crate::tables::{RESIZED, inode_key};
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use types::FsPath;
 use types::limits::REPLICATION_MAX;
@@ -25,10 +25,10 @@ impl SetReplication {
         check_replication(self.replication, &self.path, None)?;
         let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.caller, &resolved, ask)?;
         let Some(mut node) = resolved.into_last() else { return Ok(Reply::Bool(false)) };
         let id = node.inode.id;
-        let bill = quota::bill(context.rows, &node)?;
+        let bill = usage::bill(context.rows, &node)?;
         let Some(file) = node.inode.file_mut() else { return Ok(Reply::Bool(false)) };
         if file.replication != self.replication && file.block_count > 0 {
             context.rows.put(RESIZED, &inode_key(id), Vec::new());

@@ -21,7 +21,7 @@ impl SetTimes {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.caller, &resolved, ask)?;
         let path = &self.path;
         let mut node =
             resolved.into_last().ok_or_else(|| NsError::NotFound(format!("File/Directory {path} does not exist.")))?;

@@ -118,7 +118,7 @@ pub(crate) fn check_space(caller: &Caller, name: &XattrName, path: &FsPath) -> R
 fn find_changeable(context: &Context<'_>, path: &FsPath, name: &XattrName) -> Result<Node, Failure> {
     let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
     if name.is_unreadable_mark() {
-        permission::check(context.rows, context.caller, &resolved, Ask { owner: true, ..Ask::default() })?;
+        permission::check(context.caller, &resolved, Ask { owner: true, ..Ask::default() })?;
     }
     if name.space == XattrSpace::User {
         let sticky = resolved.last().is_some_and(|node| node.inode.is_directory() && node.inode.mode & 0o1000 != 0);
@@ -126,7 +126,7 @@ fn find_changeable(context: &Context<'_>, path: &FsPath, name: &XattrName) -> Re
             true => Ask { owner: true, ..Ask::default() },
             false => Ask { path: Some(Access::WRITE), ..Ask::default() },
         };
-        permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.caller, &resolved, ask)?;
     }
     resolved.into_last().ok_or_else(|| NsError::NotFound(format!("cannot find {path}")).into())
 }

@@ -5,12 +5,13 @@ use crate::block::{self, Placed, doom_row, row_at_most, scan_rows, write_row};
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, next_generation, write_node};
 use crate::lease::{self, RECOVERY_HOLDER};
+use crate::limits::BLOCKS_CHANGED_MAX;
 use crate::permission::{self, Access, Ask};
-use crate::quota::{self, Excess};
 use crate::record::{BlockState, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::FsPath;
@@ -32,7 +33,7 @@ impl Truncate {
         lease::check_holder_name(&self.client)?;
         let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
-        permission::check(context.rows, context.caller, &resolved, ask)?;
+        permission::check(context.caller, &resolved, ask)?;
         let path = resolved.path.clone();
         let mut node = resolved.into_last().ok_or_else(|| NsError::no_file(&path))?;
         if node.inode.is_directory() {
@@ -59,7 +60,7 @@ impl Truncate {
         if old == self.len {
             return Ok(Reply::Bool(true));
         }
-        let bill = quota::bill(context.rows, &node)?;
+        let bill = usage::bill(context.rows, &node)?;
         node.inode.modified = context.now;
         let reply = match self.drop_behind(context, &mut node)? {
             Some(last) => self.begin(context, &mut node, last)?,
@@ -102,8 +103,15 @@ impl Truncate {
             } else if offset + row.len > self.len {
                 over = Some((offset, row));
             }
-            ControlFlow::Continue(())
+            if behind.len() <= BLOCKS_CHANGED_MAX as usize { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
+        if behind.len() > BLOCKS_CHANGED_MAX as usize {
+            let message = format!(
+                "{} has more than {BLOCKS_CHANGED_MAX} blocks behind byte {}, which is too many for one call; cut it in steps",
+                self.path, self.len
+            );
+            return Err(NsError::Other(message).into());
+        }
         for (offset, row) in behind {
             doom_row(context.rows, id, offset, &row)?;
             block::resize(node, row.len, 0, -1)?;

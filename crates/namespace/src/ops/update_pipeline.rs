@@ -8,6 +8,7 @@ use crate::lease;
 use crate::record::BlockState;
 use crate::request::Reply;
 use crate::resolve::find_standing;
+use crate::usage::{self, Excess};
 use serde::{Deserialize, Serialize};
 use types::rows::Rows;
 use types::{BlockId, ContainerId, Generation};
@@ -51,6 +52,7 @@ impl UpdatePipeline {
             // Members of the old home that are not in the new one keep a stale replica.
             doom_replicas(context.rows, row.block, row.home, row.generation)?;
         }
+        let bill = usage::bill(context.rows, &node)?;
         block::resize(&mut node, row.len, self.len, 0)?;
         row.len = self.len;
         row.generation = self.new;
@@ -58,6 +60,7 @@ impl UpdatePipeline {
         row.state = BlockState::Written;
         write_row(context.rows, node.inode.id, offset, &row);
         write_node(context.rows, &node);
+        bill.settle(context.rows, &node.inode, Excess::Recorded)?;
         Ok(Reply::Done)
     }
 }

@@ -17,5 +17,5 @@ fn run(rows: &dyn Rows, caller: &Caller, path: &FsPath, access: Access) -> Resul
     if resolved.last().is_none() {
         return Err(NsError::NotFound(format!("Path not found: {path}")).into());
     }
-    permission::check(rows, caller, &resolved, Ask { path: Some(access), ..Ask::default() })
+    Ok(permission::check(caller, &resolved, Ask { path: Some(access), ..Ask::default() })?)
 }

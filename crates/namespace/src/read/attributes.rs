@@ -31,7 +31,7 @@ fn find(rows: &dyn Rows, caller: &Caller, path: &FsPath, names: &[XattrName]) ->
         check_space(caller, name, path)?;
     }
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
-    permission::check(rows, caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
+    permission::check(caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
     let node = resolved.into_last().ok_or_else(|| NsError::NotFound(format!("cannot find {path}")))?;
     let mut all = xattr::all(rows, &node.inode)?;
     all.retain(|attribute| check_space(caller, &attribute.name, path).is_ok());

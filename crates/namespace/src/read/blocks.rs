@@ -40,7 +40,7 @@ fn run(rows: &dyn Rows, caller: &Caller, path: &FsPath, offset: u64, len: u64) -
         ))
         .into());
     }
-    permission::check(rows, caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
+    permission::check(caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
     Ok(blocks_in(rows, &node.inode, file, offset, len)?)
 }
 

@@ -78,7 +78,7 @@ fn run(
         return Ok(Some(Listing { entries: vec![entry], remaining: 0 }));
     }
     let ask = Ask { path: Some(Access::READ_EXECUTE), ..Ask::default() };
-    permission::check(rows, caller, &resolved, ask)?;
+    permission::check(caller, &resolved, ask)?;
     let after = match start_after.strip_prefix(b"/.reserved/.inodes/") {
         Some(id) => name_of(rows, id, node.inode.id)?,
         None => start_after.to_vec(),

@@ -2,9 +2,10 @@
 
 use crate::error::{Answer, NsError, split};
 use crate::permission::{self, Access, Ask};
-use crate::quota::{self, Limits, Usage};
+use crate::quota::Limits;
 use crate::request::Caller;
 use crate::resolve::{Purpose, resolve};
+use crate::usage::{Usage, tally};
 use types::FsPath;
 use types::rows::Rows;
 
@@ -15,7 +16,7 @@ pub struct Quota {
     pub used: Usage,
 }
 
-/// `None`: it has no limits of its own, so nothing is counted. Needs READ and EXECUTE.
+/// `None`: it has no limits of its own, which is all it tells then. Needs READ and EXECUTE.
 pub fn quota(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<Quota>> {
     let run = || {
         let resolved = resolve(rows, caller, path, Purpose::Find)?;
@@ -23,9 +24,10 @@ pub fn quota(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<Q
         if !node.inode.is_directory() {
             return Ok(None);
         }
-        permission::check(rows, caller, &resolved, Ask { path: Some(Access::READ_EXECUTE), ..Ask::default() })?;
-        let payer = quota::payer(rows, node.inode.id)?;
-        Ok(payer.map(|payer| Quota { limits: payer.limits, used: payer.used }))
+        permission::check(caller, &resolved, Ask { path: Some(Access::READ_EXECUTE), ..Ask::default() })?;
+        let tally = tally(rows, node.inode.id)?;
+        let used = tally.with_directory();
+        Ok(Some(Quota { limits: tally.limits, used }).filter(|quota| !quota.limits.is_none()))
     };
     split(run())
 }

@@ -1,7 +1,7 @@
 //! Who may do what.
 
 use crate::world::{World, caller, check, path, removal};
-use namespace::{DeleteWalked, Reply};
+use namespace::{Delete, NsError, Reply};
 
 #[test]
 fn the_way_down_needs_execute() {
@@ -121,7 +121,10 @@ fn moving_to_trash_is_as_hard_as_deleting() {
          root create /d/t/u/f
          root chown /d/t/u root:
          alice rename2 /d/t /d/x trash => refused AccessDenied
-         alice rename2 /d/t /d/x => done",
+         alice rename2 /d/t /d/x => done
+         alice mkdir /d/own/u/v
+         alice create /d/own/u/f
+         alice rename2 /d/own /d/y trash => done",
     );
 }
 
@@ -162,17 +165,17 @@ fn a_tree_is_looked_at_in_steps_before_it_is_deleted() {
          root chmod /d 777
          alice mkdir /d/a/b/c
          alice create /d/a/f
-         alice delete /d/a walked => true
+         alice delete /d/a -r => true
          alice mkdir /d/a/b/c
          root mkdir /d/a/b/roots/x
-         alice delete /d/a walked => refused AccessDenied: Permission denied: user=alice, access=ALL, inode=\"/d/a/b/roots\"
+         alice delete /d/a -r => refused AccessDenied: Permission denied: user=alice, access=ALL, inode=\"/d/a/b/roots\"
          root delete /d/a/b/roots -r => true
-         alice delete /d/a walked => true
-         alice delete /d/a walked => false",
+         alice delete /d/a -r => true
+         alice delete /d/a -r => false",
     );
 }
 
-/// What was looked at is gone, and another tree stands in its place: that one is looked at whole.
+/// What was examined is gone, and another tree stands in its place: that one is to be examined first.
 #[test]
 fn another_tree_is_not_deleted_in_the_place_of_the_one_looked_at() {
     let mut world = World::new();
@@ -188,12 +191,12 @@ fn another_tree_is_not_deleted_in_the_place_of_the_one_looked_at() {
          alice mkdir /d/a
          root mkdir /d/a/roots/x",
     );
-    let walked = DeleteWalked { path: target.clone(), top };
+    let examined = Delete { path: target.clone(), recursive: true, examined: Some(top) };
     assert!(removal(&world.rows, &alice, &target).is_err());
-    assert!(world.apply(&alice, walked.clone()).is_err());
+    assert!(matches!(world.apply(&alice, examined.clone()), Err(NsError::NotExamined(_))));
     world.tell(
         "root rename /d/a /d/new
          alice rename /d/old /d/a",
     );
-    assert_eq!(world.apply(&alice, walked), Ok(Reply::Bool(true)));
+    assert_eq!(world.apply(&alice, examined), Ok(Reply::Bool(true)));
 }

@@ -115,6 +115,9 @@ impl World {
         }
         let (user, client) = words[0].split_once(':').unwrap_or((words[0], words[0]));
         let who = caller(user);
+        if let Some(denied) = self.examined(&who, &words) {
+            return refused(&denied);
+        }
         match self.request(&who, client, words[1], &words[2..]) {
             Some(op) => match self.apply(&who, op) {
                 Ok(reply) => self.shown(reply, &words),
@@ -122,6 +125,13 @@ impl World {
             },
             None => self.read(&who, client, words[1], &words[2..]),
         }
+    }
+
+    /// What the leader finds before it proposes the change.
+    fn examined(&self, who: &Caller, words: &[&str]) -> Option<NsError> {
+        let is_examined =
+            matches!(words[1], "delete" | "rename2") && (words.contains(&"-r") || words.contains(&"trash"));
+        removal(&self.rows, who, &path(words.get(2).filter(|_| is_examined)?)).err()
     }
 
     fn request(&mut self, who: &Caller, client: &str, verb: &str, args: &[&str]) -> Option<Op> {
@@ -245,18 +255,16 @@ impl World {
             }
             "rename" => Rename { from: target?, to: path(args[1]) }.into(),
             "rename2" => {
-                Rename2 { from: target?, to: path(args[1]), overwrite: has("overwrite"), to_trash: has("trash") }.into()
+                let (target, to_trash) = (target?, has("trash"));
+                let examined = if to_trash { removal(&self.rows, who, &target).unwrap_or_default() } else { None };
+                Rename2 { from: target, to: path(args[1]), overwrite: has("overwrite"), to_trash, examined }.into()
             }
-            // delete /p walked: as the leader does it for ordinary users
-            "delete" if has("walked") => {
-                let target = target?;
-                match removal(&self.rows, who, &target) {
-                    Ok(Some(top)) => DeleteWalked { path: target, top }.into(),
-                    // Refused by the walk, or nothing to walk: the plain call must say the same.
-                    _ => Delete { path: target, recursive: true }.into(),
-                }
+            "delete" => {
+                let (target, recursive) = (target?, has("-r"));
+                // As the leader does it. What the examination refuses is told by `run`.
+                let examined = if recursive { removal(&self.rows, who, &target).unwrap_or_default() } else { None };
+                Delete { path: target, recursive, examined }.into()
             }
-            "delete" => Delete { path: target?, recursive: has("-r") }.into(),
             "chmod" => SetPermission { path: target?, mode: u16::from_str_radix(args[1], 8).unwrap() }.into(),
             "chown" => {
                 let (owner, group) = args[1].split_once(':').unwrap();
@@ -454,7 +462,7 @@ impl World {
                     let (limits, used) = (&quota.limits, quota.used);
                     format!(
                         "{} of {} names, {} of {} space",
-                        used.names,
+                        used.names(),
                         told(limits.names),
                         used.space,
                         told(limits.space)

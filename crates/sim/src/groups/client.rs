@@ -233,11 +233,12 @@ impl Client {
             Op::Write(at, tag) => known(self.change(self.create(name(at), tag, true)).await, |_| Outcome::Done),
             Op::Read(at) => known(self.look(name(at)).await, Outcome::Found),
             Op::Delete(at) => {
-                let delete = Delete { path: name(at), recursive: true };
+                let delete = Delete { path: name(at), recursive: true, examined: None };
                 known(self.change(delete).await, |reply| Outcome::Deleted(reply == Reply::Bool(true)))
             }
             Op::Rename(from, to) => {
-                let rename = Rename2 { from: name(from), to: name(to), overwrite: false, to_trash: false };
+                let rename =
+                    Rename2 { from: name(from), to: name(to), overwrite: false, to_trash: false, examined: None };
                 known(self.change(rename).await, |_| Outcome::Done)
             }
         };

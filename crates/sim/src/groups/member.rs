@@ -124,7 +124,7 @@ impl World {
 
     fn place(&self, id: u64) -> Rc<Place> {
         let make = || {
-            let seat = Seat::new(id, self.sim.split(), self.mutation == Some(Mutation::LogWithoutSync));
+            let seat = Seat::new(id, self.sim.split(), self.mutation);
             Rc::new(Place { seat, process: RefCell::default(), gone: Cell::default(), down: Cell::default() })
         };
         Rc::clone(self.places.borrow_mut().entry(id).or_insert_with(make))

@@ -1,11 +1,12 @@
 //! What an administrator may ask for: nodes are emptied, everything is read, containers are spread anew. As `metad`'s jobs.
 
-use super::{Answer, LEASE_SOFT, Metad};
+use super::{Answer, LEASE_SOFT, Metad, Refused};
 use crate::world::Mutation;
 use blocks::{Command, Move, Scrub, Scrubbed, Service};
+use namespace::{NsError, QuotaChange, SetQuota};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use types::NodeId;
+use types::{FsPath, NodeId};
 
 /// Containers under way at a time.
 const ACTIVE_COUNT_MAX: usize = 2;
@@ -46,6 +47,16 @@ impl Metad {
             }
             surplus.left_behind(node, undecided, leased.then_some(LEASE_SOFT), now).is_none()
         })
+    }
+
+    /// `None`: no limit. A directory that is not there has none.
+    pub(crate) async fn set_quota(self: Rc<Self>, path: FsPath, names: Option<u64>, space: Option<u64>) -> Answer<()> {
+        let change = |limit: Option<u64>| limit.map_or(QuotaChange::Lift, QuotaChange::Set);
+        let quota = SetQuota { path, names: change(names), space: change(space), of_type: None };
+        match self.change(None, quota).await {
+            Err(Refused::Namespace(NsError::NotFound(_))) => Ok(()),
+            answer => answer.map(|_| ()),
+        }
     }
 
     /// False: one is under way.

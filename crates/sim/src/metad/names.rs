@@ -19,7 +19,7 @@ impl Metad {
     }
 
     pub(crate) async fn delete(self: Rc<Self>, retry: RetryKey, path: FsPath) -> Answer<bool> {
-        let reply = self.change(Some(retry), Delete { path, recursive: true }).await?;
+        let reply = self.change(Some(retry), Delete { path, recursive: true, examined: None }).await?;
         self.was_doomed();
         Ok(reply == namespace::Reply::Bool(true))
     }
@@ -31,7 +31,7 @@ impl Metad {
         to: FsPath,
         overwrite: bool,
     ) -> Answer<()> {
-        self.change(Some(retry), Rename2 { from, to, overwrite, to_trash: false }).await?;
+        self.change(Some(retry), Rename2 { from, to, overwrite, to_trash: false, examined: None }).await?;
         if overwrite {
             self.was_doomed();
         }

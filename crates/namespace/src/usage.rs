@@ -1,0 +1,246 @@
+//! What stands in the tree of each directory: files, directories, bytes, bytes with all replicas; and the limits on it.
+//!
+//! ```text
+//!            /         its row counts all that stands below it
+//!           / \
+//!          a   c       what is made in /a/b is added to the rows of b, a and /
+//!         /
+//!        b
+//! ```
+//!
+//! Promise: the row of a directory that can be reached counts exactly what stands below it, the directory itself excluded
+//! ([`crate::check`] adds it up). A change climbs from its place to the root and adds to each row on the way. So a tree of any size is
+//! moved, deleted, summed up or limited for the price of its depth, and nothing walks it. A directory with nothing below it and no limits
+//! has no row.
+//!
+//! Counts decide about quotas and nothing else, so one that would fall below zero stays there: all members would stop over an error.
+//!
+//! As in HDFS a block under construction counts as a full one, and a limit that is passed already refuses only what makes it worse.
+
+use crate::block::last_row;
+use crate::error::{Failure, NsError};
+use crate::inode::{Node, read_place};
+use crate::quota::Limits;
+use crate::record::{Inode, Record, decode, encode};
+use crate::resolve::{CLIMB_MAX, ROOT, path_of};
+use crate::tables::{USAGE, inode_key};
+use serde::{Deserialize, Serialize};
+use types::InodeId;
+use types::rows::{Rows, RowsError, RowsMut};
+
+/// What a tree takes. The sums of bytes are of files of up to 2^63 bytes with up to 2^9 replicas, which 64 bits do not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub files: u64,
+    pub directories: u64,
+    /// As recorded: an open file may have more.
+    pub len: u128,
+    /// With all replicas.
+    pub space: u128,
+}
+
+/// The row of a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tally {
+    pub(crate) below: Usage,
+    pub(crate) limits: Limits,
+}
+
+impl Record for Tally {}
+
+/// What becomes of a charge that a limit does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excess {
+    Refused,
+    /// For what has happened already, and for what frees more than it takes.
+    Recorded,
+}
+
+impl Usage {
+    const DIRECTORY: Self = Self { files: 0, directories: 1, len: 0, space: 0 };
+
+    /// What HDFS limits by number.
+    pub fn names(&self) -> u64 {
+        self.files.saturating_add(self.directories)
+    }
+
+    fn plus(self, more: Self) -> Self {
+        Self {
+            files: self.files.saturating_add(more.files),
+            directories: self.directories.saturating_add(more.directories),
+            len: self.len.saturating_add(more.len),
+            space: self.space.saturating_add(more.space),
+        }
+    }
+
+    fn less(self, part: Self) -> Self {
+        Self {
+            files: self.files.saturating_sub(part.files),
+            directories: self.directories.saturating_sub(part.directories),
+            len: self.len.saturating_sub(part.len),
+            space: self.space.saturating_sub(part.space),
+        }
+    }
+}
+
+impl Tally {
+    /// What the directory takes with all below it, as quotas count.
+    pub(crate) fn with_directory(&self) -> Usage {
+        let directories = self.below.directories.saturating_add(1);
+        Usage { directories, ..self.below }
+    }
+}
+
+pub(crate) fn tally(rows: &dyn Rows, directory: InodeId) -> Result<Tally, RowsError> {
+    match rows.get(USAGE, &inode_key(directory))? {
+        Some(bytes) => decode("read what a directory holds", &bytes),
+        None => Ok(Tally::default()),
+    }
+}
+
+fn write(rows: &mut dyn RowsMut, directory: InodeId, tally: &Tally) {
+    let key = inode_key(directory);
+    if *tally == Tally::default() { rows.delete(USAGE, &key) } else { rows.put(USAGE, &key, encode(tally)) }
+}
+
+/// Of one inode, whatever is below it.
+fn usage_of(rows: &dyn Rows, inode: &Inode) -> Result<Usage, RowsError> {
+    let Some(file) = inode.file() else { return Ok(Usage::DIRECTORY) };
+    let mut charged = u128::from(file.len);
+    if file.open.is_some()
+        && let Some((_, row)) = last_row(rows, inode)?
+        && !row.is_complete()
+        // One that is being cut was charged as what it has, and gets smaller.
+        && row.cut_len().is_none()
+    {
+        charged = charged.saturating_sub(row.len.into()) + u128::from(file.block_len);
+    }
+    Ok(Usage { files: 1, directories: 0, len: file.len.into(), space: charged * u128::from(file.replication) })
+}
+
+/// Of an inode with all below it.
+pub(crate) fn usage_of_tree(rows: &dyn Rows, top: &Inode) -> Result<Usage, RowsError> {
+    let own = usage_of(rows, top)?;
+    if top.child_count() == 0 {
+        return Ok(own);
+    }
+    Ok(own.plus(tally(rows, top.id)?.below))
+}
+
+/// Those who count what is in `directory`, the deepest first; none for a deleted tree.
+fn counting(rows: &dyn Rows, directory: InodeId) -> Result<Vec<InodeId>, Failure> {
+    let mut found = vec![directory];
+    let mut at = directory;
+    while at != ROOT {
+        let Some(place) = read_place(rows, at)? else { return Ok(Vec::new()) };
+        if found.len() > CLIMB_MAX {
+            // No error of the rows: anybody can make such a tree.
+            return Err(NsError::Other(format!("{directory} stands too deep: below {CLIMB_MAX} levels")).into());
+        }
+        at = place.parent;
+        found.push(at);
+    }
+    Ok(found)
+}
+
+/// `less` is gone from below a directory, and `more` has come.
+fn change(rows: &mut dyn RowsMut, directory: InodeId, less: Usage, more: Usage, excess: Excess) -> Result<(), Failure> {
+    let mut row = tally(rows, directory)?;
+    let before = row.with_directory();
+    row.below = row.below.less(less).plus(more);
+    if excess == Excess::Refused
+        && let Err(passed) = row.limits.check(before, row.with_directory())
+    {
+        let path = path_of(rows, directory)?.unwrap_or_default();
+        return Err(passed.refusal(&path).into());
+    }
+    write(rows, directory, &row);
+    Ok(())
+}
+
+/// A file that is about to change.
+pub(crate) struct Bill {
+    parent: InodeId,
+    before: Usage,
+}
+
+/// Begins a change of a file. Whoever begins one settles it.
+pub(crate) fn bill(rows: &dyn Rows, node: &Node) -> Result<Bill, RowsError> {
+    Ok(Bill { parent: node.place.parent, before: usage_of(rows, &node.inode)? })
+}
+
+impl Bill {
+    /// Another file of the same directory is about to become part of this one.
+    pub(crate) fn joins(&mut self, rows: &dyn Rows, other: &Inode) -> Result<(), RowsError> {
+        self.before = self.before.plus(usage_of(rows, other)?);
+        Ok(())
+    }
+
+    /// `inode` as it is in the rows now.
+    pub(crate) fn settle(self, rows: &mut dyn RowsMut, inode: &Inode, excess: Excess) -> Result<(), Failure> {
+        let after = usage_of(rows, inode)?;
+        if after == self.before {
+            return Ok(());
+        }
+        for id in counting(rows, self.parent)? {
+            change(rows, id, self.before, after, excess)?;
+        }
+        Ok(())
+    }
+}
+
+/// A new inode stands in `parent`. With it were made, and not counted yet, `parent` and others above it: `made_above` in all.
+pub(crate) fn add(rows: &mut dyn RowsMut, parent: InodeId, inode: &Inode, made_above: usize) -> Result<(), Failure> {
+    let mut more = usage_of(rows, inode)?;
+    for (place, id) in counting(rows, parent)?.into_iter().enumerate() {
+        change(rows, id, Usage::default(), more, Excess::Refused)?;
+        if place < made_above {
+            more.directories += 1;
+        }
+    }
+    Ok(())
+}
+
+/// A tree is about to be taken from `parent`, and to be freed.
+pub(crate) fn remove(rows: &mut dyn RowsMut, parent: InodeId, top: &Inode) -> Result<(), Failure> {
+    let used = usage_of_tree(rows, top)?;
+    for id in counting(rows, parent)? {
+        change(rows, id, used, Usage::default(), Excess::Recorded)?;
+    }
+    Ok(())
+}
+
+/// A tree moves from one directory to another.
+pub(crate) fn move_tree(rows: &mut dyn RowsMut, from: InodeId, to: InodeId, top: &Inode) -> Result<(), Failure> {
+    if from == to {
+        return Ok(());
+    }
+    let (mut from, mut to) = (counting(rows, from)?, counting(rows, to)?);
+    while let (Some(one), Some(other)) = (from.last(), to.last())
+        && one == other
+    {
+        from.pop();
+        to.pop();
+    }
+    let used = usage_of_tree(rows, top)?;
+    for id in to {
+        change(rows, id, Usage::default(), used, Excess::Refused)?;
+    }
+    for id in from {
+        change(rows, id, used, Usage::default(), Excess::Recorded)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn set_limits(rows: &mut dyn RowsMut, directory: InodeId, limits: Limits) -> Result<(), RowsError> {
+    let below = tally(rows, directory)?.below;
+    write(rows, directory, &Tally { below, limits });
+    Ok(())
+}
+
+/// A directory is deleted: nobody asks for its count any more.
+pub(crate) fn forget(rows: &mut dyn RowsMut, directory: &Inode) {
+    if directory.is_directory() {
+        rows.delete(USAGE, &inode_key(directory.id));
+    }
+}

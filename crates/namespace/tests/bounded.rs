@@ -1,0 +1,219 @@
+//! The rows that one change touches do not grow with the tree it is about: all members apply it, and all other changes wait meanwhile.
+
+use namespace::read::{self, Summary};
+use namespace::*;
+use std::cell::Cell;
+use std::ops::Bound;
+use types::rows::{MemoryRows, Row, Rows, RowsError, RowsMut, Table, Visit};
+use types::{BlockId, ContainerId, FsPath, InodeId, Millis};
+
+/// Rows that count how often one is read or written.
+#[derive(Default)]
+struct Counted {
+    rows: MemoryRows,
+    touched: Cell<usize>,
+}
+
+impl Counted {
+    fn touch(&self) {
+        self.touched.set(self.touched.get() + 1);
+    }
+
+    /// Rows touched by one change, which must be done.
+    fn apply(&mut self, user: &str, op: impl Into<Op>) -> usize {
+        self.try_apply(user, op).unwrap()
+    }
+
+    fn try_apply(&mut self, user: &str, op: impl Into<Op>) -> Result<usize, NsError> {
+        let caller = caller(user);
+        let request = Request { now: Millis(1), caller, retry: None, op: op.into() };
+        self.touched.set(0);
+        apply(self, &request).unwrap()?;
+        Ok(self.touched.get())
+    }
+
+    /// The tree that `user` may delete.
+    fn examine(&self, user: &str, at: &str) -> Option<InodeId> {
+        let mut removal = read::Removal::start(self, &caller(user), &path(at)).unwrap().unwrap()?;
+        loop {
+            if let Some(top) = removal.step(self, &caller(user), 1000).unwrap().unwrap() {
+                return Some(top);
+            }
+        }
+    }
+}
+
+impl Rows for Counted {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, RowsError> {
+        self.touch();
+        self.rows.get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: Bound<&[u8]>, visit: &mut Visit<'_>) -> Result<(), RowsError> {
+        self.rows.scan(table, from, &mut |key, value| {
+            self.touch();
+            visit(key, value)
+        })
+    }
+
+    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<Row>, RowsError> {
+        self.touch();
+        self.rows.last_at_most(table, key)
+    }
+}
+
+impl RowsMut for Counted {
+    fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>) {
+        self.touch();
+        self.rows.put(table, key, value);
+    }
+
+    fn delete(&mut self, table: Table, key: &[u8]) {
+        self.touch();
+        self.rows.delete(table, key);
+    }
+}
+
+fn caller(user: &str) -> Caller {
+    Caller { user: user.into(), groups: Vec::new(), superuser: user == "root" }
+}
+
+fn path(text: &str) -> FsPath {
+    FsPath::parse(text).unwrap()
+}
+
+fn mkdirs(at: &str) -> Mkdirs {
+    Mkdirs { path: path(at), mode: 0o755, create_parent: true }
+}
+
+fn create(at: &str) -> Create {
+    Create {
+        path: path(at),
+        client: "client".into(),
+        client_host: "here".into(),
+        mode: 0o644,
+        create: true,
+        overwrite: false,
+        create_parent: true,
+        replication: 3,
+        block_len: 100,
+        block_len_min: 1,
+        takeover: None,
+    }
+}
+
+fn limit(on: &str) -> SetQuota {
+    SetQuota { path: path(on), names: QuotaChange::Set(u64::MAX), space: QuotaChange::Keep, of_type: None }
+}
+
+fn rename(from: &str, to: &str, examined: Option<InodeId>) -> Rename2 {
+    Rename2 { from: path(from), to: path(to), overwrite: false, to_trash: examined.is_some(), examined }
+}
+
+fn formatted() -> Counted {
+    let mut rows = Counted::default();
+    rows.apply("root", Format { owner: "alice".into(), group: "users".into() });
+    rows
+}
+
+/// Rows touched by everything that is done with a whole tree.
+fn touched(file_count: usize) -> Vec<(&'static str, usize)> {
+    let mut rows = formatted();
+    for top in ["/home", "/trash", "/limited"] {
+        rows.apply("alice", mkdirs(top));
+    }
+    rows.apply("root", limit("/limited"));
+    for file in 0..file_count {
+        let name = format!("/home/tree/{}/{file}", file % 7);
+        rows.apply("alice", PutFile { create: create(&name), block: None });
+    }
+    let into = rows.apply("alice", rename("/home/tree", "/limited/tree", None));
+    let set = rows.apply("root", limit("/limited/tree"));
+    let out = rows.apply("alice", rename("/limited/tree", "/home/tree", None));
+    let examined = rows.examine("alice", "/home/tree");
+    let trash = rows.apply("alice", rename("/home/tree", "/trash/tree", examined));
+    rows.touched.set(0);
+    let mut summary = Summary::start(&rows, &caller("root"), &path("/trash")).unwrap().unwrap();
+    let totals = summary.step(&rows, &caller("root"), 1).unwrap().unwrap().expect("one step");
+    assert_eq!((totals.file_count, totals.directory_count), (file_count as u64, 9));
+    let summed = rows.touched.get();
+    // Another tree in its place has to be examined: the entry of the log does not do it.
+    let other = Delete { path: path("/trash/tree"), recursive: true, examined: None };
+    rows.touched.set(0);
+    assert!(matches!(rows.try_apply("alice", other), Err(NsError::NotExamined(_))));
+    let refused = rows.touched.get();
+    let delete = rows.apply("alice", Delete { path: path("/trash/tree"), recursive: true, examined });
+    let freed = rows.apply("root", Reap { inodes_max: 20 });
+    vec![
+        ("rename into a quota", into),
+        ("set a quota", set),
+        ("rename out of a quota", out),
+        ("move to the trash", trash),
+        ("content summary", summed),
+        ("refused deletion", refused),
+        ("delete", delete),
+        ("free", freed),
+    ]
+}
+
+#[test]
+fn what_is_done_with_a_tree_costs_the_same_however_large_it_is() {
+    let (small, large) = (touched(50), touched(5000));
+    assert!(large.iter().all(|(_, touched)| *touched < 120), "{large:?}, where {small:?} are touched for a small one");
+    // What is freed is named by the entry; the rest depends on the paths alone.
+    assert_eq!(small[..7], large[..7]);
+}
+
+/// A path of a thousand names: each new directory is counted in all above it, by one climb for all of them.
+#[test]
+fn a_deep_path_is_made_and_counted_in_one_climb() {
+    let mut rows = formatted();
+    let deep = "/a".repeat(999);
+    let made = rows.apply("alice", mkdirs(&deep));
+    assert!(made < 15 * 999, "{made}");
+    let one_more = rows.apply("alice", mkdirs(&format!("{deep}/b")));
+    assert!(one_more < 5 * 999, "{one_more}");
+    let totals = Summary::start(&rows, &caller("root"), &FsPath::root()).unwrap().unwrap();
+    let totals = totals.clone().step(&rows, &caller("root"), 1).unwrap().unwrap().unwrap();
+    assert_eq!(totals.directory_count, 1001);
+}
+
+/// A file of `block_count` blocks of one byte.
+fn put_blocks(rows: &mut Counted, at: &str, block_count: u64, first: u64) {
+    rows.apply("alice", create(at));
+    let block = |number: u64| BlockId::new(ContainerId(1), (first + number) as u32);
+    let claim = |number: u64, generation| BlockRef { block: block(number), generation, len: 1 };
+    let mut previous = None;
+    for number in 0..block_count {
+        let allocated = Allocated { block: block(number), home: ContainerId(1) };
+        let add = AddBlock { path: path(at), client: "client".into(), file: None, previous, allocated };
+        let request = Request { now: Millis(1), caller: caller("alice"), retry: None, op: add.into() };
+        let Reply::Block(view) = apply(rows, &request).unwrap().unwrap() else { panic!("no block") };
+        previous = Some(claim(number, view.generation));
+    }
+    rows.apply("alice", Complete { path: path(at), client: "client".into(), file: None, last: previous });
+}
+
+/// Blocks that change by one entry of the log are bounded, whatever a file may have.
+#[test]
+fn a_file_of_many_blocks_is_cut_and_joined_in_pieces() {
+    let mut rows = formatted();
+    let many = u64::from(BLOCKS_CHANGED_MAX);
+    put_blocks(&mut rows, "/target", 1, 1);
+    put_blocks(&mut rows, "/long", many + 2, 10);
+    let cut = |len| Truncate {
+        path: path("/long"),
+        len,
+        client: "client".into(),
+        client_host: "here".into(),
+        takeover: None,
+    };
+    let refused = rows.try_apply("alice", cut(0)).unwrap_err().to_string();
+    assert!(refused.contains("cut it in steps"), "{refused}");
+    let concat = Concat { target: path("/target"), sources: vec![path("/long")] };
+    let refused = rows.try_apply("alice", concat.clone()).unwrap_err().to_string();
+    assert!(refused.contains("join them in several calls"), "{refused}");
+    rows.apply("alice", cut(many));
+    rows.apply("alice", concat);
+    assert_eq!(check::check(&rows.rows).unwrap(), []);
+}
