@@ -23,6 +23,11 @@ pub(crate) fn status(seat: &Seat) -> Value {
             json!({ "id": member.id, "addr": seat.addr_of(member.id, &member.addr), "role": role, "matched": member.matched })
         })
         .collect();
+    // Of a server that stands by as far as it has heard.
+    let safe_mode = namespace::read::safe_mode(&seat.machine.store().view()).ok().flatten();
+    status["safe_mode"] = safe_mode.is_some().into();
+    status["safe_mode_since_ms"] = safe_mode.as_ref().map(|mode| mode.since.0).into();
+    status["safe_mode_by"] = safe_mode.map(|mode| mode.user).into();
     status["leader"] = seat.core().is_some().into();
     status["group"] = json!({ "id": seat.config.id, "term": group.term, "last": group.last, "agreed": seat.raft.agreed(), "members": members });
     status
@@ -74,14 +79,8 @@ fn of_leader(core: &Core) -> Value {
         (nodes, cluster.containers().count(), cluster.pipelines().count())
     });
     let (used, census) = (crate::meter::answer(), core.counted.last());
-    let safe_mode = core.safe_mode().ok().flatten();
-    let safe_mode_since = safe_mode.as_ref().map(|mode| mode.since.0);
-    let safe_mode_user = safe_mode.map(|mode| mode.user);
     json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "safe_mode": safe_mode_since.is_some(),
-        "safe_mode_since_ms": safe_mode_since,
-        "safe_mode_by": safe_mode_user,
         "pool": core.pool,
         "uptime_s": core.uptime().as_secs(),
         "nodes": { "live": live, "dead": nodes.len() as u64 - live, "list": nodes },
