@@ -263,9 +263,12 @@ fn get<T: DeserializeOwned>(rows: &dyn Rows, table: Table, key: &[u8]) -> Result
 }
 
 fn put<T: Serialize>(rows: &mut dyn RowsMut, table: Table, key: &[u8], value: &T) -> Result<(), RowsError> {
-    let bytes = postcard::to_extend(value, vec![ROW_VERSION]).map_err(|problem| error(&problem.to_string()))?;
-    rows.put(table, key, bytes);
+    rows.put(table, key, encode(value)?);
     Ok(())
+}
+
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, RowsError> {
+    postcard::to_extend(value, vec![ROW_VERSION]).map_err(|problem| error(&problem.to_string()))
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, RowsError> {

@@ -22,6 +22,8 @@ mod delete;
 mod error;
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(test)]
+mod golden;
 mod group;
 pub mod header;
 mod index;
