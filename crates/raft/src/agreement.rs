@@ -17,7 +17,7 @@ use crate::network::Network;
 use crate::stop::Stop;
 use crate::timing::Timing;
 use crate::transport::{Lane, Peer};
-use crate::types::Types;
+use crate::types::{Node, Types};
 use ::io::stage;
 use ::types::RowsDigest;
 use openraft::ServerState;
@@ -199,12 +199,13 @@ impl<M: Machine> Agreement<M> {
             let metrics = metrics.borrow_watched();
             let membership = metrics.membership_config.membership();
             let others = membership.nodes().filter(|(id, _)| **id != self.node_id);
-            let others: Vec<_> = others.map(|(id, node)| Peer { id: *id, addr: node.addr.clone() }).collect();
+            let peer = |(id, node): (&u64, &Node)| (Peer { id: *id, addr: node.addr.clone() }, node.incarnation);
+            let others: Vec<_> = others.map(peer).collect();
             (membership.get_joint_config().clone(), others)
         };
-        let asked = others.iter().map(|peer| async move {
-            let answer = self.network.ask(peer, Lane::Beat, Ask::Digest { index }, self.timing.comparison()).await;
-            match answer {
+        let wait_max = self.timing.comparison();
+        let asked = others.iter().map(|(peer, incarnation)| async move {
+            match self.network.ask(peer, *incarnation, Lane::Beat, Ask::Digest { index }, wait_max).await {
                 Ok(Answer::Digest(Some(digest))) => Some((peer.id, RowsDigest(digest))),
                 _ => None,
             }
@@ -215,8 +216,8 @@ impl<M: Machine> Agreement<M> {
         if let Verdict::Differ { right, who } = &verdict {
             tracing::error!(entry = index, members = ?who, "members whose rows differ from those of most voters are stopped");
             let differs = Ask::Differs { index, digest: right.0 };
-            for peer in others.iter().filter(|peer| who.contains(&peer.id)) {
-                let told = self.network.ask(peer, Lane::Beat, differs.clone(), self.timing.comparison()).await;
+            for (peer, incarnation) in others.iter().filter(|(peer, _)| who.contains(&peer.id)) {
+                let told = self.network.ask(peer, *incarnation, Lane::Beat, differs.clone(), wait_max).await;
                 if let Err(error) = told {
                     // It is told again in the next round, as it differs from then on.
                     tracing::warn!(member = peer.id, %error, "a member that differs did not answer");

@@ -3,7 +3,7 @@
 
 use crate::message::{self, Answer, Ask, PlainEntry, Request};
 use crate::position::Position;
-use crate::record::{Facts, Head, Place, Record};
+use crate::record::{Facts, Head, Owner, Place, Record};
 use crate::segment::{self, Contents};
 use crate::writer::Replay;
 
@@ -18,7 +18,7 @@ pub fn segment(bytes: &[u8]) {
 pub fn records(mut bytes: &[u8]) {
     const SALT: u64 = 0x5a17;
     let mut whole = Vec::new();
-    Record::Head(Head::new(SALT, 1, 1, &Facts::default())).encode(Place::HEAD, 0, &mut whole);
+    Record::Head(Head::new(SALT, Owner::default(), 1, &Facts::default())).encode(Place::HEAD, 0, &mut whole);
     while let [kind, body_len, rest @ ..] = bytes {
         let (body, behind) = rest.split_at(usize::from(*body_len).min(rest.len()));
         let place = Place { salt: SALT, offset: whole.len() as u64 };

@@ -1,6 +1,6 @@
 //! Who is in the group, as this member sees it.
 
-use crate::types::Types;
+use crate::types::{Node, Types};
 use openraft::metrics::RaftMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Group {
             () if membership.voter_ids().any(|voter| voter == id) => Role::Standby,
             () => Role::Learner,
         };
-        let member = |(id, node): (&u64, &openraft::BasicNode)| Member {
+        let member = |(id, node): (&u64, &Node)| Member {
             id: *id,
             addr: node.addr.clone(),
             role: role(*id),

@@ -4,12 +4,12 @@
 //! bytes ──▶ inbox ──▶ openraft: entries, votes          a snapshot's chunks ──▶ machine's import ──▶ openraft: install
 //! ```
 //!
-//! Promise: a member that has not been in a group yet, or whose data is gone, gives no vote and takes no entries unless it
-//! is to join: what it said before its data was lost may have been counted. A member that has just started gives no vote
-//! either, for as long as a leader may still count on an answer that this one gave before and forgot.
+//! Promise: a member takes entries and votes only if whoever asks means this member with this data: the group's
+//! membership names the incarnation of its log. One whose data is gone has another, and what it said before may have
+//! been counted, so it stays out. A member that has just started gives no vote either, for as long as a leader may
+//! still count on an answer that this one gave before and forgot.
 
 use crate::agreement::Agreement;
-use crate::founding::Founding;
 use crate::interfere::Undone;
 use crate::machine::{Applier, Machine};
 use crate::message::{Answer, Ask, Chunk, Request, decode, encode, id_of, plain_id, plain_vote, vote_of};
@@ -28,7 +28,10 @@ pub(crate) struct Inbox<M: Machine> {
     pub(crate) node_id: u64,
     pub(crate) raft: openraft::Raft<Types, Applier<M>>,
     pub(crate) machine: Arc<M>,
-    pub(crate) founding: Arc<Founding>,
+    /// Of this member's log.
+    pub(crate) incarnation: u64,
+    /// When it was last said that the group means another incarnation.
+    pub(crate) complained: Mutex<Option<Moment>>,
     pub(crate) started: Moment,
     /// No votes for so long after the start.
     pub(crate) silence: Duration,
@@ -37,6 +40,9 @@ pub(crate) struct Inbox<M: Machine> {
     /// `None`: this member is alone.
     pub(crate) agreement: Option<Arc<Agreement<M>>>,
 }
+
+/// A member that the group does not mean says so again after this time.
+const COMPLAIN_EACH: Duration = Duration::from_secs(60);
 
 /// A snapshot that is on its way to us. A new one takes its place.
 pub(crate) struct Arrival {
@@ -63,27 +69,39 @@ type Refusal = String;
 impl<M: Machine> Inbox<M> {
     pub(crate) async fn take(self: &Arc<Self>, bytes: &[u8]) -> Vec<u8> {
         let answer = match decode::<Request>(bytes) {
-            Ok(request) if request.to == self.node_id => self.answer(request).await.unwrap_or_else(Answer::Refused),
-            Ok(request) => Answer::Refused(format!("this is member {}, not {}", self.node_id, request.to)),
+            Ok(request) => match self.is_meant(&request) {
+                Ok(()) => self.answer(request).await.unwrap_or_else(Answer::Refused),
+                Err(why) => Answer::Refused(why),
+            },
             Err(why) => Answer::Refused(format!("a message that cannot be read: {why}")),
         };
         encode(&answer)
     }
 
-    async fn answer(self: &Arc<Self>, Request { from, ask, .. }: Request) -> Result<Answer, Refusal> {
-        let ask = match ask {
-            Ask::Found { members } => {
-                return self.founding.join(&self.raft, members).await.map(|()| Answer::Joined);
-            }
-            Ask::AreYouNew => {
-                let is_old = self.raft.is_initialized().await.map_err(|error| error.to_string())?;
-                return Ok(if is_old { Answer::Old } else { Answer::New });
-            }
-            ask => ask,
-        };
-        if self.founding.is_waiting() {
-            return Err(format!("member {} waits for the group to be founded", self.node_id));
+    fn is_meant(&self, request: &Request) -> Result<(), Refusal> {
+        let Self { node_id, incarnation, undone, .. } = self;
+        if request.to != *node_id {
+            return Err(format!("this is member {node_id}, not {}", request.to));
         }
+        let is_greeting = matches!(request.ask, Ask::AreYouNew);
+        if is_greeting || request.incarnation == *incarnation || *undone == Some(Undone::Incarnation) {
+            return Ok(());
+        }
+        let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
+        if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EACH) {
+            *complained = Some(Moment::now());
+            tracing::error!(
+                member = node_id,
+                incarnation,
+                expected = request.incarnation,
+                "the group knows this member with other data than is in its directory: that was lost, or is elsewhere. \
+                 Unless it can be put back, remove this member and add it under a new id (levada admin meta remove, add)"
+            );
+        }
+        Err(format!("member {node_id} has other data than the group counts on; remove it, and add it under a new id"))
+    }
+
+    async fn answer(self: &Arc<Self>, Request { from, ask, .. }: Request) -> Result<Answer, Refusal> {
         match ask {
             Ask::Append { vote, before, committed, entries } => {
                 let entries = entries.into_iter().map(|entry| entry.entry()).collect::<Option<Vec<_>>>();
@@ -128,7 +146,11 @@ impl<M: Machine> Inbox<M> {
                 }
                 Ok(Answer::Noted)
             }
-            Ask::Found { .. } | Ask::AreYouNew => unreachable!("answered above"),
+            Ask::AreYouNew => {
+                let is_old = self.raft.is_initialized().await.map_err(|error| error.to_string())?;
+                let incarnation = self.incarnation;
+                Ok(if is_old { Answer::Old { incarnation } } else { Answer::New { incarnation } })
+            }
         }
     }
 
@@ -136,13 +158,7 @@ impl<M: Machine> Inbox<M> {
         if self.started.elapsed() < self.silence {
             return Err("just started; no vote yet".into());
         }
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        // Also one that knows of no vote of its own: the entry that gives it one may be with the leader alone, which died over it, and
-        // is elected by this one or not at all.
-        let known = [&metrics.membership_config, &metrics.committed_membership_config];
-        let is_known = known.iter().any(|config| config.membership().get_node(&self.node_id).is_some());
-        if is_known { Ok(()) } else { Err("this member is in no group".into()) }
+        Ok(())
     }
 
     fn arrival(&self) -> MutexGuard<'_, Option<Arrival>> {

@@ -17,6 +17,8 @@ pub enum Undone {
     HandOverEndsLease,
     /// A leader that is being removed changes no members.
     OutsiderHandsOver,
+    /// A member without its data is not meant by what is sent to the one that had it.
+    Incarnation,
 }
 
 #[doc(hidden)]

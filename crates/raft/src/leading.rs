@@ -83,7 +83,8 @@ impl<M: Machine> Raft<M> {
     /// Answers if this member is sure to lead at this moment, so that what the machine says now is up to date: a majority
     /// said so a moment ago, or says so now. Tells the term in which it leads. A member that is alone need not ask.
     ///
-    /// What a majority said counts no more once another member was told to take over: the others may have elected that one at once.
+    /// What a majority said counts no more once another member was told to take over: the others may have elected
+    /// that one at once.
     pub async fn confirm(&self) -> Result<u64, RaftError> {
         let inner = &*self.inner;
         if let Some(reason) = inner.stop.reason() {

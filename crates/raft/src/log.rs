@@ -5,7 +5,7 @@
 
 use crate::disk::Disk;
 use crate::position::Position;
-use crate::record::Facts;
+use crate::record::{Facts, Owner};
 use crate::stop::Stop;
 use crate::synced::Synced;
 use crate::types::{Entry, LogId, Payload, Types, Vote};
@@ -29,6 +29,7 @@ const MESSAGE_LEN: usize = 1 << 20;
 pub(crate) struct Log {
     known: Arc<Mutex<Known>>,
     jobs: Jobs,
+    owner: Owner,
 }
 
 /// Who writes.
@@ -69,7 +70,12 @@ impl Log {
             (Jobs::Thread(jobs), Some(::io::task::thread("raft log", move || writer.run(&work))?))
         };
         let known = Known { facts: found.facts, entries: found.entries };
-        Ok((Self { known: Arc::new(Mutex::new(known)), jobs }, thread))
+        Ok((Self { known: Arc::new(Mutex::new(known)), jobs, owner: found.owner }, thread))
+    }
+
+    /// See [`crate::record::Owner`].
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.owner.incarnation
     }
 
     /// Why a machine that stands at `applied` is not the one that this log belongs to, if so.
@@ -82,6 +88,11 @@ impl Log {
         }
         // A state that another member sent may be in place before the log was cut for it, and an entry that the others had on disk may be
         // applied before it is on disk here; the start makes up for that.
+        let named = position.membership.membership().get_node(&self.owner.node_id);
+        let is_other = named.is_some_and(|node| node.incarnation != self.owner.incarnation);
+        if applied > last && is_other {
+            return Some("the log that it had is lost, and the member's vote with it".into());
+        }
         if applied > last && applied != position.ahead {
             return Some(format!("the log ends at entry {}, the store at {}", show(last), show(applied)));
         }

@@ -1,21 +1,21 @@
 //! Members come and go while the group works. One at a time; the leader changes them.
 //!
-//! A change of voters takes two entries: one that needs majorities of the old and of the new voters, and one that ends it. A leader
-//! may die between them, so a change begins with the end of the one before. And a leader may be elected that the change
-//! under way removes: it hands over first, as openraft takes no change from a leader that is no member.
+//! A change of voters takes two entries: one that needs majorities of the old and of the new voters, and one that
+//! ends it. A leader may die between them, so a change begins with the end of the one before. And a leader may be
+//! elected that the change under way removes: it hands over first, as openraft takes no change from a leader that is
+//! no member.
 
 use crate::group::{Member, Role};
 use crate::interfere::Undone;
 use crate::machine::Machine;
-use crate::message::Ask;
 use crate::raft::{Raft, RaftError, refused, stopped};
-use crate::transport::{Lane, Peer};
-use crate::types::{LogId, Types};
+use crate::transport::Peer;
+use crate::types::{LogId, Node, Types};
+use openraft::ChangeMembers;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, RaftError as OpenraftError};
 use openraft::metrics::RaftMetrics;
 use openraft::raft::Precondition;
-use openraft::{BasicNode, ChangeMembers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -40,17 +40,23 @@ impl<M: Machine> Raft<M> {
         if let Some(other) = known.filter(|member| member.addr != peer.addr) {
             return Err(wrong(format!("there is a member {} at {} already; choose another id", peer.id, other.addr)));
         }
-        if known.is_none_or(|member| member.role == Role::Learner) {
-            self.greet(&peer).await?;
-        }
-        let node = BasicNode { addr: peer.addr };
+        let expected = self.node(peer.id).map(|node| node.incarnation);
+        let incarnation = match (self.greet(&peer).await, expected) {
+            (Ok(found), Some(expected)) if found != expected => return Err(wrong(lost(&peer))),
+            (Ok(found), _) => found,
+            // It has its vote already, and may be away.
+            (Err(_), Some(expected)) if known.is_some_and(|member| member.role != Role::Learner) => expected,
+            (Err(error), _) => return Err(error),
+        };
+        let node = Node { addr: peer.addr, incarnation };
         let added = self.change(ChangeMembers::AddNodes(BTreeMap::from([(peer.id, node)])), true).await?;
         self.has_log(peer.id, added).await?;
         self.change(ChangeMembers::AddVoterIds(BTreeSet::from([peer.id])), true).await.map(drop)
     }
 
-    /// Changes the members, once the change before has ended. `retain`: who loses its vote stays, without one. The entry that ends it.
-    async fn change(&self, change: ChangeMembers<u64, BasicNode>, retain: bool) -> Result<LogId, RaftError> {
+    /// Changes the members, once the change before has ended. `retain`: who loses its vote stays, without one. The
+    /// entry that ends it.
+    async fn change(&self, change: ChangeMembers<u64, Node>, retain: bool) -> Result<LogId, RaftError> {
         for _ in 0..CHANGE_COUNT {
             let base = self.settled().await?;
             if let Some(id) = self.change_after(base, change.clone(), retain).await? {
@@ -64,7 +70,7 @@ impl<M: Machine> Raft<M> {
     async fn change_after(
         &self,
         base: Option<LogId>,
-        change: ChangeMembers<u64, BasicNode>,
+        change: ChangeMembers<u64, Node>,
         retain: bool,
     ) -> Result<Option<LogId>, RaftError> {
         let base = [Precondition::LastMembershipLogId { last_membership_log_id: base }];
@@ -95,6 +101,11 @@ impl<M: Machine> Raft<M> {
         Err(wrong("an earlier change of members does not come to its end; try again".into()))
     }
 
+    /// What the group has written down about a member.
+    fn node(&self, id: u64) -> Option<Node> {
+        self.inner.raft.metrics().borrow_watched().membership_config.membership().get_node(&id).cloned()
+    }
+
     /// Comes back when the member has the log up to `upto`, or this one leads no more. Whoever is to have a vote has to know first that it
     /// is in the group: one that does not, gives none, and if the leader dies with the entry that gives it one, nobody is elected.
     async fn has_log(&self, id: u64, upto: LogId) -> Result<(), RaftError> {
@@ -108,9 +119,11 @@ impl<M: Machine> Raft<M> {
 
     /// A vote of somebody who is not there counts against all others: with one such in a group of two nothing can be changed any more, not
     /// even that.
-    async fn greet(&self, peer: &Peer) -> Result<(), RaftError> {
-        let answer = self.inner.network.ask(peer, Lane::Beat, Ask::AreYouNew, GREET_WAIT).await;
-        answer.map(|_new_or_known| ()).map_err(|error| {
+    ///
+    /// Tells its incarnation.
+    async fn greet(&self, peer: &Peer) -> Result<u64, RaftError> {
+        let answer = self.inner.network.greet(peer, GREET_WAIT).await;
+        answer.map(|(_is_new, incarnation)| incarnation).map_err(|error| {
             let Peer { id, addr } = peer;
             wrong(format!("nobody answers as member {id} at {addr} ({error}); start it there with that id first. Nothing was changed"))
         })
@@ -138,11 +151,11 @@ impl<M: Machine> Raft<M> {
         self.change(change, false).await.map(drop)
     }
 
-    /// Lets the one of `voters` lead that has most of the log. A leader that is no member any more would have to go on until all know it,
-    /// and openraft takes no further change of members from such a one.
+    /// Lets the one of `voters` lead that has most of the log. A leader that is no member any more would have to go
+    /// on until all know it, and openraft takes no further change of members from such a one.
     ///
-    /// The next one may fail: it may lack entries, or not get the word. Then somebody is elected in the usual way, and if that is this
-    /// member, it tries again.
+    /// The next one may fail: it may lack entries, or not get the word. Then somebody is elected in the usual way,
+    /// and if that is this member, it tries again.
     async fn hand_over(&self, voters: &BTreeSet<u64>) -> Result<(), RaftError> {
         let (id, raft) = (self.inner.node_id, &self.inner.raft);
         let group = self.group();
@@ -165,13 +178,20 @@ impl<M: Machine> Raft<M> {
     pub async fn readdress(&self, peers: &[Peer]) -> Result<(), RaftError> {
         let group = self.group();
         let stale = |peer: &&Peer| group.members.iter().any(|it| it.id == peer.id && it.addr != peer.addr);
-        let nodes: BTreeMap<u64, BasicNode> =
-            peers.iter().filter(stale).map(|peer| (peer.id, BasicNode { addr: peer.addr.clone() })).collect();
+        let corrected = |peer: &Peer| Some((peer.id, Node { addr: peer.addr.clone(), ..self.node(peer.id)? }));
+        let nodes: BTreeMap<u64, Node> = peers.iter().filter(stale).filter_map(corrected).collect();
         if nodes.is_empty() {
             return Ok(());
         }
         self.change(ChangeMembers::SetNodes(nodes), true).await.map(drop)
     }
+}
+
+fn lost(Peer { id, addr }: &Peer) -> String {
+    format!(
+        "the group knows member {id} with other data than the server at {addr} has: that was lost, or is elsewhere; \
+         remove member {id}, and add the server under a new id"
+    )
 }
 
 fn wrong(reason: String) -> RaftError {

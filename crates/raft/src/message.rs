@@ -1,12 +1,12 @@
-//! What members say to each other, in bytes of our own: openraft's types may change with its version, ours must be understood
-//! by the version before, while a group is upgraded member by member.
+//! What members send each other, in bytes of our own: openraft's types may change with its version. All members run
+//! the same version of this program; a message of another version is refused.
 //!
 //! ```text
 //! request  [version u8][postcard of `Request`]
 //! answer   [version u8][postcard of `Answer`]
 //! ```
 //!
-//! Variants and fields are added at the end and never moved. Log ids are (term, index), votes (term, member, committed).
+//! Log ids are (term, index), votes (term, member, committed).
 
 use crate::position::Members;
 use crate::types::{Command, Entry, LogId, Payload, Vote, log_id, vote};
@@ -15,15 +15,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::sync::Arc;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 pub(crate) type PlainId = (u64, u64);
 pub(crate) type PlainVote = (u64, u64, bool);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Request {
-    /// Whom it is for: an address may have passed to another member.
+    /// Whom it is for: an address may have passed to another member,
     pub(crate) to: u64,
+    /// and the member may have lost its data. 0 is not known: only [`Ask::AreYouNew`] is answered then.
+    pub(crate) incarnation: u64,
     pub(crate) from: u64,
     pub(crate) ask: Ask,
 }
@@ -54,11 +56,7 @@ pub(crate) enum Ask {
         last: Option<PlainId>,
     },
     Chunk(Chunk),
-    /// The first members found the group together; see `founding`.
-    Found {
-        members: Vec<(u64, String)>,
-    },
-    /// Do you belong to a group already?
+    /// Do you belong to a group already, and which is your incarnation?
     AreYouNew,
     /// Which digest did your rows have after this entry?
     Digest {
@@ -117,14 +115,16 @@ pub(crate) enum Answer {
     /// The chunk does not follow the last one: begin again.
     Restart,
     TransferAccepted,
-    /// `Found`: this member belongs to the group.
-    Joined,
     /// Not now, or not by this member; in words for the log.
     Refused(String),
     /// `AreYouNew`: this member's log is empty.
-    New,
+    New {
+        incarnation: u64,
+    },
     /// `AreYouNew`: it is not.
-    Old,
+    Old {
+        incarnation: u64,
+    },
     /// `Digest`: `None` if it has not applied the entry yet, or too many since.
     Digest(Option<u64>),
     /// `Differs`: it stops, if it has other rows indeed.
@@ -218,13 +218,13 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Membership;
-    use openraft::BasicNode;
+    use crate::types::{Membership, Node};
     use std::collections::{BTreeMap, BTreeSet};
     use testkit::golden::{Golden, variant};
 
     fn requests() -> Vec<Request> {
-        let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new("b:2"))]);
+        let node = |addr: &str, incarnation| Node { addr: addr.into(), incarnation };
+        let nodes = BTreeMap::from([(1, node("a:1", 11)), (2, node("b:2", 12))]);
         let membership = Membership::new(vec![BTreeSet::from([1])], nodes).unwrap();
         let entry = |index, payload| PlainEntry::from(&Entry { log_id: log_id(3, index), payload });
         let entries = vec![
@@ -239,12 +239,11 @@ mod tests {
             Ask::PreVote { vote: (4, 2, false), last: Some((3, 8)) },
             Ask::Transfer { vote: (3, 1, true), to: 5, last: Some((3, 8)) },
             Ask::Chunk(chunk),
-            Ask::Found { members: vec![(1, "a:1".into())] },
             Ask::AreYouNew,
             Ask::Digest { index: 300 },
             Ask::Differs { index: 300, digest: 1 << 63 },
         ];
-        asks.into_iter().map(|ask| Request { to: 2, from: 1, ask }).collect()
+        asks.into_iter().map(|ask| Request { to: 2, incarnation: 0x1dea, from: 1, ask }).collect()
     }
 
     #[test]
@@ -256,7 +255,7 @@ mod tests {
                 assert!(decode::<Request>(&bytes[..len]).is_err(), "{request:?} cut to {len}");
             }
         }
-        assert!(decode::<Request>(&[2, 0]).is_err());
+        assert!(decode::<Request>(&[1, 0]).is_err());
     }
 
     #[test]
@@ -268,7 +267,7 @@ mod tests {
         }
     }
 
-    /// The bytes are fixed: members of two versions talk to each other during an upgrade.
+    /// The bytes are fixed for a version: whoever changes them changes that too.
     #[test]
     fn golden_messages() {
         let answers = [
@@ -281,10 +280,9 @@ mod tests {
             Answer::Installed { vote: (4, 2, true) },
             Answer::Restart,
             Answer::TransferAccepted,
-            Answer::Joined,
             Answer::Refused("no".into()),
-            Answer::New,
-            Answer::Old,
+            Answer::New { incarnation: 0x1dea },
+            Answer::Old { incarnation: 0x1dea },
             Answer::Digest(Some(1 << 63)),
             Answer::Noted,
         ];

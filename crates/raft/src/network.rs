@@ -4,7 +4,7 @@ use crate::message::{Answer, Ask, Blob, Chunk, Request, decode, encode, id_of, p
 use crate::position::Position;
 use crate::snapshot::{Export, SnapshotData};
 use crate::transport::{Lane, Peer, Transport};
-use crate::types::{Snapshot, Types, Vote};
+use crate::types::{Node, Snapshot, Types, Vote};
 use ::io::stage;
 use openraft::errors::{ErrorSource, NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
@@ -12,7 +12,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse,
     VoteRequest, VoteResponse,
 };
-use openraft::{BasicNode, OptionalSend, RaftNetworkFactory, RaftNetworkV2};
+use openraft::{OptionalSend, RaftNetworkFactory, RaftNetworkV2};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -48,6 +48,8 @@ pub(crate) struct Network {
 pub(crate) struct Way {
     network: Network,
     to: Peer,
+    /// See [`Request::incarnation`].
+    incarnation: u64,
     lane: Lane,
 }
 
@@ -61,22 +63,40 @@ impl Network {
         lock(&self.sending).values().min().copied()
     }
 
-    /// Whether another member was told to take over while this one led in `term`. From the first such message on the others vote without
-    /// regard to what they answered to this leader, and openraft lets it lead in that term no more.
+    /// Whether another member was told to take over while this one led in `term`. From the first such message on the
+    /// others vote without regard to what they answered to this leader, and openraft lets it lead in that term no
+    /// more.
     pub(crate) fn has_handed_over(&self, term: u64) -> bool {
         self.handed_over.load(Ordering::SeqCst) >= term
     }
 
-    fn way(&self, target: u64, node: &BasicNode, lane: Lane) -> Way {
-        Way { network: self.clone(), to: Peer { id: target, addr: node.addr.clone() }, lane }
+    fn way(&self, target: u64, node: &Node, lane: Lane) -> Way {
+        let to = Peer { id: target, addr: node.addr.clone() };
+        Way { network: self.clone(), to, incarnation: node.incarnation, lane }
+    }
+
+    /// Whether another member is new, and its incarnation.
+    pub(crate) async fn greet(&self, to: &Peer, wait_max: Duration) -> io::Result<(bool, u64)> {
+        match self.ask(to, 0, Lane::Beat, Ask::AreYouNew, wait_max).await? {
+            Answer::New { incarnation } => Ok((true, incarnation)),
+            Answer::Old { incarnation } => Ok((false, incarnation)),
+            other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("it answered something else: {other:?}"))),
+        }
     }
 
     /// Asks another member something.
-    pub(crate) async fn ask(&self, to: &Peer, lane: Lane, ask: Ask, wait_max: Duration) -> io::Result<Answer> {
+    pub(crate) async fn ask(
+        &self,
+        to: &Peer,
+        incarnation: u64,
+        lane: Lane,
+        ask: Ask,
+        wait_max: Duration,
+    ) -> io::Result<Answer> {
         let Some(transport) = &self.transport else {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "this store has a single metadata server"));
         };
-        let request = encode(&Request { to: to.id, from: self.from, ask });
+        let request = encode(&Request { to: to.id, incarnation, from: self.from, ask });
         let bytes = transport.send(to, lane, request, wait_max).await?;
         let answer = decode(&bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         match answer {
@@ -88,7 +108,8 @@ impl Network {
 
 impl Way {
     async fn ask(&self, ask: Ask, wait_max: Duration) -> Result<Answer, RPCError<Types>> {
-        self.network.ask(&self.to, self.lane, ask, wait_max).await.map_err(|error| match is_far(&error) {
+        let asked = self.network.ask(&self.to, self.incarnation, self.lane, ask, wait_max).await;
+        asked.map_err(|error| match is_far(&error) {
             true => RPCError::Unreachable(Unreachable::new(&error)),
             false => RPCError::Network(NetworkError::new(&error)),
         })
@@ -111,15 +132,15 @@ fn strange(answer: &Answer) -> RPCError<Types> {
 impl RaftNetworkFactory<Types> for Network {
     type Network = Way;
 
-    async fn new_client(&mut self, target: u64, node: &BasicNode) -> Way {
+    async fn new_client(&mut self, target: u64, node: &Node) -> Way {
         self.way(target, node, Lane::Log)
     }
 
-    async fn new_heartbeat_client(&mut self, target: u64, node: &BasicNode) -> Way {
+    async fn new_heartbeat_client(&mut self, target: u64, node: &Node) -> Way {
         self.way(target, node, Lane::Beat)
     }
 
-    async fn new_snapshot_client(&mut self, target: u64, node: &BasicNode) -> Way {
+    async fn new_snapshot_client(&mut self, target: u64, node: &Node) -> Way {
         self.way(target, node, Lane::Snapshot)
     }
 }

@@ -4,17 +4,14 @@
 //! [version u8][postcard of `PositionRecord`]        stored by the machine with its rows; it need not look inside
 //! ```
 //!
-//! Version 1 has no `ahead`; it is written as long as there is none.
 //! The forms on disk are our own: openraft's types may change with its version, what is on disk must not.
 
-use crate::types::{LogId, Membership, StoredMembership, log_id};
-use openraft::BasicNode;
+use crate::types::{LogId, Membership, Node, StoredMembership, log_id};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-const VERSION_PLAIN: u8 = 1;
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
@@ -31,13 +28,7 @@ struct PositionRecord {
     applied: Option<(u64, u64)>,
     membership_id: Option<(u64, u64)>,
     members: Members,
-}
-
-/// The whole of version 2.
-#[derive(Serialize, Deserialize)]
-struct AheadRecord {
-    position: PositionRecord,
-    ahead: (u64, u64),
+    ahead: Option<(u64, u64)>,
 }
 
 impl Position {
@@ -47,32 +38,23 @@ impl Position {
             applied: self.applied.map(plain),
             membership_id: self.membership.log_id().map(plain),
             members: Members::of(self.membership.membership()),
+            ahead: self.ahead.map(plain),
         };
-        let encoded = match self.ahead.map(plain) {
-            None => postcard::to_extend(&record, vec![VERSION_PLAIN]),
-            Some(ahead) => postcard::to_extend(&AheadRecord { position: record, ahead }, vec![VERSION]),
-        };
-        encoded.expect("plain values always encode")
+        postcard::to_extend(&record, vec![VERSION]).expect("plain values always encode")
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<Self> {
         let damaged =
             |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("the machine's position: {why}"));
-        let (record, ahead): (PositionRecord, _) = match bytes.split_first() {
-            Some((&VERSION_PLAIN, record)) => {
-                (postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?, None)
-            }
-            Some((&VERSION, record)) => {
-                let record: AheadRecord = postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?;
-                (record.position, Some(record.ahead))
-            }
+        let record: PositionRecord = match bytes.split_first() {
+            Some((&VERSION, record)) => postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?,
             Some((version, _)) => return Err(damaged(format!("version {version}; this program knows {VERSION}"))),
             None => return Err(damaged("no bytes".into())),
         };
         let id = |(term, index)| log_id(term, index);
         let membership = record.members.membership().ok_or_else(|| damaged("members that cannot be".into()))?;
         let membership = StoredMembership::new(record.membership_id.map(id), membership);
-        Ok(Self { applied: record.applied.map(id), membership, ahead: ahead.map(id) })
+        Ok(Self { applied: record.applied.map(id), membership, ahead: record.ahead.map(id) })
     }
 }
 
@@ -81,15 +63,15 @@ impl Position {
 pub(crate) struct Members {
     /// Voters; two sets while the group changes.
     configs: Vec<BTreeSet<u64>>,
-    /// Voters and learners, with their addresses.
-    nodes: BTreeMap<u64, String>,
+    /// Voters and learners: address and incarnation.
+    nodes: BTreeMap<u64, (String, u64)>,
 }
 
 impl Members {
     pub(crate) fn of(membership: &Membership) -> Self {
         Self {
             configs: membership.get_joint_config().clone(),
-            nodes: membership.nodes().map(|(id, node)| (*id, node.addr.clone())).collect(),
+            nodes: membership.nodes().map(|(id, node)| (*id, (node.addr.clone(), node.incarnation))).collect(),
         }
     }
 
@@ -98,9 +80,8 @@ impl Members {
         if self == Self::default() {
             return Some(Membership::default());
         }
-        let nodes: BTreeMap<u64, BasicNode> =
-            self.nodes.into_iter().map(|(id, addr)| (id, BasicNode { addr })).collect();
-        Membership::new(self.configs, nodes).ok()
+        let nodes = self.nodes.into_iter().map(|(id, (addr, incarnation))| (id, Node { addr, incarnation }));
+        Membership::new(self.configs, nodes.collect::<BTreeMap<_, _>>()).ok()
     }
 }
 
@@ -110,12 +91,12 @@ mod tests {
 
     #[test]
     fn a_position_survives_its_bytes() {
-        let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new("b:2"))]);
+        let node = |addr: &str, incarnation| Node { addr: addr.into(), incarnation };
+        let nodes = BTreeMap::from([(1, node("a:1", 11)), (2, node("b:2", 12))]);
         let membership = Membership::new(vec![BTreeSet::from([1])], nodes).unwrap();
         let membership = StoredMembership::new(Some(log_id(1, 0)), membership);
         let plain = Position { applied: Some(log_id(3, 300)), membership, ahead: None };
         let ahead = Position { ahead: Some(log_id(2, 200)), ..plain.clone() };
-        assert_eq!([plain.encode()[0], ahead.encode()[0]], [1, 2]);
         for position in [Position::default(), plain, ahead] {
             assert_eq!(Position::decode(&position.encode()).unwrap(), position);
         }
@@ -123,7 +104,7 @@ mod tests {
 
     #[test]
     fn strange_bytes_are_refused() {
-        for bad in [&[][..], &[1], &[3, 0, 0, 0, 0], &[1, 1, 3], &[2, 0, 0, 0, 0]] {
+        for bad in [&[][..], &[3], &[2, 0, 0, 0, 0, 0], &[3, 1, 3], &[3, 0, 0, 0, 0]] {
             assert!(Position::decode(bad).is_err(), "{bad:?}");
         }
     }

@@ -6,7 +6,7 @@
 use crate::COMMAND_LEN_MAX;
 use crate::agreement::{self, Agreement, Outcast};
 use crate::disk::{Directory, Disk};
-use crate::founding::{self, Founding};
+use crate::founding;
 use crate::group::Group;
 use crate::inbox::Inbox;
 use crate::interfere::Undone;
@@ -18,13 +18,13 @@ use crate::stop::Stop;
 use crate::synced::Synced;
 use crate::timing::Timing;
 use crate::transport::{Peer, Transport};
-use crate::types::{Command, Types};
+use crate::types::{Command, Node, Types};
 use ::io::stage::{self, Moment};
 use ::io::task;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, RaftError as OpenraftError};
 use openraft::storage::RaftLogStorage;
-use openraft::{BasicNode, Config, ServerState, SnapshotPolicy};
+use openraft::{Config, ServerState, SnapshotPolicy};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -178,12 +178,11 @@ impl<M: Machine> Raft<M> {
                 let driver = Driver::new(machine, synced.clone(), stop.clone())?;
                 let applier = Applier::start(driver.clone())?;
                 let (log, writer) = Log::open(Arc::clone(&disk), node_id, synced, stop)?;
-                let is_marked = founding::is_marked(&*disk)?;
                 let diverged = Outcast::reason(&*disk)?;
-                Ok((log, writer, driver, applier, is_marked, diverged))
+                Ok((log, writer, driver, applier, diverged))
             }
         };
-        let (mut log, writer, driver, applier, is_marked, diverged) = task::blocking(open).await.map_err(log_error)?;
+        let (mut log, writer, driver, applier, diverged) = task::blocking(open).await.map_err(log_error)?;
         let mismatch =
             || log.mismatch(&driver.position()).map(|reason| RaftError::Mismatch { dir: dir.clone(), reason });
         let diverged = diverged.map(|reason| RaftError::Diverged { dir: dir.clone(), reason });
@@ -192,7 +191,7 @@ impl<M: Machine> Raft<M> {
             join(writer).await;
             return Err(refused);
         }
-        let kept = log.get_log_reader().await;
+        let (kept, incarnation) = (log.get_log_reader().await, log.incarnation());
         let timing = group.as_ref().map(|group| group.timing);
         let undone = group.as_ref().and_then(|group| group.undone);
         let network = Network::new(group.as_ref().map(|group| Arc::clone(&group.transport)), node_id);
@@ -204,16 +203,12 @@ impl<M: Machine> Raft<M> {
             }
         };
         driver.set_running();
-        let begun = match &group {
-            None => lead(&raft, node_id, &stop).await.map(|()| Founding::new(false)),
-            Some(group) => {
-                let is_founder = group.founders.iter().any(|peer| peer.id == node_id);
-                let initialized = raft.is_initialized().await.map_err(|error| stopped(&stop, &error));
-                initialized.map(|initialized| Founding::new(is_founder && !initialized))
-            }
+        let is_new = match &group {
+            None => lead(&raft, node_id, incarnation, &stop).await.map(|()| false),
+            Some(_) => raft.is_initialized().await.map(|is_old| !is_old).map_err(|error| stopped(&stop, &error)),
         };
-        let founding = match begun {
-            Ok(founding) => Arc::new(founding),
+        let is_new = match is_new {
+            Ok(is_new) => is_new,
             Err(error) => {
                 let _the_reason_is_known = raft.shutdown().await;
                 join(writer).await;
@@ -234,18 +229,19 @@ impl<M: Machine> Raft<M> {
             task::spawn_owned("raft standing", leading::follow(raft.clone(), told)),
         ];
         if let Some(group) = group {
-            let (candidate, joining, rest) = (raft.clone(), Arc::clone(&founding), group.timing.silence());
+            let (candidate, rest) = (raft.clone(), group.timing.silence());
             tasks.push(task::spawn_owned("raft election", async move {
                 // See the inbox: a member that has just started forgot what it answered before.
                 stage::sleep(rest).await;
-                joining.joined(node_id).await;
                 candidate.runtime_config().elect(true);
             }));
+            if is_new {
+                tasks.push(task::spawn_owned("raft waiting", founding::wait(raft.clone(), node_id)));
+            }
             let is_first = group.founders.iter().map(|peer| peer.id).min() == Some(node_id);
-            if is_marked || (is_first && founding.is_waiting()) {
-                let (raft, founding, network) = (raft.clone(), Arc::clone(&founding), network.clone());
-                let disk = Arc::clone(&disk);
-                let first = founding::First { raft, founding, network, disk, is_marked, members: group.founders };
+            if is_new && is_first {
+                let (raft, network) = (raft.clone(), network.clone());
+                let first = founding::First { raft, network, incarnation, members: group.founders };
                 tasks.push(task::spawn_owned("raft founding", first.run()));
             }
         }
@@ -261,7 +257,8 @@ impl<M: Machine> Raft<M> {
             node_id,
             raft: raft.clone(),
             machine,
-            founding,
+            incarnation,
+            complained: Mutex::default(),
             started,
             silence: timing.map_or(Duration::ZERO, |timing| timing.silence()),
             undone,
@@ -368,6 +365,7 @@ impl<M: Machine> Raft<M> {
 async fn lead<M: Machine>(
     raft: &openraft::Raft<Types, Applier<M>>,
     node_id: u64,
+    incarnation: u64,
     stop: &Stop,
 ) -> Result<(), RaftError> {
     if raft.is_initialized().await.map_err(|error| stopped(stop, &error))? {
@@ -377,7 +375,7 @@ async fn lead<M: Machine>(
         }
         raft.trigger().elect(false).await.map_err(|error| stopped(stop, &error))?;
     } else {
-        let begun = raft.initialize(BTreeMap::from([(node_id, BasicNode::default())])).await;
+        let begun = raft.initialize(BTreeMap::from([(node_id, Node { incarnation, ..Node::default() })])).await;
         begun.map_err(|error| RaftError::Stopped { reason: stop.reason().unwrap_or(error.to_string()) })?;
     }
     let led = raft.wait(Some(LEADER_WAIT_MAX)).state(ServerState::Leader, "becoming leader").await;

@@ -30,16 +30,24 @@ use serde::{Deserialize, Serialize};
 
 const HEADER_LEN: usize = 20;
 const MAGIC: [u8; 2] = *b"Lv";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const LOG_ID_LEN: usize = 16;
 /// Longest body: a command of the greatest length, behind its log id.
 const BODY_LEN_MAX: usize = LOG_ID_LEN + crate::COMMAND_LEN_MAX;
+
+/// Whose log it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owner {
+    pub(crate) node_id: u64,
+    /// Drawn when the log is made, and the same in all its segments: a member whose data was lost has another.
+    pub(crate) incarnation: u64,
+}
 
 /// What opens a segment: everything that older segments, which may be gone, have decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) salt: u64,
-    pub(crate) node_id: u64,
+    pub(crate) owner: Owner,
     /// Segments are numbered without gaps.
     pub(crate) sequence: u64,
     vote: Option<(u64, u64, bool)>,
@@ -49,11 +57,11 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn new(salt: u64, node_id: u64, sequence: u64, facts: &Facts) -> Self {
+    pub(crate) fn new(salt: u64, owner: Owner, sequence: u64, facts: &Facts) -> Self {
         let plain = |id: LogId| (id.leader_id.term, id.index);
         Self {
             salt,
-            node_id,
+            owner,
             sequence,
             vote: facts.vote.map(|vote| (vote.leader_id.term, vote.leader_id.voted_for, vote.committed)),
             committed: facts.committed.map(plain),
@@ -243,18 +251,20 @@ fn number(bytes: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Membership;
-    use openraft::BasicNode;
+    use crate::types::{Membership, Node};
     use std::collections::{BTreeMap, BTreeSet};
     use testkit::golden::{Golden, variant};
 
+    const OWNER: Owner = Owner { node_id: 1, incarnation: 0x1dea };
+
     fn records() -> Vec<Record> {
         let facts = Facts { vote: Some(vote(3, 1, false)), last: Some(log_id(2, 7)), ..Facts::default() };
-        let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new("b:2"))]);
+        let node = |addr: &str, incarnation| Node { addr: addr.into(), incarnation };
+        let nodes = BTreeMap::from([(1, node("a:1", 11)), (2, node("b:2", 12))]);
         let membership = Membership::new(vec![BTreeSet::from([1])], nodes).unwrap();
         let entry = |payload| Record::Entry(Entry { log_id: log_id(3, 8), payload });
         vec![
-            Record::Head(Head::new(77, 1, 5, &facts)),
+            Record::Head(Head::new(77, OWNER, 5, &facts)),
             Record::Vote(vote(4, 2, true)),
             Record::Committed(log_id(3, 8)),
             Record::Cut(None),
@@ -305,10 +315,10 @@ mod tests {
             purged: Some(log_id(8, 30)),
             last: Some(log_id(9, 41)),
         };
-        assert_eq!(Head::new(1, 1, 2, &facts).facts(), facts);
+        assert_eq!(Head::new(1, OWNER, 2, &facts).facts(), facts);
     }
 
-    /// The bytes are fixed: a log is read by later versions of this program.
+    /// The bytes are fixed for a version: whoever changes them changes that too.
     #[test]
     fn golden_records() {
         let mut golden = Golden::default();

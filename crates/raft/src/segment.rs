@@ -12,7 +12,7 @@
 //! full disk is noticed then. A segment gets its name when its head is on disk, so one without a head is damage.
 
 use crate::disk::{Disk, Paper};
-use crate::record::{Facts, Head, Place, Record, may_begin};
+use crate::record::{Facts, Head, Owner, Place, Record, may_begin};
 use std::io;
 use std::path::Path;
 
@@ -32,9 +32,9 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn create(disk: &dyn Disk, node_id: u64, sequence: u64, salt: u64, facts: &Facts) -> io::Result<Self> {
+    pub(crate) fn create(disk: &dyn Disk, owner: Owner, sequence: u64, salt: u64, facts: &Facts) -> io::Result<Self> {
         let mut bytes = Vec::new();
-        Record::Head(Head::new(salt, node_id, sequence, facts)).encode(Place::HEAD, 0, &mut bytes);
+        Record::Head(Head::new(salt, owner, sequence, facts)).encode(Place::HEAD, 0, &mut bytes);
         let file = disk.create(UNNAMED)?;
         file.reserve(disk.segment_len())?;
         file.write_at(&bytes, 0)?;
@@ -178,7 +178,8 @@ mod tests {
 
     /// Writes `batches` of one-byte commands, each batch synced, and gives back where each record ends.
     fn written(dir: &Path, batches: &[&[u8]]) -> (PathBuf, Vec<usize>) {
-        let mut segment = Segment::create(&Directory::new(dir), 1, 7, 0x5a17, &Facts::default()).unwrap();
+        let mut segment =
+            Segment::create(&Directory::new(dir), Owner::default(), 7, 0x5a17, &Facts::default()).unwrap();
         let (mut index, mut ends) = (0, Vec::new());
         for batch in batches {
             let mut bytes = Vec::new();
@@ -245,7 +246,7 @@ mod tests {
         let mut forged = Vec::new();
         Record::Committed(log_id(9, 9)).encode(Place { salt: 0, offset: 0 }, u64::MAX, &mut forged);
         let disk = Directory::new(dir.path());
-        let mut segment = Segment::create(&disk, 1, 1, 77, &Facts::default()).unwrap();
+        let mut segment = Segment::create(&disk, Owner::default(), 1, 77, &Facts::default()).unwrap();
         let mut bytes = Vec::new();
         let payload = Payload::Normal(Command(forged.into()));
         segment.encode(&Record::Entry(Entry { log_id: log_id(1, 0), payload }), &mut bytes);

@@ -9,6 +9,7 @@ openraft::declare_raft_types!(
     pub(crate) Types:
         D = Command,
         R = Outcome,
+        Node = Node,
         LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>,
         AsyncRuntime = crate::runtime::Runtime,
 );
@@ -17,10 +18,19 @@ pub(crate) type LogId = openraft::alias::LogIdOf<Types>;
 pub(crate) type Entry = openraft::alias::EntryOf<Types>;
 pub(crate) type Payload = openraft::alias::PayloadOf<Types>;
 pub(crate) type Vote = openraft::alias::VoteOf<Types>;
-pub(crate) type Membership = openraft::Membership<u64, openraft::BasicNode>;
+pub(crate) type Membership = openraft::Membership<u64, Node>;
 pub(crate) type StoredMembership = openraft::alias::StoredMembershipOf<Types>;
 pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<Types>;
 pub(crate) type Snapshot = openraft::alias::SnapshotOf<Types, crate::snapshot::SnapshotData>;
+
+/// A member, as the group's membership names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// Where it is reached.
+    pub(crate) addr: String,
+    /// Of its log: one that comes back without its data has another, and is not meant.
+    pub(crate) incarnation: u64,
+}
 
 /// A command as it stands in the log: what the leader applies is decoded from these bytes, exactly as on a follower.
 #[derive(Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! first error nothing is written any more: what a failed sync has left on disk is unknown.
 
 use crate::disk::Disk;
-use crate::record::{Facts, Record};
+use crate::record::{Facts, Owner, Record};
 use crate::segment::{self, End, Segment, damage};
 use crate::stop::Stop;
 use crate::synced::Synced;
@@ -36,7 +36,7 @@ pub(crate) enum Job {
 
 pub(crate) struct Writer {
     disk: Arc<dyn Disk>,
-    node_id: u64,
+    owner: Owner,
     facts: Facts,
     /// Older segments, and the index of the last entry before each one's successor.
     closed: VecDeque<(String, Option<u64>)>,
@@ -50,6 +50,7 @@ pub(crate) struct Writer {
 
 /// What is on disk.
 pub(crate) struct Found {
+    pub(crate) owner: Owner,
     pub(crate) facts: Facts,
     pub(crate) entries: VecDeque<Entry>,
     pub(crate) writer: Writer,
@@ -61,14 +62,18 @@ impl Writer {
         let lock = disk.lock()?;
         let mut replay = Replay::default();
         let mut closed: VecDeque<(String, Option<u64>)> = VecDeque::new();
-        let mut active = None;
+        let (mut active, mut incarnation) = (None, None);
         let segments = segment::list(&*disk)?;
         for (place, (sequence, name)) in segments.iter().enumerate() {
             let path = &disk.path().join(name);
             let contents = segment::read(&*disk, name)?;
-            if contents.head.node_id != node_id {
-                let text = format!("{} is of member {}, not {node_id}", path.display(), contents.head.node_id);
+            let owner = contents.head.owner;
+            if owner.node_id != node_id {
+                let text = format!("{} is of member {}, not {node_id}", path.display(), owner.node_id);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+            if *incarnation.get_or_insert(owner.incarnation) != owner.incarnation {
+                return Err(damage(path, "it is of another log than the segments before it"));
             }
             let is_last = place + 1 == segments.len();
             if contents.head.sequence != *sequence || *sequence != segments[0].0 + place as u64 {
@@ -91,6 +96,7 @@ impl Writer {
                 None => closed.push_back((name.clone(), replay.facts.last.map(|id| id.index))),
             }
         }
+        let owner = Owner { node_id, incarnation: incarnation.unwrap_or_else(|| stage::draw().max(1)) };
         let active = match active {
             Some(active) => {
                 // It may have been named just before this member was killed; what is acknowledged from here on must not go with that.
@@ -98,7 +104,7 @@ impl Writer {
                 active
             }
             None => {
-                let first = Segment::create(&*disk, node_id, 1, stage::draw(), &Facts::default())?;
+                let first = Segment::create(&*disk, owner, 1, stage::draw(), &Facts::default())?;
                 disk.sync_self()?;
                 first
             }
@@ -112,8 +118,8 @@ impl Writer {
         }
         let facts_now = facts.clone();
         synced.tell(facts.last.map(|id| id.index));
-        let writer = Self { disk, node_id, facts, closed, active, failed: None, synced, stop, _lock: lock };
-        Ok(Found { facts: facts_now, entries, writer })
+        let writer = Self { disk, owner, facts, closed, active, failed: None, synced, stop, _lock: lock };
+        Ok(Found { owner, facts: facts_now, entries, writer })
     }
 
     /// Works until the senders are gone.
@@ -214,7 +220,7 @@ impl Writer {
         if self.active.len() >= self.disk.segment_len() {
             self.active.close()?;
             let sequence = self.active.sequence + 1;
-            let next = Segment::create(&*self.disk, self.node_id, sequence, stage::draw(), &self.facts)?;
+            let next = Segment::create(&*self.disk, self.owner, sequence, stage::draw(), &self.facts)?;
             let last = std::mem::replace(&mut self.active, next);
             self.closed.push_back((last.name, self.facts.last.map(|id| id.index)));
         }

@@ -248,8 +248,8 @@ async fn a_leader_that_hands_over_believes_its_lease_no_more() {
     assert!(leader.confirm().await.is_err(), "another has changed something since");
 }
 
-/// A change of members was left half done by a leader that died, and the member that it removes is elected: whatever is to be changed, that
-/// one hands over first, and the next leader ends what was begun.
+/// A change of members was left half done by a leader that died, and the member that it removes is elected: whatever
+/// is to be changed, that one hands over first, and the next leader ends what was begun.
 #[tokio::test]
 async fn a_leader_that_is_being_removed_changes_no_members() {
     let mut group = Group::of(3).await;
@@ -278,10 +278,7 @@ async fn a_member_that_lost_its_data_stays_out() {
     group.propose(1).await;
     let (leader, _) = group.leader().await;
     let victim = (1..=3).rfind(|id| *id != leader).unwrap();
-    // Everybody must have joined before.
-    while group.dir_of(1).join("log/founding").exists() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    group.settle(&[1]).await;
     group.crash(victim);
     std::fs::remove_dir_all(group.dir_of(victim)).unwrap();
     group.start(victim).await;
@@ -310,4 +307,36 @@ async fn a_member_that_lost_its_data_stays_out() {
     }
     let found = newest.numbers();
     assert!(found.starts_with(&[1, 2]) && found.ends_with(&[4]), "{found:?}");
+}
+
+/// As above, for one that had joined: entries and votes are refused, whatever the leader remembers of it, and it
+/// cannot be added as if it still were the one it was.
+#[tokio::test]
+async fn a_member_that_joined_and_lost_its_data_stays_out() {
+    let mut group = Group::of(3).await;
+    group.start(4).await;
+    group.leader().await.1.add_member(peer(4)).await.unwrap();
+    group.propose(1).await;
+    group.settle(&[1]).await;
+    group.crash(4);
+    std::fs::remove_dir_all(group.dir_of(4)).unwrap();
+    group.start(4).await;
+    // The next leader does not know how much it had.
+    let (old, _) = group.leader().await;
+    group.crash(old);
+    group.start(old).await;
+    group.propose(2).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(group.lists[&4].numbers(), []);
+    let (leader, raft) = group.leader().await;
+    let refused = raft.add_member(peer(4)).await.unwrap_err().to_string();
+    assert!(refused.contains("other data"), "{refused}");
+    // Of four, two are left and it: no majority.
+    let away = (1..=3).find(|id| *id != leader).unwrap();
+    group.crash(away);
+    assert!(raft.propose((3, String::new())).await.is_err(), "the empty one does not count");
+    drop(raft);
+    group.start(away).await;
+    group.remove(4).await;
+    group.propose(4).await;
 }

@@ -156,6 +156,17 @@ impl LogPlatter {
         *sync_fails = false;
     }
 
+    /// An empty one takes its place. The process must be gone.
+    pub(crate) fn lose_all(&self) {
+        let State { sheets, seen, durable, renames, locked, sync_fails, .. } = &mut *self.state();
+        assert!(!*locked, "somebody still has the log of {}", self.path.display());
+        sheets.clear();
+        seen.clear();
+        durable.clear();
+        renames.clear();
+        *sync_fails = false;
+    }
+
     pub(crate) fn is_locked(&self) -> bool {
         self.state().locked
     }

@@ -2,7 +2,7 @@
 
 use crate::executor::{Boxed, HostId, Sim};
 use crate::log_platter::LogPlatter;
-use crate::machine::{Machine, Store};
+use crate::machine::{Kept, Machine, Store};
 use crate::net::{CallError, Net};
 use crate::world::Mutation;
 use raft::{Answer, GroupOptions, Lane, Peer, Raft, RaftError, Timing, Transport, Undone};
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use types::random::Seeded;
 
@@ -48,6 +48,12 @@ impl Seat {
             platter.set_lying();
         }
         Self { id, platter, store: Store::default(), mutation }
+    }
+
+    /// The process must be gone.
+    pub(crate) fn lose_disk(&self) {
+        self.platter.lose_all();
+        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
     }
 
     /// A new process, of the task that asks. `None`: it is alone.

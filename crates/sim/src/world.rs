@@ -57,6 +57,8 @@ pub enum Mutation {
     LeaseAfterHandOver,
     /// Groups: a leader that an earlier change is about to remove changes members all the same.
     OutsiderLeads,
+    /// Groups: a member that lost its disk is taken for the one that it was.
+    ForgetIncarnations,
 }
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.

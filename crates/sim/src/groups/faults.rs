@@ -1,7 +1,7 @@
 //! What goes wrong while a group works, and the administrator who adds and removes members meanwhile.
 
 use super::hand_over;
-use super::member::{World, plan_chance};
+use super::member::{Member, World, plan_chance};
 use crate::executor::HostId;
 use crate::member::{Founders, peer};
 use raft::Role;
@@ -26,9 +26,11 @@ pub(super) enum Fault {
     Rough,
     /// The leader gives the lead away.
     HandOver,
+    /// A member comes back with an empty disk, under its old id.
+    LostDisk,
 }
 
-const ALL: [Fault; 12] = [
+const ALL: [Fault; 13] = [
     Fault::Kill,
     Fault::KillAll,
     Fault::Power,
@@ -41,6 +43,7 @@ const ALL: [Fault; 12] = [
     Fault::SlowDisk,
     Fault::Rough,
     Fault::HandOver,
+    Fault::LostDisk,
 ];
 
 /// What a seed decides beforehand.
@@ -129,6 +132,7 @@ async fn strike(world: &Rc<World>, fault: Fault, time: Duration) {
             ways.iter().for_each(|(from, to)| world.net.heal(World::host(*from), World::host(*to)));
         }
         Fault::HandOver => hand_over::strike(world).await,
+        Fault::LostDisk => lose_disk(world, one, time).await,
         Fault::SyncError => world.platter(one).fail_next_sync(),
         Fault::FullDisk => {
             world.platter(one).set_full(true);
@@ -159,36 +163,84 @@ async fn fall(world: &Rc<World>, ids: &[u64], power: bool, time: Duration) {
     }
 }
 
+/// One at a time, and where two others have a vote and no change of members is under way: more loses what was
+/// acknowledged, or the majority, whatever the program does.
+async fn lose_disk(world: &Rc<World>, id: u64, time: Duration) {
+    let Some(leader) = world.leader().await else { return };
+    let voters = leader.raft.group().members.into_iter().filter(|member| member.role != Role::Learner);
+    let voters: Vec<u64> = voters.map(|member| member.id).collect();
+    if world.founded_alone(id) {
+        return;
+    }
+    if world.lost.get().is_some() || world.is_changing.get() || voters.len() < 3 || !voters.contains(&id) {
+        return;
+    }
+    world.sim.say(|| format!("member {id} loses its disk"));
+    world.kill(id, true);
+    world.keep_down(id);
+    world.lose_disk(id);
+    world.sim.sleep(time).await;
+    world.start(id);
+}
+
 const ADMIN_WAIT: Duration = Duration::from_secs(15);
 const MEMBERS_MAX: usize = 6;
 
-/// Adds and removes members until the rough time is over.
-pub(super) async fn administer(world: Rc<World>) {
+/// Whose disk was lost is removed, and another one takes its place. And while the time is rough, if `members_change`,
+/// members join and leave.
+pub(super) async fn administer(world: Rc<World>, members_change: bool) {
     let sim = world.sim.clone();
-    while !world.over.get() {
+    let mut wanted = 0;
+    while !world.over.get() || world.lost.get().is_some() || wanted > 0 {
         sim.sleep(sim.between(Duration::from_secs(1), Duration::from_secs(12))).await;
         let Some(leader) = world.leader().await else { continue };
         let members = leader.raft.group().members;
-        let may_go = members.len() > 1;
-        if sim.one_in(2) && members.len() < MEMBERS_MAX || !may_go {
-            // One that was begun with is ended first.
-            let half = world.ids().into_iter().find(|id| {
-                let member = members.iter().find(|member| member.id == *id);
-                member.is_none_or(|member| member.role == Role::Learner)
-            });
-            let id = half.unwrap_or_else(|| world.next_id());
-            world.start(id);
-            sim.say(|| format!("member {id} is to join"));
-            let joined = sim.timeout(ADMIN_WAIT, leader.raft.add_member(peer(id))).await;
-            sim.say(|| format!("member {id} joins: {joined:?}"));
-        } else {
-            let id = members[sim.below(members.len())].id;
-            sim.say(|| format!("member {id} is to leave"));
-            let left = sim.timeout(ADMIN_WAIT, leader.raft.remove_member(id)).await;
-            sim.say(|| format!("member {id} leaves: {left:?}"));
-            if matches!(left, Some(Ok(()))) {
-                world.dismiss(id);
+        if let Some(id) = world.lost.get() {
+            if leave(&world, &leader, id).await {
+                world.lost.set(None);
+                wanted += 1;
+            }
+        } else if wanted > 0 {
+            wanted -= usize::from(join(&world, &leader, &members).await);
+        } else if members_change && !world.over.get() {
+            let may_go = members.len() > 1;
+            if sim.one_in(2) && members.len() < MEMBERS_MAX || !may_go {
+                join(&world, &leader, &members).await;
+            } else {
+                leave(&world, &leader, members[sim.below(members.len())].id).await;
             }
         }
     }
+}
+
+/// One that was begun with is ended first.
+async fn join(world: &Rc<World>, leader: &Member, members: &[raft::Member]) -> bool {
+    let sim = &world.sim;
+    let half = world.ids().into_iter().find(|id| {
+        let member = members.iter().find(|member| member.id == *id);
+        member.is_none_or(|member| member.role == Role::Learner)
+    });
+    let id = half.unwrap_or_else(|| world.next_id());
+    world.start(id);
+    sim.say(|| format!("member {id} is to join"));
+    world.is_changing.set(true);
+    let joined = sim.timeout(ADMIN_WAIT, leader.raft.add_member(peer(id))).await;
+    sim.say(|| format!("member {id} joins: {joined:?}"));
+    let is_done = matches!(joined, Some(Ok(())));
+    world.is_changing.set(!is_done);
+    is_done
+}
+
+async fn leave(world: &Rc<World>, leader: &Member, id: u64) -> bool {
+    let sim = &world.sim;
+    sim.say(|| format!("member {id} is to leave"));
+    world.is_changing.set(true);
+    let left = sim.timeout(ADMIN_WAIT, leader.raft.remove_member(id)).await;
+    sim.say(|| format!("member {id} leaves: {left:?}"));
+    let is_done = matches!(left, Some(Ok(())));
+    world.is_changing.set(!is_done);
+    if is_done {
+        world.dismiss(id);
+    }
+    is_done
 }

@@ -13,8 +13,8 @@ const LOOK_EACH: Duration = Duration::from_millis(3);
 /// For the end of a hand-over when all is well.
 const TAKE_OVER_MAX: Duration = Duration::from_secs(3);
 
-/// The leader gives the lead to another, and often nothing reaches it from then on. It must not take itself for the leader while
-/// the next one changes something.
+/// The leader gives the lead to another, and often nothing reaches it from then on. It must not take itself for the
+/// leader while the next one changes something.
 pub(super) async fn strike(world: &Rc<World>) {
     let sim = &world.sim;
     let Some(old) = world.leader().await else { return };

@@ -47,6 +47,10 @@ pub(super) struct World {
     founders: Founders,
     places: RefCell<BTreeMap<u64, Rc<Place>>>,
     failures: RefCell<Vec<String>>,
+    /// Came back without its data, and is to be removed.
+    pub(super) lost: Cell<Option<u64>>,
+    /// A change of members is under way, or was left half done.
+    pub(super) is_changing: Cell<bool>,
     /// Tags of files whose making was acknowledged.
     pub(super) promised: RefCell<BTreeSet<u16>>,
     pub(super) fault_count: Cell<u64>,
@@ -68,6 +72,8 @@ impl World {
             founders,
             places: RefCell::default(),
             failures: RefCell::default(),
+            lost: Cell::default(),
+            is_changing: Cell::default(),
             promised: RefCell::default(),
             fault_count: Cell::default(),
             acknowledged: Cell::default(),
@@ -81,6 +87,7 @@ impl World {
         match self.mutation? {
             Mutation::HandToAll => Some(Undone::HandToOne),
             Mutation::LeaseAfterHandOver => Some(Undone::HandOverEndsLease),
+            Mutation::ForgetIncarnations => Some(Undone::Incarnation),
             Mutation::OutsiderLeads => Some(Undone::OutsiderHandsOver),
             _ => None,
         }
@@ -195,6 +202,17 @@ impl World {
         }
     }
 
+    /// Its list names itself alone: with an empty disk it can ask nobody, and begins a store of its own.
+    pub(super) fn founded_alone(&self, id: u64) -> bool {
+        self.founders.count == 1 && id == 1
+    }
+
+    /// Its disk is empty from then on. The process must be gone.
+    pub(super) fn lose_disk(&self, id: u64) {
+        self.place(id).seat.lose_disk();
+        self.lost.set(Some(id));
+    }
+
     /// Until it is started.
     pub(super) fn keep_down(&self, id: u64) {
         self.place(id).down.set(true);
@@ -242,6 +260,9 @@ impl World {
         let mut at = BTreeMap::new();
         for member in self.members() {
             let Some(applied) = member.names.applied() else { continue };
+            if self.lost.get() == Some(member.id) {
+                self.fail(format!("member {} lost its data and was let in again: it has {applied:?}", member.id));
+            }
             let rows = member.names.rows().clone();
             match namespace::check::check(&rows) {
                 Ok(violations) => violations.iter().for_each(|why| self.fail(format!("member {}: {why}", member.id))),

@@ -33,14 +33,12 @@ pub fn run_group(seed: u64, options: Options) -> Outcome {
         make_faults(at, of).await;
         ends.set(false);
     });
-    let administering = Rc::new(Cell::new(plan.members_change));
-    if plan.members_change {
-        let (at, ends) = (Rc::clone(&world), Rc::clone(&administering));
-        sim.spawn(HostId::NOBODY, async move {
-            administer(at).await;
-            ends.set(false);
-        });
-    }
+    let administering = Rc::new(Cell::new(true));
+    let (at, ends) = (Rc::clone(&world), Rc::clone(&administering));
+    sim.spawn(HostId::NOBODY, async move {
+        administer(at, plan.members_change).await;
+        ends.set(false);
+    });
     while busy.get() && world.failures().is_empty() {
         sim.run_until(sim.now() + LOOK_EACH);
         world.check_rows();
