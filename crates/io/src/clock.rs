@@ -9,7 +9,9 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Wall-clock time, for what people and other machines read. It may step back.
     fn now(&self) -> Millis;
 
-    /// Time since this clock was made, for time limits and rates. It never steps back.
+    /// Time since this clock was made, for time limits and rates. It never steps back, and stands still while the
+    /// machine sleeps: nobody is taken for gone who was not listened to. Promises to others are counted by
+    /// [`crate::stage::Moment`].
     fn monotonic(&self) -> Duration;
 }
 
@@ -42,6 +44,13 @@ impl Clock for SystemClock {
     fn monotonic(&self) -> Duration {
         self.start.elapsed()
     }
+}
+
+/// Time since the machine was started, that it slept in included. A machine that is suspended, or stunned by its
+/// hypervisor, knows by it that what it was promised may be over.
+pub(crate) fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 /// A clock that moves only when it is told to.

@@ -3,6 +3,9 @@
 //! Promise: while a [`Stage`] is set on a thread, whatever that thread starts, waits for and draws through this module is the
 //! stage's: no thread is started, no real clock is read, and nothing is left to chance but what the stage draws. Where none is
 //! set, which is everywhere but in simulations, everything is tokio's and the kernel's.
+//!
+//! A [`Moment`] counts the time that the machine slept, a wait does not: it may come back late. So what was promised
+//! for a time is looked up by moments, never taken from a wait that has not ended.
 
 use crate::random::OsRandom;
 use std::cell::RefCell;
@@ -41,7 +44,7 @@ pub trait Stage {
 }
 
 thread_local! {
-    static STAGE: RefCell<Option<(Rc<dyn Stage>, tokio::time::Instant)>> = const { RefCell::new(None) };
+    static STAGE: RefCell<Option<Rc<dyn Stage>>> = const { RefCell::new(None) };
 }
 
 /// While this lives, the thread plays on a stage.
@@ -60,10 +63,8 @@ impl Drop for Played {
 }
 
 /// Sets the stage of this thread, on which there was none.
-#[expect(clippy::disallowed_methods, reason = "the moment that virtual time is counted from; never shown")]
 pub fn play(stage: Rc<dyn Stage>) -> Played {
-    let began = tokio::time::Instant::now();
-    let before = STAGE.with_borrow_mut(|set| set.replace((stage, began)));
+    let before = STAGE.with_borrow_mut(|set| set.replace(stage));
     assert!(before.is_none(), "one stage at a time");
     Played(())
 }
@@ -71,7 +72,7 @@ pub fn play(stage: Rc<dyn Stage>) -> Played {
 /// The stage of this thread.
 pub(crate) fn stage() -> Option<Rc<dyn Stage>> {
     // A thread that ends has none any more.
-    STAGE.try_with(|set| set.borrow().as_ref().map(|(stage, _)| Rc::clone(stage))).ok().flatten()
+    STAGE.try_with(|set| set.borrow().clone()).ok().flatten()
 }
 
 pub fn is_played() -> bool {
@@ -83,15 +84,14 @@ pub fn draw() -> u64 {
     stage().map_or_else(|| OsRandom::new().next_u64(), |stage| stage.draw())
 }
 
-/// A moment of the clock that does not jump.
+/// A moment of the clock that does not jump, and does not stand still while the machine sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(tokio::time::Instant);
+pub struct Moment(Duration);
 
 impl Moment {
-    #[expect(clippy::disallowed_methods, reason = "one of the places that read the clock")]
     pub fn now() -> Self {
-        let played = STAGE.with_borrow(|set| set.as_ref().map(|(stage, began)| *began + stage.now()));
-        Self(played.unwrap_or_else(tokio::time::Instant::now))
+        let played = STAGE.with_borrow(|set| set.as_ref().map(|stage| stage.now()));
+        Self(played.unwrap_or_else(crate::clock::since_boot))
     }
 
     pub fn elapsed(self) -> Duration {
@@ -103,27 +103,28 @@ impl Add<Duration> for Moment {
     type Output = Self;
 
     fn add(self, time: Duration) -> Self {
-        Self(self.0 + time)
+        Self(self.0.saturating_add(time))
     }
 }
 
 impl AddAssign<Duration> for Moment {
     fn add_assign(&mut self, time: Duration) {
-        self.0 += time;
+        *self = *self + time;
     }
 }
 
 impl Sub<Duration> for Moment {
     type Output = Self;
 
+    /// The first moment there is, if there was none so long ago.
     fn sub(self, time: Duration) -> Self {
-        Self(self.0 - time)
+        Self(self.0.saturating_sub(time))
     }
 }
 
 impl SubAssign<Duration> for Moment {
     fn sub_assign(&mut self, time: Duration) {
-        self.0 -= time;
+        *self = *self - time;
     }
 }
 
@@ -132,7 +133,7 @@ impl Sub for Moment {
 
     /// Zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Duration {
-        self.0.saturating_duration_since(earlier.0)
+        self.0.saturating_sub(earlier.0)
     }
 }
 
@@ -158,10 +159,7 @@ pub fn sleep(time: Duration) -> Sleep {
 }
 
 pub fn sleep_until(moment: Moment) -> Sleep {
-    match is_played() {
-        true => sleep(moment - Moment::now()),
-        false => Sleep(Rest::Tokio(Box::pin(tokio::time::sleep_until(moment.0)))),
-    }
+    sleep(moment - Moment::now())
 }
 
 impl Future for Sleep {
@@ -248,6 +246,17 @@ mod tests {
         assert_eq!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await, Err(Late));
         assert_eq!(timeout_at(Moment::now(), async { 7 }).await, Ok(7));
         assert_ne!(draw(), draw());
+    }
+
+    /// Linux tells in the same file, by the clock that goes on while the machine sleeps.
+    #[test]
+    fn moments_are_counted_from_the_start_of_the_machine() {
+        let uptime = || -> f64 {
+            let told = std::fs::read_to_string("/proc/uptime").unwrap();
+            told.split(' ').next().unwrap().parse().unwrap()
+        };
+        let (before, now, after) = (uptime(), Moment::now().0.as_secs_f64(), uptime());
+        assert!((before - 0.1..=after + 0.1).contains(&now), "{before} .. {now} .. {after}");
     }
 
     /// A stage that keeps what it is given, and never runs it.

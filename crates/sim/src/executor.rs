@@ -49,6 +49,10 @@ struct Inner {
     tasks: RefCell<BTreeMap<u64, Task>>,
     /// Whose task runs.
     running: Cell<HostId>,
+    /// Machines that sleep, since when, and tasks of theirs that would run.
+    asleep: RefCell<BTreeMap<HostId, (Duration, Vec<u64>)>>,
+    /// How long machines slept, where their clocks stand still meanwhile; a deliberate fault.
+    slept: RefCell<Option<BTreeMap<HostId, Duration>>>,
     /// When alarms of the stage are due, by their number.
     alarms: RefCell<BTreeMap<u64, Duration>>,
     ready: Arc<Ready>,
@@ -120,6 +124,8 @@ impl Sim {
             timers: RefCell::default(),
             tasks: RefCell::default(),
             running: Cell::new(HostId::NOBODY),
+            asleep: RefCell::default(),
+            slept: RefCell::default(),
             alarms: RefCell::default(),
             ready: Arc::default(),
             random: RefCell::new(Seeded(seed)),
@@ -191,8 +197,34 @@ impl Sim {
         task
     }
 
+    /// A machine sleeps: its tasks stand still. What is sent to it waits.
+    pub(crate) fn suspend(&self, host: HostId) {
+        self.inner.asleep.borrow_mut().entry(host).or_insert((self.now(), Vec::new()));
+    }
+
+    /// It is awake again, or was killed meanwhile.
+    pub(crate) fn wake_up(&self, host: HostId) {
+        let Some((since, tasks)) = self.inner.asleep.borrow_mut().remove(&host) else { return };
+        if let Some(slept) = &mut *self.inner.slept.borrow_mut() {
+            *slept.entry(host).or_default() += self.now() - since;
+        }
+        self.inner.ready.queue().tasks.extend(tasks);
+    }
+
+    /// The clocks of machines stand still while they sleep: a deliberate fault.
+    pub(crate) fn let_clocks_sleep(&self) {
+        *self.inner.slept.borrow_mut() = Some(BTreeMap::new());
+    }
+
+    /// What the clock of the machine whose task runs lacks.
+    fn lag(&self) -> Duration {
+        let slept = self.inner.slept.borrow();
+        slept.as_ref().and_then(|slept| slept.get(&self.inner.running.get()).copied()).unwrap_or_default()
+    }
+
     /// Drops all tasks of a host. Never called by one of them.
     pub(crate) fn kill(&self, host: HostId) {
+        self.wake_up(host);
         let running = self.inner.running.replace(host);
         loop {
             let mut tasks = self.inner.tasks.borrow_mut();
@@ -248,6 +280,12 @@ impl Sim {
     }
 
     fn poll(&self, id: u64) {
+        let owner = self.inner.tasks.borrow().get(&id).map(|task| task.owner);
+        if let Some(owner) = owner
+            && let Some((_, tasks)) = self.inner.asleep.borrow_mut().get_mut(&owner)
+        {
+            return tasks.push(id);
+        }
         let taken = self.inner.tasks.borrow_mut().get_mut(&id).and_then(|task| {
             task.waker.queued.store(false, Ordering::Relaxed);
             Some((task.future.take()?, Arc::clone(&task.waker), task.owner))
@@ -299,7 +337,7 @@ struct OnStage(Sim);
 
 impl Stage for OnStage {
     fn now(&self) -> Duration {
-        self.0.now()
+        self.0.now() - self.0.lag()
     }
 
     fn draw(&self) -> u64 {
@@ -320,7 +358,7 @@ impl Stage for OnStage {
     }
 
     fn wake_at(&self, at: Duration, waker: &Waker) -> u64 {
-        let alarm = self.0.next_number();
+        let (alarm, at) = (self.0.next_number(), at.saturating_add(self.0.lag()));
         self.0.inner.timers.borrow_mut().insert((at, alarm), waker.clone());
         self.0.inner.alarms.borrow_mut().insert(alarm, at);
         alarm

@@ -59,6 +59,8 @@ pub enum Mutation {
     OutsiderLeads,
     /// Groups: a member that lost its disk is taken for the one that it was.
     ForgetIncarnations,
+    /// Groups: the clocks by which leaders believe a majority stand still while the machine sleeps.
+    ClocksSleep,
 }
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.

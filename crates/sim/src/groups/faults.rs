@@ -28,9 +28,11 @@ pub(super) enum Fault {
     HandOver,
     /// A member comes back with an empty disk, under its old id.
     LostDisk,
+    /// A machine sleeps, and wakes up where it was.
+    Sleep,
 }
 
-const ALL: [Fault; 13] = [
+const ALL: [Fault; 14] = [
     Fault::Kill,
     Fault::KillAll,
     Fault::Power,
@@ -44,6 +46,7 @@ const ALL: [Fault; 13] = [
     Fault::Rough,
     Fault::HandOver,
     Fault::LostDisk,
+    Fault::Sleep,
 ];
 
 /// What a seed decides beforehand.
@@ -133,6 +136,15 @@ async fn strike(world: &Rc<World>, fault: Fault, time: Duration) {
         }
         Fault::HandOver => hand_over::strike(world).await,
         Fault::LostDisk => lose_disk(world, one, time).await,
+        Fault::Sleep => {
+            // Mostly of the leader, who has most to believe.
+            let leads = world.members().into_iter().find(|member| member.raft.is_leader());
+            let one = leads.filter(|_| !sim.one_in(4)).map_or(one, |leader| leader.id);
+            sim.say(|| format!("the machine of member {one} sleeps"));
+            sim.suspend(World::host(one));
+            sim.sleep(time).await;
+            sim.wake_up(World::host(one));
+        }
         Fault::SyncError => world.platter(one).fail_next_sync(),
         Fault::FullDisk => {
             world.platter(one).set_full(true);

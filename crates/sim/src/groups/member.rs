@@ -63,6 +63,9 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(sim: Sim, founders: Founders, options: Options) -> (Rc<Self>, Wired) {
         let net = Net::new(sim.clone());
+        if options.mutation == Some(Mutation::ClocksSleep) {
+            sim.let_clocks_sleep();
+        }
         let (wires, wired) = Wires::new(sim.clone(), net.clone(), Self::host);
         let world = Self {
             net,
