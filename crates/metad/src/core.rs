@@ -10,6 +10,7 @@ use crate::racks::Racks;
 use crate::recovery::Recoveries;
 use crate::refusal;
 use crate::repair::{self, balance::Balance, census::Counted, contents::Contents};
+use crate::room::Room;
 use blocks::{
     Additional, Allocation, Ask, Batch, BlocksError, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs,
     PlaceError, Plan, Repair, Scrub, Surplus, Undecided,
@@ -48,6 +49,7 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<Heard>,
+    pub(crate) room: Arc<Room>,
     /// `None`: racks are told by the datanodes alone.
     pub(crate) racks: Option<Racks>,
     pub(crate) pool: String,
@@ -119,6 +121,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<Heard>,
+    pub(crate) room: Arc<Room>,
     pub(crate) pool: String,
     pub(crate) picture: Picture,
     pub(crate) term: u64,
@@ -126,7 +129,7 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, users, heard, pool, picture, term } = parts;
+        let Parts { config, machine, raft, clock, users, heard, room, pool, picture, term } = parts;
         let started = clock.monotonic();
         let leases = Mutex::new(Leases::load(&machine.store().view(), started)?);
         let unended = repair::jobs::load(&machine.store().view(), clock.now(), started)?;
@@ -141,6 +144,7 @@ impl Core {
             clock,
             users,
             heard,
+            room,
             racks,
             pool,
             started,
@@ -308,8 +312,10 @@ impl Core {
         session: &Session,
         op: impl Into<Op>,
     ) -> Result<namespace::Reply, ChangeError> {
+        let op = op.into();
+        self.room.admit(&op).map_err(ChangeError::Refused)?;
         let caller = session.caller.clone();
-        let request = Request { now: self.now(), caller, retry: session.retry, op: op.into() };
+        let request = Request { now: self.now(), caller, retry: session.retry, op };
         self.propose_namespace(request).await
     }
 
@@ -349,6 +355,7 @@ impl Core {
 
     /// A block and its nodes for the file at `path`.
     pub(crate) async fn allocate(&self, path: &FsPath, ask: &Ask) -> Result<Allocation, Exception> {
+        self.room.admit_growth().map_err(refusal::namespace)?;
         self.nodes_arrived(ask.replication).await;
         self.decide(path, || {
             let now = self.monotonic();
@@ -359,6 +366,7 @@ impl Core {
 
     /// As [`Core::allocate`], for up to `count` blocks of one container.
     pub(crate) async fn allocate_batch(&self, path: &FsPath, ask: &Ask, count: u32) -> Result<Batch, Exception> {
+        self.room.admit_growth().map_err(refusal::namespace)?;
         self.nodes_arrived(ask.replication).await;
         self.decide(path, || {
             let now = self.monotonic();

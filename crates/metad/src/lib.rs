@@ -43,6 +43,7 @@ mod recovery;
 mod refusal;
 mod removal;
 mod repair;
+mod room;
 mod sealing;
 mod seat;
 mod service;
@@ -57,6 +58,7 @@ pub use config::{Config, MemberAddr};
 use crate::caller::Users;
 use crate::machine::Machine;
 use crate::peers::Peers;
+use crate::room::Room;
 use crate::seat::Seat;
 use crate::service::Service;
 use io::task::Owned;
@@ -108,8 +110,8 @@ pub struct Metad {
 struct Running {
     seat: Arc<Seat>,
     server: rpc::Server,
-    /// Follows the elections.
-    keeper: Owned<()>,
+    /// They follow the elections, and the free space.
+    tasks: [Owned<()>; 2],
 }
 
 /// Starts a metadata server on the machine's clock. Returns when it serves.
@@ -137,7 +139,8 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let options = raft::Options { dir: dir.join("log"), node_id: config.id, group: group(&config, peers.as_ref()) };
     let raft = Raft::start(options, Arc::clone(&machine)).await?;
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
-    let seat = Arc::new(Seat::new(config, machine, raft, clock, peers, users));
+    let room = Arc::new(Room::new(&config, [dir.join("store"), dir.join("log")]));
+    let seat = Arc::new(Seat::new(config, machine, raft, clock, peers, users, Arc::clone(&room)));
     let standing = *seat.raft.standing().borrow();
     if let Standing::Leading { term } = standing {
         // Alone. Whatever is wrong is told to who starts the server.
@@ -159,8 +162,9 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let rpc_addr = server.local_addr();
     let _set_once = seat.rpc_addr.set(rpc_addr);
     let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
+    let watcher = io::task::spawn_owned("free space", room.watch());
     tracing::info!(%rpc_addr, "the metadata server is ready");
-    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { seat, server, keeper })) })
+    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { seat, server, tasks: [keeper, watcher] })) })
 }
 
 fn group(config: &Config, peers: Option<&Arc<Peers>>) -> Option<GroupOptions> {
@@ -204,9 +208,9 @@ impl Metad {
     /// Answers what is under way, makes everything durable and lets go of the directory. A second call does nothing.
     pub async fn shutdown(&self) {
         let running = self.running().take();
-        let Some(Running { seat, server, keeper }) = running else { return };
+        let Some(Running { seat, server, tasks }) = running else { return };
         server.shutdown().await;
-        drop(keeper);
+        drop(tasks);
         seat.leave();
         if let Err(error) = seat.raft.shutdown().await {
             tracing::error!(%error, "the log was not closed cleanly; the next start replays it");

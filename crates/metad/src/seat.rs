@@ -18,6 +18,7 @@ use crate::core::{Core, Parts};
 use crate::heard::Heard;
 use crate::machine::Machine;
 use crate::peers::Peers;
+use crate::room::Room;
 use crate::{StartError, refusal, tasks};
 use hdfs::Exception;
 use io::Clock;
@@ -41,6 +42,7 @@ pub(crate) struct Seat {
     pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<Heard>,
     pub(crate) admission: Admission,
+    pub(crate) room: Arc<Room>,
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
     /// Where this server listens, once it does.
@@ -71,6 +73,7 @@ impl Seat {
         clock: Arc<dyn Clock>,
         peers: Option<Arc<Peers>>,
         users: Users,
+        room: Arc<Room>,
     ) -> Self {
         let users = Arc::new(users);
         Self {
@@ -81,6 +84,7 @@ impl Seat {
             users,
             heard: Arc::default(),
             admission: Admission::default(),
+            room,
             peers,
             rpc_addr: OnceLock::new(),
             taken: Mutex::default(),
@@ -207,7 +211,7 @@ impl Seat {
                 cluster.set_container_len_max(seat.config.container_len);
                 seat.heard.tell(&mut cluster, seat.config.topology_script.is_some());
             }
-            let Seat { config, machine, raft, clock, users, heard, .. } = &*seat;
+            let Seat { config, machine, raft, clock, users, heard, room, .. } = &*seat;
             Ok(Core::new(Parts {
                 config: config.clone(),
                 machine: Arc::clone(machine),
@@ -216,6 +220,7 @@ impl Seat {
                 clock: Arc::clone(clock),
                 users: Arc::clone(users),
                 heard: Arc::clone(heard),
+                room: Arc::clone(room),
                 pool,
                 term,
             })?)

@@ -1,6 +1,7 @@
 //! The state of the store in numbers, for people and monitors.
 
 use crate::core::Core;
+use crate::room::Level;
 use crate::seat::Seat;
 use raft::Role;
 use serde_json::{Value, json};
@@ -28,6 +29,11 @@ pub(crate) fn status(seat: &Seat) -> Value {
     status["safe_mode"] = safe_mode.is_some().into();
     status["safe_mode_since_ms"] = safe_mode.as_ref().map(|mode| mode.since.0).into();
     status["safe_mode_by"] = safe_mode.map(|mode| mode.user).into();
+    let (reading, limits) = (seat.room.reading(), seat.room.limits);
+    status["room"] = json!({
+        "free_len": reading.free_len, "warn_len": limits.warn, "reserve_len": limits.reserve,
+        "scarce": reading.level >= Level::Scarce, "refuses_changes": reading.level >= Level::Spent,
+    });
     status["leader"] = seat.core().is_some().into();
     status["group"] = json!({ "id": seat.config.id, "term": group.term, "last": group.last, "agreed": seat.raft.agreed(), "members": members });
     status

@@ -35,11 +35,17 @@ pub(crate) fn config(dir: &Path) -> Config {
 }
 
 impl World {
-    pub(crate) async fn new(node_count: u8) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+    /// Without datanodes, set up by the caller.
+    pub(crate) async fn with(dir: tempfile::TempDir, set: impl FnOnce(&mut Config)) -> Self {
         let clock = Arc::new(ManualClock::at(Millis(1_800_000_000_000)));
-        let metad = metad::start_with_clock(config(dir.path()), clock.clone()).await.unwrap();
-        let mut world = Self { dir, clock, metad, nodes: Vec::new() };
+        let mut config = config(dir.path());
+        set(&mut config);
+        let metad = metad::start_with_clock(config, clock.clone()).await.unwrap();
+        Self { dir, clock, metad, nodes: Vec::new() }
+    }
+
+    pub(crate) async fn new(node_count: u8) -> Self {
+        let mut world = Self::with(tempfile::tempdir().unwrap(), |_| {}).await;
         for number in 1..=node_count {
             let node = Datanode::new(number).await;
             node.register(world.addr()).await;

@@ -214,6 +214,27 @@ impl Op {
 }
 
 impl Op {
+    /// False for what a client may do when the server has no space left but its reserve: it frees rows, moves them, or ends the writing
+    /// of a file.
+    pub fn takes_room(&self) -> bool {
+        !matches!(
+            self,
+            Self::Delete(_)
+                | Self::Truncate(_)
+                | Self::Rename(_)
+                | Self::Rename2(_)
+                | Self::Concat(_)
+                | Self::RemoveXattr(_)
+                | Self::AbandonBlock(_)
+                | Self::Fsync(_)
+                | Self::BumpGeneration(_)
+                | Self::UpdatePipeline(_)
+                | Self::Complete(_)
+                | Self::BeginRecovery(_)
+                | Self::SetSafeMode(_)
+        )
+    }
+
     /// Containers that blocks have as their home from then on.
     fn homes(&self) -> Vec<ContainerId> {
         match self {
