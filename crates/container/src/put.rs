@@ -89,6 +89,10 @@ impl Inner {
         if synced {
             replica.sync_data()?;
         }
+        if read_back {
+            // Before the header: should it outlive the checksums, half a copy would stand before a replica that is whole.
+            replica.sync_sums()?;
+        }
         replica.keep();
         replica.set_identity(state.identity, Stage::Finalized)?;
         if synced {
