@@ -87,6 +87,8 @@ impl Background {
                 return Ok(());
             }
             self.look(info).await?;
+            // Here as well: a page may take an hour.
+            self.save().await;
         }
         if infos.len() < STEP_COUNT {
             self.round.end(self.node.wall(), self.period);
@@ -150,7 +152,12 @@ mod tests {
 
     fn node(dir: &std::path::Path, period_ms: u64) -> Arc<Node> {
         let options = Options { reserved_len: Some(0), ..Options::default() };
-        let disks = disks::open(&[dir.to_owned()], &options).unwrap();
+        // A look of the life before may still be under way.
+        let disks = (0..200).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            disks::open(&[dir.to_owned()], &options).ok()
+        });
+        let disks = disks.expect("nobody has the directory for long");
         let any = "127.0.0.1:0".parse().unwrap();
         let mut config = Config::new(dir.to_owned(), any, any, "127.0.0.1:1".to_owned());
         config.limits = Limits { scrub_period_ms: period_ms, ..Limits::default() };
