@@ -247,7 +247,7 @@ impl Cluster {
     pub fn on_sign(&mut self, now: Duration, node: NodeId) {
         let heard = self.nodes.get_mut(&node).filter(|member| member.seen.is_some() && !member.diskless);
         if let Some(member) = heard {
-            (member.seen, member.hung_up) = (Some(now), false);
+            (member.seen, member.hung_up, member.disconnected) = (Some(now), false, false);
         }
     }
 
@@ -263,7 +263,14 @@ impl Cluster {
         }
     }
 
-    /// The connection over which it was heard has ended, or a writer dropped it from its chain. If it lives it is heard again in a second.
+    /// The connection over which it was heard has ended: new blocks go elsewhere, and another process may take its place.
+    pub fn on_disconnected(&mut self, node: NodeId) {
+        if let Some(member) = self.nodes.get_mut(&node) {
+            (member.hung_up, member.disconnected) = (true, true);
+        }
+    }
+
+    /// A writer dropped it from its chain. If it lives it is heard again in a second.
     pub fn on_hung_up(&mut self, node: NodeId) {
         if let Some(member) = self.nodes.get_mut(&node) {
             member.hung_up = true;

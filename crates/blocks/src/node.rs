@@ -14,6 +14,15 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// themselves in two seconds that a node of theirs stands still; those that begin later need not find it out again.
 pub const QUIET_MAX: Duration = Duration::from_secs(3);
 
+/// One process of a datanode, from its start to its end. Two at the same time with one node's id are a copied disk or machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incarnation {
+    /// When it started, by its machine's clock: tells which of two is the later one. Milliseconds since 1970.
+    pub start_ms: u64,
+    /// Drawn at random, so that two that started at the same time differ, and nobody can guess it.
+    pub nonce: u64,
+}
+
 /// Who a datanode is and where it is dialled, as it registered last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -28,6 +37,9 @@ pub struct Node {
     pub storage: String,
     /// As HDFS writes it, `/default-rack`; never empty, since Java clients take an empty one for null.
     pub rack: String,
+    pub incarnation: Incarnation,
+    /// The address its registration came from; another one than `ip` where it has several or is behind NAT.
+    pub from: String,
 }
 
 impl Node {
@@ -43,6 +55,8 @@ impl Node {
             info_port: 9864,
             storage: format!("DS-{number}"),
             rack: rack.to_owned(),
+            incarnation: Incarnation::default(),
+            from: format!("10.0.0.{number}"),
         }
     }
 
@@ -84,6 +98,8 @@ pub struct Member {
     pub(crate) seen: Option<Duration>,
     /// The connection over which it was heard has ended since, or a writer dropped it from its chain.
     pub(crate) hung_up: bool,
+    /// The connection over which it was heard has ended: its process is likely to be gone.
+    pub(crate) disconnected: bool,
     /// All its disks have failed: what it says is no sign of life.
     pub(crate) diskless: bool,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
@@ -98,6 +114,7 @@ impl Member {
             service: Service::default(),
             seen: None,
             hung_up: false,
+            disconnected: false,
             diskless: false,
             placed_count: 0,
         }
@@ -105,7 +122,7 @@ impl Member {
 
     pub(crate) fn hear(&mut self, usage: Usage, now: Duration) {
         (self.usage, self.seen, self.hung_up, self.placed_count) = (usage, Some(now), false, 0);
-        self.diskless = false;
+        (self.diskless, self.disconnected) = (false, false);
     }
 
     /// When it was heard last; `None` if never by this process.

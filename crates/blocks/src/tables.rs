@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! table            key                          value
-//! 16 NODE          node id 16 B                 Node: addresses, rack
+//! 16 NODE          node id 16 B                 Node: addresses, rack, incarnation
 //! 17 PIPELINE      pipeline u64                 PipelineRow: epoch, members, wanted count, who still copies
 //! 18 CONTAINER     container u64                ContainerRow: pipeline, epoch, state, leased indexes, bytes about
 //! 19 COUNTERS      (empty)                      Counters: last pipeline, last container
@@ -115,7 +115,8 @@ pub(crate) struct Counters {
     pub(crate) container: u64,
 }
 
-pub(crate) fn node(rows: &dyn Rows, id: NodeId) -> Result<Option<Node>, RowsError> {
+/// A datanode as it registered last.
+pub fn node(rows: &dyn Rows, id: NodeId) -> Result<Option<Node>, RowsError> {
     read(rows, NODE, &id.0)
 }
 

@@ -107,6 +107,9 @@ pub struct Limits {
     /// Bytes a second of each disk that this takes at most; 0 for never. A disk of 20 TB takes 13 MB/s to be read in three weeks; one
     /// that is late takes more. HDFS takes 1 MiB/s (`dfs.block.scanner.volume.bytes.per.second`), whatever becomes of the period.
     pub scrub_len_per_s: u64,
+    /// A process whose registration is refused, as another one with the node's id sends heartbeats, tries for so long: three times what a
+    /// metadata server needs to notice that the other one is gone.
+    pub in_use_ms: u64,
     /// A disk that does not answer a look for so long, while another one does, has failed. HDFS waits ten minutes
     /// (`dfs.datanode.disk.check.timeout`); what is asked here is one small read.
     pub disk_answer_ms: u64,
@@ -134,6 +137,7 @@ impl Default for Limits {
             copy_len_per_s: 200_000_000,
             scrub_period_ms: 21 * 24 * 3600 * 1000,
             scrub_len_per_s: 32 << 20,
+            in_use_ms: 30_000,
             disk_answer_ms: 60_000,
         }
     }

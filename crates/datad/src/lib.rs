@@ -51,7 +51,7 @@ pub use error::StartError;
 use io::Crowd;
 use node::Node;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
@@ -103,7 +103,8 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         let options = metad::call_options(led.server_count());
         let metad = rpc::Client::with_options(addr, io::user::current(), wire::node::NODE_PROTOCOL, options);
         let (node, leader) = (Arc::clone(&for_sessions), Arc::clone(&led));
-        let session = metad::Session { node, metad, xfer_addr, ipc_addr, leader, number };
+        let session =
+            metad::Session { node, metad, xfer_addr, ipc_addr, leader, number, registered_addr: Mutex::default() };
         io::task::spawn_owned("metad session", session.run())
     };
     let (known, failed) = (leader.known(), leader.failed());
@@ -139,7 +140,8 @@ impl Datad {
         self.node.disks.node_id()
     }
 
-    /// Returns, with the reason, when the node turns out to belong to another cluster. Then the process should end.
+    /// Returns, with the reason, when the node turns out to belong to another cluster, or another process to be this node. Then this
+    /// process should end.
     pub async fn failed(&self) -> String {
         let mut failed = self.failed.clone();
         match failed.wait_for(Option::is_some).await.map(|reason| reason.clone()) {

@@ -25,8 +25,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use types::{BlockId, Generation};
 use wire::node::{
-    CATALOGUE, CatalogueRequest, Deletion, HEARTBEAT, HeartbeatRequest, Orders, PAGE_COUNT_MAX, REGISTER,
-    RegisterRequest, RegisterResponse, Replica, Usage,
+    CATALOGUE, CatalogueRequest, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE, NODE_SUPERSEDED, Orders,
+    PAGE_COUNT_MAX, REGISTER, RegisterRequest, RegisterResponse, Replica, Sender, Usage,
 };
 
 /// Between heartbeats when nothing happens.
@@ -55,6 +55,8 @@ pub(crate) struct Session {
     pub(crate) leader: Arc<Leader>,
     /// Which of them this is.
     pub(crate) number: usize,
+    /// For data transfer, as it was registered with this server.
+    pub(crate) registered_addr: Mutex<String>,
 }
 
 /// Which of the servers leads, as far as the sessions with them know.
@@ -155,24 +157,57 @@ impl Standing {
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(CallError),
     #[error("the metadata server does not know this node")]
     Unknown,
     #[error("a disk of this node has failed")]
     DiskFailed,
+    /// Another process with this node's id is alive.
+    #[error("{0}")]
+    InUse(String),
+    /// Another process has taken this one's place.
+    #[error("{0}")]
+    Superseded(String),
     #[error(transparent)]
     Volume(#[from] container::VolumeError),
     #[error(transparent)]
     Replica(#[from] container::ReplicaError),
 }
 
+impl From<CallError> for Broken {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Remote { class, message } if class == NODE_IN_USE => Self::InUse(message),
+            CallError::Remote { class, message } if class == NODE_SUPERSEDED => Self::Superseded(message),
+            error => Self::Call(error),
+        }
+    }
+}
+
 impl Session {
+    fn in_use_wait(&self) -> Duration {
+        Duration::from_millis(self.node.config.limits.in_use_ms)
+    }
+
+    fn sender(&self) -> Sender {
+        let addr = self.registered_addr.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Sender { incarnation: self.node.incarnation, addr }
+    }
+
     /// Runs until the task is dropped.
     pub(crate) async fn run(self) {
         let mut retry = RETRY_FIRST;
+        let mut refused_since = None;
         loop {
             let Err(broken) = self.serve(&mut retry).await else { continue };
             let known = self.leader.note(self.number, false);
+            let since = match &broken {
+                Broken::InUse(_) => *refused_since.get_or_insert(self.node.now()),
+                _ => {
+                    refused_since = None;
+                    self.node.now()
+                }
+            };
             match broken {
                 Broken::DiskFailed => tracing::info!("registering again, so that what a failed disk had is missed"),
                 Broken::Unknown => tracing::info!("the metadata server does not know this node; registering again"),
@@ -184,6 +219,17 @@ impl Session {
                 Broken::Volume(foreign @ container::VolumeError::ForeignPool { .. }) => {
                     tracing::error!(%foreign, metad = self.metad.addr(), "this datanode is another cluster's");
                     self.leader.failed.send_replace(Some(foreign.to_string()));
+                }
+                Broken::InUse(reason) if self.node.now() < since + self.in_use_wait() => {
+                    tracing::warn!(
+                        reason,
+                        metad = self.metad.addr(),
+                        "the registration is refused; trying again for a while"
+                    );
+                }
+                Broken::InUse(reason) | Broken::Superseded(reason) => {
+                    tracing::error!(reason, metad = self.metad.addr(), "this process cannot be the datanode");
+                    self.leader.failed.send_replace(Some(reason));
                 }
                 broken => tracing::warn!(%broken, "the session with the metadata server broke"),
             }
@@ -256,16 +302,23 @@ impl Session {
             usage: self.usage().await?,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pool: self.node.pool().unwrap_or_default(),
+            incarnation: self.node.incarnation,
+            // The address that was found out is the one that the request comes from, or the way back is another.
+            advertised: config.ip.is_some() || !self.xfer_addr.ip().is_unspecified(),
         };
+        let addr = SocketAddr::new(ip.to_canonical(), self.xfer_addr.port()).to_string();
+        *self.registered_addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
         let response: RegisterResponse = self.metad.call(REGISTER, &request).await?;
-        let RegisterResponse { block_pool, standby, term } = response;
+        let RegisterResponse { block_pool, standby, term, new } = response;
         // Only a new disk is asked: nobody waits for one that has joined.
         if self.node.pool().as_ref() != Some(&block_pool) {
             let disks = self.node.disks.clone();
             io::task::blocking(move || disks.join_pool(&block_pool)).await?;
         }
         tracing::info!(%node, metad = self.metad.addr(), standby, "the metadata server knows this node");
-        Ok(Standing::of(standby, term))
+        let standing = Standing::of(standby, term);
+        // Whoever waits for this node may use it from then on.
+        if new { self.heartbeat(standing, false).await } else { Ok(standing) }
     }
 
     /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is now.
@@ -275,7 +328,8 @@ impl Session {
         if standing == Standing::Standby {
             let node = self.node.disks.node_id().to_string();
             let transfer_count = self.node.transfer_count() as u32;
-            let request = HeartbeatRequest { node, usage, transfer_count, ..HeartbeatRequest::default() };
+            let sender = self.sender();
+            let request = HeartbeatRequest { node, usage, transfer_count, sender, ..HeartbeatRequest::default() };
             let orders = self.orders(HEARTBEAT, &request).await?;
             let standing = Standing::of(orders.standby, orders.term);
             self.obey(orders);
@@ -308,6 +362,7 @@ impl Session {
             scrub: self.node.scrubber.report(),
             disks: self.node.disks.reports(),
             disk_balance: self.node.leveller.report(),
+            sender: self.sender(),
         };
         let told_bad = request.bad.clone();
         match self.orders(HEARTBEAT, &request).await {
@@ -399,6 +454,7 @@ impl Session {
                 through,
                 replicas: told.into_iter().map(report).collect(),
                 writing: writing.into_iter().map(|info| info.identity.block.0).collect(),
+                sender: self.sender(),
             };
             let orders = self.orders(CATALOGUE, &request).await?;
             self.obey(orders);

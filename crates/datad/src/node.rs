@@ -16,14 +16,14 @@ use crate::told::Told;
 use container::{ReplicaInfo, ReplicaState};
 use io::poll::Watch;
 use io::socket::SocketOptions;
-use io::{Clock, Crew, SystemClock};
+use io::{Clock, Crew, OsRandom, SystemClock};
 use rpc::small::{SmallLinks, SmallOptions};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use types::{BlockId, Millis};
+use types::{BlockId, Millis, Random};
 use wire::node;
 
 /// Between two attempts at what fails for the moment.
@@ -34,6 +34,8 @@ const TELL_WAIT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) config: Config,
+    /// Of this process, in all that it says to metadata servers.
+    pub(crate) incarnation: node::Incarnation,
     pub(crate) disks: Disks,
     clock: SystemClock,
     pub(crate) budget: Budget,
@@ -78,13 +80,18 @@ impl Node {
         let socket = SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() };
         let connect_time_max = Duration::from_millis(config.limits.connect_ms);
         let small = SmallOptions { socket, connect_time_max, ..SmallOptions::default() };
+        let clock = SystemClock::new();
+        // Zero is none.
+        let nonce = OsRandom::new().next_u64().max(1);
+        let incarnation = node::Incarnation { start_ms: clock.now().0, nonce };
         Ok(Self {
+            incarnation,
             committer: Committer::start(&disks, &changes)?,
             small_links: SmallLinks::new(small),
             budget: Budget::new(config.memory),
             deleter: Deleter::new(disks.disks().len()),
             disks,
-            clock: SystemClock::new(),
+            clock,
             changes,
             told: Told::default(),
             copier: Copier::default(),

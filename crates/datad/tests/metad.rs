@@ -8,6 +8,7 @@ use hdfs::proto;
 use hdfs::protocol::CLIENT_DATANODE;
 use prost::Message;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use support::{Ask, Cluster, GENERATION, POOL, block_proto, eventually, pattern};
 use wire::node::{self, *};
 use wire::{BlockScope, Status};
@@ -23,6 +24,8 @@ struct Told {
     forgetful: bool,
     standby: bool,
     term: u64,
+    /// Class of the error that all is answered with.
+    refuses: Option<&'static str>,
 }
 
 struct Metad {
@@ -34,12 +37,15 @@ impl rpc::Service for Metad {
         assert_eq!(call.protocol, NODE_PROTOCOL);
         let mut told = self.told.lock().unwrap();
         let known = !told.forgetful;
+        if let Some(class) = told.refuses {
+            return Err(Exception::new(class, "because of another one"));
+        }
         let answer = match call.method.as_str() {
             REGISTER => {
                 told.registered.push(call.request()?);
                 told.forgetful = false;
                 let block_pool = POOL.into();
-                RegisterResponse { block_pool, standby: told.standby, term: told.term }.encode_to_vec()
+                RegisterResponse { block_pool, standby: told.standby, term: told.term, new: false }.encode_to_vec()
             }
             CATALOGUE => {
                 told.catalogue.push(call.request()?);
@@ -72,6 +78,7 @@ impl World {
         let mut cluster = Cluster::with(1, |config| {
             config.metad = addr.to_string();
             config.limits.left_open_ms = 300;
+            config.limits.in_use_ms = 1000;
         });
         cluster.runtimes.push(runtime);
         cluster.runtime.block_on(cluster.node(0).registered());
@@ -303,4 +310,33 @@ fn an_unfinished_replica_outlives_a_source_that_is_damaged() {
     let begin = BeginRecoveryRequest { block: 5, generation: GENERATION + 5 };
     let left: BeginRecoveryResponse = world.call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &begin).unwrap();
     assert_eq!(left.replica.unwrap().len, data.len() as u64, "all that was here is here");
+}
+
+/// Another process is this node: one that is refused for long, or whose place was taken, ends, with the reason.
+#[test]
+fn a_process_that_is_not_the_node_ends() {
+    for (class, at_least) in [(NODE_SUPERSEDED, Duration::ZERO), (NODE_IN_USE, Duration::from_millis(700))] {
+        let world = World::new();
+        let node = world.cluster.node(0);
+        let began = Instant::now();
+        world.told(|told| told.refuses = Some(class));
+        let failed = async { tokio::time::timeout(Duration::from_secs(30), node.failed()).await };
+        assert_eq!(world.cluster.runtime.block_on(failed).expect("it ends"), "because of another one");
+        assert!(began.elapsed() >= at_least, "it tries for a while");
+    }
+}
+
+/// All messages name the process and the address it registered with.
+#[test]
+fn every_message_says_whose_it_is() {
+    let world = World::new();
+    eventually("it beats", || world.told(|told| !told.heartbeats.is_empty() && !told.catalogue.is_empty()));
+    world.told(|told| {
+        let registered = &told.registered[0];
+        assert!(registered.incarnation.nonce != 0 && registered.incarnation.start_ms > 1_600_000_000_000);
+        let addr = format!("{}:{}", registered.ip, registered.xfer_port);
+        let sender = Sender { incarnation: registered.incarnation, addr };
+        assert_eq!(told.heartbeats[0].sender, sender);
+        assert_eq!(told.catalogue[0].sender, sender);
+    });
 }

@@ -13,7 +13,7 @@ use crate::repair::{self, balance::Balance, census::Counted, contents::Contents}
 use crate::room::Room;
 use blocks::{
     Additional, Allocation, Ask, Batch, BlocksError, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs,
-    PlaceError, Plan, Repair, Scrub, Surplus, Undecided,
+    Newcomers, PlaceError, Plan, Repair, Scrub, Surplus, Undecided,
 };
 use hdfs::Exception;
 use io::{Clock, OsRandom};
@@ -71,6 +71,7 @@ pub(crate) struct Core {
     leased: Mutex<Leased>,
     doomed: Mutex<Doomed>,
     undecided: Mutex<Undecided>,
+    newcomers: Mutex<Newcomers>,
     repair: Mutex<Repair>,
     surplus: Mutex<Surplus>,
     scrub: Mutex<Option<Scrub>>,
@@ -160,6 +161,7 @@ impl Core {
             leased,
             doomed: Mutex::default(),
             undecided: Mutex::default(),
+            newcomers: Mutex::default(),
             repair: Mutex::default(),
             surplus: Mutex::default(),
             scrub: Mutex::new(scrub),
@@ -228,6 +230,11 @@ impl Core {
 
     pub(crate) fn doomed(&self) -> MutexGuard<'_, Doomed> {
         lock(&self.doomed)
+    }
+
+    /// Processes that registered with new ids. To be locked after the picture of the cluster, if both are.
+    pub(crate) fn newcomers(&self) -> MutexGuard<'_, Newcomers> {
+        lock(&self.newcomers)
     }
 
     pub(crate) fn undecided(&self) -> MutexGuard<'_, Undecided> {

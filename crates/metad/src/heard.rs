@@ -1,7 +1,7 @@
 //! Which datanodes were heard of late, on every member of the group: so that a new leader need not wait for all of them.
 
 use crate::racks::DEFAULT_RACK;
-use blocks::{Cluster, Node, Usage};
+use blocks::{Cluster, Incarnation, Node, Usage};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,11 +38,18 @@ impl Heard {
         }
     }
 
-    /// False: the node has not said here who it is.
-    pub(crate) fn beat(&self, node: NodeId, usage: Usage, at: Duration) -> bool {
+    /// Of the process that is the node, as the leader knows.
+    pub(crate) fn beat(&self, node: NodeId, usage: Usage, at: Duration) {
+        if let Some(word) = self.lock().get_mut(&node) {
+            (word.usage, word.at) = (usage, at);
+        }
+    }
+
+    /// False: this process has not said here who it is.
+    pub(crate) fn beat_of(&self, node: NodeId, incarnation: Incarnation, usage: Usage, at: Duration) -> bool {
         let mut nodes = self.lock();
-        let known = nodes.get_mut(&node).map(|word| (word.usage, word.at) = (usage, at));
-        known.is_some()
+        let word = nodes.get_mut(&node).filter(|word| word.node.incarnation == incarnation);
+        word.map(|word| (word.usage, word.at) = (usage, at)).is_some()
     }
 
     /// Versions of the nodes' programs.
@@ -54,9 +61,10 @@ impl Heard {
     /// registers with its next heartbeat. `scripted`: the rack of one that names none is not its own word.
     pub(crate) fn tell(&self, cluster: &mut Cluster, scripted: bool) {
         for Word { node, usage, at, .. } in self.lock().values() {
-            let same = |known: &Node| match scripted && node.rack == DEFAULT_RACK {
-                true => Node { rack: known.rack.clone(), ..node.clone() } == *known,
-                false => node == known,
+            let same = |known: &Node| {
+                let rack = if scripted && node.rack == DEFAULT_RACK { &known.rack } else { &node.rack };
+                // Which address it calls from may differ from server to server.
+                Node { rack: rack.clone(), from: known.from.clone(), ..node.clone() } == *known
             };
             if cluster.node(node.id).is_some_and(|member| same(&member.node)) {
                 cluster.on_registered(*at, node.id, *usage);

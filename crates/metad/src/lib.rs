@@ -30,6 +30,8 @@ mod heard;
 mod hearing;
 #[cfg(test)]
 mod histories;
+#[cfg(test)]
+mod identity;
 mod machine;
 mod mappings;
 mod measuring;

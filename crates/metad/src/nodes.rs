@@ -1,26 +1,28 @@
 //! Datanodes register, tell what they have, and are told what to delete: `org.levada.NodeProtocol`.
 //!
+//! Which process is a datanode is decided by `Cluster::claim` and `Cluster::standing`.
 //! What becomes of a replica is decided by `Cluster::judge`; here it is looked up, told and done.
 
 use crate::core::Core;
-use crate::heard::Heard;
 use crate::racks::{self, DEFAULT_RACK};
 use crate::refusal;
 use crate::repair;
 use crate::seat::Seat;
-use blocks::{Cluster, Complainant, Fate, Judgement, Node, Told, Usage, Wanted};
+use blocks::{Claim, Cluster, Complainant, Crowded, Fate, Incarnation, Judgement, Node, Standing, Told, Usage, Wanted};
 use bytes::Bytes;
 use hdfs::Exception;
 use namespace::read;
 use prost::Message;
 use rpc::Call;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, NodeId};
 use wire::node::{
-    CATALOGUE, CatalogueRequest, Copy, Deletion, HEARTBEAT, HeartbeatRequest, Orders, Owner, PAGE_COUNT_MAX,
-    PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse, Replica, ReplicaState, Source,
+    CATALOGUE, CatalogueRequest, Copy, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE, NODE_SUPERSEDED, Orders,
+    Owner, PAGE_COUNT_MAX, PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse, Replica, ReplicaState,
+    Sender, Source,
 };
 
 /// Texts of a registration: names and addresses are shorter.
@@ -34,24 +36,60 @@ const VIEW_COUNT: usize = 500;
 
 pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: Call) -> Result<Bytes, Exception> {
     call.check_version(PROTOCOL_VERSION)?;
-    let heard = &seat.heard;
     match call.method.as_str() {
-        REGISTER => {
-            let request: RegisterRequest = call.request()?;
-            note(heard, &request, core.monotonic())?;
-            register(core, request).await.map(|answer| encode(&answer))
-        }
+        REGISTER => register(core, seat, call.peer, call.request()?).await.map(|answer| encode(&answer)),
         HEARTBEAT => {
             let request: HeartbeatRequest = call.request()?;
-            heard.beat(node_id(&request.node)?, usage(&request.usage, request.transfer_count), core.monotonic());
-            let (id, members) = seat.members();
             let node = node_id(&request.node)?;
-            let orders = heartbeat(core, request).await?;
-            seat.beat(call.peer, node);
+            let usage = usage(&request.usage, request.transfer_count);
+            let is_known = admit(core, seat, node, &request.sender, Some(usage)).await?;
+            let (id, members) = seat.members();
+            let orders = if is_known { heartbeat(core, request).await? } else { Orders::default() };
+            if is_known {
+                seat.heard.beat(node, usage, core.monotonic());
+                seat.beat(call.peer, node);
+            }
             command(core, Orders { id, members, ..orders }).await
         }
-        CATALOGUE => command(core, catalogue(core, call.request()?).await?).await,
+        CATALOGUE => {
+            let request: CatalogueRequest = call.request()?;
+            let is_known = admit(core, seat, node_id(&request.node)?, &request.sender, None).await?;
+            let orders = if is_known { catalogue(core, request).await? } else { Orders::default() };
+            command(core, orders).await
+        }
         _ => Err(call.no_such_method()),
+    }
+}
+
+/// Whether a message counts. False: its sender is to register. A newcomer becomes a node by its first heartbeat, which has a `usage`.
+async fn admit(
+    core: &Arc<Core>,
+    seat: &Seat,
+    node: NodeId,
+    sender: &Sender,
+    usage: Option<Usage>,
+) -> Result<bool, Exception> {
+    let (now, incarnation) = (core.monotonic(), incarnation(&sender.incarnation)?);
+    match core.with_cluster(|cluster, _| cluster.standing(now, node, incarnation, &sender.addr)) {
+        Standing::Current => Ok(true),
+        Standing::Superseded { addr } => {
+            tracing::warn!(%node, was = sender.addr, is = addr, "a process is refused: another one has its node's id");
+            Err(Exception::new(
+                NODE_SUPERSEDED,
+                format!(
+                    "another process has registered as datanode {node}, at {addr}. Two cannot have one id: if a disk or machine was \
+                     copied, empty the directories of one of them, and start it again as a new datanode"
+                ),
+            ))
+        }
+        Standing::Unknown => {
+            let Some(usage) = usage else { return Ok(false) };
+            let newcomer = core.newcomers().take(now, node, incarnation, &sender.addr);
+            match newcomer {
+                Some((newcomer, version)) => accept(core, seat, newcomer, usage, version).await.map(|()| true),
+                None => Ok(false),
+            }
+        }
     }
 }
 
@@ -78,26 +116,27 @@ pub(crate) fn stand_by(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
             let block_pool = founding.ok_or_else(|| seat.standby())?.pool;
             let request: RegisterRequest = call.request()?;
             if !is_foreign(&request, &block_pool) {
-                note(&seat.heard, &request, now)?;
+                let (usage, version) = (usage(&request.usage, 0), version(&request));
+                let node = described(request, call.peer)?;
+                // Who is a datanode is decided by the leader, and read in the rows; of others nothing is remembered.
+                let row = blocks::tables::node(&seat.machine.store().view(), node.id).map_err(refusal::rows)?;
+                if row.is_some_and(|row| row.incarnation == node.incarnation) {
+                    seat.heard.registered(node, usage, version, now);
+                }
             }
-            Ok(encode(&RegisterResponse { block_pool, standby: true, term: 0 }))
+            Ok(encode(&RegisterResponse { block_pool, standby: true, term: 0, new: false }))
         }
         HEARTBEAT => {
             let request: HeartbeatRequest = call.request()?;
             let usage = usage(&request.usage, request.transfer_count);
-            let known = seat.heard.beat(node_id(&request.node)?, usage, now);
+            let incarnation = incarnation(&request.sender.incarnation)?;
+            let known = seat.heard.beat_of(node_id(&request.node)?, incarnation, usage, now);
             let (id, members) = seat.members();
             Ok(encode(&Orders { known, standby: true, id, members, ..Orders::default() }))
         }
         CATALOGUE => Ok(encode(&Orders { known: true, standby: true, ..Orders::default() })),
         _ => Err(call.no_such_method()),
     }
-}
-
-fn note(heard: &Heard, request: &RegisterRequest, now: Duration) -> Result<(), Exception> {
-    let version = request.version.chars().take(VERSION_LEN_MAX).collect();
-    heard.registered(described(request.clone())?, usage(&request.usage, 0), version, now);
-    Ok(())
 }
 
 fn encode(message: &impl Message) -> Bytes {
@@ -122,12 +161,51 @@ fn is_foreign(request: &RegisterRequest, pool: &str) -> bool {
     foreign
 }
 
-async fn register(core: &Arc<Core>, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
+async fn register(
+    core: &Arc<Core>,
+    seat: &Seat,
+    peer: SocketAddr,
+    request: RegisterRequest,
+) -> Result<RegisterResponse, Exception> {
+    let answer = RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term, new: false };
     if is_foreign(&request, &core.pool) {
-        return Ok(RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term });
+        return Ok(answer);
     }
-    let usage = usage(&request.usage, 0);
-    let mut node = described(request)?;
+    let (usage, version) = (usage(&request.usage, 0), version(&request));
+    let node = described(request, peer)?;
+    let (now, since) = (core.monotonic(), core.hearing_since());
+    match core.with_cluster(|cluster, _| cluster.claim(now, since, &node)) {
+        Claim::New => {
+            let entered = core.with_cluster(|cluster, _| core.newcomers().enter(now, node, version, cluster));
+            entered.map_err(crowded)?;
+            Ok(RegisterResponse { new: true, ..answer })
+        }
+        Claim::InUse { addr } => {
+            let (id, new) = (node.id, node.xfer_addr());
+            tracing::warn!(node = %id, addr, refused = new, from = node.from, "a second process registers with a datanode's id");
+            Err(Exception::new(
+                NODE_IN_USE,
+                format!(
+                    "datanode {id} is at {addr} and sends heartbeats, so the process at {new} is refused. If its disk or machine is a copy, \
+                     empty its directories, and it is a new datanode; if it is to take the other's place, stop that one"
+                ),
+            ))
+        }
+        Claim::Known | Claim::Takes => {
+            accept(core, seat, node, usage, version).await?;
+            Ok(answer)
+        }
+    }
+}
+
+fn crowded(crowded: Crowded) -> Exception {
+    tracing::warn!(%crowded, "a datanode is not registered");
+    Exception::io(crowded.to_string())
+}
+
+/// The process is the node from now on.
+async fn accept(core: &Arc<Core>, seat: &Seat, mut node: Node, usage: Usage, version: String) -> Result<(), Exception> {
+    seat.heard.registered(node.clone(), usage, version, core.monotonic());
     // What a datanode's own configuration says stands above the script.
     if node.rack == DEFAULT_RACK {
         node.rack = racks::of_node(core, &node).await;
@@ -135,6 +213,7 @@ async fn register(core: &Arc<Core>, request: RegisterRequest) -> Result<Register
     let known = core.with_cluster(|cluster, _| cluster.node(node.id).is_some_and(|member| member.node == node));
     let (id, addr) = (node.id, node.xfer_addr());
     if !known {
+        core.newcomers().spend(core.monotonic()).map_err(crowded)?;
         let answer = core.change_blocks(blocks::Command::Register(node)).await.map_err(refusal::raft)?;
         answer.map_err(|refused| Exception::io(refused.to_string()))?;
     }
@@ -154,25 +233,50 @@ async fn register(core: &Arc<Core>, request: RegisterRequest) -> Result<Register
     core.repair_wake.notify_one();
     tracing::info!(node = %id, addr, "a datanode registered");
     core.prepare.notify_one();
-    Ok(RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term })
+    Ok(())
 }
 
-fn described(request: RegisterRequest) -> Result<Node, Exception> {
+fn version(request: &RegisterRequest) -> String {
+    request.version.chars().take(VERSION_LEN_MAX).collect()
+}
+
+fn incarnation(told: &wire::node::Incarnation) -> Result<Incarnation, Exception> {
+    if told.nonce == 0 {
+        return Err(refusal::illegal("a datanode's message names no incarnation: it is of another version"));
+    }
+    Ok(Incarnation { start_ms: told.start_ms, nonce: told.nonce })
+}
+
+/// The node as its registration describes it. Nothing of it goes anywhere before it was checked.
+fn described(request: RegisterRequest, peer: SocketAddr) -> Result<Node, Exception> {
     let port = |port: u32| u16::try_from(port).map_err(|_| refusal::illegal(format!("{port} is no port")));
     let texts = [&request.ip, &request.host, &request.storage, &request.rack];
-    if texts.iter().any(|text| text.len() > TEXT_LEN_MAX) || request.ip.is_empty() {
-        return Err(refusal::illegal("a datanode's address, name or rack is empty or too long"));
+    if texts.iter().any(|text| text.len() > TEXT_LEN_MAX) {
+        return Err(refusal::illegal("a datanode's address, name or rack is too long"));
+    }
+    let from = peer.ip().to_canonical();
+    let ip = request.ip.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+    let Some(ip) = ip.filter(|ip| !ip.is_unspecified() && !ip.is_multicast()) else {
+        return Err(refusal::illegal(format!("{:.80} is no address of a datanode", request.ip)));
+    };
+    let is_same = ip == from || (ip.is_loopback() && from.is_loopback());
+    if !is_same && !request.advertised {
+        return Err(refusal::illegal(format!(
+            "the datanode calls from {from} and takes its address for {ip}; if clients reach it there, set ip = \"{ip}\" in its configuration"
+        )));
     }
     let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
     Ok(Node {
         id: node_id(&request.node)?,
         host: or(request.host, &request.ip),
-        ip: request.ip,
+        ip: ip.to_string(),
         xfer_port: port(request.xfer_port)?,
         ipc_port: port(request.ipc_port)?,
         info_port: port(request.info_port)?,
         storage: or(request.storage, &request.node),
         rack: if request.rack.starts_with('/') { request.rack } else { DEFAULT_RACK.to_owned() },
+        incarnation: incarnation(&request.incarnation)?,
+        from: from.to_string(),
     })
 }
 

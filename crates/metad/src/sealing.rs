@@ -101,6 +101,8 @@ pub(crate) mod tests {
             info_port: 0,
             storage: "s".into(),
             rack: "/r".into(),
+            incarnation: blocks::Incarnation::default(),
+            from: "127.0.0.1".into(),
         };
         let usage = Usage { capacity_len: 1 << 50, used_len: 0, free_len: 1 << 50, transfer_count: 0 };
         core.change_blocks(Command::Register(node)).await.unwrap().unwrap();

@@ -48,8 +48,15 @@ pub(crate) struct Seat {
     /// Where this server listens, once it does.
     pub(crate) rpc_addr: OnceLock<SocketAddr>,
     taken: Mutex<Option<Taken>>,
-    /// Connections over which datanodes send heartbeats.
-    hearts: Mutex<HashMap<SocketAddr, NodeId>>,
+    hearts: Mutex<Hearts>,
+}
+
+/// Connections over which datanodes send heartbeats that count.
+#[derive(Debug, Default)]
+struct Hearts {
+    nodes: HashMap<SocketAddr, NodeId>,
+    /// The last one of each node: its end is the node's, that of others says nothing.
+    last: HashMap<NodeId, SocketAddr>,
 }
 
 /// The time of one leadership.
@@ -96,21 +103,27 @@ impl Seat {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hearts(&self) -> MutexGuard<'_, HashMap<SocketAddr, NodeId>> {
+    fn hearts(&self) -> MutexGuard<'_, Hearts> {
         self.hearts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A heartbeat of a datanode came from `peer`.
+    /// A heartbeat came from `peer`, of the process that is the datanode.
     pub(crate) fn beat(&self, peer: SocketAddr, node: NodeId) {
-        self.hearts().insert(peer, node);
+        let mut hearts = self.hearts();
+        hearts.nodes.insert(peer, node);
+        hearts.last.insert(node, peer);
     }
 
     /// A connection has ended. If it was a datanode's, the process is likely to be gone: the next blocks go elsewhere until it is
     /// heard again.
     pub(crate) fn hung_up(&self, peer: SocketAddr) {
-        let Some(node) = self.hearts().remove(&peer) else { return };
-        if let Some(core) = self.core() {
-            core.with_cluster(|cluster, _| cluster.on_hung_up(node));
+        let node = {
+            let mut hearts = self.hearts();
+            let node = hearts.nodes.remove(&peer).filter(|node| hearts.last.get(node) == Some(&peer));
+            node.inspect(|node| _ = hearts.last.remove(node))
+        };
+        if let (Some(node), Some(core)) = (node, self.core()) {
+            core.with_cluster(|cluster, _| cluster.on_disconnected(node));
         }
     }
 

@@ -6,7 +6,7 @@ use crate::metad::{Metad, Refused, told};
 use crate::platter::Identity;
 use crate::scrubber::Scrubber;
 use crate::volume::{Info, ReplicaState, Volume, VolumeError};
-use crate::world::{Mutation, World};
+use crate::world::{Mutation, Process, World};
 use blocks::{Scrubbed, Told, Usage};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +22,11 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(5);
 const CALL_MAX: Duration = Duration::from_secs(60);
 const LEFT_OPEN: Duration = Duration::from_secs(10);
+pub(crate) const IN_USE_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Heartbeat {
+    pub(crate) process: Process,
     pub(crate) node: NodeId,
     pub(crate) usage: Usage,
     pub(crate) put: Vec<Told>,
@@ -44,6 +46,12 @@ pub(crate) struct Orders {
     /// All that is here, soon.
     pub(crate) tell_all: bool,
     pub(crate) scrub: Option<u64>,
+}
+
+impl Orders {
+    pub(crate) fn deletions(&self) -> BTreeSet<BlockId> {
+        self.delete.iter().map(|(block, _)| *block).collect()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +79,9 @@ pub(crate) struct Datanode {
     pub(crate) world: Rc<World>,
     pub(crate) sim: Sim,
     pub(crate) number: usize,
+    pub(crate) process: Process,
+    /// Since when its registration is refused.
+    refused_since: Cell<Option<Duration>>,
     pub(crate) id: NodeId,
     pub(crate) volume: Volume,
     writing: RefCell<BTreeMap<BlockId, usize>>,
@@ -115,10 +126,13 @@ impl Datanode {
     pub(crate) fn new(world: Rc<World>, number: usize, volume: Volume) -> Rc<Self> {
         let sim = world.sim.clone();
         let changes = (0..world.plan.metad_count).map(|_| Changes::default()).collect();
+        let process = world.process(number, false);
         Rc::new(Self {
             world,
             sim,
             number,
+            process,
+            refused_since: Cell::default(),
             id: World::node_id(number),
             volume,
             writing: RefCell::default(),
@@ -191,7 +205,21 @@ impl Datanode {
         call: impl FnOnce(Rc<Metad>) -> crate::executor::Boxed<Result<T, Refused>> + 'static,
     ) -> Option<T> {
         let host = World::node_host(self.number);
-        self.world.call_metad(host, member, CALL_MAX, call).await.ok()?.ok()
+        let answer = self.world.call_metad(host, member, CALL_MAX, call).await.ok()?;
+        match &answer {
+            Err(Refused::Superseded) => self.world.node_ends(self.number, "another process took its place"),
+            Err(Refused::InUse) => {
+                let now = self.sim.now();
+                let since = self.refused_since.get().unwrap_or(now);
+                self.refused_since.set(Some(since));
+                if now >= since + IN_USE_MAX {
+                    self.world.node_ends(self.number, "another process has its id");
+                }
+            }
+            Err(_) => {}
+            Ok(_) => self.refused_since.set(None),
+        }
+        answer.ok()
     }
 
     async fn session(self: Rc<Self>, member: usize) {
@@ -205,8 +233,8 @@ impl Datanode {
 
     /// From registration to the first failure.
     async fn serve(&self, member: usize, retry: &mut Duration) -> Option<()> {
-        let (number, usage) = (self.number, self.usage());
-        self.ask(member, move |metad| Box::pin(metad.register(number, usage))).await?;
+        let (process, usage) = (self.process, self.usage());
+        self.ask(member, move |metad| Box::pin(metad.register(process, usage))).await?;
         self.catalogue(member).await?;
         *retry = RETRY_FIRST;
         let mut told_at = self.sim.now();
@@ -234,6 +262,7 @@ impl Datanode {
             changes.left.borrow_mut().remove(block);
         }
         let mut told = Heartbeat {
+            process: self.process,
             node: self.id,
             usage: self.usage(),
             put: Vec::new(),
@@ -273,8 +302,8 @@ impl Datanode {
             let writing = info.has_writer || self.writing.borrow().contains_key(&info.identity.block);
             info.state == ReplicaState::Finalized || !writing
         });
-        let (id, replicas): (NodeId, Vec<Told>) = (self.id, all.map(|info| told(&info)).collect());
-        let orders = self.ask(member, move |metad| Box::pin(metad.catalogue(id, replicas))).await??;
+        let (process, replicas): (Process, Vec<Told>) = (self.process, all.map(|info| told(&info)).collect());
+        let orders = self.ask(member, move |metad| Box::pin(metad.catalogue(process, replicas))).await??;
         self.obey(orders).await;
         Some(())
     }

@@ -26,6 +26,7 @@ mod groups;
 mod history;
 mod log_platter;
 mod machine;
+mod machine_copy;
 mod member;
 mod metad;
 mod net;

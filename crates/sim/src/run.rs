@@ -93,6 +93,9 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         start_client(number);
     }
     sim.spawn(HostId::NOBODY, make_faults(Rc::clone(&world), Rc::clone(&start_client)));
+    for copy in &world.plan.copies {
+        sim.spawn(HostId::NOBODY, copy.run(Rc::clone(&world)));
+    }
     let administering = Rc::new(Cell::new(true));
     let (at, over) = (Rc::clone(&world), Rc::clone(&administering));
     sim.spawn(HostId::NOBODY, async move {

@@ -4,6 +4,7 @@ use crate::administrator::{CHORES, Chore};
 use crate::client::BLOCK_LEN;
 use crate::disk::Full;
 use crate::executor::{HostId, Sim};
+use crate::machine_copy::MachineCopy;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -77,6 +78,8 @@ pub(crate) struct Plan {
     pub(crate) long: bool,
     /// What an administrator does meanwhile.
     pub(crate) chores: Vec<Chore>,
+    /// Machines of datanodes that are copied, and the copies started beside them.
+    pub(crate) copies: Vec<MachineCopy>,
 }
 
 impl Plan {
@@ -119,6 +122,7 @@ impl Plan {
             faults,
             long: false,
             chores,
+            copies: MachineCopy::of(seed, node_count),
         }
     }
 

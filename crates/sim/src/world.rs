@@ -13,7 +13,7 @@ use crate::platter::Platter;
 use crate::scenario::Plan;
 use crate::stream::PacketMessage;
 use crate::volume::Volume;
-use blocks::Node;
+use blocks::{Incarnation, Node, SILENCE_MAX};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -61,6 +61,8 @@ pub enum Mutation {
     ForgetIncarnations,
     /// Groups: the clocks by which leaders believe a majority stand still while the machine sleeps.
     ClocksSleep,
+    /// Whoever names a datanode's id is taken for it.
+    BelieveCopies,
 }
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
@@ -84,6 +86,8 @@ pub(crate) struct World {
     pub(crate) fault_count: Cell<u64>,
     /// How often a metadata server began to lead.
     pub(crate) reign_count: Cell<u64>,
+    /// How many processes of datanodes were started.
+    process_count: Cell<u64>,
 }
 
 struct MetadSeat {
@@ -96,7 +100,12 @@ struct NodeSeat {
     platter: Rc<RefCell<Platter>>,
     process: RefCell<Option<Rc<Datanode>>>,
     falls: Cell<u64>,
+    /// The process whose heartbeat counted last, and when.
+    counted: Cell<Option<(Process, Duration)>>,
 }
+
+/// How long a datanode that ended by itself stays down.
+const NODE_RESTART: Duration = Duration::from_secs(5);
 
 /// What a file has at an offset.
 pub(crate) fn content(tag: u64, offset: usize) -> u8 {
@@ -108,16 +117,38 @@ pub(crate) fn rack_of(number: usize) -> String {
     format!("/rack{}", number % 2)
 }
 
-pub(crate) fn node_of(number: usize) -> Node {
+/// A process of a node, on its own machine or on a copy of it.
+pub(crate) fn node_of(process: Process) -> Node {
+    let Process { number, incarnation, .. } = process;
     Node {
         id: World::node_id(number),
-        ip: format!("10.0.0.{number}"),
+        ip: process.ip(),
         host: format!("node{number}"),
         xfer_port: 9866,
         ipc_port: 9867,
         info_port: 0,
         storage: format!("storage{number}"),
         rack: rack_of(number),
+        incarnation,
+        from: process.ip(),
+    }
+}
+
+/// One life of a datanode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) number: usize,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) is_copy: bool,
+}
+
+impl Process {
+    pub(crate) fn ip(&self) -> String {
+        format!("10.0.{}.{}", u8::from(self.is_copy), self.number)
+    }
+
+    pub(crate) fn xfer_addr(&self) -> String {
+        format!("{}:9866", self.ip())
     }
 }
 
@@ -134,6 +165,7 @@ impl World {
             platter: Rc::default(),
             process: RefCell::default(),
             falls: Cell::default(),
+            counted: Cell::default(),
         });
         let world = Self {
             net,
@@ -148,6 +180,7 @@ impl World {
             wire_flips: Cell::default(),
             fault_count: Cell::default(),
             reign_count: Cell::default(),
+            process_count: Cell::default(),
             plan,
             sim,
         };
@@ -165,6 +198,41 @@ impl World {
 
     pub(crate) fn node_host(number: usize) -> HostId {
         HostId(100 + number as u32)
+    }
+
+    /// Of the copy of a node's machine.
+    pub(crate) fn copy_host(number: usize) -> HostId {
+        HostId(300 + number as u32)
+    }
+
+    /// A process of a node begins.
+    pub(crate) fn process(&self, number: usize, is_copy: bool) -> Process {
+        self.process_count.set(self.process_count.get() + 1);
+        let incarnation = Incarnation { start_ms: self.sim.now().as_millis() as u64, nonce: self.process_count.get() };
+        Process { number, incarnation, is_copy }
+    }
+
+    /// A heartbeat counts as its node's. That of another machine may only when the former one was silent for long.
+    pub(crate) fn counts(&self, process: Process) {
+        let now = self.sim.now();
+        let before = self.nodes[process.number].counted.replace(Some((process, now)));
+        let Some((other, at)) = before.filter(|(other, _)| other.is_copy != process.is_copy) else { return };
+        if now - at <= SILENCE_MAX {
+            self.fail(|| format!("two processes are node {} at the same time: {other:?}, {process:?}", process.number));
+        }
+    }
+
+    /// A node's process ends, as another one has its id. Whoever looks after it starts it again.
+    pub(crate) fn node_ends(self: &Rc<Self>, number: usize, why: &str) {
+        self.sim.say(|| format!("node {number} ends: {why}"));
+        let world = Rc::clone(self);
+        self.sim.spawn(HostId::NOBODY, async move {
+            world.stop_node(number, false);
+            world.sim.sleep(NODE_RESTART).await;
+            if !world.net.is_up(Self::node_host(number)) {
+                world.start_node(number);
+            }
+        });
     }
 
     pub(crate) fn client_host(number: usize) -> HostId {
@@ -367,9 +435,17 @@ impl World {
     /// A recovery ended with these nodes alone; `damaged` were so before it asked them. It must not have left who is sound for them.
     pub(crate) fn was_recovered(&self, file: FileId, block: BlockId, nodes: &[NodeId], damaged: &[NodeId]) {
         let mut oracle = self.oracle.borrow_mut();
+        // One that was made by copying since is as good as those of the promise.
+        let is_sound = |node: &NodeId| {
+            let number = Self::node_number(*node);
+            let platter = self.nodes[number].platter.borrow();
+            let image = platter.shelf.get(&block).map(|stored| stored.image());
+            !damaged.contains(node) && image.is_some_and(|image| image.verifies(image.data.len()))
+        };
+        let has_sound = nodes.iter().any(is_sound);
         let is_believed = |promise: &Promise| {
             let mut left = promise.holders.iter().map(|(node, _)| node).filter(|node| nodes.contains(node)).peekable();
-            left.peek().is_some() && left.all(|node| damaged.contains(node))
+            left.peek().is_some() && left.all(|node| damaged.contains(node)) && !has_sound
         };
         let is_lost = |promise: &&Promise| promise.block == block && promise.holds(self) && is_believed(promise);
         let lost = oracle.files.get(&file).filter(|truth| !truth.doomed);

@@ -122,3 +122,9 @@ fn copies_that_make_room_before_they_have_come_are_found() {
 fn trust_in_a_disk_that_was_full_is_found() {
     is_found(Mutation::TrustFullDisk, &["durable after a sync of it has failed"]);
 }
+
+/// A datanode's machine is copied and both run: at any time one of them is the node.
+#[test]
+fn two_processes_of_one_datanode_are_found() {
+    is_found(Mutation::BelieveCopies, &["two processes are node"]);
+}

@@ -28,6 +28,12 @@ pub const PROTOCOL_VERSION: u64 = 1;
 /// was started without. No field of the answer, as who does not know one takes the answer for "nothing is here".
 pub const CANNOT_SAY: &str = "org.levada.CannotSayException";
 
+/// The class of the error that refuses a registration: another process with this node's id still sends heartbeats. The node tries for a
+/// while, as that process may have ended without a word, and then ends itself.
+pub const NODE_IN_USE: &str = "org.levada.DatanodeInUseException";
+/// The class of the error by which a process learns that another one has taken its place: it ends.
+pub const NODE_SUPERSEDED: &str = "org.levada.DatanodeSupersededException";
+
 pub const REGISTER: &str = "register";
 pub const HEARTBEAT: &str = "heartbeat";
 pub const CATALOGUE: &str = "catalogue";
@@ -69,6 +75,32 @@ pub struct RegisterRequest {
     /// The block pool it belongs to; empty: to none yet.
     #[prost(string, tag = "11")]
     pub pool: String,
+    #[prost(message, required, tag = "12")]
+    pub incarnation: Incarnation,
+    /// The node's configuration names `ip`, which may then be another address than the one this request comes from.
+    #[prost(bool, tag = "13")]
+    pub advertised: bool,
+}
+
+/// One process of a datanode. Without one (all zero) no message is accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Incarnation {
+    /// When it started, in milliseconds since 1970.
+    #[prost(uint64, tag = "1")]
+    pub start_ms: u64,
+    /// Drawn at random.
+    #[prost(fixed64, tag = "2")]
+    pub nonce: u64,
+}
+
+/// Who sends a message that is no registration.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Sender {
+    #[prost(message, required, tag = "1")]
+    pub incarnation: Incarnation,
+    /// For data transfer, `ip:port`, as it registered here.
+    #[prost(string, tag = "2")]
+    pub addr: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -82,6 +114,9 @@ pub struct RegisterResponse {
     /// See [`Orders`].
     #[prost(uint64, tag = "3")]
     pub term: u64,
+    /// True: nobody has this id, and the node counts from its next message on; it is to send a heartbeat at once.
+    #[prost(bool, tag = "4")]
+    pub new: bool,
 }
 
 /// Bytes of the node's volumes.
@@ -181,6 +216,8 @@ pub struct HeartbeatRequest {
     /// The last balancing of disks that was ordered, told until another one is.
     #[prost(message, optional, tag = "13")]
     pub disk_balance: Option<DiskBalanceReport>,
+    #[prost(message, required, tag = "14")]
+    pub sender: Sender,
 }
 
 /// One disk of a node.
@@ -425,6 +462,8 @@ pub struct CatalogueRequest {
     /// Blocks of this page that a chain is writing now: they are there, and nothing more can be said of them.
     #[prost(uint64, repeated, tag = "5")]
     pub writing: Vec<u64>,
+    #[prost(message, required, tag = "6")]
+    pub sender: Sender,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -269,9 +269,20 @@ impl Datanode {
             usage: Self::usage(),
             version: "test".into(),
             pool: String::new(),
+            incarnation: Self::INCARNATION,
+            advertised: false,
         };
         let answer: node::RegisterResponse = Self::rpc(metad).call(node::REGISTER, &request).await.unwrap();
+        if answer.new {
+            self.beat(metad).await;
+        }
         answer.block_pool
+    }
+
+    const INCARNATION: node::Incarnation = node::Incarnation { start_ms: 1, nonce: 1 };
+
+    fn sender(&self) -> node::Sender {
+        node::Sender { incarnation: Self::INCARNATION, addr: format!("127.0.0.1:{}", 10_000 + u32::from(self.number)) }
     }
 
     pub(crate) async fn beat(&self, metad: SocketAddr) -> Orders {
@@ -281,6 +292,7 @@ impl Datanode {
             transfer_count: 0,
             put: Vec::new(),
             deleted: std::mem::take(&mut self.deleted.lock().unwrap()),
+            sender: self.sender(),
             ..Default::default()
         };
         let orders = self.ask(metad, node::HEARTBEAT, &request).await;
@@ -297,6 +309,7 @@ impl Datanode {
             usage: Self::usage(),
             transfer_count: 0,
             put: self.replicas.lock().unwrap().values().copied().collect(),
+            sender: self.sender(),
             ..Default::default()
         };
         self.ask(metad, node::HEARTBEAT, &request).await
@@ -309,6 +322,7 @@ impl Datanode {
             through: u64::MAX,
             replicas: self.replicas.lock().unwrap().values().copied().collect(),
             writing: Vec::new(),
+            sender: self.sender(),
         };
         self.ask(metad, node::CATALOGUE, &request).await
     }

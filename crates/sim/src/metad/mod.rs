@@ -50,6 +50,10 @@ pub(crate) enum Refused {
     Namespace(NsError),
     NoNodes,
     RecoveryInProgress,
+    /// Another process of this datanode is alive.
+    InUse,
+    /// Another process has taken this one's place.
+    Superseded,
     Odd,
 }
 

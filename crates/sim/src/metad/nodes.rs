@@ -3,17 +3,22 @@
 use super::repair::CATALOGUE_WAIT;
 use super::{Answer, Metad, Refused};
 use crate::datanode::{Heartbeat, Orders};
-use crate::world::{Mutation, node_of};
-use blocks::{Fate, Told, Usage, Wanted};
+use crate::world::{Mutation, Process, World, node_of};
+use blocks::{Claim, Cluster, Fate, Standing, Told, Usage, Wanted};
 use namespace::BlockView;
 use std::rc::Rc;
 use types::{BlockId, NodeId};
 
 impl Metad {
-    pub(crate) async fn register(self: Rc<Self>, number: usize, usage: Usage) -> Answer<()> {
+    pub(crate) async fn register(self: Rc<Self>, process: Process, usage: Usage) -> Answer<()> {
         self.group.confirm().await?;
-        let node = node_of(number);
+        let node = node_of(process);
         let id = node.id;
+        let (now, since) = (self.now(), self.leader_since.get());
+        let claim = self.with_cluster(|cluster, _| cluster.claim(now, since, &node))?;
+        if matches!(claim, Claim::InUse { .. }) && !self.believes_copies() {
+            return Err(Refused::InUse);
+        }
         let known = self.with_cluster(|cluster, _| cluster.node(id).is_some_and(|member| member.node == node))?;
         if !known {
             self.change_blocks(blocks::Command::Register(node)).await?.map_err(|_| Refused::Odd)?;
@@ -34,13 +39,33 @@ impl Metad {
         Ok(())
     }
 
+    fn believes_copies(&self) -> bool {
+        self.world.mutation == Some(Mutation::BelieveCopies)
+    }
+
+    /// False: it must register.
+    fn is_current(&self, process: Process) -> Answer<bool> {
+        let (id, now) = (World::node_id(process.number), self.now());
+        let standing = |cluster: &Cluster| cluster.standing(now, id, process.incarnation, &process.xfer_addr());
+        match self.with_cluster(|cluster, _| standing(cluster))? {
+            _ if self.believes_copies() => Ok(true),
+            Standing::Current => Ok(true),
+            Standing::Unknown => Ok(false),
+            Standing::Superseded { .. } => Err(Refused::Superseded),
+        }
+    }
+
     pub(crate) async fn heartbeat(self: Rc<Self>, told: Heartbeat) -> Answer<Option<Orders>> {
         // A leader that fell would judge by what it does not know.
         self.group.confirm().await?;
         let now = self.now();
+        if !self.is_current(told.process)? {
+            return Ok(None);
+        }
         if !self.with_cluster(|cluster, _| cluster.on_heartbeat(now, told.node, told.usage))? {
             return Ok(None);
         }
+        self.world.counts(told.process);
         self.tell_repair(&told);
         let mut orders = Orders::default();
         self.reconcile(told.node, told.put.into_iter().chain(told.stale).collect(), &mut orders)?;
@@ -95,8 +120,12 @@ impl Metad {
         Some(Wanted { file, generation, home, complete })
     }
 
-    pub(crate) async fn catalogue(self: Rc<Self>, node: NodeId, replicas: Vec<Told>) -> Answer<Option<Orders>> {
+    pub(crate) async fn catalogue(self: Rc<Self>, process: Process, replicas: Vec<Told>) -> Answer<Option<Orders>> {
         self.group.confirm().await?;
+        if !self.is_current(process)? {
+            return Ok(None);
+        }
+        let node = World::node_id(process.number);
         if !self.with_cluster(|cluster, _| cluster.node(node).is_some_and(|member| member.seen().is_some()))? {
             return Ok(None);
         }

@@ -1,0 +1,196 @@
+//! Tests: which process is a datanode, asked over the wire.
+
+use crate::Config;
+use crate::core::Core;
+use prost::Message;
+use rpc::{CallError, Client};
+use std::sync::Arc;
+use std::time::Duration;
+use types::NodeId;
+use wire::node::*;
+
+const ID: NodeId = NodeId([1; 16]);
+
+struct World {
+    metad: crate::Metad,
+    core: Arc<Core>,
+    _dir: tempfile::TempDir,
+}
+
+/// A process of a datanode, or one that says so, with a connection of its own.
+struct Process {
+    client: Client,
+    id: NodeId,
+    port: u32,
+    incarnation: Incarnation,
+}
+
+type Answer<T> = Result<T, (String, String)>;
+
+impl World {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let metad = crate::start(Config::new(dir.path().into(), "127.0.0.1:0".parse().unwrap())).await.unwrap();
+        let core = metad.running().as_ref().unwrap().seat.core().unwrap();
+        Self { metad, core, _dir: dir }
+    }
+
+    fn process(&self, start_ms: u64, port: u32) -> Process {
+        let client = Client::new(self.metad.rpc_addr().to_string(), "datanode".into(), NODE_PROTOCOL);
+        Process { client, id: ID, port, incarnation: Incarnation { start_ms, nonce: start_ms + 1 } }
+    }
+
+    fn is_quiet(&self) -> bool {
+        let now = self.core.monotonic();
+        self.core.with_cluster(|cluster, _| cluster.node(ID).unwrap().is_quiet(now))
+    }
+
+    fn node_count(&self) -> usize {
+        self.core.with_cluster(|cluster, _| cluster.nodes().count())
+    }
+
+    async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
+        for _ in 0..1000 {
+            if done(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{what}");
+    }
+}
+
+impl Process {
+    async fn ask<T: Message + Default>(&self, method: &str, request: &impl Message) -> Answer<T> {
+        self.client.call(method, request).await.map_err(|error| match error {
+            CallError::Remote { class, message } => (class, message),
+            other => panic!("{other}"),
+        })
+    }
+
+    fn registration(&self) -> RegisterRequest {
+        RegisterRequest {
+            node: self.id.to_string(),
+            ip: "127.0.0.1".into(),
+            xfer_port: self.port,
+            incarnation: self.incarnation,
+            ..RegisterRequest::default()
+        }
+    }
+
+    async fn register(&self) -> Answer<RegisterResponse> {
+        self.ask(REGISTER, &self.registration()).await
+    }
+
+    async fn beat(&self) -> Answer<Orders> {
+        let sender = Sender { incarnation: self.incarnation, addr: format!("127.0.0.1:{}", self.port) };
+        self.ask(HEARTBEAT, &HeartbeatRequest { node: self.id.to_string(), sender, ..Default::default() }).await
+    }
+
+    async fn joins(&self) {
+        self.register().await.unwrap();
+        assert!(self.beat().await.unwrap().known);
+    }
+}
+
+/// A disk was copied, and both processes run: the second is refused, and nothing changes for the first.
+#[tokio::test]
+async fn a_copy_does_not_take_the_place_of_a_node_that_lives() {
+    let world = World::new().await;
+    let (first, copy) = (world.process(10, 1), world.process(20, 2));
+    first.joins().await;
+    let (class, message) = copy.register().await.unwrap_err();
+    assert_eq!(class, NODE_IN_USE);
+    assert!(message.contains("is at 127.0.0.1:1 and sends heartbeats"), "{message}");
+    assert!(!copy.beat().await.unwrap().known);
+    assert!(first.beat().await.unwrap().known);
+    assert!(!world.is_quiet());
+}
+
+/// The first one is gone, and the copy becomes the node. When the first comes back it is told to end.
+#[tokio::test]
+async fn a_process_whose_place_was_taken_must_end() {
+    let world = World::new().await;
+    let (first, copy) = (world.process(10, 1), world.process(20, 2));
+    first.joins().await;
+    let first_again = world.process(10, 1);
+    drop(first);
+    world.until("its end is noticed", |world| world.is_quiet()).await;
+    copy.joins().await;
+    let (class, message) = first_again.beat().await.unwrap_err();
+    assert_eq!(class, NODE_SUPERSEDED);
+    assert!(message.contains("at 127.0.0.1:2"), "{message}");
+    assert_eq!(first_again.register().await.unwrap_err().0, NODE_IN_USE);
+    assert!(copy.beat().await.unwrap().known);
+}
+
+/// A process that starts again on its port is the node at once, though the metadata server has not noticed the end of the one before.
+#[tokio::test]
+async fn a_restart_is_no_copy() {
+    let world = World::new().await;
+    let (first, next) = (world.process(10, 1), world.process(20, 1));
+    first.joins().await;
+    next.joins().await;
+    assert_eq!(first.beat().await.unwrap_err().0, NODE_SUPERSEDED);
+}
+
+/// A stranger that beats once in a node's name and hangs up marks nobody as gone, and leaves no figures.
+#[tokio::test]
+async fn a_strangers_heartbeat_changes_nothing() {
+    let world = World::new().await;
+    let node = world.process(10, 1);
+    node.joins().await;
+    for start_ms in [0, 10, 20] {
+        let mut stranger = world.process(start_ms, 1);
+        stranger.incarnation.nonce ^= 64;
+        assert!(stranger.beat().await.map_or(true, |orders| !orders.known));
+    }
+    let nameless = HeartbeatRequest { node: ID.to_string(), ..HeartbeatRequest::default() };
+    let (_, message) = node.ask::<Orders>(HEARTBEAT, &nameless).await.unwrap_err();
+    assert!(message.contains("no incarnation"), "{message}");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!world.is_quiet());
+    // Over two connections: the end of the earlier one says nothing.
+    let again = world.process(10, 1);
+    assert!(again.beat().await.unwrap().known);
+    drop(node);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!world.is_quiet());
+    drop(again);
+    world.until("the end of the last one counts", |world| world.is_quiet()).await;
+}
+
+/// Invented nodes are bounded, and leave nothing behind unless they send a heartbeat.
+#[tokio::test]
+async fn invented_nodes_leave_nothing() {
+    let world = World::new().await;
+    world.process(10, 1).joins().await;
+    let mut invented = world.process(10, 1);
+    let mut taken = 0;
+    for number in 0..2000u32 {
+        invented.id.0[..4].copy_from_slice(&number.to_be_bytes());
+        match invented.register().await {
+            Ok(answer) => taken += usize::from(answer.new),
+            Err((_, message)) => assert!(message.contains("from 127.0.0.1"), "{message}"),
+        }
+    }
+    assert_eq!((taken, world.node_count()), (199, 1));
+}
+
+#[tokio::test]
+async fn an_address_is_looked_at_before_anything_is_done_with_it() {
+    let world = World::new().await;
+    let process = world.process(10, 1);
+    let register = async |ip: &str, advertised| {
+        let request = RegisterRequest { ip: ip.into(), advertised, ..process.registration() };
+        process.ask::<RegisterResponse>(REGISTER, &request).await.map_err(|(_, message)| message)
+    };
+    for ip in ["", "--help", "10.0.0.1; reboot", "0.0.0.0", "node7"] {
+        assert!(register(ip, true).await.unwrap_err().contains("is no address"), "{ip}");
+    }
+    let moved = register("10.66.66.66", false).await.unwrap_err();
+    assert!(moved.contains("calls from 127.0.0.1") && moved.contains("set ip = \"10.66.66.66\""), "{moved}");
+    assert!(register("10.66.66.66", true).await.unwrap().new);
+    assert!(register("127.0.0.2", false).await.unwrap().new);
+    assert!(register("::ffff:127.0.0.1", false).await.unwrap().new);
+}

@@ -1,0 +1,117 @@
+//! A datanode's machine is copied, and the copy runs beside it: a process with the node's id at another address.
+//!
+//! It registers, sends heartbeats and confirms orders to delete, which it carries out on replicas of its own. Nobody reaches it.
+
+use crate::datanode::{Heartbeat, IN_USE_MAX};
+use crate::executor::{Boxed, HostId};
+use crate::metad::{Metad, Refused};
+use crate::world::{Process, World};
+use blocks::Usage;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+use types::random::Seeded;
+use types::{BlockId, Random};
+
+const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
+const CALL_MAX: Duration = Duration::from_secs(60);
+const USAGE: Usage = Usage { capacity_len: 1 << 41, used_len: 1 << 30, free_len: 1 << 40, transfer_count: 0 };
+
+/// One copy: from when on, of which node, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MachineCopy {
+    begin: Duration,
+    node: usize,
+    life: Duration,
+}
+
+impl MachineCopy {
+    /// Of a quarter of the seeds. By a chance of its own, so that the others' histories stay as they were.
+    pub(crate) fn of(seed: u64, node_count: usize) -> Vec<Self> {
+        let mut random = Seeded(seed ^ 0xc0b1_ed00);
+        if random.below(4) != 0 {
+            return Vec::new();
+        }
+        let count = 1 + random.below(2);
+        let copy = |_| Self {
+            begin: Duration::from_millis(5_000 + random.below(40_000) as u64),
+            node: random.below(node_count),
+            life: Duration::from_millis(5_000 + random.below(60_000) as u64),
+        };
+        (0..count).map(copy).collect()
+    }
+
+    pub(crate) async fn run(self, world: Rc<World>) {
+        world.sim.sleep_until(self.begin).await;
+        let host = World::copy_host(self.node);
+        if world.net.is_up(host) {
+            return;
+        }
+        world.sim.say(|| format!("FAULT the machine of node {} is copied, and the copy runs", self.node));
+        world.fault_count.set(world.fault_count.get() + 1);
+        world.net.up(host);
+        let process = world.process(self.node, true);
+        for member in 0..world.plan.metad_count {
+            let world = Rc::clone(&world);
+            world.sim.clone().spawn(host, async move { session(world, process, member).await });
+        }
+        world.sim.sleep(self.life).await;
+        world.net.down(host, false);
+        world.sim.kill(host);
+        world.sim.say(|| format!("the copy of node {} is gone", self.node));
+    }
+}
+
+/// Until it is told that it is not the node.
+async fn session(world: Rc<World>, process: Process, member: usize) {
+    let (mut refused_since, mut deleted) = (None, BTreeSet::new());
+    loop {
+        world.sim.sleep(HEARTBEAT_EACH).await;
+        let registered = ask(&world, process, member, move |metad| Box::pin(metad.register(process, USAGE))).await;
+        match registered {
+            Some(Ok(())) => refused_since = None,
+            Some(Err(Refused::InUse)) => {
+                let since = *refused_since.get_or_insert(world.sim.now());
+                if world.sim.now() >= since + IN_USE_MAX {
+                    return;
+                }
+                continue;
+            }
+            _ => continue,
+        }
+        loop {
+            let beat = heartbeat(process, std::mem::take(&mut deleted));
+            match ask(&world, process, member, move |metad| Box::pin(metad.heartbeat(beat))).await {
+                Some(Ok(Some(orders))) => deleted = orders.deletions(),
+                Some(Err(Refused::Superseded)) => return,
+                _ => break,
+            }
+            world.sim.sleep(HEARTBEAT_EACH).await;
+        }
+    }
+}
+
+fn heartbeat(process: Process, deleted: BTreeSet<BlockId>) -> Heartbeat {
+    Heartbeat {
+        process,
+        node: World::node_id(process.number),
+        usage: USAGE,
+        put: Vec::new(),
+        deleted: deleted.into_iter().collect(),
+        stale: Vec::new(),
+        copying: BTreeSet::new(),
+        copy_failures: Vec::new(),
+        bad: Vec::new(),
+        scrub: None,
+    }
+}
+
+async fn ask<T: 'static>(
+    world: &Rc<World>,
+    process: Process,
+    member: usize,
+    call: impl FnOnce(Rc<Metad>) -> Boxed<Result<T, Refused>> + 'static,
+) -> Option<Result<T, Refused>> {
+    let host: HostId = World::copy_host(process.number);
+    world.call_metad(host, member, CALL_MAX, call).await.ok()
+}
