@@ -34,6 +34,9 @@ pub struct Config {
     pub ipc_addr: SocketAddr,
     /// The metadata server's RPC address, `host:port`; of several, all, with commas between them.
     pub metad: String,
+    /// Further addresses or host names that metadata servers call from, if not from those under which they are reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metad_from: Vec<String>,
     #[serde(default)]
     pub durability: Durability,
     /// Where the node stands, as HDFS writes it.
@@ -210,6 +213,7 @@ impl Config {
             xfer_addr,
             ipc_addr,
             metad,
+            metad_from: Vec::new(),
             durability: Durability::default(),
             rack: default_rack(),
             ip: None,

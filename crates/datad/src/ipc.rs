@@ -1,15 +1,22 @@
 //! What is asked of a datanode by RPC: clients ask how much of a replica can be seen, the metadata server recovers.
+//!
+//! Promise: what a client asks is answered to everybody. Recoveries, comparisons, verifications and hash trees, which change replicas or keep a
+//! disk busy, are accepted from the addresses of metadata servers alone: those of the configuration, and those that a server there named.
 
 use crate::block::check_pool;
 use crate::compare;
 use crate::node::{Node, report};
+use crate::servers::Known;
 use bytes::Bytes;
 use container::{ReplicaError, ReplicaState};
-use hdfs::exception::{Exception, REPLICA_NOT_FOUND, UNSUPPORTED_OPERATION};
+use hdfs::exception::{ACCESS_CONTROL, Exception, REPLICA_NOT_FOUND, UNSUPPORTED_OPERATION};
 use hdfs::proto;
 use hdfs::protocol::CLIENT_DATANODE;
 use prost::Message;
+use rpc::Origins;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::sync::watch;
 use types::{BlockId, Generation};
 use wire::meter::METER_PROTOCOL;
 use wire::node::{self, REPLICA_PROTOCOL};
@@ -23,11 +30,38 @@ pub(crate) fn options() -> rpc::ServerOptions {
 #[derive(Debug)]
 pub(crate) struct Ipc {
     pub(crate) node: Arc<Node>,
+    origins: Origins,
+    /// What metadata servers say of each other.
+    known: watch::Receiver<Known>,
 }
 
 type Answer = Result<Bytes, Exception>;
 
 impl Ipc {
+    pub(crate) fn new(node: Arc<Node>, known: watch::Receiver<Known>) -> Self {
+        Self { node, origins: Origins::default(), known }
+    }
+
+    /// Refuses calls that do not come from a metadata server's address.
+    async fn require_metad(&self, call: &rpc::Call) -> Result<(), Exception> {
+        let config = &self.node.config;
+        let mut servers: BTreeSet<String> = config.metads().into_iter().chain(config.metad_from.clone()).collect();
+        servers.extend(self.known.borrow().addrs());
+        let ip = call.peer.ip().to_canonical();
+        if self.origins.include(&servers, ip).await {
+            return Ok(());
+        }
+        let method = &call.method;
+        tracing::debug!(%ip, method, "a call is refused: its address is no metadata server's");
+        Err(Exception::new(
+            ACCESS_CONTROL,
+            format!(
+                "{method:.80} is for metadata servers, and {ip} is the address of none that this datanode knows; if one calls from there, \
+                 name the address in metad_from in this datanode's configuration"
+            ),
+        ))
+    }
+
     /// What has to do with one block waits for its disk alone.
     async fn for_block(&self, block: BlockId, work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
         self.node.disks.for_block(block, move |_| work()).await.map_err(exception).flatten()
@@ -41,6 +75,9 @@ impl Ipc {
 impl rpc::Service for Ipc {
     async fn call(&self, call: rpc::Call) -> Result<Bytes, Exception> {
         let node = Arc::clone(&self.node);
+        if call.protocol == REPLICA_PROTOCOL {
+            self.require_metad(&call).await?;
+        }
         match (call.protocol.as_str(), call.method.as_str()) {
             (CLIENT_DATANODE, "getReplicaVisibleLength") => {
                 let request: proto::GetReplicaVisibleLengthRequestProto = call.request()?;

@@ -90,14 +90,14 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let node = Arc::new(Node::new(config, disks)?);
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
-    let service = Arc::new(ipc::Ipc { node: Arc::clone(&node) });
+    let (known, registered) = watch::channel(false);
+    let metads = node.config.metads();
+    let leader = Arc::new(metad::Leader::new(metads.len(), known));
+    let service = Arc::new(ipc::Ipc::new(Arc::clone(&node), leader.known()));
     let ipc = rpc::Server::bind(ipc, ipc::options(), service)
         .await
         .map_err(|source| StartError::Bind { addr: ipc, source })?;
     let ipc_addr = ipc.local_addr();
-    let (known, registered) = watch::channel(false);
-    let metads = node.config.metads();
-    let leader = Arc::new(metad::Leader::new(metads.len(), known));
     let (for_sessions, led) = (Arc::clone(&node), Arc::clone(&leader));
     let session = move |number, addr| {
         let options = metad::call_options(led.server_count());

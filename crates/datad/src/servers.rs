@@ -52,6 +52,10 @@ impl Known {
         others.map(|(id, addr)| (*id, addr.clone())).collect()
     }
 
+    pub(crate) fn addrs(&self) -> impl Iterator<Item = String> {
+        self.members.values().cloned()
+    }
+
     pub(crate) fn member_count(&self) -> usize {
         self.members.len()
     }

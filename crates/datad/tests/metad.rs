@@ -340,3 +340,27 @@ fn every_message_says_whose_it_is() {
         assert_eq!(told.catalogue[0].sender, sender);
     });
 }
+
+/// What changes replicas, or keeps a disk busy, is done for metadata servers; what clients ask is answered to all.
+#[test]
+fn calls_of_metadata_servers_are_taken_from_their_addresses() {
+    let mut cluster = Cluster::with(1, |config| config.metad = "192.0.2.1:8020".into());
+    cluster.write(&[0], 7, b"bytes");
+    let ask = |cluster: &Cluster, protocol: &'static str, method: &str| {
+        let client = rpc::Client::new(cluster.node(0).ipc_addr().to_string(), "nobody".into(), protocol);
+        let request = FinishRecoveryRequest { block: 7, generation: GENERATION + 1, len: 0 };
+        let answer = cluster.runtime.block_on(client.call::<_, FinishRecoveryResponse>(method, &request));
+        answer.map_err(|error| error.to_string())
+    };
+    for method in [BEGIN_RECOVERY, FINISH_RECOVERY, COMPARE, VERIFY, wire::tree::TREE] {
+        let refused = ask(&cluster, REPLICA_PROTOCOL, method).unwrap_err();
+        assert!(refused.contains("127.0.0.1 is the address of none"), "{method}: {refused}");
+    }
+    assert!(cluster.read(0, 7, 0, 5).unwrap() == b"bytes", "it was not cut");
+    assert!(ask(&cluster, CLIENT_DATANODE, "getDatanodeInfo").is_ok());
+    cluster.stop(0);
+    cluster.configs[0].metad_from = vec!["localhost".into()];
+    cluster.start(0);
+    let _begun = ask(&cluster, REPLICA_PROTOCOL, BEGIN_RECOVERY);
+    assert!(!_begun.is_err_and(|error| error.contains("the address of none")));
+}

@@ -39,6 +39,8 @@ const PIECE_LEN: u64 = 64 << 20;
 const FRESH_FOR: Duration = Duration::from_secs(60);
 /// Leaves in memory, each forty bytes, unless one tree alone has more.
 const LEAF_COUNT_MAX: usize = 400_000;
+/// What a tree counts as beside its leaves, so that those of containers that are not here have a limit too.
+const TREE_WEIGHT: usize = 100;
 /// Containers that wait.
 const WAITING_COUNT_MAX: usize = 1000;
 /// Blocks that were put since their container was looked through last. With more, no tree is believed.
@@ -60,7 +62,8 @@ pub(crate) struct Contents {
 #[derive(Debug, Default)]
 struct State {
     trees: BTreeMap<ContainerId, Kept>,
-    leaf_count: usize,
+    /// Leaves of all trees, and [`TREE_WEIGHT`] for each.
+    weight: usize,
     /// Counts questions, to know which tree was asked for last.
     turn: u64,
     waiting: VecDeque<ContainerId>,
@@ -80,6 +83,13 @@ struct Kept {
     /// When it was as the index is; `None`: something was put since.
     checked: Option<Duration>,
     turn: u64,
+}
+
+impl State {
+    fn remove(&mut self, home: ContainerId) {
+        let gone = self.trees.remove(&home);
+        self.weight -= gone.map_or(0, |gone| gone.tree.weight());
+    }
 }
 
 impl Contents {
@@ -158,7 +168,7 @@ impl Contents {
 
     fn spoil_all(state: &mut State) {
         state.trees.clear();
-        state.leaf_count = 0;
+        state.weight = 0;
         let files = std::mem::take(&mut state.files);
         state.spoilt.extend(files);
     }
@@ -210,8 +220,7 @@ impl Contents {
     fn give_up(&self, home: ContainerId) {
         let mut state = self.lock();
         state.round += 1;
-        let gone = state.trees.remove(&home);
-        state.leaf_count -= gone.map_or(0, |gone| gone.tree.len());
+        state.remove(home);
         state.files.remove(&home);
         state.spoilt.insert(home);
     }
@@ -233,14 +242,21 @@ impl Contents {
         // Put since the thread read it: it is looked through again before anybody believes it.
         let is_old = state.put.iter().any(|block| tree.leaf(*block).is_some());
         let checked = (!is_old).then_some(now);
-        state.leaf_count += tree.len();
-        let before = state.trees.insert(home, Kept { tree: Arc::new(tree), checked, turn });
-        state.leaf_count -= before.map_or(0, |before| before.tree.len());
-        while state.leaf_count > LEAF_COUNT_MAX && state.trees.len() > 1 {
+        if tree.len() == 0 {
+            state.files.remove(&home);
+        }
+        state.remove(home);
+        state.weight += tree.weight();
+        state.trees.insert(home, Kept { tree: Arc::new(tree), checked, turn });
+        // Of a container that is not here an answer is kept, and nothing of it when that is old.
+        let is_old = |kept: &Kept| kept.checked.is_none_or(|checked| now.saturating_sub(checked) > FRESH_FOR);
+        let empty = state.trees.iter().filter(|(id, kept)| **id != home && kept.tree.len() == 0 && is_old(kept));
+        let empty: Vec<ContainerId> = empty.map(|(id, _)| *id).collect();
+        empty.into_iter().for_each(|id| state.remove(id));
+        while state.weight > LEAF_COUNT_MAX && state.trees.len() > 1 {
             let oldest = state.trees.iter().filter(|(id, _)| **id != home).min_by_key(|(_, kept)| kept.turn);
             let Some(oldest) = oldest.map(|(id, _)| *id) else { break };
-            let gone = state.trees.remove(&oldest);
-            state.leaf_count -= gone.map_or(0, |gone| gone.tree.len());
+            state.remove(oldest);
         }
     }
 
@@ -356,5 +372,28 @@ pub(crate) async fn run(node: Arc<Node>) {
         let at = Arc::clone(&node);
         // A panic ends what is at work, and the next question begins anew.
         let _a_panic_was_reported = io::task::spawn("contents", async move { at.contents.work(&at).await }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody asks for trees of containers that are not here, one after the other.
+    #[test]
+    fn containers_that_are_not_here_leave_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let contents = Contents::new(dir.path().into());
+        let keep = |number: u64, now: u64| {
+            let home = ContainerId(number);
+            contents.lock().files.insert(home); // as whoever looks through it does first
+            contents.keep(home, Tree::default(), Duration::from_secs(now));
+        };
+        (0..6_000).for_each(|number| keep(number, 1));
+        assert!(contents.lock().trees.len() <= LEAF_COUNT_MAX / TREE_WEIGHT);
+        assert!(contents.lock().files.is_empty());
+        keep(1, 1000);
+        let state = contents.lock();
+        assert_eq!((state.trees.len(), state.weight), (1, TREE_WEIGHT));
     }
 }

@@ -21,6 +21,11 @@ impl Tree {
         self.leaves.len()
     }
 
+    /// What it counts as among those that are kept.
+    pub(super) fn weight(&self) -> usize {
+        self.len() + super::TREE_WEIGHT
+    }
+
     pub(super) fn root(&self) -> TreeSum {
         self.root
     }
