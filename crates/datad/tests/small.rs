@@ -3,11 +3,12 @@
 mod support;
 
 use bytes::Bytes;
+use hdfs::proto::StreamProto;
 use rpc::small::{SmallError, SmallLinks};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
-use support::{Cluster, POOL, SPEC, pattern};
+use support::{Ask, Cluster, POOL, SPEC, pattern};
 use types::{BlockId, ContainerId, InodeId};
 use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallWrite};
@@ -166,4 +167,27 @@ fn what_is_not_as_it_says_is_refused() {
     drop(socket);
     assert_eq!(put(&cluster, &links, &[0, 1], 2, &data).have, [0, 1]);
     assert!(cluster.read(0, block(1), 0, 1).is_err());
+}
+
+/// Writers that say how much they will send, and send nothing, take no memory from those who do.
+#[test]
+fn what_is_only_promised_others_can_have() {
+    let cluster = Cluster::with(1, |config| {
+        config.memory = 16 << 20;
+        config.limits.small_late_ms = 60_000;
+    });
+    let links = SmallLinks::default();
+    let mut idle = Vec::new();
+    for number in 0..40 {
+        let (header, _) = request(&cluster, &[0], 100 + number, &[]);
+        let mut socket = TcpStream::connect(addr(&cluster, 0)).unwrap();
+        socket.write_all(&SmallWrite { data_len: 4 << 20, ..header }.front()).unwrap();
+        let ask = Ask::create(200 + u64::from(number)).routed(&[]);
+        let stream = ask.stream.clone().map(|stream| StreamProto { packet_len: Some(16 << 20), ..stream });
+        let ask = Ask { stream, ..ask };
+        idle.push((socket, (number < 20).then(|| cluster.chain(&[0], &ask).unwrap())));
+    }
+    std::thread::sleep(Duration::from_millis(200)); // until all headers were looked at
+    assert_eq!(put(&cluster, &links, &[0], 1, &pattern(1, 1 << 20)).refusal, "");
+    cluster.write(&[0], 7, b"bytes");
 }

@@ -63,22 +63,29 @@ async fn read(
         // At the limit this waits, and with it whoever sends.
         let Ok(place) = sender.clone().reserve_owned().await else { return Ok(()) };
         let number = frame.header.number;
-        let admitted = node.budget.take(frame.len() as u64).zip(node.transfer());
-        let Some((memory, transfer)) = admitted else {
+        let come = async {
+            let mut memory = node.budget.take(READ_LEN.min(frame.len()) as u64)?;
+            // As it comes: one that only says how long it is holds little.
+            while buffer.len() < frame.len() {
+                let room = frame.len().min(2 * buffer.len().max(READ_LEN));
+                if !memory.grow_to(room as u64) {
+                    return None;
+                }
+                buffer.reserve(room - buffer.len());
+                match socket.read_buf(&mut buffer).await {
+                    Ok(0) => return Some(Err(io::Error::from(ErrorKind::UnexpectedEof))),
+                    Ok(_) => {}
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            memory.grow_to(frame.len() as u64).then_some(Ok(memory))
+        };
+        let memory = timeout(patience, come).await.map_err(|_stalled| InboxError::Torn)?.transpose()?;
+        let Some((memory, transfer)) = memory.zip(node.transfer()) else {
             let refusal = "this node has no room for another write now; try another one".to_owned();
             place.send(SmallAnswer { number, refusal, have: Vec::new() });
             return Ok(()); // what follows belongs to the one refused
         };
-        let rest = async {
-            while buffer.len() < frame.len() {
-                buffer.reserve(frame.len() - buffer.len());
-                if socket.read_buf(&mut buffer).await? == 0 {
-                    return Err(io::Error::from(ErrorKind::UnexpectedEof));
-                }
-            }
-            Ok(())
-        };
-        timeout(patience, rest).await.map_err(|_stalled| InboxError::Torn)??;
         let bytes = buffer.split_to(frame.len()).freeze();
         let request = Request { frame, bytes, _memory: memory, _transfer: transfer, _work: seat.work() };
         let node = Arc::clone(node);

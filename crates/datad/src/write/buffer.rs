@@ -2,7 +2,6 @@
 
 use crate::budget::Reservation;
 use std::io;
-use types::limits::PACKET_LEN_MAX;
 use wire::packet::Parsed;
 use wire::{PacketFrame, WireError};
 
@@ -34,11 +33,14 @@ pub(crate) enum BufferError {
     Memory(usize),
 }
 
+/// Whatever length of packets a stream names, no more is put by: a packet of our own client with its checksums, 256 KiB and 4. What idle
+/// streams have only named must not be lacking for those that send.
+const NAMED_LEN_MAX: usize = 300 << 10;
+
 /// What a stream needs that begins with `came` and says how long its packets will be, or not: it is to wait, or to be refused, before it
-/// begins, and not in the middle.
+/// begins, and not in the middle. Of longer packets the rest is taken as they come.
 pub(super) fn buffer_len(came: &[u8], packet_len: Option<u32>) -> u64 {
-    // A stranger chose it.
-    let packet_len = packet_len.unwrap_or(0).min(PACKET_LEN_MAX) as usize;
+    let packet_len = NAMED_LEN_MAX.min(packet_len.unwrap_or(0) as usize);
     STOCK_LEN.max(packet_len).max(came.len()) as u64
 }
 
@@ -177,7 +179,7 @@ mod tests {
             }
         };
         assert!(matches!(refused, BufferError::Memory(_)) && buffer.bytes.len() <= 300 << 10, "{refused:?}");
-        assert_eq!(buffer_len(&head, Some(u32::MAX)), u64::from(PACKET_LEN_MAX), "not what a stranger wants");
+        assert_eq!(buffer_len(&head, Some(u32::MAX)), NAMED_LEN_MAX as u64, "not what a stranger wants");
     }
 
     /// As if they had come one by one: after the last one nobody looks at the others.
