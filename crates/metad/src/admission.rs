@@ -111,7 +111,7 @@ async fn ask_others(seat: &Seat, known: BTreeSet<String>) {
     let mut said = BTreeSet::new();
     for addr in known {
         let options = ClientOptions { connect_time_max: ASK_WAIT, call_time_max: ASK_WAIT, ..ClientOptions::default() };
-        let client = rpc::Client::with_options(addr, io::user::current(), ADMIN_PROTOCOL, options);
+        let client = rpc::Client::with_options(addr, seat.users.owner().to_owned(), ADMIN_PROTOCOL, options);
         let answer = client.call::<_, ListMembersResponse>(LIST_MEMBERS, &ListMembersRequest {}).await;
         let members = answer.map(|answer| answer.members).unwrap_or_default();
         said.extend(members.into_iter().map(|member| member.addr).filter(|addr| !addr.is_empty()));

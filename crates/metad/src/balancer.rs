@@ -32,8 +32,8 @@ pub(crate) async fn call(core: &Arc<Core>, session: &Session, method: &str, body
             session.must_be_superuser("getBlocks")?;
             let request = GetBlocksRequestProto::decode(body);
             let request = request.map_err(|error| Exception::malformed_request("getBlocks", error))?;
-            let core = Arc::clone(core);
-            let blocks = io::task::blocking(move || get_blocks(&core, &request)).await?;
+            let its_core = Arc::clone(core);
+            let blocks = core.look(move || get_blocks(&its_core, &request)).await?;
             let blocks = BlocksWithLocationsProto { blocks };
             Ok(GetBlocksResponseProto { blocks }.encode_to_vec().into())
         }
@@ -69,7 +69,7 @@ fn get_blocks(core: &Core, request: &GetBlocksRequestProto) -> Result<Vec<BlockW
     for home in homes {
         let mut place = Some(Place::start(home));
         while let Some(from) = place {
-            let page = core.rows(|rows| container_page(rows, home, from, PAGE_COUNT))?;
+            let page = core.rows_here(|rows| container_page(rows, home, from, PAGE_COUNT))?;
             looked += page.blocks.len();
             let large = page.blocks.iter().filter(|view| view.len >= request.min_block_size());
             for view in large {

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use types::path::PathError;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FsPath, Millis, NodeId};
@@ -41,6 +41,11 @@ const MUTE_FOR: Duration = Duration::from_secs(30);
 
 /// Calls that look at many rows at the same time. A guess: enough that some may wait for a disk while others compute.
 const WALK_COUNT_MAX: usize = 4;
+/// Calls that look at the rows of a path or a block at the same time: each has a thread that may wait for a disk. A guess: a disk
+/// with a page in 10 ms brings 100 of them in a second, one with 64 at a time as many as it can.
+const LOOK_COUNT_MAX: usize = 64;
+/// As much for what this server does by itself and for datanodes, of which there may be a thousand at a time after a start.
+const CHORE_COUNT_MAX: usize = 8;
 
 pub(crate) struct Core {
     pub(crate) config: Config,
@@ -82,7 +87,11 @@ pub(crate) struct Core {
     /// There may be something to mend, to compare or to move.
     pub(crate) repair_wake: Notify,
     /// One permit a call that looks at many rows.
-    walks: tokio::sync::Semaphore,
+    walks: Arc<Semaphore>,
+    /// One a call that looks at a few rows.
+    looks: Arc<Semaphore>,
+    /// One for each look at rows that no call waits for, or a datanode's.
+    chores: Arc<Semaphore>,
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
     dialled: Mutex<HashMap<String, rpc::Client>>,
@@ -170,7 +179,9 @@ impl Core {
             disk_balance: Mutex::new(disk_balance),
             disks: Mutex::default(),
             repair_wake: Notify::new(),
-            walks: tokio::sync::Semaphore::new(WALK_COUNT_MAX),
+            walks: Arc::new(Semaphore::new(WALK_COUNT_MAX)),
+            looks: Arc::new(Semaphore::new(LOOK_COUNT_MAX)),
+            chores: Arc::new(Semaphore::new(CHORE_COUNT_MAX)),
             planning: tokio::sync::Mutex::new(()),
             dialled: Mutex::default(),
             complaints: Mutex::default(),
@@ -189,11 +200,22 @@ impl Core {
         session: &Session,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        let _turn = self.walks.acquire().await;
+        let turn = turn_of(&self.walks).await;
         if let Some(untaken) = &session.untaken {
             untaken.wait_for_less().await;
         }
-        io::task::blocking(look).await
+        aside(turn, look).await
+    }
+
+    /// Looks at a few rows, or uses what was found, on a thread that may wait for a disk. A page of the store that is not in memory
+    /// holds up the thread that reads it: on the runtime's threads that would be the timers of Raft and all other calls.
+    pub(crate) async fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
+        aside(turn_of(&self.looks).await, look).await
+    }
+
+    /// As [`Core::look`], for what this server does by itself, and for datanodes.
+    pub(crate) async fn chore<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
+        aside(turn_of(&self.chores).await, look).await
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -287,14 +309,40 @@ impl Core {
         run(&mut lock(&self.picture), &mut random)
     }
 
-    /// Reads rows as they are now. Keep it short.
-    pub(crate) fn rows<T>(&self, run: impl FnOnce(&dyn Rows) -> Result<T, RowsError>) -> Result<T, Exception> {
-        run(&self.machine.store().view()).map_err(refusal::rows)
+    /// Reads rows as they are now, for a call; see [`Core::look`].
+    pub(crate) async fn rows<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&dyn Rows) -> Result<T, RowsError> + Send + 'static,
+    ) -> Result<T, Exception> {
+        let machine = Arc::clone(&self.machine);
+        self.look(move || run(&machine.store().view())).await.map_err(refusal::rows)
     }
 
     /// As [`Core::rows`], for what may be refused.
-    pub(crate) fn read<T>(&self, run: impl FnOnce(&dyn Rows) -> namespace::Answer<T>) -> Result<T, Exception> {
-        self.rows(run)?.map_err(refusal::namespace)
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&dyn Rows) -> namespace::Answer<T> + Send + 'static,
+    ) -> Result<T, Exception> {
+        self.rows(run).await?.map_err(refusal::namespace)
+    }
+
+    /// Reads rows as they are now, as a chore; see [`Core::chore`].
+    pub(crate) async fn chore_rows<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&dyn Rows) -> Result<T, RowsError> + Send + 'static,
+    ) -> Result<T, RowsError> {
+        let machine = Arc::clone(&self.machine);
+        self.chore(move || run(&machine.store().view())).await
+    }
+
+    /// Reads rows on this thread, which may have to wait for a disk: only where that is well, or of a single row that all look at.
+    pub(crate) fn rows_here<T>(&self, run: impl FnOnce(&dyn Rows) -> Result<T, RowsError>) -> Result<T, Exception> {
+        run(&self.machine.store().view()).map_err(refusal::rows)
+    }
+
+    /// As [`Core::rows_here`], for what may be refused.
+    pub(crate) fn read_here<T>(&self, run: impl FnOnce(&dyn Rows) -> namespace::Answer<T>) -> Result<T, Exception> {
+        self.rows_here(run)?.map_err(refusal::namespace)
     }
 
     /// `None`: the namespace may change.
@@ -305,7 +353,7 @@ impl Core {
     /// Refuses what would lead to a change, before anything is done for it, while safe mode is on. The change itself is refused when it
     /// is applied. `cannot` is the beginning of HDFS's message.
     pub(crate) fn must_be_changeable(&self, cannot: impl FnOnce() -> String) -> Result<(), Exception> {
-        self.read(|rows| namespace::read::changeable(rows, cannot))
+        self.read_here(|rows| namespace::read::changeable(rows, cannot))
     }
 
     /// Makes a change a client asked for. It is durable when this returns.
@@ -490,6 +538,23 @@ impl Core {
     pub(crate) fn is_mute(&self, node: NodeId) -> bool {
         lock(&self.mute).get(&node).is_some_and(|until| self.monotonic() < *until)
     }
+}
+
+/// Whose turn it is.
+type Turn = Option<OwnedSemaphorePermit>;
+
+async fn turn_of(turns: &Arc<Semaphore>) -> Turn {
+    Arc::clone(turns).acquire_owned().await.ok() // they are never closed
+}
+
+/// The turn ends with the work, which goes on when nobody waits for it any more.
+async fn aside<T: Send + 'static>(turn: Turn, work: impl FnOnce() -> T + Send + 'static) -> T {
+    io::task::blocking(move || {
+        let done = work();
+        drop(turn);
+        done
+    })
+    .await
 }
 
 /// A path in a call that looks something up: `None` if no name of the store can be like that.

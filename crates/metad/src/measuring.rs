@@ -28,10 +28,7 @@ pub(crate) async fn round(core: &Arc<Core>, measure: &mut Measure) -> Result<(),
     let first = measure.home.filter(|_| measure.next.is_none());
     for _ in 0..ROUND_PAGE_COUNT {
         let Some((home, place)) = begin(core, measure) else { return Ok(()) };
-        let reader = Arc::clone(core);
-        let page =
-            io::task::blocking(move || read::container_page(&reader.machine.store().view(), home, place, PAGE_COUNT));
-        let page = page.await?;
+        let page = core.chore_rows(move |rows| read::container_page(rows, home, place, PAGE_COUNT)).await?;
         measure.len = types::len::total(page.blocks.iter().map(|view| view.len).chain([measure.len]));
         measure.next = page.next;
         if measure.next.is_none() {

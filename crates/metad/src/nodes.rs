@@ -337,9 +337,10 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
     if going.is_empty() {
         return Ok(Vec::new());
     }
+    let at = core;
     let core = Arc::clone(core);
-    io::task::blocking(move || {
-        let found = core.rows(|rows| look_up(rows, &going))?;
+    at.chore(move || {
+        let found = core.rows_here(|rows| look_up(rows, &going))?;
         let mut orders = Vec::new();
         core.with_cluster(|cluster, _| {
             for (told, wanted) in going.iter().zip(found) {
@@ -479,7 +480,7 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
                 let leased = core.leased();
                 page.iter().map(|told| leased.may_be_put(told.block, now)).collect()
             };
-            let found = core.rows(|rows| look_up(rows, page))?;
+            let found = core.rows_here(|rows| look_up(rows, page))?;
             let mut undecided = core.undecided();
             core.with_cluster(|cluster, _| {
                 for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {

@@ -30,18 +30,14 @@ pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
     }
     forget(core).await?;
     if core.take_unfed() {
-        feed(core).inspect_err(|_| core.was_doomed())?;
+        feed(core).await.inspect_err(|_| core.was_doomed())?;
     }
     loop {
         if core.doomed().len() >= OWED_COUNT_MAX {
             core.was_doomed();
             return Ok(());
         }
-        let more = {
-            let view = core.machine.store().view();
-            read::has_deleted_trees(&view)?
-        };
-        if !more {
+        if !core.chore_rows(read::has_deleted_trees).await? {
             return Ok(());
         }
         if let Reply::Reaped { doomed, .. } = core.change_unasked(Reap { inodes_max: REAP_COUNT }).await? {
@@ -51,13 +47,10 @@ pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
 }
 
 /// Brings the rows of doomed blocks to those who must delete them. What is known already changes nothing.
-fn feed(core: &Core) -> Result<(), RowsError> {
+async fn feed(core: &Core) -> Result<(), RowsError> {
     let mut after = None;
     while core.doomed().len() < OWED_COUNT_MAX {
-        let page = {
-            let view = core.machine.store().view();
-            read::doomed_blocks(&view, after, PAGE_COUNT)?
-        };
+        let page = core.chore_rows(move |rows| read::doomed_blocks(rows, after, PAGE_COUNT)).await?;
         let Some(last) = page.last() else { break };
         after = Some(*last);
         owe(core, page);

@@ -143,10 +143,8 @@ pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::row
     for holder in holders {
         let mut after = None;
         loop {
-            let files = {
-                let view = core.machine.store().view();
-                read::lease_files(&view, &holder, after, PAGE_COUNT)?
-            };
+            let of_whom = holder.clone();
+            let files = core.chore_rows(move |rows| read::lease_files(rows, &of_whom, after, PAGE_COUNT)).await?;
             if after.is_none() && files.is_empty() {
                 core.leases().forget(&holder, now.saturating_sub(core.config.lease_hard()));
             }
@@ -164,11 +162,8 @@ pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::row
     // Clients that closed all they had and went.
     let silent = core.leases().silent(now, core.config.lease_soft());
     for holder in silent {
-        let idle = {
-            let view = core.machine.store().view();
-            read::lease_files(&view, &holder, None, 1)?.is_empty()
-        };
-        if idle {
+        let of_whom = holder.clone();
+        if core.chore_rows(move |rows| read::lease_files(rows, &of_whom, None, 1)).await?.is_empty() {
             core.leases().forget(&holder, now.saturating_sub(core.config.lease_soft()));
         }
     }
@@ -205,8 +200,9 @@ enum Attempt {
 
 async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, begun: Duration) -> Attempt {
     // A block that is being cut was whole: what must be there is what shall be left.
-    let recorded = core.rows(|rows| Ok((read::cut_len(rows, last.block)?, read::block_len_max(rows, last.file)?)));
-    let Ok((cut, len_max)) = recorded else {
+    let BlockView { block, file, .. } = *last;
+    let recorded = core.chore_rows(move |rows| Ok((read::cut_len(rows, block)?, read::block_len_max(rows, file)?)));
+    let Ok((cut, len_max)) = recorded.await else {
         return Attempt::Again("the store cannot be read");
     };
     let inquest = Inquest { generation: last.generation, len: last.len, cut, len_max: len_max.unwrap_or(u64::MAX) };

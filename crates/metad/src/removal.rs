@@ -23,10 +23,8 @@ pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealE
     let Some(leased) = core.leased().homes(core.monotonic()) else { return Ok(()) };
     let some = core.with_cluster(|cluster, _| cluster.removable(turn.after, ROUND_COUNT, &leased, &core.doomed()));
     turn.after = some.last().copied().filter(|_| some.len() == ROUND_COUNT);
-    let reader = Arc::clone(core);
-    let empty = io::task::blocking(move || {
-        let view = reader.machine.store().view();
-        let looked = some.into_iter().map(|home| Ok(read::is_empty(&view, home)?.then_some(home)));
+    let empty = core.chore_rows(move |rows| {
+        let looked = some.into_iter().map(|home| Ok(read::is_empty(rows, home)?.then_some(home)));
         looked.filter_map(Result::transpose).collect::<Result<Vec<ContainerId>, types::rows::RowsError>>()
     });
     for container in empty.await? {
@@ -66,7 +64,7 @@ mod tests {
         crate::reaper::round(&core).await.unwrap();
         round(&core, &mut turn).await.unwrap();
         assert!(is_there(), "the datanode is still to delete its replica");
-        let doomed = core.rows(|rows| read::doomed_blocks(rows, None, 9)).unwrap();
+        let doomed = core.rows_here(|rows| read::doomed_blocks(rows, None, 9)).unwrap();
         let now = core.monotonic();
         let orders = core.doomed().orders(types::NodeId([1; 16]), now);
         for (block, _) in orders {

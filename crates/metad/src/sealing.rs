@@ -4,8 +4,8 @@ use crate::core::Core;
 use blocks::Sealing;
 use namespace::read;
 use raft::RaftError;
-use types::rows::RowsError;
-use types::{FsPath, InodeId};
+use types::rows::{Rows, RowsError};
+use types::{ContainerId, FsPath, InodeId};
 
 /// Open files looked at under one view.
 const PAGE_COUNT: usize = 200;
@@ -23,15 +23,8 @@ pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
     let mut sealing = core.with_cluster(|cluster, _| Sealing::begin(cluster, &leased));
     let mut after = Some(InodeId(0));
     while let Some(from) = after.filter(|_| sealing.goes_on()) {
-        let view = core.machine.store().view();
-        let (files, next) = read::open_files(&view, from, PAGE_COUNT)?;
-        for file in files {
-            let Ok(path) = FsPath::parse(&file.path) else { continue };
-            let located = read::located_unasked(&view, &path, u64::MAX, 0)?;
-            if let Some(last) = located.ok().and_then(|file| file.last) {
-                sealing.on_open(last.home);
-            }
-        }
+        let (homes, next) = core.chore_rows(move |rows| open_homes(rows, from)).await?;
+        homes.into_iter().for_each(|home| sealing.on_open(home));
         after = next;
     }
     for command in sealing.end() {
@@ -40,6 +33,18 @@ pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
         }
     }
     Ok(())
+}
+
+/// Containers of the last blocks of a page of open files, and where the next page begins.
+fn open_homes(rows: &dyn Rows, from: InodeId) -> Result<(Vec<ContainerId>, Option<InodeId>), RowsError> {
+    let (files, next) = read::open_files(rows, from, PAGE_COUNT)?;
+    let mut homes = Vec::new();
+    for file in files {
+        let Ok(path) = FsPath::parse(&file.path) else { continue };
+        let located = read::located_unasked(rows, &path, u64::MAX, 0)?;
+        homes.extend(located.ok().and_then(|file| file.last).map(|last| last.home));
+    }
+    Ok((homes, next))
 }
 
 #[cfg(test)]

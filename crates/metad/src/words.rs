@@ -13,6 +13,7 @@ use hdfs::proto::{
 use io::OsRandom;
 use namespace::ops::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{ContainerId, FileId, Millis, NodeId};
 use wire::BlockScope;
@@ -64,7 +65,17 @@ pub(crate) fn token(file: FileId, home: ContainerId) -> TokenProto {
     }
 }
 
-/// Draws blocks with their nodes, at one moment.
+/// A node as answers name it.
+#[derive(Clone)]
+struct Place {
+    datanode: DatanodeInfoProto,
+    storage: String,
+}
+
+/// Blocks whose nodes are looked up while the cluster is locked once: some tenths of a millisecond.
+pub(crate) const DRAWN_COUNT: usize = 100;
+
+/// Draws blocks with their nodes, each as of one moment.
 pub(crate) struct Locator<'a> {
     pub(crate) pool: &'a str,
     /// The client's address; near nodes come first.
@@ -79,8 +90,8 @@ impl<'a> Locator<'a> {
     }
 
     /// For readers: every member, live ones first.
-    pub(crate) fn for_reader(&self, cluster: &Cluster, random: &mut OsRandom, view: &BlockView) -> LocatedBlockProto {
-        self.located(view, cluster.readers_order(view.home, view.complete, Some(self.host), self.now, random))
+    fn readers<'c>(&self, cluster: &'c Cluster, random: &mut OsRandom, view: &BlockView) -> Vec<&'c Member> {
+        cluster.readers_order(view.home, view.complete, Some(self.host), self.now, random)
     }
 
     /// For somebody who goes on writing: members that can take part.
@@ -98,32 +109,55 @@ impl<'a> Locator<'a> {
     }
 
     fn located(&self, view: &BlockView, members: Vec<&Member>) -> LocatedBlockProto {
+        self.placed(view, members.into_iter().map(|member| self.place(member)).collect())
+    }
+
+    fn place(&self, member: &Member) -> Place {
+        Place { datanode: self.datanode(member), storage: member.node.storage.clone() }
+    }
+
+    fn placed(&self, view: &BlockView, places: Vec<Place>) -> LocatedBlockProto {
+        let storage_types = vec![StorageTypeProto::Disk.into(); places.len()];
+        let (locs, storage_i_ds) = places.into_iter().map(|place| (place.datanode, place.storage)).unzip();
         LocatedBlockProto {
             b: ExtendedBlockProto::of(self.pool, view.block, view.generation, view.len),
             offset: view.offset,
             corrupt: false,
             block_token: token(view.file, view.home),
             is_cached: Vec::new(),
-            storage_types: vec![StorageTypeProto::Disk.into(); members.len()],
-            storage_i_ds: members.iter().map(|member| member.node.storage.clone()).collect(),
-            locs: members.into_iter().map(|member| self.datanode(member)).collect(),
+            storage_types,
+            storage_i_ds,
+            locs,
             block_indices: None,
             block_tokens: Vec::new(),
         }
     }
 
-    pub(crate) fn located_blocks(
-        &self,
-        cluster: &Cluster,
-        random: &mut OsRandom,
-        file: &FileBlocks,
-    ) -> LocatedBlocksProto {
-        let mut draw = |view: &BlockView| self.for_reader(cluster, random, view);
+    /// For readers: every member of each block, live ones first. Under the cluster's lock a piece of the blocks gets its order of nodes,
+    /// and no more; others may change the cluster in between.
+    pub(crate) fn located_blocks(&self, core: &Core, file: &FileBlocks) -> LocatedBlocksProto {
+        let mut places: BTreeMap<NodeId, Place> = BTreeMap::new();
+        let mut draw = |piece: &[BlockView]| -> Vec<LocatedBlockProto> {
+            let orders: Vec<Vec<NodeId>> = core.with_cluster(|cluster, random| {
+                let order = |view| {
+                    let members = self.readers(cluster, random, view).into_iter();
+                    let order = members.inspect(|member| {
+                        places.entry(member.node.id).or_insert_with(|| self.place(member));
+                    });
+                    order.map(|member| member.node.id).collect()
+                };
+                piece.iter().map(order).collect()
+            });
+            let placed = |(view, order): (&BlockView, Vec<NodeId>)| {
+                self.placed(view, order.iter().filter_map(|id| places.get(id).cloned()).collect())
+            };
+            piece.iter().zip(orders).map(placed).collect()
+        };
         LocatedBlocksProto {
             file_length: file.file_len,
-            blocks: file.blocks.iter().map(&mut draw).collect(),
+            blocks: file.blocks.chunks(DRAWN_COUNT).flat_map(&mut draw).collect(),
             under_construction: file.under_construction,
-            last_block: file.last.as_ref().map(draw),
+            last_block: file.last.as_ref().and_then(|last| draw(std::slice::from_ref(last)).pop()),
             is_last_block_complete: file.last_complete(),
         }
     }
@@ -179,4 +213,44 @@ pub(crate) fn favored(cluster: &Cluster, hints: &[String]) -> Vec<NodeId> {
         hints.iter().any(|hint| *hint == node.xfer_addr() || *hint == format!("{}:{}", node.host, node.xfer_port))
     };
     if hints.is_empty() { Vec::new() } else { cluster.nodes().filter(matches).map(|member| member.node.id).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealing::tests::{add_block, create, with_node};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use types::FsPath;
+
+    /// Whoever needs the cluster gets it while a long file's blocks are located.
+    #[tokio::test]
+    async fn a_long_file_is_located_in_pieces() {
+        const COUNT: usize = 30_000;
+        let (_dir, metad, core) = with_node().await;
+        let path = FsPath::parse("/f").unwrap();
+        create(&core, &path).await;
+        add_block(&core, &path).await;
+        let system = namespace::Caller::system();
+        let file = core.read_here(|rows| namespace::read::located(rows, &system, &path, 0, u64::MAX)).unwrap();
+        let file = FileBlocks { blocks: vec![file.last.unwrap(); COUNT], ..file };
+        let done = AtomicBool::new(false);
+        let turns = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let mut turns = 0;
+                while !done.load(Ordering::Relaxed) {
+                    core.with_cluster(|_, _| turns += 1);
+                    std::thread::yield_now();
+                }
+                turns
+            });
+            let drawn = Locator::new(&core, "127.0.0.1").located_blocks(&core, &file);
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(drawn.blocks.len(), COUNT);
+            assert!(drawn.blocks.iter().all(|block| block.locs.len() == 1 && block.storage_i_ds == ["s"]));
+            other.join().unwrap()
+        });
+        assert!(turns > 10, "{turns} turns");
+        drop(core);
+        metad.shutdown().await;
+    }
 }

@@ -118,8 +118,9 @@ pub(crate) async fn under_replicated(
         let found: Vec<Found> = missing.chain(at_odds).chain(damaged).chain(short).take(PAGE_COUNT_MAX).collect();
         (repair.progress(), found)
     };
+    let at = core;
     let core = Arc::clone(core);
-    io::task::blocking(move || {
+    at.look(move || {
         let known = Known::of(&core);
         let blocks = found.into_iter().map(|found| named(&core, &known, found)).collect::<Result<_, _>>()?;
         Ok(told::UnderReplicatedResponse {
@@ -138,7 +139,7 @@ pub(crate) async fn under_replicated(
 
 fn named(core: &Core, known: &Known, found: Found) -> Result<told::ShortBlock, Exception> {
     let Found { block, home, trouble, node } = found;
-    let (path, view, wanted) = core.rows(|rows| match read::file_of_block(rows, block)? {
+    let (path, view, wanted) = core.rows_here(|rows| match read::file_of_block(rows, block)? {
         Some((file, view)) => Ok((read::path_of_inode(rows, file)?, Some(view), read::replication(rows, view.file)?)),
         None => Ok((None, None, None)),
     })?;

@@ -9,9 +9,10 @@ use hdfs::exception::{FILE_NOT_FOUND, HADOOP_ILLEGAL_ARGUMENT, NO_EC_POLICY_SET,
 use hdfs::proto::*;
 use namespace::{Kind, Status, read};
 
-fn status(core: &Core, session: &Session, call: &str, text: &str) -> Result<Option<Status>, Exception> {
+async fn status(core: &Core, session: &Session, call: &str, text: &str) -> Result<Option<Status>, Exception> {
     let Some(path) = find_path(call, text)? else { return Ok(None) };
-    core.read(|rows| read::status(rows, &session.caller, &path))
+    let caller = session.caller.clone();
+    core.read(move |rows| read::status(rows, &caller, &path)).await
 }
 
 fn unsupported(what: &str) -> Exception {
@@ -46,7 +47,7 @@ pub(super) async fn get_erasure_coding_policy(
     session: &Session,
     request: GetErasureCodingPolicyRequestProto,
 ) -> Result<GetErasureCodingPolicyResponseProto, Exception> {
-    match status(core, session, "getErasureCodingPolicy", &request.src)? {
+    match status(core, session, "getErasureCodingPolicy", &request.src).await? {
         Some(_) => Ok(GetErasureCodingPolicyResponseProto { ec_policy: None }),
         None => Err(Exception::new(FILE_NOT_FOUND, format!("Path not found: {}", request.src))),
     }
@@ -103,7 +104,7 @@ pub(super) async fn unset_erasure_coding_policy(
     request: UnsetErasureCodingPolicyRequestProto,
 ) -> Result<UnsetErasureCodingPolicyResponseProto, Exception> {
     must_find("unsetErasureCodingPolicy", &request.src)?;
-    if status(core, session, "unsetErasureCodingPolicy", &request.src)?.is_none() {
+    if status(core, session, "unsetErasureCodingPolicy", &request.src).await?.is_none() {
         return Err(Exception::new(FILE_NOT_FOUND, format!("Path not found: {}", request.src)));
     }
     let message = format!("No erasure coding policy explicitly set on {}", request.src);
@@ -127,7 +128,7 @@ pub(super) async fn get_ez_for_path(
     request: GetEzForPathRequestProto,
 ) -> Result<GetEzForPathResponseProto, Exception> {
     // Only so that nobody asks about what he may not see.
-    status(core, session, "getEZForPath", &request.src)?;
+    status(core, session, "getEZForPath", &request.src).await?;
     Ok(GetEzForPathResponseProto { zone: None })
 }
 
@@ -142,8 +143,8 @@ pub(super) async fn list_encryption_zones(
 
 // ---- snapshots
 
-fn not_snapshottable(core: &Core, session: &Session, call: &str, root: &str) -> Exception {
-    match status(core, session, call, root) {
+async fn not_snapshottable(core: &Core, session: &Session, call: &str, root: &str) -> Exception {
+    match status(core, session, call, root).await {
         Ok(Some(status)) if status.kind == Kind::Directory => {
             Exception::new(SNAPSHOT, format!("Directory is not a snapshottable directory: {root}"))
         }
@@ -160,9 +161,9 @@ pub(super) async fn allow_snapshot(
     request: AllowSnapshotRequestProto,
 ) -> Result<AllowSnapshotResponseProto, Exception> {
     session.must_be_superuser("allowSnapshot")?;
-    match status(core, session, "allowSnapshot", &request.snapshot_root)? {
+    match status(core, session, "allowSnapshot", &request.snapshot_root).await? {
         Some(status) if status.kind == Kind::Directory => Err(unsupported("Snapshots are")),
-        _ => Err(not_snapshottable(core, session, "allowSnapshot", &request.snapshot_root)),
+        _ => Err(not_snapshottable(core, session, "allowSnapshot", &request.snapshot_root).await),
     }
 }
 
@@ -171,7 +172,7 @@ pub(super) async fn create_snapshot(
     session: &Session,
     request: CreateSnapshotRequestProto,
 ) -> Result<CreateSnapshotResponseProto, Exception> {
-    Err(not_snapshottable(core, session, "createSnapshot", &request.snapshot_root))
+    Err(not_snapshottable(core, session, "createSnapshot", &request.snapshot_root).await)
 }
 
 pub(super) async fn delete_snapshot(
@@ -179,7 +180,7 @@ pub(super) async fn delete_snapshot(
     session: &Session,
     request: DeleteSnapshotRequestProto,
 ) -> Result<DeleteSnapshotResponseProto, Exception> {
-    Err(not_snapshottable(core, session, "deleteSnapshot", &request.snapshot_root))
+    Err(not_snapshottable(core, session, "deleteSnapshot", &request.snapshot_root).await)
 }
 
 pub(super) async fn rename_snapshot(
@@ -187,7 +188,7 @@ pub(super) async fn rename_snapshot(
     session: &Session,
     request: RenameSnapshotRequestProto,
 ) -> Result<RenameSnapshotResponseProto, Exception> {
-    Err(not_snapshottable(core, session, "renameSnapshot", &request.snapshot_root))
+    Err(not_snapshottable(core, session, "renameSnapshot", &request.snapshot_root).await)
 }
 
 pub(super) async fn get_snapshottable_dir_listing(
@@ -203,7 +204,7 @@ pub(super) async fn get_snapshot_listing(
     session: &Session,
     request: GetSnapshotListingRequestProto,
 ) -> Result<GetSnapshotListingResponseProto, Exception> {
-    Err(not_snapshottable(core, session, "getSnapshotListing", &request.snapshot_root))
+    Err(not_snapshottable(core, session, "getSnapshotListing", &request.snapshot_root).await)
 }
 
 pub(super) async fn get_snapshot_diff_report(
@@ -211,7 +212,7 @@ pub(super) async fn get_snapshot_diff_report(
     session: &Session,
     request: GetSnapshotListingRequestProto,
 ) -> Result<GetSnapshotListingResponseProto, Exception> {
-    Err(not_snapshottable(core, session, "getSnapshotDiffReport", &request.snapshot_root))
+    Err(not_snapshottable(core, session, "getSnapshotDiffReport", &request.snapshot_root).await)
 }
 
 // ---- the cache
@@ -247,7 +248,7 @@ pub(super) async fn get_link_target(
     session: &Session,
     request: GetLinkTargetRequestProto,
 ) -> Result<GetLinkTargetResponseProto, Exception> {
-    match status(core, session, "getLinkTarget", &request.path)? {
+    match status(core, session, "getLinkTarget", &request.path).await? {
         Some(_) => Err(Exception::io(format!("Path {} is not a symbolic link", request.path))),
         None => Err(Exception::new(FILE_NOT_FOUND, format!("File does not exist: {}", request.path))),
     }

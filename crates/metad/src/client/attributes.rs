@@ -61,7 +61,8 @@ pub(super) async fn get_acl_status(
     request: GetAclStatusRequestProto,
 ) -> Result<GetAclStatusResponseProto, Exception> {
     let path = must_find("getAclStatus", &request.src)?;
-    let (status, acl) = core.read(|rows| read::acl(rows, &session.caller, &path))?;
+    let caller = session.caller.clone();
+    let (status, acl) = core.read(move |rows| read::acl(rows, &caller, &path)).await?;
     let result = AclStatusProto {
         sticky: status.mode & 0o1000 != 0,
         permission: Some(FsPermissionProto { perm: u32::from(status.mode) }),
@@ -167,7 +168,8 @@ pub(super) async fn get_xattrs(
 ) -> Result<GetXAttrsResponseProto, Exception> {
     let path = must_find("getXAttrs", &request.src)?;
     let names = request.x_attrs.iter().map(name).collect::<Result<Vec<_>, _>>()?;
-    let found = core.read(|rows| read::xattrs(rows, &session.caller, &path, &names))?;
+    let caller = session.caller.clone();
+    let found = core.read(move |rows| read::xattrs(rows, &caller, &path, &names)).await?;
     Ok(GetXAttrsResponseProto { x_attrs: found.into_iter().map(|one| shown(one, true)).collect() })
 }
 
@@ -177,7 +179,8 @@ pub(super) async fn list_xattrs(
     request: ListXAttrsRequestProto,
 ) -> Result<ListXAttrsResponseProto, Exception> {
     let path = must_find("listXAttrs", &request.src)?;
-    let found = core.read(|rows| read::xattrs(rows, &session.caller, &path, &[]))?;
+    let caller = session.caller.clone();
+    let found = core.read(move |rows| read::xattrs(rows, &caller, &path, &[])).await?;
     Ok(ListXAttrsResponseProto { x_attrs: found.into_iter().map(|one| shown(one, false)).collect() })
 }
 

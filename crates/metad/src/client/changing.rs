@@ -70,10 +70,11 @@ async fn change_examined<T: Into<Op>>(
 ) -> Result<Reply, Exception> {
     // A call that was made already is answered from what is kept, whatever stands there by now.
     let repeated: Op = op(None).into();
-    if let Some(key) = session.retry
-        && core.rows(|rows| read::outcome(rows, key, repeated.name(), core.now()))?.is_some()
-    {
-        return core.change(session, repeated).await;
+    if let Some(key) = session.retry {
+        let (name, now) = (repeated.name(), core.now());
+        if core.rows(move |rows| read::outcome(rows, key, name, now)).await?.is_some() {
+            return core.change(session, repeated).await;
+        }
     }
     for _ in 1..EXAMINED_COUNT_MAX {
         match core.change_or_doubt(session, op(examine(core, session, path).await?)).await {
@@ -89,11 +90,12 @@ async fn examine(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<O
     if session.caller.superuser {
         return Ok(None);
     }
-    let Some(mut removal) = core.read(|rows| Removal::start(rows, &session.caller, path))? else { return Ok(None) };
+    let (caller, path) = (session.caller.clone(), path.clone());
+    let Some(mut removal) = core.read(move |rows| Removal::start(rows, &caller, &path)).await? else { return Ok(None) };
     loop {
         let (its_core, caller) = (Arc::clone(core), session.caller.clone());
         let step = core.walk(session, move || {
-            let done = its_core.read(|rows| removal.step(rows, &caller, WALK_STEP_COUNT));
+            let done = its_core.read_here(|rows| removal.step(rows, &caller, WALK_STEP_COUNT));
             (removal, done)
         });
         let (rest, done) = step.await;

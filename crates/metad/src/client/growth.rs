@@ -14,19 +14,27 @@ pub(crate) struct Growth {
     before: Option<BlockView>,
 }
 
-fn recorded(core: &Core, block: BlockId) -> Result<Option<BlockView>, Exception> {
-    Ok(core.rows(|rows| read::file_of_block(rows, block))?.map(|(_, view)| view))
+async fn recorded(core: &Core, block: BlockId) -> Result<Option<BlockView>, Exception> {
+    Ok(core.rows(move |rows| read::file_of_block(rows, block)).await?.map(|(_, view)| view))
 }
 
 impl Growth {
     /// To be called before the change is proposed.
-    pub(crate) fn begin(core: &Core, block: BlockId) -> Result<Self, Exception> {
-        Ok(Self { block, before: recorded(core, block)? })
+    pub(crate) async fn begin(core: &Core, block: BlockId) -> Result<Self, Exception> {
+        Ok(Self { block, before: recorded(core, block).await? })
+    }
+
+    /// As [`Growth::begin`], of a block that may not be named.
+    pub(crate) async fn begin_of(core: &Core, block: Option<BlockId>) -> Result<Option<Self>, Exception> {
+        match block {
+            Some(block) => Self::begin(core, block).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The change was made: its container is longer now by what the block has grown. The block as it is recorded.
-    pub(crate) fn end(self, core: &Core) -> Result<Option<BlockView>, Exception> {
-        let after = recorded(core, self.block)?;
+    pub(crate) async fn end(self, core: &Core) -> Result<Option<BlockView>, Exception> {
+        let after = recorded(core, self.block).await?;
         if let Some(view) = after {
             let counted = self.before.filter(|before| before.home == view.home).map_or(0, |before| before.len);
             core.with_cluster(|cluster, _| cluster.on_written(view.home, view.len.saturating_sub(counted)));
@@ -51,12 +59,12 @@ mod tests {
         let (last, home) = add_block(&core, &path).await;
         let len = || core.with_cluster(|cluster, _| cluster.container(home).unwrap().len_about());
         for claimed in [LEN + 1, LEN, LEN, LEN - 1, u64::MAX] {
-            let growth = Growth::begin(&core, last.block).unwrap();
+            let growth = Growth::begin(&core, last.block).await.unwrap();
             let last = Some(namespace::BlockRef { len: claimed, ..last });
             let complete = Complete { path: path.clone(), client: "writer".into(), file: None, last };
             let answer = core.change_unasked(complete).await;
             assert_eq!(answer.is_ok(), claimed == LEN, "{claimed}: {answer:?}");
-            growth.end(&core).unwrap();
+            growth.end(&core).await.unwrap();
             assert_eq!(len(), if claimed > LEN && len() == 0 { 0 } else { LEN }, "{claimed}");
         }
         drop(core);

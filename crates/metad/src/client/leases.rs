@@ -30,13 +30,15 @@ pub(super) async fn recover_lease(
 ) -> Result<RecoverLeaseResponseProto, Exception> {
     let path = must_find("recoverLease", &request.src)?;
     core.must_be_changeable(|| format!("Cannot recover the lease of {path}"))?;
-    let holder = core.rows(|rows| read::holder_of(rows, &path))?;
+    let its_path = path.clone();
+    let holder = core.rows(move |rows| read::holder_of(rows, &its_path)).await?;
     if let Some(holder) = holder
         && holder.recovering
         && core.recoveries.is_running(holder.file)
     {
         // Beginning again would overtake what is under way: impatient clients would keep it from ever ending.
-        core.read(|rows| read::check_access(rows, &session.caller, &path, Access::WRITE))?;
+        let caller = session.caller.clone();
+        core.read(move |rows| read::check_access(rows, &caller, &path, Access::WRITE)).await?;
         return Ok(RecoverLeaseResponseProto { result: false });
     }
     let begin = BeginRecovery { target: RecoveryTarget::Path(path), holder: None };

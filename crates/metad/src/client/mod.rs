@@ -21,7 +21,7 @@ mod writing;
 
 pub(crate) use growth::Growth;
 pub(crate) use safe_mode::wanted as wanted_safe_mode;
-pub(crate) use writing::{silent_holder, wait_for};
+pub(crate) use writing::{plan_block, silent_holder, wait_for};
 
 use crate::audit;
 use crate::caller::Session;
@@ -31,6 +31,26 @@ use hdfs::Exception;
 use hdfs::proto::*;
 use prost::Message;
 use std::sync::Arc;
+
+/// What a method returns: a message, or the bytes of one that it has encoded elsewhere.
+trait Answer {
+    fn into_bytes(self) -> Bytes;
+}
+
+impl<M: Message> Answer for M {
+    fn into_bytes(self) -> Bytes {
+        self.encode_to_vec().into()
+    }
+}
+
+#[derive(Debug)]
+struct Encoded(Bytes);
+
+impl Answer for Encoded {
+    fn into_bytes(self) -> Bytes {
+        self.0
+    }
+}
 
 /// Each line: the method's name on the wire, who runs it, its request, and which fields of that are paths (for the audit log).
 macro_rules! methods {
@@ -53,7 +73,7 @@ macro_rules! methods {
                     let entry = audit::Entry::begin(core, session, $name, &[$($(&request.$path),+)?]);
                     let answer = $module::$function(core, session, request).await;
                     entry.end(core, &answer);
-                    answer.map(|answer| Bytes::from(answer.encode_to_vec()))
+                    answer.map(Answer::into_bytes)
                 }).await,)*
                 _ => Err(absent::refusal(method)),
             }

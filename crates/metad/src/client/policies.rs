@@ -26,17 +26,19 @@ fn hot() -> BlockStoragePolicyProto {
 }
 
 /// The path, if something stands there.
-fn existing(core: &Core, session: &Session, call: &str, text: &str) -> Result<FsPath, Exception> {
+async fn existing(core: &Core, session: &Session, call: &str, text: &str) -> Result<FsPath, Exception> {
     let absent = || Exception::new(FILE_NOT_FOUND, format!("File/Directory does not exist: {text}"));
     let path = find_path(call, text)?.ok_or_else(absent)?;
-    match core.read(|rows| read::status(rows, &session.caller, &path))? {
+    let (caller, its_path) = (session.caller.clone(), path.clone());
+    match core.read(move |rows| read::status(rows, &caller, &its_path)).await? {
         Some(_) => Ok(path),
         None => Err(absent()),
     }
 }
 
-fn may_change(core: &Core, session: &Session, path: &FsPath) -> Result<(), Exception> {
-    core.read(|rows| read::check_access(rows, &session.caller, path, Access::WRITE))
+async fn may_change(core: &Core, session: &Session, path: &FsPath) -> Result<(), Exception> {
+    let (caller, path) = (session.caller.clone(), path.clone());
+    core.read(move |rows| read::check_access(rows, &caller, &path, Access::WRITE)).await
 }
 
 pub(super) async fn get_storage_policies(
@@ -52,7 +54,7 @@ pub(super) async fn get_storage_policy(
     session: &Session,
     request: GetStoragePolicyRequestProto,
 ) -> Result<GetStoragePolicyResponseProto, Exception> {
-    existing(core, session, "getStoragePolicy", &request.path)?;
+    existing(core, session, "getStoragePolicy", &request.path).await?;
     Ok(GetStoragePolicyResponseProto { storage_policy: hot() })
 }
 
@@ -62,8 +64,8 @@ pub(super) async fn set_storage_policy(
     request: SetStoragePolicyRequestProto,
 ) -> Result<SetStoragePolicyResponseProto, Exception> {
     core.must_be_changeable(|| format!("Cannot set storage policy for {}", request.src))?;
-    let path = existing(core, session, "setStoragePolicy", &request.src)?;
-    may_change(core, session, &path)?;
+    let path = existing(core, session, "setStoragePolicy", &request.src).await?;
+    may_change(core, session, &path).await?;
     if !request.policy_name.eq_ignore_ascii_case(HOT_NAME) {
         let message = format!("Cannot find a block policy with the name {}", request.policy_name);
         return Err(Exception::new(HADOOP_ILLEGAL_ARGUMENT, message));
@@ -77,8 +79,8 @@ pub(super) async fn unset_storage_policy(
     request: UnsetStoragePolicyRequestProto,
 ) -> Result<UnsetStoragePolicyResponseProto, Exception> {
     core.must_be_changeable(|| format!("Cannot unset storage policy for {}", request.src))?;
-    let path = existing(core, session, "unsetStoragePolicy", &request.src)?;
-    may_change(core, session, &path)?;
+    let path = existing(core, session, "unsetStoragePolicy", &request.src).await?;
+    may_change(core, session, &path).await?;
     Ok(UnsetStoragePolicyResponseProto {})
 }
 
@@ -89,7 +91,7 @@ pub(super) async fn satisfy_storage_policy(
     request: SatisfyStoragePolicyRequestProto,
 ) -> Result<SatisfyStoragePolicyResponseProto, Exception> {
     core.must_be_changeable(|| format!("Cannot satisfy storage policy for {}", request.src))?;
-    let path = existing(core, session, "satisfyStoragePolicy", &request.src)?;
-    may_change(core, session, &path)?;
+    let path = existing(core, session, "satisfyStoragePolicy", &request.src).await?;
+    may_change(core, session, &path).await?;
     Ok(SatisfyStoragePolicyResponseProto {})
 }

@@ -60,7 +60,8 @@ pub(super) async fn get_quota_usage(
     request: GetQuotaUsageRequestProto,
 ) -> Result<GetQuotaUsageResponseProto, Exception> {
     let path = must_find("getQuotaUsage", &request.path)?;
-    let quota = core.read(|rows| read::quota(rows, &session.caller, &path))?;
+    let (caller, its_path) = (session.caller.clone(), path.clone());
+    let quota = core.read(move |rows| read::quota(rows, &caller, &its_path)).await?;
     let (count, consumed) = match &quota {
         Some(Quota { used, .. }) => (used.names(), saturated(used.space)),
         None => {

@@ -1,6 +1,6 @@
 //! Methods that look: status, listings, locations, totals, rights.
 
-use super::quotas;
+use super::{Encoded, quotas};
 use crate::caller::Session;
 use crate::core::{Core, find_path, must_find};
 use crate::refusal;
@@ -10,6 +10,7 @@ use hdfs::exception::FILE_NOT_FOUND;
 use hdfs::proto::*;
 use namespace::read::{self, PageLimits, Summary, Totals};
 use namespace::{Access, FileBlocks, TouchAccessTime};
+use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 use types::FsPath;
@@ -23,7 +24,7 @@ pub(super) async fn get_file_info(
     session: &Session,
     request: GetFileInfoRequestProto,
 ) -> Result<GetFileInfoResponseProto, Exception> {
-    Ok(GetFileInfoResponseProto { fs: plain_status(core, session, "getFileInfo", &request.src)? })
+    Ok(GetFileInfoResponseProto { fs: plain_status(core, session, "getFileInfo", &request.src).await? })
 }
 
 /// There are no symbolic links.
@@ -32,37 +33,37 @@ pub(super) async fn get_file_link_info(
     session: &Session,
     request: GetFileLinkInfoRequestProto,
 ) -> Result<GetFileLinkInfoResponseProto, Exception> {
-    Ok(GetFileLinkInfoResponseProto { fs: plain_status(core, session, "getFileLinkInfo", &request.src)? })
+    Ok(GetFileLinkInfoResponseProto { fs: plain_status(core, session, "getFileLinkInfo", &request.src).await? })
 }
 
-fn plain_status(
+async fn plain_status(
     core: &Core,
     session: &Session,
     call: &str,
     src: &str,
 ) -> Result<Option<HdfsFileStatusProto>, Exception> {
     let Some(path) = find_path(call, src)? else { return Ok(None) };
-    let status = core.read(|rows| read::status(rows, &session.caller, &path))?;
+    let status = status_of(core, session, &path).await?;
     Ok(status.map(|status| words::status(status, None)))
 }
 
 pub(super) async fn get_located_file_info(
-    core: &Core,
+    core: &Arc<Core>,
     session: &Session,
     request: GetLocatedFileInfoRequestProto,
-) -> Result<GetLocatedFileInfoResponseProto, Exception> {
+) -> Result<Encoded, Exception> {
     let src = request.src.unwrap_or_default();
     let nothing = GetLocatedFileInfoResponseProto { fs: None };
-    let Some(path) = find_path("getLocatedFileInfo", &src)? else { return Ok(nothing) };
-    let Some(status) = core.read(|rows| read::status(rows, &session.caller, &path))? else { return Ok(nothing) };
-    let locations = match status.kind {
-        namespace::Kind::Directory => None,
-        namespace::Kind::File => {
-            let file = core.read(|rows| read::located(rows, &session.caller, &path, 0, u64::MAX))?;
-            Some(draw(core, session, &file))
-        }
-    };
-    Ok(GetLocatedFileInfoResponseProto { fs: Some(words::status(status, locations)) })
+    let Some(path) = find_path("getLocatedFileInfo", &src)? else { return encode(nothing) };
+    let Some(status) = status_of(core, session, &path).await? else { return encode(nothing) };
+    if status.kind == namespace::Kind::Directory {
+        return encode(GetLocatedFileInfoResponseProto { fs: Some(words::status(status, None)) });
+    }
+    let file = located(core, session, &path, 0, u64::MAX).await?;
+    draw(core, session, file, |locations| GetLocatedFileInfoResponseProto {
+        fs: Some(words::status(status, Some(locations))),
+    })
+    .await
 }
 
 pub(super) async fn get_listing(
@@ -97,38 +98,62 @@ pub(super) fn page(
     with_locations: bool,
 ) -> Result<Option<DirectoryListingProto>, Exception> {
     let limits = PageLimits::new(with_locations);
-    let listing = core.read(|rows| read::list(rows, &session.caller, path, after, limits))?;
+    let listing = core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))?;
     let Some(listing) = listing else { return Ok(None) };
     let host = session.host();
     let locator = Locator::new(core, &host);
-    let partial_listing = core.with_cluster(|cluster, random| {
-        let entries = listing.entries.into_iter().map(|entry| {
-            let blocks = entry.blocks.as_ref().map(|file| locator.located_blocks(cluster, random, file));
-            words::status(entry.status, blocks)
-        });
-        entries.collect()
+    let entries = listing.entries.into_iter().map(|entry| {
+        let blocks = entry.blocks.as_ref().map(|file| locator.located_blocks(core, file));
+        words::status(entry.status, blocks)
     });
-    Ok(Some(DirectoryListingProto { partial_listing, remaining_entries: listing.remaining }))
+    Ok(Some(DirectoryListingProto { partial_listing: entries.collect(), remaining_entries: listing.remaining }))
 }
 
 pub(super) async fn get_block_locations(
     core: &Arc<Core>,
     session: &Session,
     request: GetBlockLocationsRequestProto,
-) -> Result<GetBlockLocationsResponseProto, Exception> {
+) -> Result<Encoded, Exception> {
     if request.offset > i64::MAX as u64 || request.length > i64::MAX as u64 {
         return Err(refusal::illegal("Negative offset or length is not supported."));
     }
     let path = must_find("getBlockLocations", &request.src)?;
-    let file = core.read(|rows| read::located(rows, &session.caller, &path, request.offset, request.length))?;
+    let file = located(core, session, &path, request.offset, request.length).await?;
     touch(core, &path, &file);
-    Ok(GetBlockLocationsResponseProto { locations: Some(draw(core, session, &file)) })
+    draw(core, session, file, |locations| GetBlockLocationsResponseProto { locations: Some(locations) }).await
 }
 
-fn draw(core: &Core, session: &Session, file: &FileBlocks) -> LocatedBlocksProto {
-    let host = session.host();
-    let locator = Locator::new(core, &host);
-    core.with_cluster(|cluster, random| locator.located_blocks(cluster, random, file))
+async fn status_of(core: &Core, session: &Session, path: &FsPath) -> Result<Option<namespace::Status>, Exception> {
+    let (caller, path) = (session.caller.clone(), path.clone());
+    core.read(move |rows| read::status(rows, &caller, &path)).await
+}
+
+async fn located(
+    core: &Core,
+    session: &Session,
+    path: &FsPath,
+    offset: u64,
+    len: u64,
+) -> Result<FileBlocks, Exception> {
+    let (caller, path) = (session.caller.clone(), path.clone());
+    core.read(move |rows| read::located(rows, &caller, &path, offset, len)).await
+}
+
+/// The answer with a file's blocks and their nodes. Of a long file that is tens of megabytes, so few are made at a time, and none on the
+/// runtime's threads.
+async fn draw<M: Message + Send + 'static>(
+    core: &Arc<Core>,
+    session: &Session,
+    file: FileBlocks,
+    answer: impl FnOnce(LocatedBlocksProto) -> M + Send + 'static,
+) -> Result<Encoded, Exception> {
+    let (its_core, host, count) = (Arc::clone(core), session.host(), file.blocks.len());
+    let draw = move || encode(answer(Locator::new(&its_core, &host).located_blocks(&its_core, &file)));
+    if count <= words::DRAWN_COUNT { draw() } else { core.walk(session, draw).await }
+}
+
+fn encode(answer: impl Message) -> Result<Encoded, Exception> {
+    Ok(Encoded(answer.encode_to_vec().into()))
 }
 
 /// Sets the access time if it is too old, beside the answer: a read does not wait for a write.
@@ -156,7 +181,8 @@ pub(super) async fn get_content_summary(
 ) -> Result<GetContentSummaryResponseProto, Exception> {
     let path = must_find("getContentSummary", &request.path)?;
     let totals = totals(core, session, &path).await?;
-    let quota = core.read(|rows| read::quota(rows, &session.caller, &path))?;
+    let (caller, its_path) = (session.caller.clone(), path.clone());
+    let quota = core.read(move |rows| read::quota(rows, &caller, &its_path)).await?;
     let is_file = totals.directory_count == 0;
     let summary = ContentSummaryProto {
         length: totals.len,
@@ -178,11 +204,12 @@ pub(super) async fn get_content_summary(
 
 /// Totals of a tree. What takes steps is the look whether an ordinary user may read each directory in it; each takes a new view.
 pub(super) async fn totals(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Totals, Exception> {
-    let mut summary = core.read(|rows| Summary::start(rows, &session.caller, path))?;
+    let (caller, path) = (session.caller.clone(), path.clone());
+    let mut summary = core.read(move |rows| Summary::start(rows, &caller, &path)).await?;
     loop {
         let (its_core, caller) = (Arc::clone(core), session.caller.clone());
         let step = core.walk(session, move || {
-            let done = its_core.read(|rows| summary.step(rows, &caller, SUMMARY_STEP_COUNT));
+            let done = its_core.read_here(|rows| summary.step(rows, &caller, SUMMARY_STEP_COUNT));
             (summary, done)
         });
         let (rest, done) = step.await;
@@ -199,7 +226,7 @@ pub(super) async fn get_preferred_block_size(
     request: GetPreferredBlockSizeRequestProto,
 ) -> Result<GetPreferredBlockSizeResponseProto, Exception> {
     let path = must_find("getPreferredBlockSize", &request.filename)?;
-    match core.read(|rows| read::status(rows, &session.caller, &path))? {
+    match status_of(core, session, &path).await? {
         Some(status) if status.kind == namespace::Kind::File => {
             Ok(GetPreferredBlockSizeResponseProto { bsize: status.block_len })
         }
@@ -214,7 +241,8 @@ pub(super) async fn is_file_closed(
     request: IsFileClosedRequestProto,
 ) -> Result<IsFileClosedResponseProto, Exception> {
     let path = must_find("isFileClosed", &request.src)?;
-    let result = core.read(|rows| read::is_closed(rows, &session.caller, &path))?;
+    let caller = session.caller.clone();
+    let result = core.read(move |rows| read::is_closed(rows, &caller, &path)).await?;
     Ok(IsFileClosedResponseProto { result })
 }
 
@@ -227,6 +255,7 @@ pub(super) async fn check_access(
     let path = find_path("checkAccess", &request.path)?.ok_or_else(absent)?;
     let bits = u8::try_from(request.mode).ok().filter(|bits| *bits <= 7);
     let bits = bits.ok_or_else(|| refusal::illegal(format!("{} is no set of rights", request.mode)))?;
-    core.read(|rows| read::check_access(rows, &session.caller, &path, Access::from_bits(bits)))?;
+    let caller = session.caller.clone();
+    core.read(move |rows| read::check_access(rows, &caller, &path, Access::from_bits(bits))).await?;
     Ok(CheckAccessResponseProto {})
 }

@@ -170,14 +170,15 @@ pub(super) async fn get_ec_block_group_stats(
 
 /// Blocks without any sound replica, and their files. The cookie counts those told before.
 pub(super) async fn list_corrupt_file_blocks(
-    core: &Core,
+    core: &Arc<Core>,
     session: &Session,
     request: ListCorruptFileBlocksRequestProto,
 ) -> Result<ListCorruptFileBlocksResponseProto, Exception> {
     session.must_be_superuser("listCorruptFileBlocks")?;
     let below = must_find("listCorruptFileBlocks", &request.path)?;
     let after: usize = request.cookie.and_then(|cookie| cookie.parse().ok()).unwrap_or(0);
-    let found = fsck::corrupt_files(core, &below, after, CORRUPT_COUNT_MAX)?;
+    let its_core = Arc::clone(core);
+    let found = core.walk(session, move || fsck::corrupt_files(&its_core, &below, after, CORRUPT_COUNT_MAX)).await?;
     let cookie = (after + found.len()).to_string();
     let mut files: Vec<String> = found.into_iter().map(|(_, path)| path).collect();
     files.dedup();
@@ -201,7 +202,7 @@ pub(super) async fn list_open_files(
     let mut from = Some(after);
     // The client goes on behind the last entry, so a page without any must be the last.
     while let (true, Some(after)) = (entries.is_empty(), from) {
-        let (files, next) = core.rows(|rows| read::open_files(rows, after, OPEN_FILE_COUNT_MAX))?;
+        let (files, next) = core.rows(move |rows| read::open_files(rows, after, OPEN_FILE_COUNT_MAX)).await?;
         let files = files.into_iter().filter(|file| is_wanted(&file.path));
         entries.extend(files.map(|file| OpenFilesBatchResponseProto {
             id: file.holder.file.0 as i64,

@@ -13,6 +13,7 @@ use hdfs::proto::ha_service_state_response_proto::HaServiceStateProto;
 use hdfs::proto::*;
 use namespace::read;
 use std::sync::Arc;
+use types::BlockId;
 
 /// What HDFS advises its clients.
 const WRITE_PACKET_LEN: u32 = 64 << 10;
@@ -90,8 +91,9 @@ pub(super) async fn report_bad_blocks(
     request: ReportBadBlocksRequestProto,
 ) -> Result<ReportBadBlocksResponseProto, Exception> {
     let replicas = request.blocks.iter().flat_map(|bad| bad.locs.iter().map(|place| (bad.b.block(), place)));
-    for (block, place) in replicas.take(BAD_COUNT_MAX) {
-        let found = core.rows(|rows| read::file_of_block(rows, block))?;
+    let replicas: Vec<(BlockId, &DatanodeInfoProto)> = replicas.take(BAD_COUNT_MAX).collect();
+    for (block, place) in replicas {
+        let found = core.rows(move |rows| read::file_of_block(rows, block)).await?;
         let Some((_, view)) = found else { continue };
         let node = core.with_cluster(|cluster, _| {
             words::node_id(cluster, &place.id).filter(|node| cluster.may_write(view.home, *node))

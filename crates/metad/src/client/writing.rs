@@ -13,12 +13,12 @@ use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, RECOVERY_IN_PROGRESS};
 use hdfs::proto::*;
 use namespace::{
-    AbandonBlock, AddBlock, Allocated, Append, BlockView, BumpGeneration, Complete, Create, CreateUnmasked, Fsync,
-    Recovery, Reply, Truncate, UpdatePipeline, read,
+    AbandonBlock, AddBlock, Allocated, Append, BlockRef, BlockView, BumpGeneration, Complete, Create, CreateUnmasked,
+    Fsync, Recovery, Reply, Truncate, UpdatePipeline, read,
 };
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
-use types::{FileId, FsPath, InodeId, NodeId};
+use types::{BlockId, FileId, FsPath, InodeId, NodeId};
 
 /// As HDFS writes a block in a message.
 fn shown(block: &ExtendedBlockProto) -> String {
@@ -58,7 +58,7 @@ pub(super) async fn create(
     }
     let overwrite = has(request.create_flag, CreateFlagProto::Overwrite);
     let create = Create {
-        takeover: silent_holder(core, &path)?,
+        takeover: silent_holder(core, &path).await?,
         client: request.client_name.clone(),
         client_host: session.host(),
         mode: mode(&request.masked),
@@ -94,7 +94,7 @@ pub(super) async fn append(
 ) -> Result<AppendResponseProto, Exception> {
     let path = must_find("append", &request.src)?;
     let append = Append {
-        takeover: silent_holder(core, &path)?,
+        takeover: silent_holder(core, &path).await?,
         client: request.client_name.clone(),
         client_host: session.host(),
         new_block: has(request.flag.unwrap_or(0), CreateFlagProto::NewBlock),
@@ -131,7 +131,7 @@ pub(super) async fn truncate(
         Exception::new(HADOOP_ILLEGAL_ARGUMENT, message)
     })?;
     let truncate = Truncate {
-        takeover: silent_holder(core, &path)?,
+        takeover: silent_holder(core, &path).await?,
         client: request.client_name,
         client_host: session.host(),
         len: len.unsigned_abs(),
@@ -151,11 +151,37 @@ pub(super) async fn truncate(
 }
 
 /// The holder of the file at `path`, if it was silent for so long that others may take the file.
-pub(crate) fn silent_holder(core: &Core, path: &FsPath) -> Result<Option<String>, Exception> {
-    let holder = core.rows(|rows| read::holder_of(rows, path))?;
+pub(crate) async fn silent_holder(core: &Core, path: &FsPath) -> Result<Option<String>, Exception> {
+    let path = path.clone();
+    let holder = core.rows(move |rows| read::holder_of(rows, &path)).await?;
     let holder = holder.filter(|holder| !holder.recovering).map(|holder| holder.holder);
     let (now, limit) = (core.monotonic(), core.config.lease_soft());
     Ok(holder.filter(|holder| core.leases().is_silent(holder, now, limit)))
+}
+
+/// What a new block of the file would be, if the client may have one.
+pub(crate) async fn plan_block(
+    core: &Core,
+    session: &Session,
+    path: &FsPath,
+    file: Option<FileId>,
+    client: &str,
+    previous: Option<BlockRef>,
+) -> Result<read::BlockPlan, Exception> {
+    let (caller, path, client) = (session.caller.clone(), path.clone(), client.to_owned());
+    core.read(move |rows| read::plan_block(rows, &caller, &path, file, &client, previous.as_ref())).await
+}
+
+/// The file as its writer has it, if the client is that.
+async fn writing_of(
+    core: &Core,
+    session: &Session,
+    path: &FsPath,
+    file: Option<FileId>,
+    client: &str,
+) -> Result<read::Writing, Exception> {
+    let (caller, path, client) = (session.caller.clone(), path.clone(), client.to_owned());
+    core.read(move |rows| read::writing(rows, &caller, &path, file, &client)).await
 }
 
 /// The file's last writer is being shut out; the client comes back later.
@@ -179,7 +205,7 @@ pub(super) async fn add_block(
     let file = file_id(request.file_id);
     let previous = request.previous.as_ref().map(block_ref);
     let client = request.client_name;
-    let plan = core.read(|rows| read::plan_block(rows, &session.caller, &path, file, &client, previous.as_ref()))?;
+    let plan = plan_block(core, session, &path, file, &client, previous).await?;
     let host = session.host();
     if let Some(view) = plan.existing {
         let locator = Locator::new(core, &host);
@@ -198,11 +224,11 @@ pub(super) async fn add_block(
     });
     let allocation = core.allocate(&path, &ask).await?;
     let allocated = Allocated { block: allocation.block, home: allocation.home };
-    let growth = previous.map(|previous| Growth::begin(core, previous.block)).transpose()?;
+    let growth = Growth::begin_of(core, previous.map(|previous| previous.block)).await?;
     let reply = core.change(session, AddBlock { path, client, file, previous, allocated }).await?;
     let Reply::Block(view) = reply else { return Err(surprise(&reply)) };
     if let Some(growth) = growth
-        && let Some(written) = growth.end(core)?
+        && let Some(written) = growth.end(core).await?
     {
         core.doubt_if_short(written.block, written.home);
     }
@@ -239,7 +265,7 @@ pub(super) async fn get_additional_datanode(
     let path = must_find("getAdditionalDatanode", &request.src)?;
     core.must_be_changeable(|| format!("Cannot add datanode; src={path}, blk={}", shown(&request.blk)))?;
     let file = file_id(request.file_id);
-    let writing = core.read(|rows| read::writing(rows, &session.caller, &path, file, &request.client_name))?;
+    let writing = writing_of(core, session, &path, file, &request.client_name).await?;
     let asked = block_ref(&request.blk);
     let last = writing.last.filter(|last| last.block == asked.block);
     let last = last.ok_or_else(|| Exception::io(format!("{} is not the last block of {path}", asked.block)))?;
@@ -275,7 +301,7 @@ pub(super) async fn update_block_for_pipeline(
     let block = request.block.block();
     let reply = core.change(session, BumpGeneration { block, client: request.client_name }).await?;
     let Reply::Generation(generation) = reply else { return Err(surprise(&reply)) };
-    let view = block_of_file(core, &request.block)?;
+    let view = block_of_file(core, request.block.block()).await?;
     Ok(UpdateBlockForPipelineResponseProto {
         block: LocatedBlockProto {
             b: ExtendedBlockProto { generation_stamp: generation.0, ..request.block },
@@ -292,9 +318,9 @@ pub(super) async fn update_block_for_pipeline(
     })
 }
 
-fn block_of_file(core: &Core, block: &ExtendedBlockProto) -> Result<BlockView, Exception> {
-    let found = core.rows(|rows| read::file_of_block(rows, block.block()))?;
-    found.map(|(_, view)| view).ok_or_else(|| Exception::io(format!("{} does not exist.", block.block())))
+async fn block_of_file(core: &Core, block: BlockId) -> Result<BlockView, Exception> {
+    let found = core.rows(move |rows| read::file_of_block(rows, block)).await?;
+    found.map(|(_, view)| view).ok_or_else(|| Exception::io(format!("{block} does not exist.")))
 }
 
 /// How clients begin their names that tell in updatePipeline what their programs have written, sent or not: hdfs-native does, and it tells
@@ -312,7 +338,8 @@ pub(super) async fn update_pipeline(
         return Err(Exception::io(format!("{} can not become {}", old.block, new.block)));
     }
     // Whoever may not write it shall not make us a pipeline either.
-    let written = core.read(|rows| read::written_block(rows, old.block, &request.client_name))?;
+    let client = request.client_name.clone();
+    let written = core.read(move |rows| read::written_block(rows, old.block, &client)).await?;
     let current = written.home;
     let len = if request.client_name.starts_with(COUNTS_UNSENT) { new.len.min(written.len) } else { new.len };
     let (mut home, mut dropped) = (None, Vec::new());
@@ -345,9 +372,9 @@ pub(super) async fn update_pipeline(
         len,
         home,
     };
-    let growth = Growth::begin(core, new.block)?;
+    let growth = Growth::begin(core, new.block).await?;
     core.change(session, update).await?;
-    growth.end(core)?;
+    growth.end(core).await?;
     // A writer notices who is gone seconds before heartbeats are missed. Its next block shall not go there: hdfs-native gives a file up when
     // the first node of a block does not answer. Told only by who may write the block, and has recovered it.
     core.with_cluster(|cluster, _| dropped.into_iter().for_each(|node| cluster.on_hung_up(node)));
@@ -365,11 +392,11 @@ pub(super) async fn complete(
 ) -> Result<CompleteResponseProto, Exception> {
     let path = must_find("complete", &request.src)?;
     let last = request.last.as_ref().map(block_ref);
-    let growth = last.map(|last| Growth::begin(core, last.block)).transpose()?;
+    let growth = Growth::begin_of(core, last.map(|last| last.block)).await?;
     let complete = Complete { path, client: request.client_name, file: file_id(request.file_id), last };
     let result = yes(&core.change(session, complete).await?);
     if let (true, Some(growth)) = (result, growth)
-        && let Some(last) = growth.end(core)?
+        && let Some(last) = growth.end(core).await?
     {
         core.doubt_if_short(last.block, last.home);
     }
@@ -387,12 +414,14 @@ pub(super) async fn fsync(
     let file = file_id(request.file_id);
     if last_len.is_none() {
         // The block list is durable since addBlock; what is left of the call is its check of the lease.
-        core.read(|rows| read::writing(rows, &session.caller, &path, file, &request.client))?;
+        writing_of(core, session, &path, file, &request.client).await?;
         return Ok(FsyncResponseProto {});
     }
-    let writing = core.read(|rows| read::writing(rows, &session.caller, &path, file, &request.client))?;
-    let growth = writing.last.map(|last| Growth::begin(core, last.block)).transpose()?;
+    let writing = writing_of(core, session, &path, file, &request.client).await?;
+    let growth = Growth::begin_of(core, writing.last.map(|last| last.block)).await?;
     core.change(session, Fsync { path, client: request.client, file, last_len }).await?;
-    growth.map(|growth| growth.end(core)).transpose()?;
+    if let Some(growth) = growth {
+        growth.end(core).await?;
+    }
     Ok(FsyncResponseProto {})
 }

@@ -79,7 +79,7 @@ pub(crate) fn start(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr
     Some(report)
 }
 
-/// Files of which some block has no sound replica: `blk_1`, and the path.
+/// Files of which some block has no sound replica: `blk_1`, and the path. May wait for a disk.
 pub(crate) fn corrupt_files(
     core: &Core,
     below: &FsPath,
@@ -90,7 +90,7 @@ pub(crate) fn corrupt_files(
     let mut found = Vec::new();
     let mut passed = 0;
     for block in known.without_sound() {
-        let told = core.rows(|rows| match read::file_of_block(rows, block)? {
+        let told = core.rows_here(|rows| match read::file_of_block(rows, block)? {
             Some((file, view)) => Ok(read::path_of_inode(rows, file)?.map(|path| (path, view))),
             None => Ok(None),
         })?;
@@ -179,7 +179,9 @@ impl Check {
             session.must_be_superuser("fsck")?;
             self.say(format!("{who} at {at}\n")).await?;
             for name in blocks.split_whitespace().take(BLOCK_COUNT_MAX) {
-                self.say(self.about_block(name)?).await?;
+                let (core, name) = (Arc::clone(core), name.to_owned());
+                let about = self.core.look(move || about_block(&core, &name)).await?;
+                self.say(about).await?;
             }
             return Ok(());
         }
@@ -190,13 +192,14 @@ impl Check {
             return Err(Exception::io(message).into());
         }
         let path = FsPath::parse(&ask.path).map_err(|error| refusal::no_path("fsck", &ask.path, error))?;
-        let Some(status) = core.read(|rows| read::status(rows, &session.caller, &path))? else {
+        let (caller, its_path) = (session.caller.clone(), path.clone());
+        let Some(status) = core.read(move |rows| read::status(rows, &caller, &its_path)).await? else {
             self.say(format!("\n\nPath '{path}' does not exist")).await?;
             return Ok(());
         };
         if let Some(after) = ask.corrupt_after {
             session.must_be_superuser("listCorruptFileBlocks")?;
-            self.say(self.corrupt(&path, after)?).await?;
+            self.say(self.corrupt(&path, after).await?).await?;
             return Ok(());
         }
         let known = Known::of(core);
@@ -246,7 +249,7 @@ impl Check {
                 let (path, after) = (at.path.clone(), at.after.clone());
                 self.still_leads().await?;
                 let page = self.core.walk(session, move || {
-                    core.read(|rows| read::list(rows, &caller, &path, &after, PageLimits::new(true)))
+                    core.read_here(|rows| read::list(rows, &caller, &path, &after, PageLimits::new(true)))
                 });
                 let page = page.await?.unwrap_or_default();
                 at.more = page.remaining > 0 && !page.entries.is_empty();
@@ -381,8 +384,9 @@ impl Check {
         })
     }
 
-    fn corrupt(&self, path: &FsPath, after: usize) -> Result<String, Exception> {
-        let found = corrupt_files(&self.core, path, after, CORRUPT_COUNT_MAX)?;
+    async fn corrupt(&self, path: &FsPath, after: usize) -> Result<String, Exception> {
+        let (core, below) = (Arc::clone(&self.core), path.clone());
+        let found = self.core.look(move || corrupt_files(&core, &below, after, CORRUPT_COUNT_MAX)).await?;
         let count = match found.len() {
             0 if after == 0 => "no".to_string(),
             0 => "no more".to_string(),
@@ -395,52 +399,52 @@ impl Check {
         let _ = write!(out, "\n\nThe filesystem under path '{path}' has {count} CORRUPT files\n\n");
         Ok(out)
     }
+}
 
-    fn about_block(&self, name: &str) -> Result<String, Exception> {
-        let Some(id) = name.strip_prefix("blk_") else {
-            return Ok(format!("Incorrect blockId format: {name}\n"));
-        };
-        // A generation may stand behind the id.
-        let id = id.split(['_', '.']).next().and_then(|id| id.parse().ok()).map(BlockId);
-        let found = match id {
-            Some(block) => self.core.rows(|rows| match read::file_of_block(rows, block)? {
-                Some((file, view)) => Ok(read::path_of_inode(rows, file)?.map(|path| (path, view))),
-                None => Ok(None),
-            })?,
-            None => None,
-        };
-        let Some((path, view)) = found else { return Ok(format!("\nBlock {name} does not exist\n")) };
-        let known = Known::of(&self.core);
-        let holders = known.holders(&self.core, &view);
-        let text = FsPath::parse(&path).map_err(|error| Exception::io(error.to_string()))?;
-        let system = namespace::Caller::system();
-        let status = self.core.read(|rows| read::status(rows, &system, &text))?;
-        let now = self.core.monotonic();
-        let mut out = format!("\nBlock Id: {name}\nBlock belongs to: {path}\n");
-        let counts = [
-            ("Expected", status.map_or(0, |status| usize::from(status.replication))),
-            ("live", holders.len()),
-            ("excess", 0),
-            ("stale", 0),
-            ("decommissioned", 0),
-            ("decommissioning", 0),
-            ("corrupted", known.bad_on(view.block).count()),
-        ];
-        for (what, count) in counts {
-            let _ = writeln!(out, "No. of {what} Replica: {count}");
-        }
-        let states: BTreeMap<NodeId, &str> = self.core.with_cluster(|cluster, _| {
-            let members = cluster.members(view.home).into_iter();
-            let live = members.filter(|member| member.is_live(now)).map(|member| member.node.id);
-            live.map(|id| (id, if known.bad_on(view.block).any(|bad| bad == id) { "CORRUPT" } else { "HEALTHY" }))
-                .collect()
-        });
-        for (node, state) in states {
-            let place = self.core.with_cluster(|cluster, _| {
-                cluster.node(node).map(|member| format!("{}{}", member.node.host, member.node.rack))
-            });
-            let _ = writeln!(out, "Block replica on datanode/rack: {} is {state}", place.unwrap_or_default());
-        }
-        Ok(out)
+/// May wait for a disk.
+fn about_block(core: &Core, name: &str) -> Result<String, Exception> {
+    let Some(id) = name.strip_prefix("blk_") else {
+        return Ok(format!("Incorrect blockId format: {name}\n"));
+    };
+    // A generation may stand behind the id.
+    let id = id.split(['_', '.']).next().and_then(|id| id.parse().ok()).map(BlockId);
+    let found = match id {
+        Some(block) => core.rows_here(|rows| match read::file_of_block(rows, block)? {
+            Some((file, view)) => Ok(read::path_of_inode(rows, file)?.map(|path| (path, view))),
+            None => Ok(None),
+        })?,
+        None => None,
+    };
+    let Some((path, view)) = found else { return Ok(format!("\nBlock {name} does not exist\n")) };
+    let known = Known::of(core);
+    let holders = known.holders(core, &view);
+    let text = FsPath::parse(&path).map_err(|error| Exception::io(error.to_string()))?;
+    let system = namespace::Caller::system();
+    let status = core.read_here(|rows| read::status(rows, &system, &text))?;
+    let now = core.monotonic();
+    let mut out = format!("\nBlock Id: {name}\nBlock belongs to: {path}\n");
+    let counts = [
+        ("Expected", status.map_or(0, |status| usize::from(status.replication))),
+        ("live", holders.len()),
+        ("excess", 0),
+        ("stale", 0),
+        ("decommissioned", 0),
+        ("decommissioning", 0),
+        ("corrupted", known.bad_on(view.block).count()),
+    ];
+    for (what, count) in counts {
+        let _ = writeln!(out, "No. of {what} Replica: {count}");
     }
+    let states: BTreeMap<NodeId, &str> = core.with_cluster(|cluster, _| {
+        let members = cluster.members(view.home).into_iter();
+        let live = members.filter(|member| member.is_live(now)).map(|member| member.node.id);
+        live.map(|id| (id, if known.bad_on(view.block).any(|bad| bad == id) { "CORRUPT" } else { "HEALTHY" })).collect()
+    });
+    for (node, state) in states {
+        let place = core.with_cluster(|cluster, _| {
+            cluster.node(node).map(|member| format!("{}{}", member.node.host, member.node.rack))
+        });
+        let _ = writeln!(out, "Block replica on datanode/rack: {} is {state}", place.unwrap_or_default());
+    }
+    Ok(out)
 }

@@ -2,11 +2,11 @@
 
 use super::Held;
 use crate::caller::Session;
-use crate::client::Growth;
+use crate::client::{Growth, plan_block};
 use crate::core::{Core, must_find};
 use crate::refusal;
 use hdfs::Exception;
-use namespace::{AddBlock, AddLeased, Allocated, BlockRef, Grant, LeasedHome, NsError, read};
+use namespace::{AddBlock, AddLeased, Allocated, BlockRef, Grant, LeasedHome, NsError};
 use types::{BlockId, Generation, InodeId};
 use wire::client::{AddLeasedRequest, AddLeasedResponse};
 
@@ -23,8 +23,7 @@ pub(super) async fn add_leased(
         generation: Generation(previous.generation),
         len: previous.len,
     });
-    let plan =
-        core.read(|rows| read::plan_block(rows, &session.caller, &path, Some(file), &client, previous.as_ref()))?;
+    let plan = plan_block(core, session, &path, Some(file), &client, previous).await?;
     if plan.existing.is_some_and(|view| view.block == block) {
         return Ok(AddLeasedResponse {}); // the call before this one was well, its answer got lost
     }
@@ -36,10 +35,10 @@ pub(super) async fn add_leased(
         return Err(refusal::illegal(format!("{block} was never given out here")));
     }
     let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
-    let growth = previous.map(|previous| Growth::begin(core, previous.block)).transpose()?;
+    let growth = Growth::begin_of(core, previous.map(|previous| previous.block)).await?;
     held.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
     if let Some(growth) = growth
-        && let Some(written) = growth.end(core)?
+        && let Some(written) = growth.end(core).await?
     {
         core.doubt_if_short(written.block, written.home);
     }

@@ -20,7 +20,7 @@ pub(super) async fn put_file(
     let path = make_path("putFile", &request.path)?;
     let create = Create {
         // Whoever replaces a file asks nobody who has it open.
-        takeover: if request.overwrite { None } else { silent_holder(core, &path)? },
+        takeover: if request.overwrite { None } else { silent_holder(core, &path).await? },
         client: request.holder,
         client_host: session.host(),
         mode: (request.mode & 0o1777) as u16,
@@ -44,7 +44,7 @@ pub(super) async fn put_file(
     };
     let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
     let Ok((mut held, LeasedHome { container: home, set })) = Held::begin(core, &create.client, grant) else {
-        if let Some(file) = repeated(core, session)? {
+        if let Some(file) = repeated(core, session).await? {
             // Whoever answered the first time may not have come to look after it.
             core.doubt(grant.block);
             return Ok(PutFileResponse { file: file.0 });
@@ -75,9 +75,10 @@ pub(super) async fn put_file(
 }
 
 /// The file that an earlier attempt at this call has put: its lease ended with that, but its answer got lost.
-fn repeated(core: &Core, session: &Session) -> Result<Option<FileId>, Exception> {
+async fn repeated(core: &Core, session: &Session) -> Result<Option<FileId>, Exception> {
     let Some(key) = session.retry else { return Ok(None) };
-    let outcome = core.rows(|rows| read::outcome(rows, key, PUT_FILE, core.now()))?;
+    let now = core.now();
+    let outcome = core.rows(move |rows| read::outcome(rows, key, PUT_FILE, now)).await?;
     Ok(match outcome {
         Some(Reply::Status(status)) => Some(status.id),
         _ => None,

@@ -47,7 +47,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
 /// Single blocks that some member may lack.
 async fn doubted(core: &Arc<Core>) -> Result<(), RepairError> {
     let blocks = core.repair().take_doubts(DOUBT_COUNT);
-    let found = look_up(core, blocks)?;
+    let found = look_up(core, blocks).await?;
     let by_home = core.repair().sort_doubts(found);
     let begun = core.monotonic();
     for (home, blocks) in by_home {
@@ -65,16 +65,19 @@ async fn doubted(core: &Arc<Core>) -> Result<(), RepairError> {
 }
 
 /// What the namespace has of each; `None`: no file owns it.
-pub(super) fn look_up(
+pub(super) async fn look_up(
     core: &Core,
     blocks: impl IntoIterator<Item = BlockId>,
 ) -> Result<Vec<(BlockId, Option<Expected>)>, RepairError> {
-    let view = core.machine.store().view();
-    let found = blocks.into_iter().map(|block| {
-        let found = read::file_of_block(&view, block)?;
-        Ok((block, found.map(|(_, view)| expected(&view))))
+    let blocks: Vec<BlockId> = blocks.into_iter().collect();
+    let found = core.chore_rows(move |rows| {
+        let found = blocks.into_iter().map(|block| {
+            let found = read::file_of_block(rows, block)?;
+            Ok((block, found.map(|(_, view)| expected(&view))))
+        });
+        found.collect()
     });
-    found.collect()
+    Ok(found.await?)
 }
 
 pub(super) fn expected(view: &BlockView) -> Expected {
@@ -88,10 +91,7 @@ async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<Epoch>,
     let Some(mut comparison) = begun else { return Ok(None) };
     let mut place = Some(Place::start(home));
     while let Some(from) = place {
-        let reader = Arc::clone(core);
-        let page =
-            io::task::blocking(move || read::container_page(&reader.machine.store().view(), home, from, PAGE_COUNT));
-        let page = page.await?;
+        let page = core.chore_rows(move |rows| read::container_page(rows, home, from, PAGE_COUNT)).await?;
         place = page.next;
         comparison.on_open(&page.open, &mut core.repair());
         compare_page(core, home, from, &page, &mut comparison).await;

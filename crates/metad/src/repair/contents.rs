@@ -307,8 +307,12 @@ async fn judge(
 ) -> Result<Outcome, RepairError> {
     let mut suspects = Vec::new();
     let mut contradictions_only = true;
-    for (block, row) in rows {
-        let view = read::file_of_block(&core.machine.store().view(), block)?.map(|(_, view)| view);
+    let blocks: Vec<BlockId> = rows.keys().copied().collect();
+    let views = core.chore_rows(move |rows| {
+        let views = blocks.into_iter().map(|block| Ok(read::file_of_block(rows, block)?.map(|(_, view)| view)));
+        views.collect::<Result<Vec<_>, types::rows::RowsError>>()
+    });
+    for ((block, row), view) in rows.into_iter().zip(views.await?) {
         if !view.is_some_and(|view| view.complete && view.home == home) {
             contradictions_only = false; // it was deleted, or changes just now
         } else if is_held_alike(&row) {

@@ -120,7 +120,7 @@ fn take_up(core: &Core) {
 }
 
 async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairError> {
-    if !core.rows(read::visitors_listed).map_err(|error| RepairError::Refused(error.message))? {
+    if !core.chore_rows(read::visitors_listed).await? {
         // A container's blocks cannot be named yet.
         while let Reply::Bool(false) = core.change_unasked(IndexVisitors { count: INDEX_COUNT }).await? {}
     }
@@ -131,7 +131,8 @@ async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairEr
         surplus::round(core).await?;
     }
     jobs::round(core).await?;
-    scrub::round(core);
+    let its_core = Arc::clone(core);
+    core.chore(move || scrub::round(&its_core)).await;
     disks::round(core);
     balance::round(core).await?;
     jobs::write_ends(core).await

@@ -50,7 +50,7 @@ fn round(core: &Arc<Core>, reading: &mut Reading) {
 
 /// The node is asked to read the replica, and believed.
 async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
-    let Ok(found) = core.rows(|rows| read::file_of_block(rows, block)) else { return };
+    let Ok(found) = core.chore_rows(move |rows| read::file_of_block(rows, block)).await else { return };
     let Some((_, view)) = found else {
         // Its file was deleted meanwhile, and the node may be another one by now, which never says that it deleted it.
         core.repair().forget_block(block);

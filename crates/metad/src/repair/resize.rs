@@ -35,10 +35,8 @@ pub(super) struct Turn {
 }
 
 pub(super) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), RepairError> {
-    let files = {
-        let view = core.machine.store().view();
-        read::resized_files(&view, turn.after, FILE_COUNT)?
-    };
+    let after = turn.after;
+    let files = core.chore_rows(move |rows| read::resized_files(rows, after, FILE_COUNT)).await?;
     turn.after = files.last().copied().filter(|_| files.len() == FILE_COUNT);
     if turn.after.is_some() {
         core.repair_wake.notify_one();
@@ -65,10 +63,7 @@ async fn resize(core: &Arc<Core>, file: FileId) -> Result<bool, RepairError> {
     let mut offset = Some(0);
     let mut resizing = Resizing::default();
     while let Some(from) = offset {
-        let found = {
-            let view = core.machine.store().view();
-            read::file_replicas(&view, file, from, PAGE_COUNT)?
-        };
+        let found = core.chore_rows(move |rows| read::file_replicas(rows, file, from, PAGE_COUNT)).await?;
         let Some(found) = found else { break };
         offset = found.next_offset;
         let blocks = found.blocks.iter().map(expected);

@@ -44,10 +44,11 @@ pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>, now:
 
 /// A block whose file is open is not replaced: the recovery of the file decides about it, and may wait for a node that never comes.
 fn is_open(core: &Core, block: BlockId) -> bool {
-    let found = core.rows(|rows| read::file_of_block(rows, block));
+    let found = core.rows_here(|rows| read::file_of_block(rows, block));
     found.is_ok_and(|found| found.is_some_and(|(_, view)| !view.complete))
 }
 
+/// May wait for a disk.
 pub(super) fn round(core: &Core) {
     let now = core.monotonic();
     let rules = rules(core);

@@ -29,7 +29,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
 
 async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<(), RepairError> {
     let mut clearance = Clearance::begin(home, &core.surplus());
-    let found = look_up(core, clearance.blocks())?;
+    let found = look_up(core, clearance.blocks()).await?;
     let nodes = core.heal(|healing| clearance.on_found(found, healing));
     let answers = answers(core, clearance.asked(), &nodes).await;
     for Cleared { block, node, copies } in core.heal(|healing| clearance.on_answers(&answers, healing)) {
