@@ -111,8 +111,8 @@ impl Cluster {
 
     /// The pipeline of just these members, sorted, that should have `wanted`; a planned one before others.
     pub(crate) fn find_set(&self, members: &[NodeId], wanted: u16) -> Option<PipelineId> {
-        let same = self.by_members.get(members)?.iter().copied();
-        same.filter(|id| self.pipelines[id].row.wanted == wanted).max_by_key(|id| self.pipelines[id].row.planned)
+        let same = self.by_set.get(&(members.to_vec(), wanted))?.iter().copied();
+        same.max_by_key(|id| self.pipelines[id].row.planned)
     }
 
     pub(crate) fn rack(&self, node: NodeId) -> &str {

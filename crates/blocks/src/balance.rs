@@ -10,7 +10,8 @@
 
 use crate::cluster::{Cluster, Container};
 use crate::command::Command;
-use crate::mend::MendRules;
+use crate::mend::{MendRules, swap};
+use crate::repair::Repair;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{ContainerId, NodeId, PipelineId};
 
@@ -129,7 +130,7 @@ impl Cluster {
         best.map(|(_, len, container)| Move { container, from, to, len })
     }
 
-    fn keeps_racks(&self, members: &[NodeId], from: NodeId, to: NodeId) -> bool {
+    pub(crate) fn keeps_racks(&self, members: &[NodeId], from: NodeId, to: NodeId) -> bool {
         let racks =
             |nodes: &mut dyn Iterator<Item = NodeId>| nodes.map(|node| self.rack(node)).collect::<BTreeSet<_>>().len();
         let before = racks(&mut members.iter().copied());
@@ -138,13 +139,16 @@ impl Cluster {
     }
 
     /// The command that begins a move; `None` if it is not possible any more.
-    pub fn begin_move(&self, next: &Move, rules: &MendRules) -> Option<Command> {
+    pub fn begin_move(&self, next: &Move, repair: &Repair, rules: &MendRules) -> Option<Command> {
         let from = self.containers.get(&next.container)?.pipeline;
         let pipeline = self.pipelines.get(&from)?;
         let row = &pipeline.row;
-        let able = self.newcomers(pipeline, rules).any(|member| member.node.id == next.to);
+        let able = self.can_take(next.to, pipeline, self.containers[&next.container].held_len(), repair, rules);
         let fits = row.joining.is_empty() && row.members.contains(&next.from) && able;
-        fits.then(|| Command::Carve { from, epoch: row.epoch, containers: vec![next.container], joins: next.to })
+        fits.then(|| {
+            let members = swap(&row.members, None, Some(next.to));
+            Command::Carve { from, epoch: row.epoch, containers: vec![next.container], members }
+        })
     }
 
     /// True once the container is whole on as many nodes as it should be, and on no more.
@@ -231,14 +235,14 @@ mod tests {
             assert!(reply.is_ok(), "{command:?}: {reply:?}");
             cluster.on_applied(command, &reply);
         };
-        let carve = cluster.begin_move(&next, &rules).unwrap();
+        let carve = cluster.begin_move(&next, &Repair::default(), &rules).unwrap();
         run(&mut cluster, &carve);
         assert_eq!(cluster.member_ids(ContainerId(1)), [node(1), node(2), node(3)]);
         assert_eq!(cluster.member_ids(ContainerId(2)), [node(1), node(2)], "the others stay");
         assert!(!cluster.is_whole(ContainerId(1), node(3)) && !cluster.has_moved(&next));
-        assert!(cluster.begin_move(&next, &rules).is_none(), "it is under way");
+        assert!(cluster.begin_move(&next, &Repair::default(), &rules).is_none(), "it is under way");
         assert_eq!(cluster.mend(&rules, &mut First), None, "nobody goes before all is copied");
-        run(&mut cluster, &Command::Whole { containers: vec![(ContainerId(1), types::Epoch(2))] });
+        run(&mut cluster, &Command::Whole { containers: vec![(ContainerId(1), PipelineId(2), types::Epoch(2))] });
         while let Some(command) = cluster.mend(&rules, &mut First) {
             run(&mut cluster, &command);
         }

@@ -1,6 +1,7 @@
 //! The leader's picture of the block side: the rows, mirrored, and what only lives in memory.
 
 use crate::command::{BlocksError, Command, Reply};
+use crate::index::Index;
 use crate::node::{Member, Node, Usage};
 use crate::tables::{self, ContainerRow, ContainerState, PipelineRow, Service};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,8 @@ pub struct Pipeline {
     pub(crate) open: Vec<ContainerId>,
     /// Something was placed here by this process, so its ids are kept at hand.
     pub(crate) in_use: bool,
+    /// Bytes of all its containers, about: a sum that a wrong claim about one of them cannot overflow.
+    pub(crate) len: u128,
 }
 
 #[derive(Clone, Debug)]
@@ -28,11 +31,13 @@ pub struct Container {
     /// Of the pipeline when all members had all blocks.
     pub epoch: Epoch,
     pub state: ContainerState,
+    /// Whoever joined up to this epoch of the pipeline has said what it has of all of it.
+    pub(crate) told: Epoch,
     pub(crate) leased: u32,
     /// Bytes of its blocks, about.
     pub(crate) len: u64,
     /// Of those: bytes that no node has which is here. Nobody can copy them, or a writer said that they are there and lied.
-    missing_len: u64,
+    pub(crate) missing_len: u64,
     /// Indexes leased by this process and not given out yet.
     pub(crate) in_hand: Range<u32>,
     /// Indexes given out by this process, and the bytes written to them since: tells how long blocks are here.
@@ -46,6 +51,7 @@ impl Container {
             pipeline: row.pipeline,
             epoch: row.epoch,
             state: row.state,
+            told: row.epoch,
             leased: row.leased,
             len: row.len,
             missing_len: 0,
@@ -89,14 +95,16 @@ pub struct Cluster {
     pub(crate) containers: BTreeMap<ContainerId, Container>,
     /// The youngest there ever was. Those up to it that are not among `containers` were removed.
     last_container: ContainerId,
-    pub(crate) by_members: BTreeMap<Vec<NodeId>, BTreeSet<PipelineId>>,
+    /// By members, and how many there should be.
+    pub(crate) by_set: BTreeMap<(Vec<NodeId>, u16), BTreeSet<PipelineId>>,
     pub(crate) by_wanted: BTreeMap<u16, Vec<PipelineId>>,
     pub(crate) by_node: BTreeMap<NodeId, Vec<PipelineId>>,
     /// Of clients' machines, as a topology script told. Not durable: it is asked again.
     pub(crate) racks: BTreeMap<String, String>,
     /// Containers of which those who joined up to this epoch hold every complete block, though they are not whole yet, as blocks
     /// begun before are still being written.
-    copied: BTreeMap<ContainerId, (PipelineId, Epoch)>,
+    pub(crate) copied: BTreeMap<ContainerId, (PipelineId, Epoch)>,
+    pub(crate) index: Index,
     /// Containers of which bytes are missing.
     missing_of: Vec<ContainerId>,
 }
@@ -111,11 +119,12 @@ impl Cluster {
             pipelines: BTreeMap::new(),
             containers: BTreeMap::new(),
             last_container: ContainerId(tables::counters(rows)?.container),
-            by_members: BTreeMap::new(),
+            by_set: BTreeMap::new(),
             by_wanted: BTreeMap::new(),
             by_node: BTreeMap::new(),
             racks: BTreeMap::new(),
             copied: BTreeMap::new(),
+            index: Index::default(),
             missing_of: Vec::new(),
         };
         for (_, node) in tables::all::<Node>(rows, tables::NODE)? {
@@ -204,20 +213,21 @@ impl Cluster {
                 self.change_row(*pipeline, |row| row.set_members(members));
             }
             (Command::Whole { containers }, _) => {
-                for (id, epoch) in containers {
-                    if let Some(container) = self.containers.get_mut(id) {
-                        container.epoch = container.epoch.max(*epoch);
-                        let says_more = |known: &(PipelineId, Epoch)| known.1 > container.epoch;
-                        if !self.copied.get(id).is_some_and(says_more) {
-                            self.copied.remove(id);
-                        }
+                for (id, pipeline, epoch) in containers {
+                    if !self.containers.get(id).is_some_and(|container| container.pipeline == *pipeline) {
+                        continue;
+                    }
+                    self.change_container(*id, |container| container.epoch = container.epoch.max(*epoch));
+                    let whole = self.containers.get(id).map(|container| container.epoch);
+                    if whole.is_some_and(|whole| self.copied.get(id).is_none_or(|known| known.1 <= whole)) {
+                        self.copied.remove(id);
                     }
                 }
             }
             (Command::Joined { pipeline, .. }, _) => self.change_row(*pipeline, PipelineRow::end_joining),
             (Command::Merge { from, into }, _) => self.merge(*from, *into),
-            (Command::Carve { from, containers, joins, .. }, Reply::Pipeline(id)) => {
-                self.carve(*from, containers, *joins, *id);
+            (Command::Carve { from, containers, members, .. }, Reply::Pipeline(id)) => {
+                self.carve(*from, containers, members, *id);
             }
             (Command::SetService { node, service }, _) => {
                 if let Some(member) = self.nodes.get_mut(node) {
@@ -290,17 +300,15 @@ impl Cluster {
 
     /// A block in `home` got `len` more bytes.
     pub fn on_written(&mut self, home: ContainerId, len: u64) {
-        if let Some(container) = self.containers.get_mut(&home) {
+        self.change_container(home, |container| {
             container.len = container.len.saturating_add(len);
             container.written_len = container.written_len.saturating_add(len);
-        }
+        });
     }
 
     /// The blocks in `home` were counted: they have so many bytes. Those that were deleted since the last time count no more.
     pub fn on_measured(&mut self, home: ContainerId, len: u64) {
-        if let Some(container) = self.containers.get_mut(&home) {
-            container.len = len;
-        }
+        self.change_container(home, |container| container.len = len);
     }
 
     /// Bytes of several containers that some node has, about.
@@ -310,12 +318,15 @@ impl Cluster {
 
     /// What no node has of each container. Of those that are not named the nodes have all.
     pub(crate) fn set_missing(&mut self, lens: impl Iterator<Item = (ContainerId, u64)>) {
-        for home in std::mem::take(&mut self.missing_of) {
-            self.containers.get_mut(&home).into_iter().for_each(|container| container.missing_len = 0);
+        let lens: BTreeMap<ContainerId, u64> = lens.collect();
+        let before = std::mem::replace(&mut self.missing_of, lens.keys().copied().collect());
+        for home in before.into_iter().filter(|home| !lens.contains_key(home)) {
+            self.change_container(home, |container| container.missing_len = 0);
         }
         for (home, len) in lens {
-            self.containers.get_mut(&home).into_iter().for_each(|container| container.missing_len = len);
-            self.missing_of.push(home);
+            if self.containers.get(&home).is_some_and(|container| container.missing_len != len) {
+                self.change_container(home, |container| container.missing_len = len);
+            }
         }
     }
 
@@ -402,6 +413,11 @@ impl Cluster {
         !pipeline.row.joining.iter().any(|(id, epoch)| *id == node && *epoch > container.epoch)
     }
 
+    /// Whoever joined up to `epoch` has said what it has of the container: what it lacks is known by name.
+    pub(crate) fn on_told(&mut self, home: ContainerId, epoch: Epoch) {
+        self.change_container(home, |container| container.told = container.told.max(epoch));
+    }
+
     /// Whoever joined up to `epoch` holds every block of the container that is complete.
     pub fn on_copied(&mut self, home: ContainerId, epoch: Epoch) {
         if let Some(container) = self.containers.get(&home) {
@@ -444,6 +460,7 @@ impl Cluster {
     }
 
     fn remove(&mut self, id: ContainerId) {
+        self.count_out(id);
         let Some(container) = self.containers.remove(&id) else { return };
         self.copied.remove(&id);
         if let Some(pipeline) = self.pipelines.get_mut(&container.pipeline) {
@@ -452,8 +469,8 @@ impl Cluster {
     }
 
     fn set_state(&mut self, id: ContainerId, state: ContainerState) {
-        let Some(container) = self.containers.get_mut(&id) else { return };
-        container.state = state;
+        self.change_container(id, |container| container.state = state);
+        let Some(container) = self.containers.get(&id) else { return };
         if state != ContainerState::Open
             && let Some(pipeline) = self.pipelines.get_mut(&container.pipeline)
         {
@@ -463,80 +480,63 @@ impl Cluster {
 
     fn mirror_pipeline(&mut self, id: PipelineId, row: PipelineRow) {
         self.list_pipeline(id, &row);
-        let pipeline = Pipeline { row, containers: BTreeSet::new(), open: Vec::new(), in_use: false };
+        let pipeline = Pipeline { row, containers: BTreeSet::new(), open: Vec::new(), in_use: false, len: 0 };
         self.pipelines.insert(id, pipeline);
-    }
-
-    fn list_pipeline(&mut self, id: PipelineId, row: &PipelineRow) {
-        for member in &row.members {
-            self.by_node.entry(*member).or_default().push(id);
-        }
-        self.by_wanted.entry(row.wanted).or_default().push(id);
-        self.by_members.entry(row.members.clone()).or_default().insert(id);
-    }
-
-    fn unlist_pipeline(&mut self, id: PipelineId, row: &PipelineRow) {
-        for member in &row.members {
-            if let Some(list) = self.by_node.get_mut(member) {
-                list.retain(|listed| *listed != id);
-            }
-        }
-        if let Some(list) = self.by_wanted.get_mut(&row.wanted) {
-            list.retain(|listed| *listed != id);
-        }
-        if let Some(set) = self.by_members.get_mut(&row.members) {
-            set.remove(&id);
-            if set.is_empty() {
-                self.by_members.remove(&row.members);
-            }
-        }
     }
 
     fn change_row(&mut self, id: PipelineId, change: impl FnOnce(&mut PipelineRow)) {
         let Some(mut row) = self.pipelines.get(&id).map(|pipeline| pipeline.row.clone()) else { return };
+        let containers: Vec<ContainerId> = self.containers_of(id).collect();
+        containers.iter().for_each(|home| self.count_out(*home));
         self.unlist_pipeline(id, &row);
         change(&mut row);
         self.list_pipeline(id, &row);
         if let Some(pipeline) = self.pipelines.get_mut(&id) {
             pipeline.row = row;
         }
+        containers.iter().for_each(|home| self.count_in(*home));
     }
 
     fn merge(&mut self, from: PipelineId, into: PipelineId) {
-        let Some(gone) = self.pipelines.remove(&from) else { return };
-        self.unlist_pipeline(from, &gone.row);
-        let Some(stays) = self.pipelines.get_mut(&into) else { return };
-        for id in gone.containers {
-            stays.containers.insert(id);
-            self.copied.remove(&id);
-            if let Some(container) = self.containers.get_mut(&id) {
-                (container.pipeline, container.epoch) = (into, stays.row.epoch);
-                if container.state == ContainerState::Open {
-                    container.state = ContainerState::Sealing;
-                }
-            }
+        if !self.pipelines.contains_key(&into) {
+            return;
+        }
+        self.containers_of(from).collect::<Vec<_>>().into_iter().for_each(|home| self.rehome(home, into));
+        if let Some(gone) = self.pipelines.remove(&from) {
+            self.unlist_pipeline(from, &gone.row);
         }
     }
 
-    fn carve(&mut self, from: PipelineId, containers: &[ContainerId], joins: NodeId, id: PipelineId) {
-        let Some(pipeline) = self.pipelines.get_mut(&from) else { return };
-        let mut members: Vec<NodeId> = pipeline.row.members.iter().copied().chain([joins]).collect();
-        members.sort_unstable();
-        let row = pipeline.row.carved(members);
-        pipeline.containers.retain(|home| !containers.contains(home));
-        pipeline.open.retain(|home| !containers.contains(home));
+    fn carve(&mut self, from: PipelineId, containers: &[ContainerId], members: &[NodeId], id: PipelineId) {
+        let first = containers.first().and_then(|home| self.containers.get(home)).map(|container| container.epoch);
+        let (Some(pipeline), Some(epoch)) = (self.pipelines.get(&from), first) else { return };
+        let row = pipeline.row.carved(epoch, members.to_vec());
         self.mirror_pipeline(id, row);
-        let Some(pipeline) = self.pipelines.get_mut(&id) else { return };
         for home in containers {
-            pipeline.containers.insert(*home);
-            self.copied.remove(home);
-            if let Some(container) = self.containers.get_mut(home) {
-                (container.pipeline, container.epoch) = (id, Epoch(1));
-                if container.state == ContainerState::Open {
-                    container.state = ContainerState::Sealing;
-                }
+            self.rehome(*home, id);
+            self.change_container(*home, |container| container.epoch = Epoch(1));
+        }
+    }
+
+    /// A container goes into another pipeline, whole on those who have been its members for longest there, and takes no new blocks.
+    fn rehome(&mut self, home: ContainerId, into: PipelineId) {
+        self.count_out(home);
+        self.copied.remove(&home);
+        let epoch = self.pipelines.get(&into).map_or(Epoch(1), |pipeline| pipeline.row.epoch);
+        if let Some(container) = self.containers.get_mut(&home) {
+            if let Some(from) = self.pipelines.get_mut(&container.pipeline) {
+                from.containers.remove(&home);
+                from.open.retain(|open| *open != home);
+            }
+            (container.pipeline, container.epoch, container.told) = (into, epoch, Epoch(0));
+            if container.state == ContainerState::Open {
+                container.state = ContainerState::Sealing;
             }
         }
+        if let Some(pipeline) = self.pipelines.get_mut(&into) {
+            pipeline.containers.insert(home);
+        }
+        self.count_in(home);
     }
 
     fn mirror_container(&mut self, id: ContainerId, row: &ContainerRow) {
@@ -547,6 +547,7 @@ impl Cluster {
             }
         }
         self.containers.insert(id, Container::mirrored(row));
+        self.count_in(id);
     }
 }
 
@@ -575,6 +576,38 @@ mod tests {
         assert_eq!((homes.len(), cluster.len_of(&homes)), (2, u64::MAX));
     }
 
+    /// A container was found whole under an epoch of the pipeline that it has left since. Another pipeline counts its own.
+    #[test]
+    fn a_container_is_not_whole_by_the_epochs_of_a_pipeline_it_was_in_before() {
+        let (mut rows, mut cluster) = (MemoryRows::default(), None);
+        let (home, other, from) = (ContainerId(1), ContainerId(2), PipelineId(1));
+        let id = |number: u8| NodeId([number; 16]);
+        let set = |epoch, members: [u8; 2]| Command::SetMembers {
+            pipeline: from,
+            epoch: Epoch(epoch),
+            members: members.map(id).to_vec(),
+        };
+        let mut commands: Vec<Command> = (1..=5).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+        commands.push(Command::CreatePipeline { members: vec![id(1), id(2)], planned: true });
+        commands.extend([Command::OpenContainer { pipeline: from }, Command::OpenContainer { pipeline: from }]);
+        commands.extend([set(1, [1, 3]), set(2, [1, 4])]);
+        let late = Command::Whole { containers: vec![(home, from, Epoch(3)), (other, from, Epoch(3))] };
+        let members = vec![id(1), id(5)];
+        commands.push(Command::Carve { from, epoch: Epoch(3), containers: vec![home], members });
+        commands.push(late);
+        for command in &commands {
+            let cluster = cluster.get_or_insert_with(|| Cluster::load(&rows, 1).unwrap());
+            let reply = apply(&mut rows, command).unwrap();
+            reply.as_ref().unwrap();
+            cluster.on_applied(command, &reply);
+            cluster.check();
+        }
+        for cluster in [cluster.unwrap(), Cluster::load(&rows, 2).unwrap()] {
+            assert!(cluster.is_whole(home, id(1)) && !cluster.is_whole(home, id(5)), "it has nothing yet");
+            assert!(cluster.is_whole(other, id(4)), "this one is where it was");
+        }
+    }
+
     /// What is known of one who joins is of no use once the container is whole.
     #[test]
     fn what_was_copied_is_forgotten_when_all_is() {
@@ -595,7 +628,7 @@ mod tests {
         assert!(!cluster.has_complete(home, id(3)));
         cluster.on_copied(home, Epoch(2));
         assert!(cluster.has_complete(home, id(3)) && !cluster.is_whole(home, id(3)));
-        let whole = Command::Whole { containers: vec![(home, Epoch(2))] };
+        let whole = Command::Whole { containers: vec![(home, pipeline, Epoch(2))] };
         let reply = apply(&mut rows, &whole).unwrap();
         cluster.on_applied(&whole, &reply);
         assert!(cluster.is_whole(home, id(3)) && cluster.copied.is_empty());

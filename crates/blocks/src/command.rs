@@ -29,17 +29,18 @@ pub enum Command {
     CreateSet { members: Vec<NodeId>, wanted: u16, planned: bool },
     /// Gives a pipeline other members, if its epoch is still `epoch`. Who is new copies what the containers hold.
     SetMembers { pipeline: PipelineId, epoch: Epoch, members: Vec<NodeId> },
-    /// All members of these containers have all their blocks, as of the pipeline's epoch beside each.
-    Whole { containers: Vec<(ContainerId, Epoch)> },
+    /// All members of these containers have all their blocks, as of the epoch of the pipeline beside each. One that has come into another
+    /// pipeline meanwhile, which counts other epochs, is passed over.
+    Whole { containers: Vec<(ContainerId, PipelineId, Epoch)> },
     /// Nobody joins this pipeline any more: all its containers are whole.
     Joined { pipeline: PipelineId, epoch: Epoch },
     /// The containers of one pipeline move to another one of the same members, and the first is gone.
     Merge { from: PipelineId, into: PipelineId },
     /// What an administrator wants of a node.
     SetService { node: NodeId, service: Service },
-    /// Some containers of a pipeline, if its epoch is still `epoch` and nobody joins it, get a set of their own: the same members and one more,
-    /// who copies them.
-    Carve { from: PipelineId, epoch: Epoch, containers: Vec<ContainerId>, joins: NodeId },
+    /// Some containers of a pipeline, if its epoch is still `epoch`, get a set of their own, of these members: who has not all of them yet
+    /// copies them. The same of its present members must have all of each of them.
+    Carve { from: PipelineId, epoch: Epoch, containers: Vec<ContainerId>, members: Vec<NodeId> },
     /// Somebody asked for work that takes a while. `id` is the first that no job has had.
     BeginJob { id: u64, row: JobRow },
     /// It is over, in one way or another.
@@ -104,8 +105,9 @@ pub fn apply_with(
         Command::CreateSet { members, wanted, planned } => create_set(rows, members, Some(*wanted), *planned),
         Command::SetMembers { pipeline, epoch, members } => set_members(rows, *pipeline, *epoch, members),
         Command::Whole { containers } => {
-            for (id, epoch) in containers {
+            for (id, pipeline, epoch) in containers {
                 if let Some(mut row) = tables::container(rows, *id)?
+                    && row.pipeline == *pipeline
                     && row.epoch < *epoch
                 {
                     row.epoch = *epoch;
@@ -123,7 +125,7 @@ pub fn apply_with(
             Ok(Ok(Reply::Done))
         }
         Command::Merge { from, into } => merge(rows, *from, *into),
-        Command::Carve { from, epoch, containers, joins } => carve(rows, *from, *epoch, containers, *joins),
+        Command::Carve { from, epoch, containers, members } => carve(rows, *from, *epoch, containers, members),
         Command::SetService { node, service } => {
             if tables::node(rows, *node)?.is_none() {
                 return Ok(Err(BlocksError::Unknown { what: "node", id: node.to_string() }));
@@ -294,28 +296,32 @@ fn carve(
     from: PipelineId,
     epoch: Epoch,
     containers: &[ContainerId],
-    joins: NodeId,
+    members: &[NodeId],
 ) -> Result<Result<Reply, BlocksError>, RowsError> {
-    let Some(row) = tables::pipeline(rows, from)?.filter(|row| row.epoch == epoch && row.joining.is_empty()) else {
-        return Ok(Err(BlocksError::Moved { pipeline: from }));
-    };
-    let members: Vec<NodeId> = row.members.iter().copied().chain([joins]).collect();
-    let set = match check_members(rows, &members)? {
+    let moved = Ok(Err(BlocksError::Moved { pipeline: from }));
+    let Some(row) = tables::pipeline(rows, from)?.filter(|row| row.epoch == epoch) else { return moved };
+    let set = match check_members(rows, members)? {
         Ok(set) => set,
         Err(refused) => return Ok(Err(refused)),
     };
-    let mut carved = Vec::with_capacity(containers.len());
+    let mut carved: Vec<(ContainerId, ContainerRow)> = Vec::with_capacity(containers.len());
     for id in containers {
         match tables::container(rows, *id)?.filter(|container| container.pipeline == from) {
             Some(container) => carved.push((*id, container)),
-            None => return Ok(Err(BlocksError::Moved { pipeline: from })),
+            None => return moved,
         }
     }
+    let Some((_, first)) = carved.first() else { return moved };
+    let whole = row.whole_at(first.epoch);
+    if whole.is_empty() || carved.iter().any(|(_, other)| row.whole_at(other.epoch) != whole) {
+        return moved;
+    }
+    let fresh = row.carved(first.epoch, set);
     let mut counters = tables::counters(rows)?;
     counters.pipeline += 1;
     let id = PipelineId(counters.pipeline);
     tables::put_counters(rows, counters);
-    tables::put_pipeline(rows, id, &row.carved(set));
+    tables::put_pipeline(rows, id, &fresh);
     for (container, mut carved) in carved {
         carved.carve(id);
         tables::put_container(rows, container, &carved);
@@ -335,10 +341,18 @@ impl ContainerRow {
 }
 
 impl PipelineRow {
-    /// A new set, of these members and one more: `members` is sorted, and holds all of them.
-    pub(crate) fn carved(&self, members: Vec<NodeId>) -> Self {
+    /// Members that have all of a container that was whole at this epoch.
+    pub(crate) fn whole_at(&self, epoch: Epoch) -> Vec<NodeId> {
+        let lacks = |id: &NodeId| self.joining.iter().any(|(joiner, joined)| joiner == id && *joined > epoch);
+        self.members.iter().copied().filter(|id| !lacks(id)).collect()
+    }
+
+    /// A new set, of these members, for containers that were whole at `epoch`.
+    pub(crate) fn carved(&self, epoch: Epoch, mut members: Vec<NodeId>) -> Self {
         let wanted = self.wanted_or(self.members.len() as u16);
-        let mut carved = Self::new(self.members.clone(), wanted, false);
+        let mut carved = Self::new(self.whole_at(epoch), wanted, false);
+        carved.former.clone_from(&self.former);
+        members.sort_unstable();
         carved.set_members(members);
         carved
     }

@@ -33,8 +33,8 @@ pub struct Outcome {
 /// What came of comparing a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// The epoch of which all are whole, if that is news.
-    pub whole: Option<Epoch>,
+    /// The pipeline, and its epoch of which all are whole, if that is news.
+    pub whole: Option<(PipelineId, Epoch)>,
     /// Blocks of which nobody has a copy, if everybody was asked.
     pub missing: usize,
 }
@@ -110,22 +110,24 @@ impl Comparison {
         let Healing { cluster, repair, rules, .. } = healing;
         let now = rules.now;
         let Some(container) = cluster.container(home) else { return Compared { whole: None, missing: 0 } };
+        let (of, whole_at) = (container.pipeline, container.epoch);
         // Members that are lost say nothing; those who are here must have said all.
         let must_say = |id: &NodeId| !rules.is_lost(cluster.node(*id));
         let all_asked = cluster.member_ids(home).iter().all(|id| self.members.contains(id) || !must_say(id));
         // Who has not come yet after a start may have what the others lack.
         let not_yet = Compared { whole: None, missing: if all_asked { sum.missing } else { 0 } };
         // With another pipeline it is counted by other epochs.
-        let is_moved = container.pipeline != self.pipeline;
+        let is_moved = of != self.pipeline;
         if sum.unanswered == 0 && all_asked && !is_moved {
             repair.on_told(home, self.is_joining.then_some((self.pipeline, epoch)));
+            cluster.on_told(home, epoch);
         }
         if sum.missing > 0 || sum.unanswered > 0 || !all_asked || is_moved {
             repair.retry(home, now);
             return not_yet;
         }
         let is_copied = sum.lacks == 0 && !repair.is_open(home);
-        if self.is_joining && !repair.are_younger(home, epoch, &self.open) {
+        if self.is_joining && !repair.are_younger(home, (self.pipeline, epoch), &self.open) {
             // Nobody who is in their chains may go before they are complete, and copied.
             repair.suspect(home, now + LOOK_AGAIN_AFTER);
             if is_copied {
@@ -142,10 +144,10 @@ impl Comparison {
             }
             return not_yet;
         }
-        let is_news = container.epoch < epoch && !self.members.is_empty();
+        let is_news = whole_at < epoch && !self.members.is_empty();
         repair.forget_begun(home);
         repair.on_whole(home);
-        Compared { whole: is_news.then_some(epoch), missing: 0 }
+        Compared { whole: is_news.then_some((self.pipeline, epoch)), missing: 0 }
     }
 }
 
@@ -392,7 +394,7 @@ mod tests {
         assert_eq!(world.compare(&["FF"], &open).whole, None, "node 3 is not in its chain");
         assert_eq!(
             world.compare(&["FF"], &[BlockId::new(HOME, 10)]).whole,
-            Some(Epoch(2)),
+            Some((PipelineId(1), Epoch(2))),
             "it joined before this one"
         );
         for letters in ["FA", "F-", "FB", "FU"] {

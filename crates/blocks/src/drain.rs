@@ -19,8 +19,10 @@ pub struct DrainPicture {
     pub containers_left: u64,
     /// Bytes that others have still to copy, about.
     pub len_left: u64,
-    /// Pipelines for which nobody can take the node's place: no other node is here, serves, and has room.
+    /// Pipelines for which nobody can take the node's place: no other node is here, serves, and has room for one more of their containers.
     pub stuck: u64,
+    /// Bytes of these, about.
+    pub stuck_len: u64,
     /// Of a node that is down: pipelines without another member to copy from.
     pub orphaned: u64,
 }
@@ -62,11 +64,12 @@ impl Cluster {
             let row = &pipeline.row;
             picture.pipelines_left += 1;
             let wanted = usize::from(row.wanted_or(rules.usual_replication)).max(1);
-            let joins = |id: &NodeId| row.joining.iter().any(|(joiner, _)| joiner == id);
-            if row.members.iter().all(|id| lost(*id) || joins(id)) {
+            if row.members.iter().all(|id| lost(*id) || row.is_joining(*id)) {
                 picture.orphaned += 1;
-            } else if self.staying(row) < wanted && self.newcomers(pipeline, rules).next().is_none() {
+            } else if self.staying(row) < wanted && self.is_stuck(pipeline, repair, rules) {
                 picture.stuck += 1;
+                let len = u64::try_from(pipeline.len).unwrap_or(u64::MAX);
+                picture.stuck_len = picture.stuck_len.saturating_add(len);
             }
             let newest = row.joining.iter().map(|(_, epoch)| *epoch).max();
             for home in &pipeline.containers {

@@ -13,8 +13,10 @@ use crate::answers::{Answers, Expected};
 use crate::cluster::Cluster;
 use crate::command::Command;
 use crate::mend::MendRules;
+use crate::node::Member;
 use crate::repair::Repair;
 use crate::surplus::Surplus;
+use crate::tables::Service;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{ContainerId, NodeId};
@@ -62,12 +64,22 @@ impl Healing<'_> {
         news
     }
 
-    /// A pipeline has got other members by `command`: what its containers hold is compared with them, copies to those who went are off,
-    /// and who went tells what it has. `before` are the members it had.
+    /// Containers have got other members by `command`: what they hold is compared with them, copies to those who went are off,
+    /// and who went tells what it has. `before` are the members they had.
     pub fn on_members(&mut self, command: &Command, before: &[NodeId]) {
-        let Command::SetMembers { pipeline, members, .. } = command else { return };
+        let (containers, members) = match command {
+            Command::SetMembers { pipeline, members, .. } => (self.cluster.containers_of(*pipeline).collect(), members),
+            Command::Carve { containers, members, .. } => (containers.clone(), members),
+            _ => return,
+        };
         let now = self.rules.now;
-        self.cluster.containers_of(*pipeline).for_each(|home| self.repair.on_members(home, now));
+        for node in before.iter().filter(|id| !members.contains(id)) {
+            let serves = |member: &Member| member.service == Service::Serving && !self.rules.is_lost(Some(member));
+            if self.cluster.node(*node).is_some_and(serves) {
+                containers.iter().for_each(|home| self.repair.on_relieved(*home, *node));
+            }
+        }
+        containers.into_iter().for_each(|home| self.repair.on_members(home, now));
         self.repair.retain(now, |lack| self.cluster.is_member(lack.home, lack.node));
         self.repair.retain_absent(|home, node| self.cluster.is_member(home, node));
         before.iter().filter(|id| !members.contains(id)).for_each(|node| self.surplus.ask_all(*node));

@@ -16,7 +16,10 @@
 use crate::cluster::{Cluster, Pipeline};
 use crate::command::Command;
 use crate::node::Member;
+use crate::repair::Repair;
+use crate::room::Shortage;
 use crate::tables::{PipelineRow, Service};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{NodeId, PipelineId, Random};
 
@@ -48,40 +51,124 @@ impl MendRules {
     }
 }
 
-/// Bytes that must stay free on a node that takes over containers: those of a block of the usual length.
-const SPARE_LEN: u64 = types::limits::BLOCK_LEN_DEFAULT;
+/// Pipelines looked at in one step of a round. One look may go over all nodes and over the containers of one pipeline.
+const LOOK_COUNT_MAX: usize = 16;
+
+/// A round over all pipelines that are not as they should be, those with the fewest whole members first: they get what room there is.
+#[derive(Debug, Default)]
+pub struct Mending {
+    waiting: VecDeque<PipelineId>,
+    shortage: Shortage,
+    /// The first that finds no room. When nothing else is under way, room is made for it.
+    stuck: Option<PipelineId>,
+}
+
+/// What one step of a round came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// To be put through Raft and shown to [`Cluster::on_applied`] before the next step.
+    Propose(Command),
+    /// There is more to look at.
+    Again,
+    /// All were looked at. What could not be mended for want of room.
+    Done(Shortage),
+}
+
+/// What one pipeline needs.
+enum Look {
+    Settled,
+    Lacks(Shortage),
+    Change(Command),
+}
+
+impl From<Result<Command, Shortage>> for Look {
+    fn from(found: Result<Command, Shortage>) -> Self {
+        found.map_or_else(Self::Lacks, Self::Change)
+    }
+}
+
+impl Mending {
+    pub fn begin(cluster: &Cluster, repair: &Repair, rules: &MendRules) -> Self {
+        if !rules.can_tell() {
+            return Self::default();
+        }
+        let gone = |member: &&Member| rules.is_lost(Some(member)) || member.service == Service::Draining;
+        let mut waiting: BTreeSet<PipelineId> = cluster
+            .nodes
+            .values()
+            .filter(gone)
+            .flat_map(|member| cluster.pipelines_of(member.node.id).iter().copied())
+            .collect();
+        let burdened = cluster.nodes.keys().filter(|node| cluster.excess_len(**node, repair) > 0);
+        waiting.extend(burdened.flat_map(|node| cluster.pipelines_of(*node)));
+        let index = &cluster.index;
+        waiting.extend(index.joining.iter().chain(&index.uneven).chain(&index.twins));
+        let mut order: Vec<(usize, PipelineId)> =
+            waiting.into_iter().map(|id| (cluster.source_count(&cluster.pipelines[&id].row, rules), id)).collect();
+        order.sort_unstable();
+        Self { waiting: order.into_iter().map(|(_, id)| id).collect(), ..Self::default() }
+    }
+
+    /// Looks at some more. A pipeline whose change was proposed is looked at again.
+    pub fn step(&mut self, cluster: &Cluster, repair: &Repair, rules: &MendRules, random: &mut dyn Random) -> Step {
+        for _ in 0..LOOK_COUNT_MAX {
+            let Some(id) = self.waiting.front() else {
+                let stuck = self.stuck.take().filter(|_| cluster.index.joining.is_empty());
+                let room = stuck.and_then(|id| cluster.make_room(id, repair, rules));
+                return room.map_or(Step::Done(self.shortage), Step::Propose);
+            };
+            match cluster.look(*id, repair, rules, random) {
+                Look::Settled => {}
+                Look::Lacks(shortage) => {
+                    self.shortage += shortage;
+                    self.stuck.get_or_insert(*id);
+                }
+                Look::Change(command) => return Step::Propose(command),
+            }
+            self.waiting.pop_front();
+        }
+        Step::Again
+    }
+
+    /// The change that was proposed is not made: the pipeline has its turn in the next round.
+    pub fn pass(&mut self) {
+        self.waiting.pop_front();
+    }
+}
 
 impl Cluster {
     /// The next change of a pipeline's members; `None` when all is as it should be, or as good as it gets.
     pub fn mend(&self, rules: &MendRules, random: &mut dyn Random) -> Option<Command> {
-        if !rules.can_tell() {
-            return None;
+        let repair = Repair::default();
+        let mut mending = Mending::begin(self, &repair, rules);
+        loop {
+            match mending.step(self, &repair, rules, random) {
+                Step::Propose(command) => return Some(command),
+                Step::Again => {}
+                Step::Done(_) => return None,
+            }
         }
-        self.pipelines.iter().find_map(|(id, pipeline)| self.mend_one(*id, pipeline, rules, random))
     }
 
-    fn mend_one(
-        &self,
-        id: PipelineId,
-        pipeline: &Pipeline,
-        rules: &MendRules,
-        random: &mut dyn Random,
-    ) -> Option<Command> {
+    /// Blocks of a set are on its whole members. With none of them there, nobody could copy; they are waited for.
+    fn source_count(&self, row: &PipelineRow, rules: &MendRules) -> usize {
+        row.members.iter().filter(|node| !row.is_joining(**node) && !rules.is_lost(self.nodes.get(node))).count()
+    }
+
+    fn look(&self, id: PipelineId, repair: &Repair, rules: &MendRules, random: &mut dyn Random) -> Look {
+        let Some(pipeline) = self.pipelines.get(&id) else { return Look::Settled };
         let row = &pipeline.row;
-        let set = |members: Vec<NodeId>| Some(Command::SetMembers { pipeline: id, epoch: row.epoch, members });
-        let is_joining = |node: &NodeId| row.joining.iter().any(|(joiner, _)| joiner == node);
+        let set = |members: Vec<NodeId>| Look::Change(Command::SetMembers { pipeline: id, epoch: row.epoch, members });
         let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
         let wanted = usize::from(row.wanted_or(rules.usual_replication)).max(1);
-        // Blocks of the set are on its whole members. With none of them there, nobody could copy; they are waited for.
-        let sources = row.members.iter().filter(|node| !is_joining(node) && !lost(node)).count();
         let whole = |(node, epoch): &(NodeId, _)| {
             let mut containers = pipeline.containers.iter().filter_map(|home| self.containers.get(home));
             !lost(node) && containers.all(|container| container.epoch >= *epoch)
         };
         if !row.joining.is_empty() && row.joining.iter().all(whole) {
-            return Some(Command::Joined { pipeline: id, epoch: row.epoch });
+            return Look::Change(Command::Joined { pipeline: id, epoch: row.epoch });
         }
-        if let Some(back) = self.returned(row, rules) {
+        if let Some(back) = self.returned(pipeline, repair, rules) {
             // Who joined last has copied least.
             let out = row.members.iter().copied().find(lost).or_else(|| {
                 let joined = row.joining.iter().max_by_key(|(_, epoch)| *epoch);
@@ -89,78 +176,49 @@ impl Cluster {
             });
             return set(swap(&row.members, out.filter(|_| row.members.len() >= wanted), Some(back)));
         }
-        if sources == 0 {
-            return None;
+        if self.source_count(row, rules) == 0 {
+            return Look::Settled;
         }
         if let Some(gone) = row.members.iter().copied().find(lost) {
             let others = row.members.len() - 1;
             if others >= wanted && row.joining.iter().all(|(node, _)| *node == gone) {
                 return set(swap(&row.members, Some(gone), None));
             }
-            return set(swap(&row.members, Some(gone), Some(self.newcomer(id, pipeline, rules, random)?)));
+            return self.replace(id, Some(gone), repair, rules, random).into();
         }
-        if self.staying(row) < wanted
-            && let Some(newcomer) = self.newcomer(id, pipeline, rules, random)
-        {
-            return set(swap(&row.members, None, Some(newcomer)));
+        if self.staying(row) < wanted {
+            return self.replace(id, None, repair, rules, random).into();
+        }
+        if let Some(found) = self.unburden(id, repair, rules, random) {
+            return found.into();
         }
         if !row.joining.is_empty() {
-            return None;
+            return Look::Settled;
         }
         if row.members.len() > wanted {
-            let out =
-                row.members.iter().copied().find(|node| self.drains(*node)).or_else(|| self.fullest(&row.members))?;
+            let draining = row.members.iter().copied().find(|node| self.drains(*node));
+            let Some(out) = draining.or_else(|| self.fullest(&row.members)) else { return Look::Settled };
             return set(swap(&row.members, Some(out), None));
         }
-        let twin = self.by_members.get(&row.members)?.iter().filter(|other| **other != id);
-        let mut twins = twin.filter(|other| {
+        let twins = self.by_set.get(&(row.members.clone(), row.wanted)).into_iter().flatten();
+        let mut twins = twins.filter(|other| {
             let into = &self.pipelines[other].row;
-            row.can_merge(into) && (into.planned != row.planned || **other < id)
+            **other != id && row.can_merge(into) && (into.planned != row.planned || **other < id)
         });
-        twins.next().map(|into| Command::Merge { from: id, into: *into })
+        twins.next().map_or(Look::Settled, |into| Look::Change(Command::Merge { from: id, into: *into }))
     }
 
     /// A former member that is back while others still copy what it has.
-    fn returned(&self, row: &PipelineRow, rules: &MendRules) -> Option<NodeId> {
+    fn returned(&self, pipeline: &Pipeline, repair: &Repair, rules: &MendRules) -> Option<NodeId> {
         let here = |id: &NodeId| {
             let member = self.nodes.get(id);
             member.is_some_and(|member| rules.is_here(member) && member.service == Service::Serving)
         };
-        row.former.iter().copied().find(here)
+        let relieved = |id: &NodeId| pipeline.containers.iter().any(|home| repair.is_relieved(*home, *id));
+        pipeline.row.former.iter().copied().find(|id| here(id) && !relieved(id))
     }
 
-    /// Who joins: on a rack with few of the others, with few pipelines to join already, with little to do.
-    fn newcomer(
-        &self,
-        id: PipelineId,
-        pipeline: &Pipeline,
-        rules: &MendRules,
-        random: &mut dyn Random,
-    ) -> Option<NodeId> {
-        let stay: Vec<&str> = pipeline.row.members.iter().map(|id| self.rack(*id)).collect();
-        let chosen = self.newcomers(pipeline, rules).min_by_key(|member| {
-            let same = stay.iter().filter(|rack| **rack == member.node.rack).count();
-            let joins = self.joins(member.node.id, id);
-            (same, joins, member.used_permille() / 100, member.load(), random.next_u64())
-        });
-        chosen.map(|member| member.node.id)
-    }
-
-    /// Nodes that could join: here, in service, with room for what the containers hold.
-    pub(crate) fn newcomers<'a>(
-        &'a self,
-        pipeline: &'a Pipeline,
-        rules: &'a MendRules,
-    ) -> impl Iterator<Item = &'a Member> {
-        let len = self.len_of(pipeline.containers.iter());
-        self.nodes.values().filter(move |member| {
-            let fits = member.usage.free_len >= len.saturating_add(SPARE_LEN);
-            let is_member = pipeline.row.members.contains(&member.node.id);
-            rules.is_here(member) && member.is_taken(rules.now) && fits && !is_member
-        })
-    }
-
-    fn drains(&self, node: NodeId) -> bool {
+    pub(crate) fn drains(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|member| member.service == Service::Draining)
     }
 
@@ -169,16 +227,7 @@ impl Cluster {
         row.members.iter().filter(|node| !self.drains(**node)).count()
     }
 
-    /// Pipelines, other than `but`, that a node joins just now.
-    fn joins(&self, node: NodeId, but: PipelineId) -> usize {
-        let pipelines = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
-        let joining = pipelines
-            .iter()
-            .filter(|id| **id != but && self.pipelines[id].row.joining.iter().any(|(joiner, _)| *joiner == node));
-        joining.count()
-    }
-
-    fn fullest(&self, members: &[NodeId]) -> Option<NodeId> {
+    pub(crate) fn fullest(&self, members: &[NodeId]) -> Option<NodeId> {
         members.iter().copied().max_by_key(|id| self.nodes.get(id).map_or(0, Member::used_parts))
     }
 
@@ -189,7 +238,7 @@ impl Cluster {
 }
 
 /// The members without `out` and with `into`.
-fn swap(members: &[NodeId], out: Option<NodeId>, into: Option<NodeId>) -> Vec<NodeId> {
+pub(crate) fn swap(members: &[NodeId], out: Option<NodeId>, into: Option<NodeId>) -> Vec<NodeId> {
     let mut members: Vec<NodeId> = members.iter().copied().filter(|id| Some(*id) != out).chain(into).collect();
     members.sort_unstable();
     members.dedup();

@@ -104,6 +104,8 @@ pub struct Member {
     pub(crate) diskless: bool,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
     pub(crate) placed_count: u32,
+    /// Bytes, about, of the containers that it is to copy and that were not compared with what it has: they will take of its room.
+    pub(crate) incoming_len: u128,
 }
 
 impl Member {
@@ -117,6 +119,7 @@ impl Member {
             disconnected: false,
             diskless: false,
             placed_count: 0,
+            incoming_len: 0,
         }
     }
 
@@ -155,11 +158,17 @@ impl Member {
 
     /// Of [`FULL_PARTS`].
     pub(crate) fn used_parts(&self) -> u64 {
-        let whole = self.usage.used_len.saturating_add(self.usage.free_len);
+        self.used_parts_with(0)
+    }
+
+    /// The same, with `len` bytes more.
+    pub(crate) fn used_parts_with(&self, len: u64) -> u64 {
+        let (used, whole) =
+            (self.usage.used_len.saturating_add(len), self.usage.used_len.saturating_add(self.usage.free_len));
         if whole == 0 {
             0
         } else {
-            (u128::from(self.usage.used_len) * u128::from(FULL_PARTS) / u128::from(whole)) as u64
+            u64::try_from(u128::from(used) * u128::from(FULL_PARTS) / u128::from(whole)).unwrap_or(u64::MAX)
         }
     }
 }

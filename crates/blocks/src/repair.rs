@@ -154,6 +154,7 @@ pub struct Repair {
     missing_of: BTreeMap<ContainerId, BTreeSet<BlockId>>,
     lack_len: u64,
     lack_len_by: BTreeMap<ContainerId, u64>,
+    lack_len_to: BTreeMap<NodeId, u64>,
     copied_count: u64,
     copied_len: u64,
     failed_count: u64,
@@ -168,13 +169,15 @@ pub struct Repair {
     copies_of: BTreeMap<(ContainerId, BlockId), usize>,
     /// Blocks on their way to another container.
     moving: BTreeMap<BlockId, ContainerId>,
-    /// Of containers that somebody joins: the epoch, and blocks that were open when they were compared first under it. Who joined may
-    /// not be in their chains.
-    begun_before: BTreeMap<ContainerId, (Epoch, BTreeSet<BlockId>)>,
+    /// Of containers that somebody joins: pipeline and epoch, and blocks that were open when they were compared first under it. Who
+    /// joined may not be in their chains.
+    begun_before: BTreeMap<ContainerId, ((PipelineId, Epoch), BTreeSet<BlockId>)>,
     /// Replicas that a member said not to have, or not to have fit to be read, until it has: also while nobody can copy them.
     absent: BTreeMap<(BlockId, NodeId), ContainerId>,
     /// Of containers that somebody joins: the pipeline, and its last epoch under which all members said what they have of all of it.
     told: BTreeMap<ContainerId, (PipelineId, Epoch)>,
+    /// Members that are here and went, as they had no room for what they lacked, until their containers are whole without them.
+    relieved: BTreeSet<(ContainerId, NodeId)>,
 }
 
 /// Keys of a block's replicas, on whatever node.
@@ -372,6 +375,7 @@ impl Repair {
         }
         self.lack_len += lack.len;
         *self.lack_len_by.entry(lack.home).or_default() += lack.len;
+        *self.lack_len_to.entry(lack.node).or_default() += lack.len;
         *self.open.entry(lack.home).or_default() += 1;
         *self.copies_of.entry((lack.home, lack.block)).or_default() += 1;
         self.waiting.entry(lack.node).or_default().insert((lack.sources.len(), lack.block));
@@ -532,6 +536,8 @@ impl Repair {
 
     /// A comparison of `home` found nothing to copy.
     pub fn on_whole(&mut self, home: ContainerId) {
+        let relieved = (home, NodeId([0; 16]))..=(home, NodeId([0xff; 16]));
+        self.relieved.extract_if(relieved, |_| true).for_each(drop);
         self.retries.remove(&home);
     }
 
@@ -547,12 +553,12 @@ impl Repair {
         self.suspect(home, now);
     }
 
-    /// `open` are all blocks of `home` that are open now, somebody has joined at `epoch`. True: none of them was open when that was
+    /// `open` are all blocks of `home` that are open now, somebody has joined its pipeline at this epoch. True: none of them was open when that was
     /// looked at first, so whoever joined is in the chains of all, or they are complete and were compared.
-    pub fn are_younger(&mut self, home: ContainerId, epoch: Epoch, open: &BTreeSet<BlockId>) -> bool {
-        let (known, before) = self.begun_before.entry(home).or_insert_with(|| (epoch, open.clone()));
-        if *known != epoch {
-            (*known, *before) = (epoch, open.clone());
+    pub fn are_younger(&mut self, home: ContainerId, joined: (PipelineId, Epoch), open: &BTreeSet<BlockId>) -> bool {
+        let (known, before) = self.begun_before.entry(home).or_insert_with(|| (joined, open.clone()));
+        if *known != joined {
+            (*known, *before) = (joined, open.clone());
         }
         before.retain(|block| open.contains(block));
         before.is_empty()
@@ -571,6 +577,30 @@ impl Repair {
     /// Bytes of `home` that are known to be copied yet; `None` if it was not compared, or nothing of it lacks.
     pub fn lack_len_of(&self, home: ContainerId) -> Option<u64> {
         self.open.contains_key(&home).then(|| self.lack_len_by.get(&home).copied().unwrap_or_default())
+    }
+
+    /// Bytes that are known to be copied to `node`.
+    pub(crate) fn lack_len_to(&self, node: NodeId) -> u64 {
+        self.lack_len_to.get(&node).copied().unwrap_or_default()
+    }
+
+    /// Those of them that are not ordered yet.
+    pub fn unordered_len_to(&self, node: NodeId) -> u64 {
+        self.lack_len_to(node).saturating_sub(self.ordered_to.get(&node).map_or(0, |(_, len)| *len))
+    }
+
+    /// Containers of which `node` is known to lack something.
+    pub(crate) fn lacked_by(&self, node: NodeId) -> BTreeSet<ContainerId> {
+        let (from, to) = ((node, BlockId(0)), (node, BlockId(u64::MAX)));
+        self.tasks.range(from..=to).map(|(_, task)| task.lack.home).collect()
+    }
+
+    pub(crate) fn on_relieved(&mut self, home: ContainerId, node: NodeId) {
+        self.relieved.insert((home, node));
+    }
+
+    pub(crate) fn is_relieved(&self, home: ContainerId, node: NodeId) -> bool {
+        self.relieved.contains(&(home, node))
     }
 
     /// Blocks of which a copy is ordered, or waits for its turn.
@@ -671,6 +701,12 @@ impl Repair {
             *len -= task.lack.len;
             if *len == 0 {
                 self.lack_len_by.remove(&task.lack.home);
+            }
+        }
+        if let Some(len) = self.lack_len_to.get_mut(&node) {
+            *len -= task.lack.len;
+            if *len == 0 {
+                self.lack_len_to.remove(&node);
             }
         }
         let key = (task.lack.home, block);

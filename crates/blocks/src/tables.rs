@@ -223,6 +223,11 @@ impl Record for PipelineRow {
 }
 
 impl PipelineRow {
+    /// A member that has not all yet of what was here before it came.
+    pub fn is_joining(&self, node: NodeId) -> bool {
+        self.joining.iter().any(|(joiner, _)| *joiner == node)
+    }
+
     /// How many members there should be, if `usual` is what files have as a rule.
     pub fn wanted_or(&self, usual: u16) -> u16 {
         if self.wanted == 0 { usual.max(self.members.len() as u16) } else { self.wanted }

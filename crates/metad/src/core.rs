@@ -13,7 +13,7 @@ use crate::repair::{self, balance::Balance, census::Counted, contents::Contents}
 use crate::room::Room;
 use blocks::{
     Additional, Allocation, Ask, Batch, BlocksError, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs,
-    Newcomers, PlaceError, Plan, Repair, Scrub, Surplus, Undecided,
+    Newcomers, PlaceError, Plan, Repair, Scrub, Shortage, Surplus, Undecided,
 };
 use hdfs::Exception;
 use io::{Clock, OsRandom};
@@ -104,6 +104,8 @@ pub(crate) struct Core {
     /// Nodes that let a question pass, and until when they are not asked another one.
     mute: Mutex<BTreeMap<NodeId, Duration>>,
     contents: Mutex<Contents>,
+    /// Copies that no datanode had room for when all pipelines were looked at last.
+    shortage: Mutex<Shortage>,
     /// How many blocks have too few copies.
     pub(crate) counted: Counted,
 }
@@ -189,6 +191,7 @@ impl Core {
             reported: Notify::new(),
             mute: Mutex::default(),
             contents: Mutex::default(),
+            shortage: Mutex::default(),
             counted: Counted::default(),
         })
     }
@@ -296,6 +299,16 @@ impl Core {
     /// What is known of what sealed containers hold. To be locked alone.
     pub(crate) fn contents(&self) -> MutexGuard<'_, Contents> {
         lock(&self.contents)
+    }
+
+    /// Copies that no datanode has room for.
+    pub(crate) fn shortage(&self) -> Shortage {
+        *lock(&self.shortage)
+    }
+
+    /// Answers what was known before.
+    pub(crate) fn set_shortage(&self, shortage: Shortage) -> Shortage {
+        std::mem::replace(&mut lock(&self.shortage), shortage)
     }
 
     /// Work that takes a while. To be locked last of all.

@@ -84,7 +84,7 @@ fn of_leader(core: &Core) -> Value {
             .collect();
         (nodes, cluster.containers().count(), cluster.pipelines().count())
     });
-    let (used, census) = (crate::meter::answer(), core.counted.last());
+    let (used, census, shortage) = (crate::meter::answer(), core.counted.last(), core.shortage());
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pool": core.pool,
@@ -98,6 +98,7 @@ fn of_leader(core: &Core) -> Value {
             "under_replicated": census.under_replicated, "missing": census.missing, "corrupt": census.corrupt,
             "pending": census.pending,
         },
+        "room_lacking": { "len": shortage.len, "containers": shortage.container_count },
         "writers": core.leases().len(),
         "blocks_on_lease": core.leased().len(),
         "recoveries": core.recoveries.count(),

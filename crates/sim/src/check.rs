@@ -6,7 +6,7 @@ use crate::volume::{Info, ReplicaState};
 use crate::work::Work;
 use crate::world::{World, content};
 use blocks::ContainerState;
-use namespace::read::Place;
+use namespace::read::{Page, Place};
 use namespace::{BlockView, Caller, read};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -60,6 +60,51 @@ pub(crate) fn rows(world: &World) {
             at.insert(applied, (number, rows));
         }
     }
+}
+
+/// What the leader counts beside its picture is what a recount gives.
+pub(crate) fn picture(world: &World) {
+    if let Some(leader) = world.leader() {
+        leader.group.see_cluster(blocks::Cluster::check);
+    }
+}
+
+/// While disks are nearly full: containers that have fewer members than they should, though somebody can copy them and somebody has room.
+pub(crate) fn room(world: &World) -> Vec<String> {
+    let Some(leader) = world.leader() else { return vec!["nobody leads".into()] };
+    let is_up = |id: &NodeId| world.node(World::node_number(*id)).is_some();
+    let homes = leader.group.see_cluster(|cluster| {
+        let homes = cluster.containers().map(|(home, container)| {
+            let members = cluster.member_ids(home).to_vec();
+            let (here, _) = members.iter().copied().partition::<Vec<_>, _>(is_up);
+            let (whole, joining) = here.into_iter().partition::<Vec<_>, _>(|id| cluster.is_whole(home, *id));
+            (home, usize::from(cluster.wanted(home)), container.len_about() as usize, members, whole, joining)
+        });
+        homes.collect::<Vec<_>>()
+    });
+    let (mut unrest, mut short_count) = (Vec::new(), 0);
+    for (home, wanted, len, members, whole, joining) in homes.unwrap_or_default() {
+        let page = read::container_page(&*leader.group.rows(), home, Place::start(home), usize::MAX);
+        let Page { blocks, open, .. } = page.expect("memory can be read");
+        let is_held =
+            |view: &BlockView| (0..world.plan.node_count).any(|number| is_sound(world, World::node_id(number), view));
+        let is_sick = blocks.is_empty() || !open.is_empty() || !blocks.iter().all(is_held);
+        if is_sick || whole.is_empty() || whole.len() >= wanted {
+            continue;
+        }
+        short_count += 1;
+        let free = |number: usize| world.node(number).map_or(0, |node| node.volume.free_len());
+        let takes = |number: &usize| !members.contains(&World::node_id(*number)) && free(*number) >= len;
+        let taker = (0..world.plan.node_count).find(takes);
+        let copies = joining.iter().find(|id| free(World::node_number(**id)) >= len);
+        if let Some(node) = taker.or(copies.map(|id| World::node_number(*id))) {
+            unrest.push(format!("{home:?} has {wanted} copies on {whole:?} alone, and node {node} has room for it"));
+        }
+    }
+    if short_count > 0 && leader.shortage.get().len == 0 {
+        unrest.push(format!("{short_count} containers lack copies, and no lack of room is told"));
+    }
+    unrest
 }
 
 pub(crate) fn history(world: &World, work: &Work) {

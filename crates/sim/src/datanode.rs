@@ -191,10 +191,8 @@ impl Datanode {
     }
 
     fn usage(&self) -> Usage {
-        let free_len = if self.volume.has_failed() || self.volume.is_full() { 0 } else { 1 << 40 };
-        // As if every byte were many, so that it counts beside a block's usual length.
-        let used_len = (1 << 30) + ((self.volume.used_len() as u64) << 20);
-        Usage { capacity_len: 1 << 41, used_len, free_len, transfer_count: self.transfers.get() }
+        let (used_len, free_len) = (self.volume.used_len() as u64, self.volume.free_len() as u64);
+        Usage { capacity_len: used_len + free_len, used_len, free_len, transfer_count: self.transfers.get() }
     }
 
     // ── sessions ──

@@ -31,17 +31,20 @@ struct State {
     /// How many times slower than it should be.
     slowness: Cell<u32>,
     full: Cell<Option<Full>>,
+    /// Bytes that it holds.
+    capacity: Cell<usize>,
     /// The next sync fails.
     sync_fails: Cell<bool>,
 }
 
 impl Disk {
-    pub(crate) fn new(sim: Sim) -> Self {
+    pub(crate) fn new(sim: Sim, capacity: usize) -> Self {
         Self(Rc::new(State {
             sim,
             free_at: Cell::default(),
             slowness: Cell::new(1),
             full: Cell::default(),
+            capacity: Cell::new(capacity),
             sync_fails: Cell::default(),
         }))
     }
@@ -52,6 +55,14 @@ impl Disk {
 
     pub(crate) fn set_full(&self, full: Option<Full>) {
         self.0.full.set(full);
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.0.capacity.get()
+    }
+
+    pub(crate) fn set_capacity(&self, capacity: usize) {
+        self.0.capacity.set(capacity);
     }
 
     /// As far as who asks for its space is told.

@@ -291,6 +291,10 @@ impl Platter {
         }
     }
 
+    pub(crate) fn used_len(&self) -> usize {
+        self.open.values().chain(self.shelf.values()).map(|stored| stored.image().data.len()).sum()
+    }
+
     /// The disk is gone.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();

@@ -4,7 +4,7 @@ use crate::administrator::{administer, scrub};
 use crate::check;
 use crate::executor::{HostId, Listener, Sim};
 use crate::groups::run_group;
-use crate::scenario::{Plan, make_faults};
+use crate::scenario::{Plan, make_faults, relieve, squeeze};
 use crate::work::{self, Work};
 use crate::world::{Mutation, World};
 use std::cell::Cell;
@@ -96,6 +96,9 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     for copy in &world.plan.copies {
         sim.spawn(HostId::NOBODY, copy.run(Rc::clone(&world)));
     }
+    if world.plan.squeeze {
+        sim.spawn(HostId::NOBODY, squeeze(Rc::clone(&world)));
+    }
     let administering = Rc::new(Cell::new(true));
     let (at, over) = (Rc::clone(&world), Rc::clone(&administering));
     sim.spawn(HostId::NOBODY, async move {
@@ -107,6 +110,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         sim.run_until(end.min(sim.now() + LOOK_EACH));
         check::contradictions(&world);
         check::rows(&world);
+        check::picture(&world);
     }
 
     work.stopping.set(true);
@@ -116,6 +120,10 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     }
     for number in 0..world.plan.client_count {
         sim.kill(World::client_host(number));
+    }
+    if world.plan.squeeze {
+        settle(&world, check::room);
+        relieve(&world);
     }
     let settled_in = settle(&world, check::unrest);
     if world.failures().is_empty() {
@@ -158,6 +166,7 @@ fn settle(world: &World, look: impl Fn(&World) -> Vec<String>) -> Duration {
     while sim.now() < end && world.failures().is_empty() && !unrest.is_empty() {
         sim.say(|| format!("{} things have not come to rest, the first: {}", unrest.len(), unrest[0]));
         sim.run_until(sim.now() + LOOK_EACH);
+        check::picture(world);
         unrest = look(world);
     }
     if let Some(first) = unrest.first().filter(|_| world.failures().is_empty()) {

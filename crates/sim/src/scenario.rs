@@ -56,6 +56,9 @@ const ALL: [Fault; 17] = [
     Fault::Rough,
 ];
 
+/// Twice what a run's clients hold at a time, three times each.
+const CAPACITY_MIN: usize = 1 << 20;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) metad_count: usize,
@@ -80,6 +83,10 @@ pub(crate) struct Plan {
     pub(crate) chores: Vec<Chore>,
     /// Machines of datanodes that are copied, and the copies started beside them.
     pub(crate) copies: Vec<MachineCopy>,
+    /// Bytes that each node's disk holds.
+    pub(crate) capacities: Vec<usize>,
+    /// Before the end disks become nearly full, and a node goes, until what there is room for was healed.
+    pub(crate) squeeze: bool,
 }
 
 impl Plan {
@@ -109,9 +116,18 @@ impl Plan {
             1 => BLOCK_LEN as u64 + random.below(4 * BLOCK_LEN) as u64,
             _ => BLOCK_LEN as u64 * (4 + random.below(16)) as u64,
         };
+        let mut random_room = Seeded(seed ^ 0xd15c_f011);
+        let squeeze = random_room.below(4) == 0;
+        let node_count = if squeeze { node_count.max(5) } else { node_count };
+        // Enough for all that clients write, and uneven.
+        let capacities = (0..node_count).map(|_| CAPACITY_MIN + random_room.below(3 * CAPACITY_MIN)).collect();
+        // With more than a few blocks in a container there would be few containers to share out.
+        let container_len = if squeeze { container_len.min(4 * BLOCK_LEN as u64) } else { container_len };
         Self {
             metad_count,
             node_count,
+            capacities,
+            squeeze,
             retain_len: [4_000, 1 << 20][random.below(2)],
             client_count,
             namer_count,
@@ -132,7 +148,9 @@ impl Plan {
         let faults = vec![Fault::KillNode, Fault::KillNode, Fault::KillClient];
         let (node_count, calm) = (plan.node_count.max(5), Duration::from_secs(6));
         let (rough, chores) = (Duration::from_secs(150), vec![Chore::Drain]);
-        Self { node_count, faults, calm, rough, long: true, chores, ..plan }
+        let mut capacities = plan.capacities;
+        capacities.resize(node_count, CAPACITY_MIN);
+        Self { node_count, capacities, faults, calm, rough, long: true, chores, ..plan }
     }
 }
 
@@ -188,6 +206,42 @@ pub(crate) async fn make_faults(world: Rc<World>, start_client: Rc<dyn Fn(usize)
         apply(&world, cure, &start_client);
     }
     sim.say(|| "the faults are over".to_owned());
+}
+
+/// Makes the disks nearly full when most of a run is over, and takes a node away for good: what it had has room on the others, in pieces,
+/// or nearly so.
+pub(crate) async fn squeeze(world: Rc<World>) {
+    let sim = world.sim.clone();
+    let rough = world.plan.rough;
+    sim.sleep(sim.between(rough / 2, rough)).await;
+    let count = world.plan.node_count;
+    let gone = sim.below(count);
+    let used = |number: usize| world.node_platter(number).borrow().used_len();
+    let share = used(gone) / (count - 1) + 1;
+    for number in (0..count).filter(|number| *number != gone) {
+        // A third of an even share to twice as much.
+        let free = share / 3 + sim.below(2 * share);
+        sim.say(|| {
+            format!("SQUEEZE the disk of node {number} holds {} bytes and no more than {free} others", used(number))
+        });
+        world.node_disk(number).set_capacity(used(number) + free);
+    }
+    sim.say(|| format!("SQUEEZE node {gone} goes, with {} bytes", used(gone)));
+    if world.net.is_up(World::node_host(gone)) {
+        world.stop_node(gone, false);
+    }
+    world.gone.set(Some(gone));
+}
+
+/// The disks have room again, and the node comes back.
+pub(crate) fn relieve(world: &Rc<World>) {
+    world.sim.say(|| "SQUEEZE is over".to_owned());
+    for (number, capacity) in world.plan.capacities.iter().enumerate() {
+        world.node_disk(number).set_capacity(*capacity);
+    }
+    if let Some(gone) = world.gone.take() {
+        world.start_node(gone);
+    }
 }
 
 fn soonest(cures: &[(Duration, Cure)], until: Duration) -> Option<usize> {

@@ -63,6 +63,8 @@ pub enum Mutation {
     ClocksSleep,
     /// Whoever names a datanode's id is taken for it.
     BelieveCopies,
+    /// Another member comes into a pipeline only where a node has room for all of it.
+    WholePipelinesOnly,
 }
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
@@ -88,6 +90,8 @@ pub(crate) struct World {
     pub(crate) reign_count: Cell<u64>,
     /// How many processes of datanodes were started.
     process_count: Cell<u64>,
+    /// A node that is not started again while disks are nearly full.
+    pub(crate) gone: Cell<Option<usize>>,
 }
 
 struct MetadSeat {
@@ -160,8 +164,8 @@ impl World {
             seat: Seat::new(Self::member_id(number), sim.split(), mutation),
             process: RefCell::default(),
         });
-        let nodes = (0..plan.node_count).map(|_| NodeSeat {
-            disk: Disk::new(sim.clone()),
+        let nodes = (0..plan.node_count).map(|number| NodeSeat {
+            disk: Disk::new(sim.clone(), plan.capacities[number]),
             platter: Rc::default(),
             process: RefCell::default(),
             falls: Cell::default(),
@@ -181,6 +185,7 @@ impl World {
             fault_count: Cell::default(),
             reign_count: Cell::default(),
             process_count: Cell::default(),
+            gone: Cell::default(),
             plan,
             sim,
         };
@@ -312,6 +317,9 @@ impl World {
     }
 
     pub(crate) fn start_node(self: &Rc<Self>, number: usize) {
+        if self.gone.get() == Some(number) {
+            return;
+        }
         let seat = &self.nodes[number];
         seat.disk.restart();
         self.net.up(Self::node_host(number));

@@ -195,7 +195,14 @@ pub(super) async fn under_replicated(session: &Session) -> Result<(), Stop> {
         answer.corrupt_count,
         answer.suspect_count
     ))?;
-    if answer.under_replicated_count > 0 && answer.pending_count == 0 && answer.suspect_count == 0 {
+    if answer.room_lacking_len > 0 {
+        session.output.line(&format!(
+            "room for {} more ({} bytes) lacks on datanodes that are up and have no copy of these blocks yet: add datanodes or disks, or \
+             delete files",
+            size::human(answer.room_lacking_len),
+            answer.room_lacking_len
+        ))?;
+    } else if answer.under_replicated_count > 0 && answer.pending_count == 0 && answer.suspect_count == 0 {
         session
             .output
             .line("no datanode can take the copies: one that has none of them, has room, and is up is needed")?;

@@ -132,6 +132,7 @@ pub(crate) async fn under_replicated(
             under_replicated_count: census.under_replicated,
             corrupt_count: census.corrupt,
             pending_count: census.pending,
+            room_lacking_len: core.shortage().len,
         })
     })
     .await

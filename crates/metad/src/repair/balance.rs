@@ -75,7 +75,7 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
     loop {
         settle(core);
         let Some(next) = take(core) else { return Ok(()) };
-        let command = core.with_cluster(|cluster, _| cluster.begin_move(&next, &rules(core)));
+        let command = core.with_cluster(|cluster, _| cluster.begin_move(&next, &core.repair(), &rules(core)));
         let begun = match command {
             Some(command) => core.change_blocks(command).await?.is_ok(),
             None => false,

@@ -11,7 +11,7 @@ use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::sync::Arc;
 use std::time::Duration;
-use types::{BlockId, ContainerId, Epoch, NodeId};
+use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 use wire::node::{COMPARE, CompareRequest, CompareResponse, Digest, Replica};
 
 /// Blocks of one page.
@@ -35,7 +35,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
         }
         let next = core.repair().next_check(now);
         let Some(home) = next else { break };
-        whole.extend(container(core, home).await?.map(|epoch| (home, epoch)));
+        whole.extend(container(core, home).await?.map(|(pipeline, epoch)| (home, pipeline, epoch)));
     }
     if !whole.is_empty() {
         let _ = core.change_blocks(Command::Whole { containers: whole }).await?;
@@ -85,8 +85,8 @@ pub(super) fn expected(view: &BlockView) -> Expected {
     Expected { block, generation, len, file, home, complete }
 }
 
-/// Compares a whole container. The epoch of which it is whole, if that is news.
-async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<Epoch>, RepairError> {
+/// Compares a whole container. The pipeline and epoch of which it is whole, if that is news.
+async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<(PipelineId, Epoch)>, RepairError> {
     let begun = core.heal(|healing| Comparison::begin(home, healing));
     let Some(mut comparison) = begun else { return Ok(None) };
     let mut place = Some(Place::start(home));

@@ -8,7 +8,7 @@ use super::{RepairError, rules};
 use crate::core::Core;
 use blocks::{
     BlocksError, Cluster, Command, DiskBalance, JobKind, JobRow, JobState, JobTask, Jobs, LeftBehind, Member, Scrub,
-    Service, Work, unended_jobs,
+    Service, Shortage, Work, unended_jobs,
 };
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -153,10 +153,18 @@ fn repair(core: &Core, census: &Census) {
         jobs.set_state(id, JobState::Running, now);
     } else if census.under_replicated > 0 && whole && !may_return {
         let id = known.unwrap_or_else(|| jobs.begin(JobKind::Repair, "", now));
-        let note = format!(
-            "{} blocks are under-replicated, and no datanode that is up can take a copy; add or start one",
-            census.under_replicated
-        );
+        let count = census.under_replicated;
+        let note = match core.shortage() {
+            Shortage { len: 0, .. } => {
+                format!(
+                    "{count} blocks are under-replicated, and no datanode that is up can take a copy; add or start one"
+                )
+            }
+            Shortage { len, .. } => format!(
+                "{count} blocks are under-replicated, and {len} bytes of room lack on datanodes that are up and have no copy of them \
+                 yet; add datanodes or disks, or delete files"
+            ),
+        };
         jobs.left(id, 0, 0, now);
         jobs.set_state(id, JobState::Waiting(note), now);
     } else if let Some(id) = known.filter(|_| whole && census.under_replicated == 0) {
@@ -234,8 +242,9 @@ fn drains(core: &Core) -> Vec<NodeId> {
                 jobs.set_state(job, JobState::Waiting(note), now);
             } else if picture.stuck > 0 {
                 let note = format!(
-                    "{} of its pipelines find no other datanode with room that is not in them already; add one",
-                    picture.stuck
+                    "{} of its pipelines, with {} bytes, find no other datanode with room that is not in them already; add \
+                     datanodes or disks, or delete files",
+                    picture.stuck, picture.stuck_len
                 );
                 jobs.set_state(job, JobState::Waiting(note), now);
             } else {

@@ -2,7 +2,7 @@
 
 use super::{RepairError, rules};
 use crate::core::Core;
-use blocks::Command;
+use blocks::{Command, MendStep, Mending, Shortage};
 use std::collections::BTreeSet;
 use types::NodeId;
 
@@ -19,9 +19,9 @@ pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairErr
     for node in core.heal(|healing| healing.watch(&mut seen.lost)) {
         tracing::warn!(%node, "a datanode is lost: it was silent for too long");
     }
+    let mut mending = core.with_cluster(|cluster, _| Mending::begin(cluster, &core.repair(), &rules(core)));
     for _ in 0..CHANGE_COUNT_MAX {
-        let rules = rules(core);
-        let Some(command) = core.with_cluster(|cluster, random| cluster.mend(&rules, random)) else { return Ok(()) };
+        let Some(command) = next(core, &mut mending) else { return Ok(()) };
         let before = tell(core, &command);
         if let Err(refused) = core.change_blocks(command.clone()).await? {
             tracing::debug!(%refused, "a change of members was overtaken");
@@ -33,11 +33,51 @@ pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairErr
     Ok(())
 }
 
+/// The next change; `None` when all pipelines were looked at. The cluster is locked for one step at a time.
+fn next(core: &Core, mending: &mut Mending) -> Option<Command> {
+    loop {
+        let rules = rules(core);
+        let step = core.with_cluster(|cluster, random| mending.step(cluster, &core.repair(), &rules, random));
+        match step {
+            MendStep::Propose(command) => return Some(command),
+            MendStep::Again => {}
+            MendStep::Done(shortage) => {
+                note(core, shortage);
+                return None;
+            }
+        }
+    }
+}
+
+/// People are told once, when room begins to lack and when it does no more; how much lacks is in /metrics.
+fn note(core: &Core, shortage: Shortage) {
+    let before = core.set_shortage(shortage);
+    match (before.len, shortage.len) {
+        (0, 1..) => {
+            let (containers, lacking_len) = (shortage.container_count, shortage.len);
+            tracing::error!(
+                containers,
+                lacking_len,
+                "no room for further copies: add datanodes or disks, or delete files"
+            );
+        }
+        (1.., 0) => tracing::info!("there is room for all copies again"),
+        _ => {}
+    }
+}
+
 /// Says what is about to change. Answers who is a member now.
 fn tell(core: &Core, command: &Command) -> Vec<NodeId> {
-    let Command::SetMembers { pipeline, members, .. } = command else {
-        tracing::debug!(?command, "a pipeline is settled");
-        return Vec::new();
+    let (pipeline, members) = match command {
+        Command::SetMembers { pipeline, members, .. } => (pipeline, members),
+        Command::Carve { from, containers, members, .. } => {
+            tracing::warn!(pipeline = %from, containers = containers.len(), "a part of a pipeline gets members of its own");
+            (from, members)
+        }
+        _ => {
+            tracing::debug!(?command, "a pipeline is settled");
+            return Vec::new();
+        }
     };
     let before = core.with_cluster(|cluster, _| cluster.pipeline(*pipeline).map(|known| known.row.members.clone()));
     let before = before.unwrap_or_default();

@@ -8,7 +8,7 @@ use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::rc::Rc;
 use std::time::Duration;
-use types::{BlockId, ContainerId, Epoch, NodeId};
+use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 const PAGE_COUNT: usize = 1000;
@@ -35,9 +35,16 @@ impl Metad {
         for _ in 0..CHECK_COUNT_MAX {
             let next = self.repair.borrow_mut().next_check(self.now());
             let Some(home) = next else { break };
-            whole.extend(self.compare_container(home).await?.map(|epoch| (home, epoch)));
+            whole.extend(self.compare_container(home).await?.map(|(pipeline, epoch)| (home, pipeline, epoch)));
         }
         if !whole.is_empty() {
+            if self.world.mutation == Some(Mutation::WholeAnywhere) {
+                let now =
+                    |home| self.with_cluster(|cluster, _| cluster.container(home).map(|container| container.pipeline));
+                for (home, pipeline, _) in &mut whole {
+                    *pipeline = now(*home)?.unwrap_or(*pipeline);
+                }
+            }
             let _overtaken = self.change_blocks(Command::Whole { containers: whole }).await?;
             self.repair_wake.notify();
         }
@@ -65,8 +72,8 @@ impl Metad {
         blocks.into_iter().map(|block| (block, self.view_of(block).map(|view| expected(&view)))).collect()
     }
 
-    /// The epoch of which the container is whole, if that is news.
-    async fn compare_container(self: &Rc<Self>, home: ContainerId) -> Answer<Option<Epoch>> {
+    /// The pipeline and epoch of which the container is whole, if that is news.
+    async fn compare_container(self: &Rc<Self>, home: ContainerId) -> Answer<Option<(PipelineId, Epoch)>> {
         let begun = self.heal(|healing| Comparison::begin(home, healing))?;
         let Some(mut comparison) = begun else { return Ok(None) };
         let mut place = Some(Place::start(home));

@@ -1,7 +1,8 @@
 //! Pipelines get the members that `Cluster::mend` wants, in a task of its own.
 
 use super::{Answer, Metad};
-use blocks::Command;
+use crate::world::Mutation;
+use blocks::{Command, MendStep, Mending};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,11 +23,10 @@ impl Metad {
     }
 
     async fn mend(&self) -> Answer<()> {
+        let rules = self.rules();
+        let mut mending = self.with_cluster(|cluster, _| Mending::begin(cluster, &self.repair.borrow(), &rules))?;
         for _ in 0..CHANGE_COUNT_MAX {
-            let rules = self.rules();
-            let Some(command) = self.with_cluster(|cluster, random| cluster.mend(&rules, random))? else {
-                return Ok(());
-            };
+            let Some(command) = self.next_change(&mut mending)? else { return Ok(()) };
             let before = self.members_before(&command)?;
             self.sim.say(|| format!("metad {}: {command:?}", self.number));
             if self.change_blocks(command.clone()).await?.is_err() {
@@ -38,8 +38,30 @@ impl Metad {
         Ok(())
     }
 
+    /// `None` when all pipelines were looked at.
+    fn next_change(&self, mending: &mut Mending) -> Answer<Option<Command>> {
+        loop {
+            let (rules, repair) = (self.rules(), self.repair.borrow());
+            match self.with_cluster(|cluster, random| mending.step(cluster, &repair, &rules, random))? {
+                MendStep::Propose(Command::Carve { .. })
+                    if self.world.mutation == Some(Mutation::WholePipelinesOnly) =>
+                {
+                    mending.pass();
+                }
+                MendStep::Propose(command) => return Ok(Some(command)),
+                MendStep::Again => {}
+                MendStep::Done(shortage) => {
+                    self.shortage.set(shortage);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
     fn members_before(&self, command: &Command) -> Answer<Vec<NodeId>> {
-        let Command::SetMembers { pipeline, .. } = command else { return Ok(Vec::new()) };
+        let (Command::SetMembers { pipeline, .. } | Command::Carve { from: pipeline, .. }) = command else {
+            return Ok(Vec::new());
+        };
         let before = self.with_cluster(|cluster, _| cluster.pipeline(*pipeline).map(|known| known.row.members.clone()));
         Ok(before?.unwrap_or_default())
     }

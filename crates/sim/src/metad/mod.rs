@@ -21,7 +21,7 @@ use crate::platter::Identity;
 use crate::volume::{Info, ReplicaState};
 use crate::world::World;
 use administration::Administration;
-use blocks::{BlocksError, Cluster, Doomed, PlaceError, Plan, Repair, Surplus, Told, Undecided};
+use blocks::{BlocksError, Cluster, Doomed, PlaceError, Plan, Repair, Shortage, Surplus, Told, Undecided};
 use namespace::{BlockView, Caller, Format, Leased, Leases, NsError, Op, Request, RetryKey};
 use raft::Standing;
 use std::cell::{Cell, RefCell};
@@ -98,6 +98,8 @@ pub(crate) struct Metad {
     /// Replicas that somebody called bad.
     reported: RefCell<BTreeSet<(BlockId, NodeId)>>,
     repair_wake: Notify,
+    /// Copies that no node had room for when that was looked at last.
+    pub(crate) shortage: Cell<Shortage>,
     /// What an administrator asked for.
     asked: RefCell<Administration>,
     /// Files whose copies are under way, and when they are looked at again.
@@ -130,6 +132,7 @@ impl Metad {
             surplus: RefCell::default(),
             reported: RefCell::default(),
             repair_wake: Notify::default(),
+            shortage: Cell::default(),
             asked: RefCell::default(),
             resting: RefCell::default(),
         })

@@ -131,10 +131,6 @@ impl Volume {
         self.0.failed.get()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.0.disk.is_full()
-    }
-
     fn note<T>(&self, outcome: std::result::Result<T, DiskError>) -> Result<T> {
         outcome.map_err(|error| match error {
             DiskError::Full => VolumeError::Full,
@@ -166,7 +162,19 @@ impl Volume {
     }
 
     pub(crate) fn used_len(&self) -> usize {
-        self.0.platter.borrow().shelf.values().map(|stored| stored.image().data.len()).sum()
+        self.0.platter.borrow().used_len()
+    }
+
+    /// Bytes that can still be written.
+    pub(crate) fn free_len(&self) -> usize {
+        if self.has_failed() || self.0.disk.is_full() {
+            return 0;
+        }
+        self.0.disk.capacity().saturating_sub(self.used_len())
+    }
+
+    fn check_room(&self, len: usize) -> Result<()> {
+        if len <= self.0.disk.capacity().saturating_sub(self.used_len()) { Ok(()) } else { Err(VolumeError::Full) }
     }
 
     /// Reads a replica from end to end: whether it matches its checksums.

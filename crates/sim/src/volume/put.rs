@@ -95,6 +95,7 @@ impl Volume {
             return Err(VolumeError::Fenced);
         }
         // What cannot be written costs nothing.
+        self.check_room(bytes.len())?;
         self.note(self.0.disk.write().await)?;
         let makes_room = |have: Generation| have < identity.generation || replaces && have == identity.generation;
         if let Some(open) = self.find_open(block) {
@@ -145,6 +146,7 @@ impl Volume {
         if self.find_open(block).is_some() {
             return Err(VolumeError::Exists);
         }
+        self.check_room(bytes.len())?;
         self.note(self.0.disk.write().await)?;
         let mut record = Stored::new(identity, Stage::Finalized { len: bytes.len() });
         record.write_data(0, bytes);

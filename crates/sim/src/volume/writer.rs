@@ -58,6 +58,7 @@ impl Writer {
             return Err(VolumeError::Corrupt);
         }
         let fresh = &data[len - offset..];
+        volume.check_room(fresh.len())?;
         let mut whole = image.data[boundary..].to_vec();
         whole.extend_from_slice(fresh);
         volume.on_open(self.block, |stored| stored.write_data(len, fresh));

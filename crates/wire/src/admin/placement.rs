@@ -168,4 +168,7 @@ pub struct UnderReplicatedResponse {
     /// Blocks of which a copy is being made, or waits for its turn.
     #[prost(uint64, tag = "8")]
     pub pending_count: u64,
+    /// Bytes of copies that no datanode that could take them has room for, about.
+    #[prost(uint64, tag = "9")]
+    pub room_lacking_len: u64,
 }
