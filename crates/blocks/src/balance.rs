@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Promise: each move makes the fuller of two nodes emptier and leaves the other emptier than that one was; no container comes to stand in
-//! fewer racks than before; what is decided here rests on one look at the cluster, so moves under way are never counted twice.
+//! fewer racks than before; what is decided here rests on one look at the nodes' disks, so moves under way are never counted twice. A plan
+//! is made in steps of bounded work, since there may be a million pairs of nodes.
 
-use crate::cluster::{Cluster, Container};
+use crate::cluster::Cluster;
 use crate::command::Command;
 use crate::mend::{MendRules, swap};
 use crate::repair::Repair;
@@ -17,6 +18,8 @@ use types::{ContainerId, NodeId, PipelineId};
 
 /// Moves of one plan; what is left is for the next.
 const MOVE_COUNT_MAX: usize = 500;
+/// Pairs of nodes, and containers of pipelines that are met for the first time, looked at in one step, about.
+const LOOK_COUNT_MAX: usize = 2000;
 /// Fullness is counted in parts of this.
 pub const FULL_PARTS: u64 = 1_000_000_000;
 
@@ -47,87 +50,148 @@ impl Disk {
     }
 }
 
-impl Cluster {
-    /// Moves after which no node's fullness differs from the mean by more than `within` (of [`FULL_PARTS`]), or after which none helps any more.
-    pub fn plan_balance(&self, rules: &MendRules, within: u64) -> Vec<Move> {
-        let serving = self.nodes.values().filter(|member| rules.is_here(member) && member.is_taken(rules.now));
-        let disk = |usage: crate::Usage| Disk { used: usage.used_len, whole: usage.used_len + usage.free_len };
-        let mut disks: BTreeMap<NodeId, Disk> = serving.map(|member| (member.node.id, disk(member.usage))).collect();
-        let mut moved: BTreeSet<ContainerId> = BTreeSet::new();
-        let mut moves = Vec::new();
-        while moves.len() < MOVE_COUNT_MAX {
-            let Some(next) = self.next_move(&disks, &moved, within) else { break };
-            moved.insert(next.container);
-            if let Some(disk) = disks.get_mut(&next.from) {
-                disk.used = disk.used.saturating_sub(next.len);
-            }
-            if let Some(disk) = disks.get_mut(&next.to) {
-                disk.used = disk.used.saturating_add(next.len);
-            }
-            moves.push(next);
-        }
-        moves
-    }
+/// A container that could move.
+type Choice = (u64, ContainerId, PipelineId);
 
-    fn next_move(&self, disks: &BTreeMap<NodeId, Disk>, moved: &BTreeSet<ContainerId>, within: u64) -> Option<Move> {
+/// A plan in the making.
+#[derive(Debug)]
+pub struct Balancing {
+    within: u64,
+    /// Of all nodes together, which moves leave as it is.
+    mean: u64,
+    disks: BTreeMap<NodeId, Disk>,
+    /// Nodes by fullness.
+    order: BTreeSet<(u64, NodeId)>,
+    /// Nodes from which no move helps. They only become emptier, and others fuller, so that stays so.
+    exhausted: BTreeSet<NodeId>,
+    /// The fullest that is not exhausted, and the last one that could take nothing of it.
+    turn: Option<(NodeId, Option<(u64, NodeId)>)>,
+    /// Containers by length, of the pipelines met so far, without those that were given a move.
+    by_len: BTreeMap<PipelineId, BTreeSet<(u64, ContainerId)>>,
+    look_count: usize,
+    moves: Vec<Move>,
+}
+
+impl Balancing {
+    /// Moves after which no node's fullness differs from the mean by more than `within` (of [`FULL_PARTS`]), or after which none helps any more.
+    pub fn begin(cluster: &Cluster, rules: &MendRules, within: u64) -> Self {
+        let serving = cluster.nodes.values().filter(|member| rules.is_here(member) && member.is_taken(rules.now));
+        let disk =
+            |usage: crate::Usage| Disk { used: usage.used_len, whole: usage.used_len.saturating_add(usage.free_len) };
+        let disks: BTreeMap<NodeId, Disk> = serving.map(|member| (member.node.id, disk(member.usage))).collect();
         let (used, whole) = disks.values().fold((0u64, 0u64), |(used, whole), disk| {
             (used.saturating_add(disk.used), whole.saturating_add(disk.whole))
         });
-        let mean = Disk::parts(used, whole);
-        let mut order: Vec<(u64, NodeId)> = disks.iter().map(|(node, disk)| (disk.full(), *node)).collect();
-        order.sort_unstable();
-        for (full, from) in order.iter().rev() {
-            for (empty, to) in order.iter().take_while(|(empty, _)| empty < full) {
-                let needed = *full > mean + within || empty + within < mean;
-                if !needed {
-                    continue;
-                }
-                if let Some(next) = self.container_to_move(*from, *to, disks, moved, mean) {
-                    return Some(next);
-                }
+        let order = disks.iter().map(|(node, disk)| (disk.full(), *node)).collect();
+        let (mean, by_len) = (Disk::parts(used, whole), BTreeMap::new());
+        Self {
+            within,
+            mean,
+            disks,
+            order,
+            exhausted: BTreeSet::new(),
+            turn: None,
+            by_len,
+            look_count: 0,
+            moves: Vec::new(),
+        }
+    }
+
+    /// Goes on for a bounded while. True: the plan is made.
+    pub fn step(&mut self, cluster: &Cluster) -> bool {
+        let until = self.look_count + LOOK_COUNT_MAX;
+        while self.look_count < until {
+            self.look_count += 1;
+            if self.moves.len() >= MOVE_COUNT_MAX {
+                return true;
+            }
+            let Some(from) = self.source() else { return true };
+            let Some(to) = self.target(from) else {
+                self.exhausted.insert(from);
+                self.turn = None;
+                continue;
+            };
+            let full = self.disks[&to].full();
+            match self.container_to_move(cluster, from, to) {
+                Some(next) => self.take(next),
+                None => self.turn = Some((from, Some((full, to)))),
             }
         }
-        None
+        false
+    }
+
+    pub fn into_moves(self) -> Vec<Move> {
+        self.moves
+    }
+
+    fn source(&self) -> Option<NodeId> {
+        if let Some((from, _)) = self.turn {
+            return Some(from);
+        }
+        self.order.iter().rev().map(|(_, node)| *node).find(|node| !self.exhausted.contains(node))
+    }
+
+    /// The emptiest that was not passed over for this one.
+    fn target(&self, from: NodeId) -> Option<NodeId> {
+        let full = self.disks[&from].full();
+        let passed = self.turn.and_then(|(_, passed)| passed);
+        let behind = passed.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let (empty, to) = self.order.range((behind, std::ops::Bound::Unbounded)).next()?;
+        let needed = full > self.mean.saturating_add(self.within) || empty.saturating_add(self.within) < self.mean;
+        (empty < &full && needed).then_some(*to)
+    }
+
+    fn take(&mut self, next: Move) {
+        for (node, gets) in [(next.from, false), (next.to, true)] {
+            let Some(disk) = self.disks.get_mut(&node) else { continue };
+            self.order.remove(&(disk.full(), node));
+            let used = disk.used;
+            disk.used = if gets { used.saturating_add(next.len) } else { used.saturating_sub(next.len) };
+            self.order.insert((disk.full(), node));
+        }
+        // Whoever is the fullest now has its turn, with all others.
+        self.turn = None;
+        self.moves.push(next);
     }
 
     /// The largest that does not carry the one below the mean, or the other above it; otherwise the smallest that still helps.
-    fn container_to_move(
-        &self,
-        from: NodeId,
-        to: NodeId,
-        disks: &BTreeMap<NodeId, Disk>,
-        moved: &BTreeSet<ContainerId>,
-        mean: u64,
-    ) -> Option<Move> {
-        let (source, target) = (disks.get(&from)?, disks.get(&to)?);
-        let mut best: Option<(bool, u64, ContainerId)> = None;
-        for id in self.pipelines_of(from) {
-            let Some(pipeline) = self.pipelines.get(id) else { continue };
+    fn container_to_move(&mut self, cluster: &Cluster, from: NodeId, to: NodeId) -> Option<Move> {
+        let (source, target) = (self.disks[&from], self.disks[&to]);
+        let spare =
+            |disk: Disk| (u128::from(self.mean) * u128::from(disk.whole)).div_ceil(u128::from(FULL_PARTS)) as u64;
+        // Bytes that bring the one up, or the other down, to the mean.
+        let gentle_max = spare(target).saturating_sub(target.used).min(source.used.saturating_sub(spare(source)));
+        let (mut gentle, mut least): (Option<Choice>, Option<Choice>) = (None, None);
+        for id in cluster.pipelines_of(from) {
+            let Some(pipeline) = cluster.pipelines.get(id) else { continue };
             let row = &pipeline.row;
-            if !row.joining.is_empty() || row.members.contains(&to) || !self.keeps_racks(&row.members, from, to) {
+            if !row.joining.is_empty() || row.members.contains(&to) || !cluster.keeps_racks(&row.members, from, to) {
                 continue;
             }
-            for home in pipeline.containers.iter().filter(|home| !moved.contains(home)) {
-                let Some(len) = self.containers.get(home).map(Container::held_len).filter(|len| *len > 0) else {
-                    continue;
-                };
-                let after = Disk::parts(target.used.saturating_add(len), target.whole);
-                if after >= source.full() {
-                    continue; // they would only change places
-                }
-                let left = Disk::parts(source.used.saturating_sub(len), source.whole);
-                let gentle = after <= mean && left >= mean;
-                let better = best.is_none_or(|(was_gentle, best_len, _)| match (gentle, was_gentle) {
-                    (true, true) => len > best_len,
-                    (false, false) => len < best_len,
-                    (gentle, _) => gentle,
-                });
-                if better {
-                    best = Some((gentle, len, *home));
-                }
-            }
+            let by_len = self.by_len.entry(*id).or_insert_with(|| {
+                self.look_count += pipeline.containers.len();
+                let lens =
+                    pipeline.containers.iter().filter_map(|home| Some((cluster.containers.get(home)?.held_len(), *home)));
+                lens.filter(|(len, _)| *len > 0).collect()
+            });
+            let of_this = |(len, home): &(u64, ContainerId)| (*len, *home, *id);
+            gentle = gentle.max(by_len.range(..=(gentle_max, ContainerId(u64::MAX))).next_back().map(of_this));
+            least = least.into_iter().chain(by_len.first().map(of_this)).min();
         }
-        best.map(|(_, len, container)| Move { container, from, to, len })
+        // They would only change places.
+        let helps = |(len, ..): &Choice| Disk::parts(target.used.saturating_add(*len), target.whole) < source.full();
+        let (len, container, pipeline) = gentle.filter(helps).or(least.filter(helps))?;
+        self.by_len.entry(pipeline).or_default().remove(&(len, container));
+        Some(Move { container, from, to, len })
+    }
+}
+
+impl Cluster {
+    /// As [`Balancing`], at once.
+    pub fn plan_balance(&self, rules: &MendRules, within: u64) -> Vec<Move> {
+        let mut balancing = Balancing::begin(self, rules, within);
+        while !balancing.step(self) {}
+        balancing.into_moves()
     }
 
     pub(crate) fn keeps_racks(&self, members: &[NodeId], from: NodeId, to: NodeId) -> bool {

@@ -23,6 +23,15 @@ pub struct Pipeline {
     pub(crate) in_use: bool,
     /// Bytes of all its containers, about: a sum that a wrong claim about one of them cannot overflow.
     pub(crate) len: u128,
+    /// Containers of which not all who join have everything.
+    pub(crate) lagging_count: u64,
+}
+
+impl Pipeline {
+    /// Bytes of all its containers, about.
+    pub fn len_about(&self) -> u64 {
+        u64::try_from(self.len).unwrap_or(u64::MAX)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -190,6 +199,9 @@ impl Cluster {
                     len: 0,
                 };
                 self.mirror_container(*id, &row);
+                if let Some(pipeline) = self.pipelines.get_mut(pipeline) {
+                    pipeline.row.container_count += 1;
+                }
                 self.last_container = self.last_container.max(*id);
             }
             (Command::RemoveContainer { container }, _) => self.remove(*container),
@@ -225,7 +237,7 @@ impl Cluster {
                 }
             }
             (Command::Joined { pipeline, .. }, _) => self.change_row(*pipeline, PipelineRow::end_joining),
-            (Command::Merge { from, into }, _) => self.merge(*from, *into),
+            (Command::Merge { from, into, containers }, _) => self.merge(*from, *into, containers),
             (Command::Carve { from, containers, members, .. }, Reply::Pipeline(id)) => {
                 self.carve(*from, containers, members, *id);
             }
@@ -311,11 +323,6 @@ impl Cluster {
         self.change_container(home, |container| container.len = len);
     }
 
-    /// Bytes of several containers that some node has, about.
-    pub fn len_of<'a>(&self, homes: impl IntoIterator<Item = &'a ContainerId>) -> u64 {
-        types::len::total(homes.into_iter().filter_map(|home| self.containers.get(home)).map(Container::held_len))
-    }
-
     /// What no node has of each container. Of those that are not named the nodes have all.
     pub(crate) fn set_missing(&mut self, lens: impl Iterator<Item = (ContainerId, u64)>) {
         let lens: BTreeMap<ContainerId, u64> = lens.collect();
@@ -348,6 +355,43 @@ impl Cluster {
 
     pub fn containers(&self) -> impl Iterator<Item = (ContainerId, &Container)> {
         self.containers.iter().map(|(id, container)| (*id, container))
+    }
+
+    pub fn container_count(&self) -> usize {
+        self.containers.len()
+    }
+
+    pub fn pipeline_count(&self) -> usize {
+        self.pipelines.len()
+    }
+
+    /// Up to `count` sealed containers behind `after`.
+    pub fn sealed_after(&self, after: Option<ContainerId>, count: usize) -> Vec<ContainerId> {
+        let from = ContainerId(after.map_or(0, |after| after.0 + 1));
+        self.index.sealed.range(from..).take(count).copied().collect()
+    }
+
+    pub fn is_sealed(&self, home: ContainerId) -> bool {
+        self.index.sealed.contains(&home)
+    }
+
+    /// Pipelines that somebody joins.
+    pub fn joined_pipelines(&self) -> impl Iterator<Item = PipelineId> + '_ {
+        self.index.joining.iter().copied()
+    }
+
+    /// Pipelines some containers of which may have fewer whole copies than they should: those with a member that is not `here`, or that
+    /// somebody joins, or with another number of members than they should have.
+    pub fn doubtful_pipelines(&self, here: impl Fn(&Member) -> bool) -> BTreeSet<PipelineId> {
+        let away = self.nodes.values().filter(|member| !here(member)).map(|member| member.node.id);
+        let of_away = away.flat_map(|node| self.pipelines_of(node).iter().copied());
+        of_away.chain(self.index.joining.iter().copied()).chain(self.index.uneven.iter().copied()).collect()
+    }
+
+    /// Containers behind this one.
+    pub fn containers_behind(&self, after: ContainerId) -> impl Iterator<Item = (ContainerId, &Container)> {
+        let behind = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
+        self.containers.range(behind).map(|(id, container)| (*id, container))
     }
 
     /// The next container by number, and then the first again.
@@ -463,8 +507,10 @@ impl Cluster {
         self.count_out(id);
         let Some(container) = self.containers.remove(&id) else { return };
         self.copied.remove(&id);
-        if let Some(pipeline) = self.pipelines.get_mut(&container.pipeline) {
-            pipeline.containers.remove(&id);
+        if let Some(pipeline) = self.pipelines.get_mut(&container.pipeline)
+            && pipeline.containers.remove(&id)
+        {
+            pipeline.row.container_count -= 1;
         }
     }
 
@@ -480,29 +526,27 @@ impl Cluster {
 
     fn mirror_pipeline(&mut self, id: PipelineId, row: PipelineRow) {
         self.list_pipeline(id, &row);
-        let pipeline = Pipeline { row, containers: BTreeSet::new(), open: Vec::new(), in_use: false, len: 0 };
+        let pipeline = Pipeline { row, containers: BTreeSet::new(), open: Vec::new(), in_use: false, len: 0, lagging_count: 0 };
         self.pipelines.insert(id, pipeline);
     }
 
     fn change_row(&mut self, id: PipelineId, change: impl FnOnce(&mut PipelineRow)) {
         let Some(mut row) = self.pipelines.get(&id).map(|pipeline| pipeline.row.clone()) else { return };
-        let containers: Vec<ContainerId> = self.containers_of(id).collect();
-        containers.iter().for_each(|home| self.count_out(*home));
         self.unlist_pipeline(id, &row);
+        let before = row.joining.clone();
         change(&mut row);
         self.list_pipeline(id, &row);
+        self.recount_joining(id, &before, &row.joining);
         if let Some(pipeline) = self.pipelines.get_mut(&id) {
             pipeline.row = row;
         }
-        containers.iter().for_each(|home| self.count_in(*home));
     }
 
-    fn merge(&mut self, from: PipelineId, into: PipelineId) {
-        if !self.pipelines.contains_key(&into) {
-            return;
-        }
-        self.containers_of(from).collect::<Vec<_>>().into_iter().for_each(|home| self.rehome(home, into));
-        if let Some(gone) = self.pipelines.remove(&from) {
+    fn merge(&mut self, from: PipelineId, into: PipelineId, containers: &[ContainerId]) {
+        containers.iter().for_each(|home| self.rehome(*home, into));
+        if self.pipelines.get(&from).is_some_and(|gone| gone.row.container_count == 0)
+            && let Some(gone) = self.pipelines.remove(&from)
+        {
             self.unlist_pipeline(from, &gone.row);
         }
     }
@@ -524,8 +568,10 @@ impl Cluster {
         self.copied.remove(&home);
         let epoch = self.pipelines.get(&into).map_or(Epoch(1), |pipeline| pipeline.row.epoch);
         if let Some(container) = self.containers.get_mut(&home) {
-            if let Some(from) = self.pipelines.get_mut(&container.pipeline) {
-                from.containers.remove(&home);
+            if let Some(from) = self.pipelines.get_mut(&container.pipeline)
+                && from.containers.remove(&home)
+            {
+                from.row.container_count -= 1;
                 from.open.retain(|open| *open != home);
             }
             (container.pipeline, container.epoch, container.told) = (into, epoch, Epoch(0));
@@ -533,8 +579,10 @@ impl Cluster {
                 container.state = ContainerState::Sealing;
             }
         }
-        if let Some(pipeline) = self.pipelines.get_mut(&into) {
-            pipeline.containers.insert(home);
+        if let Some(pipeline) = self.pipelines.get_mut(&into)
+            && pipeline.containers.insert(home)
+        {
+            pipeline.row.container_count += 1;
         }
         self.count_in(home);
     }
@@ -573,7 +621,10 @@ mod tests {
         let mut cluster = cluster.unwrap();
         let homes: Vec<ContainerId> = cluster.containers_of(pipeline).collect();
         homes.iter().for_each(|home| cluster.on_written(*home, 1 << 63));
-        assert_eq!((homes.len(), cluster.len_of(&homes)), (2, u64::MAX));
+        assert_eq!((homes.len(), cluster.pipeline(pipeline).unwrap().len_about()), (2, u64::MAX));
+        homes.iter().for_each(|home| cluster.on_measured(*home, 5));
+        assert_eq!(cluster.pipeline(pipeline).unwrap().len_about(), 10);
+        cluster.check();
     }
 
     /// A container was found whole under an epoch of the pipeline that it has left since. Another pipeline counts its own.

@@ -3,6 +3,7 @@
 use crate::node::Node;
 use crate::tables::{self, ContainerRow, ContainerState, JobEnd, JobRow, PipelineRow, Service};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 
@@ -34,8 +35,8 @@ pub enum Command {
     Whole { containers: Vec<(ContainerId, PipelineId, Epoch)> },
     /// Nobody joins this pipeline any more: all its containers are whole.
     Joined { pipeline: PipelineId, epoch: Epoch },
-    /// The containers of one pipeline move to another one of the same members, and the first is gone.
-    Merge { from: PipelineId, into: PipelineId },
+    /// Some containers of one pipeline move to another one of the same members. With its last container the first is gone.
+    Merge { from: PipelineId, into: PipelineId, containers: Vec<ContainerId> },
     /// What an administrator wants of a node.
     SetService { node: NodeId, service: Service },
     /// Some containers of a pipeline, if its epoch is still `epoch`, get a set of their own, of these members: who has not all of them yet
@@ -124,7 +125,7 @@ pub fn apply_with(
             tables::put_pipeline(rows, *pipeline, &row);
             Ok(Ok(Reply::Done))
         }
-        Command::Merge { from, into } => merge(rows, *from, *into),
+        Command::Merge { from, into, containers } => merge(rows, *from, *into, containers),
         Command::Carve { from, epoch, containers, members } => carve(rows, *from, *epoch, containers, members),
         Command::SetService { node, service } => {
             if tables::node(rows, *node)?.is_none() {
@@ -146,11 +147,17 @@ pub fn apply_with(
         }
         Command::OpenContainer { pipeline } => open_container(rows, *pipeline),
         Command::RemoveContainer { container } => {
+            let in_use = Ok(Err(BlocksError::InUse { container: *container }));
             let is_sealed = |row: &ContainerRow| row.state == ContainerState::Sealed;
-            if !tables::container(rows, *container)?.as_ref().is_some_and(is_sealed) || !is_empty(&*rows, *container)? {
-                return Ok(Err(BlocksError::InUse { container: *container }));
+            let Some(row) = tables::container(rows, *container)?.filter(is_sealed) else { return in_use };
+            if !is_empty(&*rows, *container)? {
+                return in_use;
             }
             tables::remove_container(rows, *container);
+            if let Some(mut pipeline) = tables::pipeline(rows, row.pipeline)? {
+                pipeline.container_count -= 1;
+                tables::put_pipeline(rows, row.pipeline, &pipeline);
+            }
             Ok(Ok(Reply::Done))
         }
         Command::LeaseIndexes { container, from, up_to, len, .. } => {
@@ -268,27 +275,53 @@ fn set_members(
     Ok(Ok(Reply::Done))
 }
 
-fn merge(rows: &mut dyn RowsMut, from: PipelineId, into: PipelineId) -> Result<Result<Reply, BlocksError>, RowsError> {
+fn merge(
+    rows: &mut dyn RowsMut,
+    from: PipelineId,
+    into: PipelineId,
+    containers: &[ContainerId],
+) -> Result<Result<Reply, BlocksError>, RowsError> {
+    let moved = Ok(Err(BlocksError::Moved { pipeline: from }));
     let (gone, stays) = (tables::pipeline(rows, from)?, tables::pipeline(rows, into)?);
-    let (Some(gone), Some(stays)) = (gone, stays) else {
-        return Ok(Err(BlocksError::Moved { pipeline: from }));
+    let (Some(mut gone), Some(mut stays)) = (gone, stays) else { return moved };
+    let found = match found_in(rows, from, containers)? {
+        Some(found) if from != into && gone.can_merge(&stays) => found,
+        _ => return moved,
     };
-    if from == into || !gone.can_merge(&stays) {
-        return Ok(Err(BlocksError::Moved { pipeline: from }));
+    gone.container_count -= found.len() as u64;
+    stays.container_count += found.len() as u64;
+    for (id, mut row) in found {
+        (row.pipeline, row.epoch) = (into, stays.epoch);
+        if row.state == ContainerState::Open {
+            // One open container a pipeline is enough.
+            row.state = ContainerState::Sealing;
+        }
+        tables::put_container(rows, id, &row);
     }
-    for (key, mut row) in tables::all::<ContainerRow>(rows, tables::CONTAINER)? {
-        if row.pipeline == from {
-            row.pipeline = into;
-            row.epoch = stays.epoch;
-            if row.state == ContainerState::Open {
-                // One open container a pipeline is enough.
-                row.state = ContainerState::Sealing;
-            }
-            tables::put_container(rows, ContainerId(tables::number(&key)?), &row);
+    tables::put_pipeline(rows, into, &stays);
+    if gone.container_count == 0 {
+        rows.delete(tables::PIPELINE, &from.0.to_be_bytes());
+    } else {
+        tables::put_pipeline(rows, from, &gone);
+    }
+    Ok(Ok(Reply::Done))
+}
+
+/// These containers' rows, each once; `None` if one of them is elsewhere.
+fn found_in(
+    rows: &dyn RowsMut,
+    pipeline: PipelineId,
+    containers: &[ContainerId],
+) -> Result<Option<Vec<(ContainerId, ContainerRow)>>, RowsError> {
+    let ids: BTreeSet<ContainerId> = containers.iter().copied().collect();
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        match tables::container(rows, id)?.filter(|row| row.pipeline == pipeline) {
+            Some(row) => found.push((id, row)),
+            None => return Ok(None),
         }
     }
-    rows.delete(tables::PIPELINE, &from.0.to_be_bytes());
-    Ok(Ok(Reply::Done))
+    Ok(Some(found))
 }
 
 fn carve(
@@ -299,29 +332,26 @@ fn carve(
     members: &[NodeId],
 ) -> Result<Result<Reply, BlocksError>, RowsError> {
     let moved = Ok(Err(BlocksError::Moved { pipeline: from }));
-    let Some(row) = tables::pipeline(rows, from)?.filter(|row| row.epoch == epoch) else { return moved };
+    let Some(mut row) = tables::pipeline(rows, from)?.filter(|row| row.epoch == epoch) else { return moved };
     let set = match check_members(rows, members)? {
         Ok(set) => set,
         Err(refused) => return Ok(Err(refused)),
     };
-    let mut carved: Vec<(ContainerId, ContainerRow)> = Vec::with_capacity(containers.len());
-    for id in containers {
-        match tables::container(rows, *id)?.filter(|container| container.pipeline == from) {
-            Some(container) => carved.push((*id, container)),
-            None => return moved,
-        }
-    }
+    let Some(carved) = found_in(rows, from, containers)? else { return moved };
     let Some((_, first)) = carved.first() else { return moved };
     let whole = row.whole_at(first.epoch);
     if whole.is_empty() || carved.iter().any(|(_, other)| row.whole_at(other.epoch) != whole) {
         return moved;
     }
-    let fresh = row.carved(first.epoch, set);
+    let mut fresh = row.carved(first.epoch, set);
+    fresh.container_count = carved.len() as u64;
+    row.container_count -= fresh.container_count;
     let mut counters = tables::counters(rows)?;
     counters.pipeline += 1;
     let id = PipelineId(counters.pipeline);
     tables::put_counters(rows, counters);
     tables::put_pipeline(rows, id, &fresh);
+    tables::put_pipeline(rows, from, &row);
     for (container, mut carved) in carved {
         carved.carve(id);
         tables::put_container(rows, container, &carved);
@@ -358,7 +388,8 @@ impl PipelineRow {
     }
 
     pub(crate) fn new(members: Vec<NodeId>, wanted: u16, planned: bool) -> Self {
-        Self { epoch: Epoch(1), members, planned, wanted, joining: Vec::new(), former: Vec::new() }
+        let (joining, former) = (Vec::new(), Vec::new());
+        Self { epoch: Epoch(1), members, planned, wanted, joining, former, container_count: 0 }
     }
 
     /// `members` is sorted.
@@ -394,9 +425,11 @@ impl PipelineRow {
 }
 
 fn open_container(rows: &mut dyn RowsMut, pipeline: PipelineId) -> Result<Result<Reply, BlocksError>, RowsError> {
-    let Some(row) = tables::pipeline(rows, pipeline)? else {
+    let Some(mut row) = tables::pipeline(rows, pipeline)? else {
         return Ok(Err(BlocksError::Unknown { what: "pipeline", id: pipeline.to_string() }));
     };
+    row.container_count += 1;
+    tables::put_pipeline(rows, pipeline, &row);
     let mut counters = tables::counters(rows)?;
     counters.container += 1;
     let id = ContainerId(counters.container);

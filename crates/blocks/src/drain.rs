@@ -68,8 +68,7 @@ impl Cluster {
                 picture.orphaned += 1;
             } else if self.staying(row) < wanted && self.is_stuck(pipeline, repair, rules) {
                 picture.stuck += 1;
-                let len = u64::try_from(pipeline.len).unwrap_or(u64::MAX);
-                picture.stuck_len = picture.stuck_len.saturating_add(len);
+                picture.stuck_len = picture.stuck_len.saturating_add(pipeline.len_about());
             }
             let newest = row.joining.iter().map(|(_, epoch)| *epoch).max();
             for home in &pipeline.containers {

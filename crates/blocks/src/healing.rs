@@ -42,34 +42,37 @@ impl Healing<'_> {
         }
     }
 
-    /// Containers of nodes that were lost since `known`, or are back, are compared: of some nobody else has a copy, and that is to be
-    /// named, or taken back. Answers who was lost.
-    pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Vec<NodeId> {
+    /// A node that was lost since `known`, or is back, and whether it is lost: its containers are compared, as of some nobody else has a copy,
+    /// and that is to be named, or taken back. One node at a time, to be asked again until there is none.
+    pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Option<(NodeId, bool)> {
         // What writers said that they wrote, and no node has, must not keep the rest of its pipeline from being copied.
         self.cluster.set_missing(self.repair.missing_lens());
-        let lost = self.cluster.nodes().filter(|member| self.rules.is_lost(Some(member))).map(|member| member.node.id);
-        let lost: BTreeSet<NodeId> = lost.collect();
+        let changed = self.cluster.nodes().find_map(|member| {
+            let (node, lost) = (member.node.id, self.rules.is_lost(Some(member)));
+            (known.contains(&node) != lost).then_some((node, lost))
+        });
+        let (node, lost) = changed?;
         let now = self.rules.now;
-        let mut news = Vec::new();
-        for node in lost.symmetric_difference(known) {
-            if lost.contains(node) {
-                news.push(*node);
-                self.repair.on_lost(*node, now);
-            }
-            for pipeline in self.cluster.pipelines_of(*node) {
-                self.cluster.containers_of(*pipeline).for_each(|home| self.repair.suspect(home, now));
-            }
+        if lost {
+            known.insert(node);
+            self.repair.on_lost(node, now);
+        } else {
+            known.remove(&node);
         }
-        *known = lost;
-        news
+        for pipeline in self.cluster.pipelines_of(node) {
+            self.cluster.containers_of(*pipeline).for_each(|home| self.repair.suspect(home, now));
+        }
+        changed
     }
 
     /// Containers have got other members by `command`: what they hold is compared with them, copies to those who went are off,
     /// and who went tells what it has. `before` are the members they had.
     pub fn on_members(&mut self, command: &Command, before: &[NodeId]) {
         let (containers, members) = match command {
-            Command::SetMembers { pipeline, members, .. } => (self.cluster.containers_of(*pipeline).collect(), members),
-            Command::Carve { containers, members, .. } => (containers.clone(), members),
+            Command::SetMembers { pipeline, members, .. } => {
+                (self.cluster.containers_of(*pipeline).collect::<BTreeSet<_>>(), members)
+            }
+            Command::Carve { containers, members, .. } => (containers.iter().copied().collect(), members),
             _ => return,
         };
         let now = self.rules.now;
@@ -78,11 +81,10 @@ impl Healing<'_> {
             if self.cluster.node(*node).is_some_and(serves) {
                 containers.iter().for_each(|home| self.repair.on_relieved(*home, *node));
             }
+            self.repair.on_left(*node, &containers, now);
+            self.surplus.ask_all(*node);
         }
         containers.into_iter().for_each(|home| self.repair.on_members(home, now));
-        self.repair.retain(now, |lack| self.cluster.is_member(lack.home, lack.node));
-        self.repair.retain_absent(|home, node| self.cluster.is_member(home, node));
-        before.iter().filter(|id| !members.contains(id)).for_each(|node| self.surplus.ask_all(*node));
     }
 }
 
@@ -157,7 +159,7 @@ mod tests {
         let (blocks, members) = ([block(1, lie), block(2, truth)], [node(1), node(2)]);
         let (mut repair, mut surplus, mut known) = (Repair::default(), Surplus::default(), BTreeSet::new());
         let mut healing = Healing { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
-        assert_eq!(healing.watch(&mut known), [node(3)]);
+        assert_eq!(healing.watch(&mut known), Some((node(3), true)));
         assert_eq!(healing.cluster.mend(&rules, &mut First), None, "it is believed until somebody was asked");
         let said = |id| (id, Some(vec![Fitness::Unfit, Fitness::Fit]));
         let answers = Answers::new(blocks.len(), members.map(said));

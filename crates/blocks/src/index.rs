@@ -5,7 +5,7 @@
 use crate::cluster::{Cluster, Container};
 use crate::tables::{ContainerState, PipelineRow};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{ContainerId, NodeId, PipelineId};
+use types::{ContainerId, Epoch, NodeId, PipelineId};
 
 /// Lists of what needs looking after.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) struct Index {
     /// Pipelines of the same members, which should have as many: they can become one.
     pub(crate) twins: BTreeSet<PipelineId>,
     pub(crate) sealed: BTreeSet<ContainerId>,
+    /// Containers that take no new blocks, and into which some may still be written.
+    pub(crate) sealing: BTreeSet<ContainerId>,
 }
 
 impl Cluster {
@@ -30,27 +32,49 @@ impl Cluster {
     }
 
     pub(crate) fn count_in(&mut self, id: ContainerId) {
-        self.count(id, |sum, len| *sum += len);
-        if self.containers.get(&id).is_some_and(|container| container.state == ContainerState::Sealed) {
-            self.index.sealed.insert(id);
+        self.count(id, |sum, len| *sum += len, |count| *count += 1);
+        match self.containers.get(&id).map(|container| container.state) {
+            Some(ContainerState::Sealed) => _ = self.index.sealed.insert(id),
+            Some(ContainerState::Sealing) => _ = self.index.sealing.insert(id),
+            Some(ContainerState::Open) | None => {}
         }
     }
 
     pub(crate) fn count_out(&mut self, id: ContainerId) {
-        self.count(id, |sum, len| *sum -= len);
+        self.count(id, |sum, len| *sum -= len, |count| *count -= 1);
         self.index.sealed.remove(&id);
+        self.index.sealing.remove(&id);
     }
 
-    fn count(&mut self, id: ContainerId, add: impl Fn(&mut u128, u128)) {
+    fn count(&mut self, id: ContainerId, add: impl Fn(&mut u128, u128), step: impl Fn(&mut u64)) {
         let Some(container) = self.containers.get(&id) else { return };
         let Some(pipeline) = self.pipelines.get_mut(&container.pipeline) else { return };
         let len = u128::from(container.held_len());
         add(&mut pipeline.len, len);
+        if pipeline.row.joining.iter().any(|(_, joined)| *joined > container.epoch) {
+            step(&mut pipeline.lagging_count);
+        }
         for (node, joined) in &pipeline.row.joining {
             if *joined > container.epoch.max(container.told)
                 && let Some(member) = self.nodes.get_mut(node)
             {
                 add(&mut member.incoming_len, len);
+            }
+        }
+    }
+
+    /// Others join a pipeline than did: one pass over its containers.
+    pub(crate) fn recount_joining(&mut self, id: PipelineId, before: &[(NodeId, Epoch)], after: &[(NodeId, Epoch)]) {
+        let Some(pipeline) = self.pipelines.get_mut(&id) else { return };
+        pipeline.lagging_count = 0;
+        for container in pipeline.containers.iter().filter_map(|home| self.containers.get(home)) {
+            let (len, told) = (u128::from(container.held_len()), container.epoch.max(container.told));
+            pipeline.lagging_count += u64::from(after.iter().any(|(_, joined)| *joined > container.epoch));
+            for (node, _) in before.iter().filter(|(_, joined)| *joined > told) {
+                self.nodes.entry(*node).and_modify(|member| member.incoming_len -= len);
+            }
+            for (node, _) in after.iter().filter(|(_, joined)| *joined > told) {
+                self.nodes.entry(*node).and_modify(|member| member.incoming_len += len);
             }
         }
     }
@@ -106,17 +130,19 @@ impl Cluster {
         for (id, pipeline) in &self.pipelines {
             let row = &pipeline.row;
             assert!(row.members.is_sorted(), "{id} has its members in order");
-            let mut len = 0;
+            let (mut len, mut lagging) = (0, 0);
             for home in &pipeline.containers {
                 let container = &self.containers[home];
                 assert_eq!(container.pipeline, *id, "{home} is listed where it is");
                 len += u128::from(container.held_len());
+                lagging += u64::from(row.joining.iter().any(|(_, joined)| *joined > container.epoch));
                 for (node, _) in row.joining.iter().filter(|(_, joined)| *joined > container.epoch.max(container.told))
                 {
                     *incoming.entry(*node).or_default() += u128::from(container.held_len());
                 }
             }
-            assert_eq!(pipeline.len, len, "bytes of {id}");
+            assert_eq!((pipeline.len, pipeline.lagging_count), (len, lagging), "bytes of {id}, and what of it lags");
+            assert_eq!(row.container_count, pipeline.containers.len() as u64, "containers of {id}");
             let is_open = |home: &ContainerId| self.containers[home].state == ContainerState::Open;
             let open: BTreeSet<&ContainerId> = pipeline.containers.iter().filter(|home| is_open(home)).collect();
             assert_eq!(pipeline.open.iter().collect::<BTreeSet<_>>(), open, "open containers of {id}");
@@ -126,8 +152,11 @@ impl Cluster {
             index.uneven.extend((row.members.len() != usize::from(row.wanted)).then_some(*id));
         }
         index.twins = by_set.values().filter(|same| same.len() > 1).flatten().copied().collect();
-        let sealed = self.containers.iter().filter(|(_, container)| container.state == ContainerState::Sealed);
-        index.sealed = sealed.map(|(home, _)| *home).collect();
+        let of_state = |state| {
+            let all = self.containers.iter().filter(move |(_, container)| container.state == state);
+            all.map(|(home, _)| *home).collect()
+        };
+        (index.sealed, index.sealing) = (of_state(ContainerState::Sealed), of_state(ContainerState::Sealing));
         assert_eq!(self.index, index, "lists of what needs looking after");
         assert_eq!(self.by_set, by_set, "pipelines by their members");
         for (home, container) in &self.containers {

@@ -50,7 +50,7 @@ pub mod tables;
 
 pub use additional::Additional;
 pub use answers::{Answers, Expected, Fitness};
-pub use balance::{FULL_PARTS, Move};
+pub use balance::{Balancing, FULL_PARTS, Move};
 pub use claim::{Claim, Crowded, Newcomers, Standing};
 pub use clearance::{Clearance, Cleared};
 pub use cluster::{Cluster, Container, Pipeline};

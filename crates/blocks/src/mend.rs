@@ -54,6 +54,9 @@ impl MendRules {
 /// Pipelines looked at in one step of a round. One look may go over all nodes and over the containers of one pipeline.
 const LOOK_COUNT_MAX: usize = 16;
 
+/// Containers that one command merges: applying it takes a few milliseconds.
+const MERGE_COUNT_MAX: usize = 1000;
+
 /// A round over all pipelines that are not as they should be, those with the fewest whole members first: they get what room there is.
 #[derive(Debug, Default)]
 pub struct Mending {
@@ -161,11 +164,7 @@ impl Cluster {
         let set = |members: Vec<NodeId>| Look::Change(Command::SetMembers { pipeline: id, epoch: row.epoch, members });
         let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
         let wanted = usize::from(row.wanted_or(rules.usual_replication)).max(1);
-        let whole = |(node, epoch): &(NodeId, _)| {
-            let mut containers = pipeline.containers.iter().filter_map(|home| self.containers.get(home));
-            !lost(node) && containers.all(|container| container.epoch >= *epoch)
-        };
-        if !row.joining.is_empty() && row.joining.iter().all(whole) {
+        if !row.joining.is_empty() && pipeline.lagging_count == 0 && !row.joining.iter().any(|(node, _)| lost(node)) {
             return Look::Change(Command::Joined { pipeline: id, epoch: row.epoch });
         }
         if let Some(back) = self.returned(pipeline, repair, rules) {
@@ -205,7 +204,10 @@ impl Cluster {
             let into = &self.pipelines[other].row;
             **other != id && row.can_merge(into) && (into.planned != row.planned || **other < id)
         });
-        twins.next().map_or(Look::Settled, |into| Look::Change(Command::Merge { from: id, into: *into }))
+        twins.next().map_or(Look::Settled, |into| {
+            let containers = pipeline.containers.iter().copied().take(MERGE_COUNT_MAX).collect();
+            Look::Change(Command::Merge { from: id, into: *into, containers })
+        })
     }
 
     /// A former member that is back while others still copy what it has.

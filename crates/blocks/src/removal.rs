@@ -11,7 +11,6 @@
 
 use crate::cluster::Cluster;
 use crate::doomed::Doomed;
-use crate::tables::ContainerState;
 use std::collections::BTreeSet;
 use types::ContainerId;
 
@@ -27,8 +26,7 @@ impl Cluster {
     ) -> Vec<ContainerId> {
         let from = ContainerId(after.map_or(0, |after| after.0 + 1));
         let owed = doomed.homes();
-        let sealed = self.containers.range(from..).filter(|(_, container)| container.state == ContainerState::Sealed);
-        let quiet = sealed.map(|(id, _)| *id).filter(|id| !leased.contains(id) && !owed.contains(id));
+        let quiet = self.index.sealed.range(from..).copied().filter(|id| !leased.contains(id) && !owed.contains(id));
         quiet.take(count).collect()
     }
 }

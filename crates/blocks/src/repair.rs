@@ -519,14 +519,17 @@ impl Repair {
         }
     }
 
-    /// Drops lacks that are none any more, as their node does not belong to the container.
-    pub fn retain(&mut self, now: Duration, belongs: impl Fn(&Lack) -> bool) {
-        let gone: Vec<_> = self.tasks.iter().filter(|(_, task)| !belongs(&task.lack)).map(|(key, _)| *key).collect();
-        for (node, block) in gone {
+    /// `node` is no member of these containers any more: it lacks nothing of them.
+    pub fn on_left(&mut self, node: NodeId, containers: &BTreeSet<ContainerId>, now: Duration) {
+        let (from, to) = ((node, BlockId(0)), (node, BlockId(u64::MAX)));
+        let of_these = |task: &Task| containers.contains(&task.lack.home);
+        let gone = self.tasks.range(from..=to).filter(|(_, task)| of_these(task)).map(|((_, block), _)| *block);
+        for block in gone.collect::<Vec<_>>() {
             if let Some(task) = self.remove(node, block) {
                 self.settle(task.lack.home, now, true);
             }
         }
+        self.absent.retain(|(_, of), home| *of != node || !containers.contains(home));
     }
 
     /// Nodes with something to copy.
@@ -618,11 +621,6 @@ impl Repair {
     /// A member said that it has a block.
     pub(crate) fn on_fit(&mut self, block: BlockId, node: NodeId) {
         self.absent.remove(&(block, node));
-    }
-
-    /// Forgets what nodes lack that are members no more.
-    pub(crate) fn retain_absent(&mut self, is_member: impl Fn(ContainerId, NodeId) -> bool) {
-        self.absent.retain(|(_, node), home| is_member(*home, *node));
     }
 
     /// Replicas that members said to lack, as far as they have not got them since.

@@ -5,7 +5,6 @@
 
 use crate::cluster::Cluster;
 use crate::command::Command;
-use crate::tables::ContainerState;
 use std::collections::BTreeSet;
 use types::ContainerId;
 
@@ -18,8 +17,7 @@ pub struct Sealing {
 impl Sealing {
     /// `leased` are the homes of blocks that clients hold on lease.
     pub fn begin(cluster: &Cluster, leased: &BTreeSet<ContainerId>) -> Self {
-        let full = cluster.containers().filter(|(_, container)| container.state == ContainerState::Sealing);
-        Self { quiet: full.map(|(id, _)| id).filter(|id| !leased.contains(id)).collect() }
+        Self { quiet: cluster.index.sealing.difference(leased).copied().collect() }
     }
 
     /// False: there is nothing to seal, so no further file needs to be looked at.

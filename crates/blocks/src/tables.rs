@@ -42,6 +42,8 @@ pub struct PipelineRow {
     pub joining: Vec<(NodeId, Epoch)>,
     /// Members that went since somebody began to join. What they have may be needed until all is copied.
     pub former: Vec<NodeId>,
+    /// Containers that are here: a set that others have taken all of goes.
+    pub container_count: u64,
 }
 
 /// What an administrator told a node to do.
@@ -211,15 +213,7 @@ impl Record for Service {}
 impl Record for JobRow {}
 
 impl Record for PipelineRow {
-    const VERSION: u8 = 2;
-
-    fn decode(version: u8, bytes: &[u8]) -> Option<Result<Self, postcard::Error>> {
-        match version {
-            1 => Some(postcard::from_bytes::<PipelineRowV1>(bytes).map(Self::from)),
-            2 => Some(postcard::from_bytes(bytes)),
-            _ => None,
-        }
-    }
+    const VERSION: u8 = 3;
 }
 
 impl PipelineRow {
@@ -231,21 +225,6 @@ impl PipelineRow {
     /// How many members there should be, if `usual` is what files have as a rule.
     pub fn wanted_or(&self, usual: u16) -> u16 {
         if self.wanted == 0 { usual.max(self.members.len() as u16) } else { self.wanted }
-    }
-}
-
-/// As it was written before sets were mended.
-#[derive(Serialize, Deserialize)]
-struct PipelineRowV1 {
-    epoch: Epoch,
-    members: Vec<NodeId>,
-    planned: bool,
-}
-
-impl From<PipelineRowV1> for PipelineRow {
-    fn from(PipelineRowV1 { epoch, members, planned }: PipelineRowV1) -> Self {
-        let wanted = if planned { members.len() as u16 } else { 0 };
-        Self { epoch, members, planned, wanted, joining: Vec::new(), former: Vec::new() }
     }
 }
 
@@ -263,23 +242,4 @@ pub(crate) fn decode<T: Record>(value: &[u8]) -> Result<T, RowsError> {
 
 fn corrupt(reason: String) -> RowsError {
     RowsError { op: "reading rows of the block side", reason }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use types::rows::MemoryRows;
-
-    /// Rows of stores that were made before sets were mended.
-    #[test]
-    fn a_set_of_the_first_form_is_read() {
-        let members = vec![NodeId([1; 16]), NodeId([2; 16])];
-        let old = PipelineRowV1 { epoch: Epoch(1), members: members.clone(), planned: false };
-        let mut rows = MemoryRows::default();
-        rows.put(PIPELINE, &7u64.to_be_bytes(), postcard::to_extend(&old, vec![1]).unwrap());
-        let row = pipeline(&rows, PipelineId(7)).unwrap().unwrap();
-        assert_eq!((row.members.clone(), row.wanted, row.joining.len()), (members, 0, 0));
-        put_pipeline(&mut rows, PipelineId(7), &row);
-        assert_eq!(pipeline(&rows, PipelineId(7)).unwrap(), Some(row));
-    }
 }

@@ -274,10 +274,9 @@ impl World {
         } else if !more && members.len() > 1 {
             let out = members.remove(self.random.below(members.len()));
             self.surplus.ask_all(out);
+            self.repair.on_left(out, &BTreeSet::from([home]), self.now);
         }
         self.repair.suspect(home, self.now);
-        let members = &self.members;
-        self.repair.retain(self.now, |lack| members[&lack.home].contains(&lack.node));
     }
 
     /// All that was remembered is lost. The next one gets all catalogues, and looks at all containers once.
@@ -489,11 +488,10 @@ impl World {
             }
             let newcomer = newcomers[self.random.below(newcomers.len())];
             let others = members.iter().copied().filter(|member| member != gone).chain([newcomer]).collect();
+            self.repair.on_left(*gone, &BTreeSet::from([home]), self.now);
             self.members.insert(home, others);
             self.repair.on_members(home, self.now);
         }
-        let members = &self.members;
-        self.repair.retain(self.now, |lack| members[&lack.home].contains(&lack.node));
     }
 
     fn askable(&self, home: ContainerId) -> Vec<NodeId> {

@@ -190,6 +190,7 @@ impl World {
     fn check(&self) {
         let fresh = Cluster::load(&self.rows, 0).unwrap();
         for leader in &self.leaders {
+            leader.check();
             let sets = |cluster: &Cluster| -> Vec<_> {
                 cluster.pipelines().map(|(id, pipeline)| (id, pipeline.row.clone())).collect()
             };

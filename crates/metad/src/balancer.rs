@@ -54,8 +54,9 @@ fn get_blocks(core: &Core, request: &GetBlocksRequestProto) -> Result<Vec<BlockW
     }
     let found = core.with_cluster(|cluster, random| {
         let node = words::node_id(cluster, &request.datanode)?;
-        let mut homes: Vec<ContainerId> = cluster.containers().map(|(id, _)| id).collect();
-        homes.retain(|home| cluster.is_member(*home, node));
+        let of_node = cluster.pipelines_of(node).iter().flat_map(|id| cluster.containers_of(*id));
+        let mut homes: Vec<ContainerId> = of_node.collect();
+        homes.sort_unstable();
         let first = if homes.is_empty() { 0 } else { random.below(homes.len()) };
         homes.rotate_left(first);
         Some((node, homes))

@@ -82,7 +82,7 @@ fn of_leader(core: &Core) -> Value {
                 })
             })
             .collect();
-        (nodes, cluster.containers().count(), cluster.pipelines().count())
+        (nodes, cluster.container_count(), cluster.pipeline_count())
     });
     let (used, census, shortage) = (crate::meter::answer(), core.counted.last(), core.shortage());
     json!({

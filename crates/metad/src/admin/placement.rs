@@ -22,7 +22,6 @@ pub(super) fn pipelines(core: &Core, request: PageRequest) -> told::ListPipeline
                 let row = &pipeline.row;
                 let joining = row.joining.iter().map(|(node, _)| name(cluster, *node)).collect();
                 let live = |node: &&NodeId| cluster.node(**node).is_some_and(|member| member.is_live(now));
-                let homes: Vec<ContainerId> = cluster.containers_of(id).collect();
                 told::Pipeline {
                     id: id.0,
                     epoch: row.epoch.0,
@@ -30,8 +29,8 @@ pub(super) fn pipelines(core: &Core, request: PageRequest) -> told::ListPipeline
                     planned: row.planned,
                     members: row.members.iter().map(|node| name(cluster, *node)).collect(),
                     joining,
-                    container_count: homes.len() as u64,
-                    len: cluster.len_of(&homes),
+                    container_count: row.container_count,
+                    len: pipeline.len_about(),
                     live_count: row.members.iter().filter(live).count() as u32,
                 }
             })
@@ -58,7 +57,7 @@ pub(super) fn containers(core: &Core, request: PageRequest) -> told::ListContain
 
 fn placed(core: &Core, request: PageRequest) -> told::ListContainersResponse {
     core.with_cluster(|cluster, _| {
-        let behind = cluster.containers().skip_while(|(id, _)| *id <= ContainerId(request.after));
+        let behind = cluster.containers_behind(ContainerId(request.after));
         let mut containers: Vec<_> = behind
             .take(PAGE_COUNT_MAX + 1)
             .map(|(id, container)| told::Container {

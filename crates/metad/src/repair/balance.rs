@@ -2,7 +2,7 @@
 
 use super::{RepairError, jobs, rules};
 use crate::core::Core;
-use blocks::{JobKind, JobState, JobTask, Move, Work};
+use blocks::{Balancing, JobKind, JobState, JobTask, Move, Work};
 use std::collections::VecDeque;
 
 /// Containers under way at a time. Each may be five gigabytes.
@@ -43,7 +43,7 @@ impl Balance {
 pub(crate) async fn begin(core: &Core, within: u64) -> Result<Result<u64, u64>, RepairError> {
     let begun = jobs::begin(core, JobKind::Balance, "", JobTask::Balance { within }).await?;
     if begun.is_ok() {
-        plan(core);
+        plan(core).await;
         settle(core); // there may be nothing to do
         jobs::write_ends(core).await?;
     }
@@ -51,11 +51,15 @@ pub(crate) async fn begin(core: &Core, within: u64) -> Result<Result<u64, u64>, 
 }
 
 /// Looks up what is to be moved, once there is something to say of all datanodes.
-fn plan(core: &Core) {
+async fn plan(core: &Core) {
     let rules = rules(core);
     let within = core.balance().as_ref().filter(|balance| !balance.planned).map(|balance| balance.within);
     let Some(within) = within.filter(|_| rules.can_tell()) else { return };
-    let moves = core.with_cluster(|cluster, _| cluster.plan_balance(&rules, within));
+    let mut balancing = core.with_cluster(|cluster, _| Balancing::begin(cluster, &rules, within));
+    while !core.with_cluster(|cluster, _| balancing.step(cluster)) {
+        tokio::task::yield_now().await;
+    }
+    let moves = balancing.into_moves();
     let total_len = types::len::total(moves.iter().map(|next| next.len));
     let mut balance = core.balance();
     let Some(balance) = balance.as_mut() else { return };
@@ -71,7 +75,7 @@ pub(crate) fn stop(core: &Core) {
 }
 
 pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
-    plan(core);
+    plan(core).await;
     loop {
         settle(core);
         let Some(next) = take(core) else { return Ok(()) };

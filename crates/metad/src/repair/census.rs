@@ -172,28 +172,28 @@ impl Known {
         rules: &'a MendRules,
         home: ContainerId,
     ) -> impl Iterator<Item = NodeId> + 'a {
-        // Right after a leader began it has heard nobody yet, and says nothing of silences.
-        let is_here = |member: &Member| member.is_live(rules.now) || member.seen().is_none() && !rules.can_tell();
         let pipeline = cluster.container(home).map(|container| container.pipeline);
         let told = self.told.get(&home).filter(|(of, _)| Some(*of) == pipeline).map(|(_, epoch)| *epoch);
         let has_told = move |joined: Epoch| told.is_some_and(|told| told >= joined);
         let members = cluster.member_ids(home).iter().copied();
         members
-            .filter(move |id| cluster.node(*id).is_some_and(is_here))
+            .filter(move |id| cluster.node(*id).is_some_and(|member| is_here(member, rules)))
             .filter(move |id| cluster.joined(home, *id).is_none_or(has_told))
     }
 
-    /// Containers whose blocks all have too few copies, or may have.
+    /// Containers whose blocks all have too few copies, or may have. Only those of pipelines that are not as they should be are looked at,
+    /// one pipeline at a time.
     fn short_containers(&self, core: &Core) -> BTreeSet<ContainerId> {
         let rules = rules(core);
-        core.with_cluster(|cluster, _| {
-            let is_short = |home: &ContainerId| {
-                let row = cluster.container(*home).and_then(|container| cluster.pipeline(container.pipeline));
-                let wanted = row.map_or(1, |pipeline| pipeline.row.wanted_or(rules.usual_replication));
-                self.having(cluster, &rules, *home).count() < usize::from(wanted)
-            };
-            cluster.containers().map(|(home, _)| home).filter(is_short).collect()
-        })
+        let doubtful = core.with_cluster(|cluster, _| cluster.doubtful_pipelines(|member| is_here(member, &rules)));
+        let short = |id: PipelineId| {
+            core.with_cluster(|cluster, _| {
+                let wanted = cluster.pipeline(id).map_or(1, |known| known.row.wanted_or(rules.usual_replication));
+                let has_few = |home: &ContainerId| self.having(cluster, &rules, *home).count() < usize::from(wanted);
+                cluster.containers_of(id).filter(has_few).collect::<Vec<_>>()
+            })
+        };
+        doubtful.into_iter().flat_map(short).collect()
     }
 
     pub(crate) fn bad_on(&self, block: BlockId) -> impl Iterator<Item = NodeId> + '_ {
@@ -214,6 +214,11 @@ impl Known {
     pub(crate) fn without_sound(&self) -> BTreeSet<BlockId> {
         self.missing.iter().copied().chain(self.bad.iter().map(|(block, _)| *block)).collect()
     }
+}
+
+/// Right after a leader began it has heard nobody yet, and says nothing of silences.
+fn is_here(member: &Member, rules: &MendRules) -> bool {
+    member.is_live(rules.now) || member.seen().is_none() && !rules.can_tell()
 }
 
 /// What a count has come to so far.

@@ -14,7 +14,7 @@
 
 use super::{ANSWER_MAX, RepairError, askable};
 use crate::core::Core;
-use blocks::{ContainerState, Fitness};
+use blocks::Fitness;
 use namespace::read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,6 +29,8 @@ use wire::tree::{
 const ROUND_EACH: Duration = Duration::from_secs(2);
 /// Containers a round. Those whose roots agree cost one question to each member.
 const ROUND_COUNT: usize = 20;
+/// Sealed containers listed in one round: a million are known after some minutes, and none is compared before its turn in any case.
+const LISTED_COUNT: usize = 5000;
 /// Containers whose members make their trees at a time.
 const BUILDING_COUNT_MAX: usize = 2;
 /// A container whose members agree is compared again after so long.
@@ -51,6 +53,12 @@ const DIFFERENCE_COUNT_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     known: BTreeMap<ContainerId, Known>,
+    /// When each of them has its turn.
+    due: BTreeSet<(Duration, ContainerId)>,
+    building: BTreeSet<ContainerId>,
+    /// Sealed containers are listed some at a time: the last one, and whether each has its turn at once.
+    listed: Option<ContainerId>,
+    at_once: bool,
     /// Blocks whose replicas agree with their own checksums and not with each other.
     contradictions: BTreeMap<BlockId, ContainerId>,
 }
@@ -81,36 +89,65 @@ impl Contents {
         self.contradictions.iter().map(|(block, home)| (*block, *home))
     }
 
-    /// `sealed` are all there are; some whose turn it is.
-    fn take_due(&mut self, sealed: &BTreeSet<ContainerId>, now: Duration) -> Vec<ContainerId> {
-        self.known.retain(|home, _| sealed.contains(home));
-        self.contradictions.retain(|_, home| sealed.contains(home));
-        let due = |home: &ContainerId| self.known.get(home).map_or(Duration::ZERO, |known| known.due);
-        let mut waiting: Vec<(Duration, ContainerId)> =
-            sealed.iter().map(|home| (due(home), *home)).filter(|(due, _)| *due <= now).collect();
-        // Who waits longest comes first, so that those which cannot be compared just now hold up no others.
-        waiting.sort_unstable();
+    /// Where listing goes on.
+    fn listed(&self) -> Option<ContainerId> {
+        self.listed
+    }
+
+    /// The next sealed containers, [`LISTED_COUNT`] unless there are no more: then the first come next.
+    fn list(&mut self, some: &[ContainerId]) {
+        for home in some {
+            if self.at_once || !self.known.contains_key(home) {
+                let known = self.known.get(home).copied();
+                let known = known.unwrap_or(Known { due: Duration::ZERO, compared: Compared::Never, building: None });
+                self.keep(*home, Known { due: Duration::ZERO, ..known });
+            }
+        }
+        self.listed = some.last().copied().filter(|_| some.len() == LISTED_COUNT);
+        self.at_once &= self.listed.is_some();
+    }
+
+    fn keep(&mut self, home: ContainerId, known: Known) {
+        self.drop_known(home);
+        self.due.insert((known.due, home));
+        if known.building.is_some() {
+            self.building.insert(home);
+        }
+        self.known.insert(home, known);
+    }
+
+    fn drop_known(&mut self, home: ContainerId) {
+        if let Some(known) = self.known.remove(&home) {
+            self.due.remove(&(known.due, home));
+            self.building.remove(&home);
+        }
+    }
+
+    /// It is not sealed any more: it was removed.
+    fn forget(&mut self, home: ContainerId) {
+        self.drop_known(home);
+        self.contradictions.retain(|_, of| *of != home);
+    }
+
+    /// Some whose turn it is.
+    fn take_due(&self, now: Duration) -> Vec<ContainerId> {
         // Trees that are being made: the same ones until they are there, or they would push each other out of memory.
-        let is_building = |home: &ContainerId| self.building_since(*home).is_some();
-        let building = self.building_count();
-        let (begun, others): (Vec<ContainerId>, Vec<ContainerId>) =
-            waiting.into_iter().map(|(_, home)| home).partition(is_building);
-        let room = if building >= BUILDING_COUNT_MAX { 0 } else { ROUND_COUNT };
-        begun.into_iter().chain(others.into_iter().take(room)).take(ROUND_COUNT).collect()
+        let begun = self.building.iter().filter(|home| self.known.get(home).is_some_and(|known| known.due <= now));
+        // Who waits longest comes first, so that those which cannot be compared just now hold up no others.
+        let waiting = self.due.range(..=(now, ContainerId(u64::MAX))).map(|(_, home)| home);
+        let others = waiting.filter(|home| !self.building.contains(home));
+        let room = if self.building.len() >= BUILDING_COUNT_MAX { 0 } else { ROUND_COUNT };
+        begun.chain(others.take(room)).take(ROUND_COUNT).copied().collect()
     }
 
     /// Everything was read: what sealed containers hold is compared soon.
     pub(crate) fn all_due(&mut self) {
-        self.known.values_mut().for_each(|known| known.due = Duration::ZERO);
+        (self.listed, self.at_once) = (None, true);
     }
 
     /// False while enough others make their trees.
     fn may_ask(&self, home: ContainerId) -> bool {
-        self.building_count() < BUILDING_COUNT_MAX || self.building_since(home).is_some()
-    }
-
-    fn building_count(&self) -> usize {
-        self.known.values().filter(|known| known.building.is_some()).count()
+        self.building.len() < BUILDING_COUNT_MAX || self.building.contains(&home)
     }
 
     fn building_since(&self, home: ContainerId) -> Option<Duration> {
@@ -126,14 +163,14 @@ impl Contents {
             tracing::warn!(%home, "a container's members made no hash trees in time; others go first");
             return self.set(home, now + LATER, compared);
         }
-        self.known.insert(home, Known { due: now + BUILT_AFTER, compared, building: Some(since) });
+        self.keep(home, Known { due: now + BUILT_AFTER, compared, building: Some(since) });
     }
 
     fn set(&mut self, home: ContainerId, due: Duration, compared: Compared) {
         if matches!(compared, Compared::Alike(_)) {
             self.contradictions.retain(|_, of| *of != home);
         }
-        self.known.insert(home, Known { due, compared, building: None });
+        self.keep(home, Known { due, compared, building: None });
     }
 
     /// True: that is news.
@@ -153,12 +190,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 }
 
 async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
-    let sealed: BTreeSet<ContainerId> = core.with_cluster(|cluster, _| {
-        let sealed = cluster.containers().filter(|(_, container)| container.state == ContainerState::Sealed);
-        sealed.map(|(id, _)| id).collect()
-    });
-    let due = core.contents().take_due(&sealed, core.monotonic());
-    for home in due {
+    for home in take_due(core) {
         if !core.contents().may_ask(home) {
             continue; // others of this round make their trees
         }
@@ -179,6 +211,23 @@ async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
         contents.set(home, due, compared);
     }
     Ok(())
+}
+
+/// Containers whose turn it is; those that were removed meanwhile are forgotten. Of all that are sealed some are listed each time.
+fn take_due(core: &Core) -> Vec<ContainerId> {
+    let after = core.contents().listed();
+    let some = core.with_cluster(|cluster, _| cluster.sealed_after(after, LISTED_COUNT));
+    let (due, named) = {
+        let mut contents = core.contents();
+        contents.list(&some);
+        let named: BTreeSet<ContainerId> = contents.contradictions.values().copied().collect();
+        (contents.take_due(core.monotonic()), named)
+    };
+    let gone: Vec<ContainerId> = core.with_cluster(|cluster, _| {
+        due.iter().chain(&named).copied().filter(|home| !cluster.is_sealed(*home)).collect()
+    });
+    gone.iter().for_each(|home| core.contents().forget(*home));
+    due.into_iter().filter(|home| !gone.contains(home)).collect()
 }
 
 #[derive(Debug)]
@@ -392,24 +441,25 @@ mod tests {
 
     #[test]
     fn containers_have_their_turn_by_the_clock_and_are_forgotten_with_their_seal() {
-        let homes: BTreeSet<ContainerId> = (1..=30).map(ContainerId).collect();
+        let homes: Vec<ContainerId> = (1..=30).map(ContainerId).collect();
         let mut contents = Contents::default();
+        contents.list(&homes);
         let now = Duration::from_secs(10);
-        let first = contents.take_due(&homes, now);
+        let first = contents.take_due(now);
         assert_eq!(first.len(), ROUND_COUNT);
         for home in &first {
             contents.set(*home, now + AGAIN_AFTER, Compared::Alike(TreeSum::default()));
         }
-        assert_eq!(contents.take_due(&homes, now).len(), 10, "the others");
+        assert_eq!(contents.take_due(now).len(), 10, "the others");
         contents.set_building(ContainerId(25), now);
-        assert!(!contents.take_due(&homes, now).contains(&ContainerId(25)), "its members get a moment");
+        assert!(!contents.take_due(now).contains(&ContainerId(25)), "its members get a moment");
         let now = now + BUILT_AFTER;
-        assert_eq!(contents.take_due(&homes, now)[0], ContainerId(25), "it is gone on with");
+        assert_eq!(contents.take_due(now)[0], ContainerId(25), "it is gone on with");
         contents.set_building(ContainerId(26), now);
         assert_eq!(contents.take_due(&homes, now + BUILT_AFTER), [ContainerId(25), ContainerId(26)], "and others wait");
         contents.set(ContainerId(25), now + AGAIN_AFTER, Compared::Differ);
         contents.set(ContainerId(26), now, Compared::Differ);
-        let order = contents.take_due(&homes, now);
+        let order = contents.take_due(now);
         assert_eq!((order.len(), order.last()), (9, Some(&ContainerId(26))), "those that wait longer come first");
         assert!(contents.contradict(BlockId(5), ContainerId(1)) && !contents.contradict(BlockId(5), ContainerId(1)));
         assert_eq!(contents.of(ContainerId(1)), Compared::Alike(TreeSum::default()));
@@ -418,18 +468,23 @@ mod tests {
         contents.set(ContainerId(1), now, Compared::Alike(TreeSum::default()));
         assert_eq!(contents.contradictions().count(), 0, "somebody put it right");
         contents.contradict(BlockId(6), ContainerId(1));
-        contents.take_due(&BTreeSet::new(), now);
+        contents.forget(ContainerId(1));
         assert_eq!((contents.of(ContainerId(1)), contents.contradictions().count()), (Compared::Never, 0));
+        assert!(contents.take_due(now).is_empty());
+        contents.all_due();
+        contents.list(&homes[1..]);
+        assert_eq!(contents.take_due(now).len(), ROUND_COUNT, "all that are left");
     }
 
     /// Two containers have a replica whose checksums cannot be read, so their members answer for ever that their trees are being made.
     #[test]
     fn containers_without_trees_hold_up_the_others_for_a_while_only() {
-        let homes: BTreeSet<ContainerId> = (1..=5).map(ContainerId).collect();
+        let homes: Vec<ContainerId> = (1..=5).map(ContainerId).collect();
         let mut contents = Contents::default();
+        contents.list(&homes);
         let (mut now, mut compared) = (Duration::ZERO, BTreeSet::new());
         while now < BUILDING_MAX + LATER {
-            for home in contents.take_due(&homes, now) {
+            for home in contents.take_due(now) {
                 if !contents.may_ask(home) {
                     continue;
                 }

@@ -16,8 +16,11 @@ pub(super) struct Watch {
 }
 
 pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairError> {
-    for node in core.heal(|healing| healing.watch(&mut seen.lost)) {
-        tracing::warn!(%node, "a datanode is lost: it was silent for too long");
+    while let Some((node, lost)) = core.heal(|healing| healing.watch(&mut seen.lost)) {
+        match lost {
+            true => tracing::warn!(%node, "a datanode is lost: it was silent for too long"),
+            false => tracing::info!(%node, "a datanode that was lost is back"),
+        }
     }
     let mut mending = core.with_cluster(|cluster, _| Mending::begin(cluster, &core.repair(), &rules(core)));
     for _ in 0..CHANGE_COUNT_MAX {

@@ -111,12 +111,13 @@ pub(crate) async fn run_members(core: Arc<Core>) {
 /// What the leader before was at: members that had not copied all yet.
 fn take_up(core: &Core) {
     let now = core.monotonic();
-    core.with_cluster(|cluster, _| {
-        let mut repair = core.repair();
-        for (id, _) in cluster.pipelines().filter(|(_, pipeline)| !pipeline.row.joining.is_empty()) {
+    let joined: Vec<PipelineId> = core.with_cluster(|cluster, _| cluster.joined_pipelines().collect());
+    for id in joined {
+        core.with_cluster(|cluster, _| {
+            let mut repair = core.repair();
             cluster.containers_of(id).for_each(|home| repair.suspect(home, now));
-        }
-    });
+        });
+    }
 }
 
 async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairError> {
@@ -160,7 +161,7 @@ fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> Vec<(NodeId,
 fn audit_some(core: &Core, audit: &mut Audit, passed: Duration) {
     let now = core.monotonic();
     core.with_cluster(|cluster, _| {
-        let count = cluster.containers().count() as u64;
+        let count = cluster.container_count() as u64;
         let (period, per_s) = if audit.is_second { (AUDIT_PERIOD, 0) } else { (FIRST_AUDIT_PERIOD, FIRST_AUDIT_PER_S) };
         let passed_ms = passed.as_millis() as u64;
         let owed_milli = (count * 1000 * passed_ms).div_ceil(period.as_millis() as u64);

@@ -16,7 +16,7 @@ impl Metad {
     pub(super) async fn mend_always(self: Rc<Self>, reign: u64) {
         let mut lost = BTreeSet::new();
         while self.reigns(reign) {
-            let _again = self.heal(|healing| healing.watch(&mut lost));
+            while let Ok(Some(_)) = self.heal(|healing| healing.watch(&mut lost)) {}
             let _again = self.mend().await;
             self.sim.sleep(MEMBERS_EACH).await;
         }
