@@ -7,7 +7,10 @@
 //! A node is lost, its pipelines are mended, the store is balanced, an administrator drains a node. What a server does between two pieces
 //! (it proposes a command, asks datanodes) is not counted.
 
-use blocks::{Balancing, Cluster, Command, Healing, MendRules, MendStep, Mending, Node, Repair, Reply, Service, Surplus, Usage, apply};
+use blocks::{
+    Balancing, Cluster, Command, Healing, MendRules, MendStep, Mending, Node, Repair, Reply, Service, Surplus, Usage,
+    apply,
+};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -88,7 +91,8 @@ fn main() {
             members.insert(id(random.below(node_count)));
         }
         let members = members.into_iter().collect();
-        if let Reply::Pipeline(made) = propose(&mut cluster, &Command::CreateSet { members, wanted: 3, planned: true }) {
+        if let Reply::Pipeline(made) = propose(&mut cluster, &Command::CreateSet { members, wanted: 3, planned: true })
+        {
             sets.push(made);
         }
     }
@@ -105,7 +109,8 @@ fn main() {
     beat(&mut cluster, node_count, LATER, 95, Some(most));
     println!("{container_count} containers, {node_count} nodes, {} pipelines", cluster.pipeline_count());
 
-    let rules = MendRules { now: LATER, hearing_since: Duration::ZERO, lost_after: 15 * NOW / 100, usual_replication: 3 };
+    let rules =
+        MendRules { now: LATER, hearing_since: Duration::ZERO, lost_after: 15 * NOW / 100, usual_replication: 3 };
     let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
     let mut known = BTreeSet::new();
     let mut watched = Pieces::default();

@@ -170,8 +170,10 @@ impl Balancing {
             }
             let by_len = self.by_len.entry(*id).or_insert_with(|| {
                 self.look_count += pipeline.containers.len();
-                let lens =
-                    pipeline.containers.iter().filter_map(|home| Some((cluster.containers.get(home)?.held_len(), *home)));
+                let lens = pipeline
+                    .containers
+                    .iter()
+                    .filter_map(|home| Some((cluster.containers.get(home)?.held_len(), *home)));
                 lens.filter(|(len, _)| *len > 0).collect()
             });
             let of_this = |(len, home): &(u64, ContainerId)| (*len, *home, *id);

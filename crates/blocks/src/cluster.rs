@@ -526,7 +526,8 @@ impl Cluster {
 
     fn mirror_pipeline(&mut self, id: PipelineId, row: PipelineRow) {
         self.list_pipeline(id, &row);
-        let pipeline = Pipeline { row, containers: BTreeSet::new(), open: Vec::new(), in_use: false, len: 0, lagging_count: 0 };
+        let pipeline =
+            Pipeline { row, containers: BTreeSet::new(), open: Vec::new(), in_use: false, len: 0, lagging_count: 0 };
         self.pipelines.insert(id, pipeline);
     }
 

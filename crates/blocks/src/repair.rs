@@ -40,6 +40,8 @@ const AGAIN_FIRST: Duration = Duration::from_secs(20);
 const AGAIN_LAST: Duration = Duration::from_secs(3600);
 /// Names of blocks without any source that are kept for people.
 const MISSING_COUNT_MAX: usize = 10_000;
+/// Copies remembered that nodes could not put.
+const REFUSED_COUNT_MAX: usize = 50_000;
 /// Replicas remembered that members said not to have. With more, those beyond count as there until they are compared again.
 const ABSENT_COUNT_MAX: usize = 100_000;
 
@@ -178,6 +180,8 @@ pub struct Repair {
     told: BTreeMap<ContainerId, (PipelineId, Epoch)>,
     /// Members that are here and went, as they had no room for what they lacked, until their containers are whole without them.
     relieved: BTreeSet<(ContainerId, NodeId)>,
+    /// Copies that a node could not put, by no fault of a source, and their bytes: until it has, or need not any more.
+    refused: BTreeMap<(NodeId, BlockId), (ContainerId, u64)>,
 }
 
 /// Keys of a block's replicas, on whatever node.
@@ -437,6 +441,7 @@ impl Repair {
     pub fn on_put(&mut self, node: NodeId, block: BlockId, generation: Generation, now: Duration) {
         self.bad.remove(&(block, node));
         self.absent.remove(&(block, node));
+        self.refused.remove(&(node, block));
         if self.missing.get(&block).is_some_and(|gone| gone.generation <= generation) {
             self.found(block);
         }
@@ -488,6 +493,8 @@ impl Repair {
                 self.on_lack(lack);
                 return;
             }
+        } else if self.refused.len() < REFUSED_COUNT_MAX {
+            self.refused.insert((node, block), (home, task.lack.len));
         }
         self.settle(home, now, false);
     }
@@ -530,6 +537,7 @@ impl Repair {
             }
         }
         self.absent.retain(|(_, of), home| *of != node || !containers.contains(home));
+        self.refused.retain(|(of, _), (home, _)| *of != node || !containers.contains(home));
     }
 
     /// Nodes with something to copy.
@@ -541,6 +549,7 @@ impl Repair {
     pub fn on_whole(&mut self, home: ContainerId) {
         let relieved = (home, NodeId([0; 16]))..=(home, NodeId([0xff; 16]));
         self.relieved.extract_if(relieved, |_| true).for_each(drop);
+        self.refused.retain(|_, (of, _)| *of != home);
         self.retries.remove(&home);
     }
 
@@ -587,15 +596,21 @@ impl Repair {
         self.lack_len_to.get(&node).copied().unwrap_or_default()
     }
 
-    /// Those of them that are not ordered yet.
-    pub fn unordered_len_to(&self, node: NodeId) -> u64 {
-        self.lack_len_to(node).saturating_sub(self.ordered_to.get(&node).map_or(0, |(_, len)| *len))
+    /// Bytes that `node` needs room for: what is not ordered yet, or what it could not put.
+    pub fn needed_len_on(&self, node: NodeId) -> u64 {
+        let unordered = self.lack_len_to(node).saturating_sub(self.ordered_to.get(&node).map_or(0, |(_, len)| *len));
+        unordered.max(self.refused_by(node).fold(0, |sum, (_, len)| sum.saturating_add(len)))
+    }
+
+    fn refused_by(&self, node: NodeId) -> impl Iterator<Item = (ContainerId, u64)> + '_ {
+        self.refused.range((node, BlockId(0))..=(node, BlockId(u64::MAX))).map(|(_, refused)| *refused)
     }
 
     /// Containers of which `node` is known to lack something.
     pub(crate) fn lacked_by(&self, node: NodeId) -> BTreeSet<ContainerId> {
         let (from, to) = ((node, BlockId(0)), (node, BlockId(u64::MAX)));
-        self.tasks.range(from..=to).map(|(_, task)| task.lack.home).collect()
+        let lacked = self.tasks.range(from..=to).map(|(_, task)| task.lack.home);
+        lacked.chain(self.refused_by(node).map(|(home, _)| home)).collect()
     }
 
     pub(crate) fn on_relieved(&mut self, home: ContainerId, node: NodeId) {

@@ -139,7 +139,7 @@ impl Cluster {
     /// Bytes that a node is known to lack, beside those that it is told to copy, and has no room for.
     pub(crate) fn excess_len(&self, node: NodeId, repair: &Repair) -> u64 {
         let free = self.nodes.get(&node).map_or(u64::MAX, |member| member.usage.free_len);
-        repair.unordered_len_to(node).saturating_sub(free)
+        repair.needed_len_on(node).saturating_sub(free)
     }
 
     /// A member has less room than it has still to copy: as others have written to it, as lengths were not known well, or as one of its disks
@@ -154,17 +154,19 @@ impl Cluster {
         let pipeline = &self.pipelines[&id];
         let row = &pipeline.row;
         let out = row.members.iter().copied().find(|node| self.excess_len(*node, repair) > 0)?;
-        let is_source = |node: &NodeId| *node != out && !row.is_joining(*node) && !rules.is_lost(self.nodes.get(node));
-        if !row.members.iter().any(is_source) {
-            return None;
-        }
         let lacked = repair.lacked_by(out);
         let parts: Vec<Part> = self.parts(pipeline).filter(|part| lacked.contains(&part.home)).collect();
         let most = parts.iter().map(|part| part.lacking_count).max()?;
         let parts: Vec<Part> = parts.into_iter().filter(|part| part.lacking_count == most).collect();
         let (count, excess) = (parts.len(), u128::from(self.excess_len(out, repair)));
-        let carved = self.carve_off((id, Some(out)), parts, excess, repair, rules, random);
-        Some(carved.ok_or_else(|| Shortage::new(count, excess)))
+        // With no other member that was whole before, nobody can say that all of it is with others.
+        let is_source = |node: &NodeId| *node != out && !row.is_joining(*node) && !rules.is_lost(self.nodes.get(node));
+        let carved = row
+            .members
+            .iter()
+            .any(is_source)
+            .then(|| self.carve_off((id, Some(out)), parts, excess, repair, rules, random));
+        Some(carved.flatten().ok_or_else(|| Shortage::new(count, excess)))
     }
 
     fn parts<'a>(&'a self, pipeline: &'a Pipeline) -> impl Iterator<Item = Part> + 'a {

@@ -412,7 +412,7 @@ fn who_has_no_room_after_all_is_relieved() {
     let homes: Vec<ContainerId> = world.cluster.containers_of(pipeline).collect();
     world.lack(full, &homes);
     assert!(world.mend());
-    assert_eq!(world.repair.unordered_len_to(full), 0, "nothing is left that it cannot take");
+    assert_eq!(world.repair.needed_len_on(full), 0, "nothing is left that it cannot take");
     world.settle();
     world.check_rest("after it was relieved");
     assert_eq!(world.shortage, Shortage::default());

@@ -69,42 +69,48 @@ pub(crate) fn picture(world: &World) {
     }
 }
 
-/// While disks are nearly full: containers that have fewer members than they should, though somebody can copy them and somebody has room.
+/// While disks are nearly full: containers that have fewer copies than they should, though somebody can copy them and somebody has room.
 pub(crate) fn room(world: &World) -> Vec<String> {
     let Some(leader) = world.leader() else { return vec!["nobody leads".into()] };
-    let is_up = |id: &NodeId| world.node(World::node_number(*id)).is_some();
     let homes = leader.group.see_cluster(|cluster| {
         let homes = cluster.containers().map(|(home, container)| {
-            let members = cluster.member_ids(home).to_vec();
-            let (here, _) = members.iter().copied().partition::<Vec<_>, _>(is_up);
-            let (whole, joining) = here.into_iter().partition::<Vec<_>, _>(|id| cluster.is_whole(home, *id));
-            (home, usize::from(cluster.wanted(home)), container.len_about() as usize, members, whole, joining)
+            let (wanted, members) = (usize::from(cluster.wanted(home)), cluster.member_ids(home).to_vec());
+            let is_source = |id: &NodeId| cluster.is_whole(home, *id) && is_up(world, *id);
+            let sources: Vec<NodeId> = members.iter().copied().filter(is_source).collect();
+            (home, wanted, container.len_about() as usize, members, sources)
         });
         homes.collect::<Vec<_>>()
     });
     let (mut unrest, mut short_count) = (Vec::new(), 0);
-    for (home, wanted, len, members, whole, joining) in homes.unwrap_or_default() {
+    for (home, wanted, len, members, sources) in homes.unwrap_or_default() {
         let page = read::container_page(&*leader.group.rows(), home, Place::start(home), usize::MAX);
         let Page { blocks, open, .. } = page.expect("memory can be read");
-        let is_held =
-            |view: &BlockView| (0..world.plan.node_count).any(|number| is_sound(world, World::node_id(number), view));
-        let is_sick = blocks.is_empty() || !open.is_empty() || !blocks.iter().all(is_held);
-        if is_sick || whole.is_empty() || whole.len() >= wanted {
+        let all = || (0..world.plan.node_count).map(World::node_id);
+        let is_sick = blocks.is_empty() || blocks.iter().any(|view| !all().any(|id| is_sound(world, id, view)));
+        let lacks = |id: NodeId| blocks.iter().filter(move |view| !is_fit(world, id, view));
+        let here: Vec<NodeId> = members.iter().copied().filter(|id| is_up(world, *id)).collect();
+        let holder_count = here.iter().filter(|id| lacks(**id).next().is_none()).count();
+        if is_sick || !open.is_empty() || sources.is_empty() || holder_count >= wanted {
             continue;
         }
         short_count += 1;
-        let free = |number: usize| world.node(number).map_or(0, |node| node.volume.free_len());
-        let takes = |number: &usize| !members.contains(&World::node_id(*number)) && free(*number) >= len;
-        let taker = (0..world.plan.node_count).find(takes);
-        let copies = joining.iter().find(|id| free(World::node_number(**id)) >= len);
-        if let Some(node) = taker.or(copies.map(|id| World::node_number(*id))) {
-            unrest.push(format!("{home:?} has {wanted} copies on {whole:?} alone, and node {node} has room for it"));
+        let free = |id: NodeId| world.node(World::node_number(id)).map_or(0, |node| node.volume.free_len());
+        // Who alone has been there for long enough is not let go, though others may have all by now.
+        let is_alone = sources.len() == 1 && lacks(sources[0]).next().is_some();
+        let taker = all().find(|id| !is_alone && !members.contains(id) && is_up(world, *id) && free(*id) >= len);
+        let copier = here.iter().copied().find(|id| lacks(*id).any(|view| free(*id) as u64 >= view.len));
+        if let Some(node) = taker.or(copier).map(World::node_number) {
+            unrest.push(format!("{home:?} of {members:?} has {holder_count} copies, and node {node} has room for it"));
         }
     }
     if short_count > 0 && leader.shortage.get().len == 0 {
         unrest.push(format!("{short_count} containers lack copies, and no lack of room is told"));
     }
     unrest
+}
+
+fn is_up(world: &World, id: NodeId) -> bool {
+    world.node(World::node_number(id)).is_some()
 }
 
 pub(crate) fn history(world: &World, work: &Work) {

@@ -100,6 +100,13 @@ fn a_recovery_that_believes_what_has_rotted_is_found() {
     is_found_with(options, 20..60, &["a recovery believed"]);
 }
 
+/// Disks are nearly full and a node goes for good: what it had fits on the others in pieces only.
+#[test]
+fn pipelines_that_are_healed_as_a_whole_or_not_at_all_are_found() {
+    // One seed in fifteen comes to it, the first is 16.
+    is_found(Mutation::WholePipelinesOnly, &["has room for it"]);
+}
+
 /// A datanode comes back with replicas of a container that was emptied and removed while it was away.
 #[test]
 fn what_is_left_of_containers_that_are_gone_is_found() {

@@ -125,7 +125,11 @@ impl Metad {
             })?;
             let Some(next) = next else { return Ok(()) };
             let rules = self.rules();
-            let Some(command) = self.with_cluster(|cluster, _| cluster.begin_move(&next, &self.repair.borrow(), &rules))? else { continue };
+            let Some(command) =
+                self.with_cluster(|cluster, _| cluster.begin_move(&next, &self.repair.borrow(), &rules))?
+            else {
+                continue;
+            };
             self.sim.say(|| format!("metad {}: {next:?}", self.number));
             if self.change_blocks(command).await?.is_ok() {
                 self.repair.borrow_mut().suspect(next.container, self.now());

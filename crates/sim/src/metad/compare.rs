@@ -38,13 +38,6 @@ impl Metad {
             whole.extend(self.compare_container(home).await?.map(|(pipeline, epoch)| (home, pipeline, epoch)));
         }
         if !whole.is_empty() {
-            if self.world.mutation == Some(Mutation::WholeAnywhere) {
-                let now =
-                    |home| self.with_cluster(|cluster, _| cluster.container(home).map(|container| container.pipeline));
-                for (home, pipeline, _) in &mut whole {
-                    *pipeline = now(*home)?.unwrap_or(*pipeline);
-                }
-            }
             let _overtaken = self.change_blocks(Command::Whole { containers: whole }).await?;
             self.repair_wake.notify();
         }
