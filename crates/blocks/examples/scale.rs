@@ -33,6 +33,7 @@ struct Pieces {
 }
 
 impl Pieces {
+    #[expect(clippy::disallowed_methods, reason = "it measures")]
     fn time<T>(&mut self, piece: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let found = black_box(piece());

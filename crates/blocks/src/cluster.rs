@@ -226,7 +226,7 @@ impl Cluster {
             }
             (Command::Whole { containers }, _) => {
                 for (id, pipeline, epoch) in containers {
-                    if !self.containers.get(id).is_some_and(|container| container.pipeline == *pipeline) {
+                    if self.containers.get(id).is_none_or(|container| container.pipeline != *pipeline) {
                         continue;
                     }
                     self.change_container(*id, |container| container.epoch = container.epoch.max(*epoch));

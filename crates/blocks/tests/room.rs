@@ -166,7 +166,7 @@ impl World {
         let mended = self.mend();
         let copied = self.copy();
         self.clear();
-        if self.now.as_secs() % CHECKED_EACH == 0 {
+        if self.now.as_secs().is_multiple_of(CHECKED_EACH) {
             self.cluster.check();
         }
         mended || copied
@@ -423,7 +423,7 @@ fn who_has_no_room_after_all_is_relieved() {
 fn who_lost_a_disk_keeps_what_fits() {
     let mut world = World::new(4, false, 80);
     let node = id(2);
-    let is_lost = |home: &ContainerId| home.0 % 2 == 0 && world.len(*home) > 0;
+    let is_lost = |home: &ContainerId| home.0.is_multiple_of(2) && world.len(*home) > 0;
     let lost: Vec<ContainerId> = world.stored[&node].iter().copied().filter(is_lost).collect();
     lost.iter().for_each(|home| _ = world.stored.get_mut(&node).unwrap().remove(home));
     world.capacity.insert(node, world.used(node));

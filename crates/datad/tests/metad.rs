@@ -314,6 +314,7 @@ fn an_unfinished_replica_outlives_a_source_that_is_damaged() {
 
 /// Another process is this node: one that is refused for long, or whose place was taken, ends, with the reason.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how long it tried is what is asked")]
 fn a_process_that_is_not_the_node_ends() {
     for (class, at_least) in [(NODE_SUPERSEDED, Duration::ZERO), (NODE_IN_USE, Duration::from_millis(700))] {
         let world = World::new();

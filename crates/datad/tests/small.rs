@@ -171,6 +171,7 @@ fn what_is_not_as_it_says_is_refused() {
 
 /// Writers that say how much they will send, and send nothing, take no memory from those who do.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "nothing tells that a header was looked at")]
 fn what_is_only_promised_others_can_have() {
     let cluster = Cluster::with(1, |config| {
         config.memory = 16 << 20;

@@ -3,6 +3,8 @@
 //! Rows lie in a store on disk, as a metadata server keeps them. Everything that ordinary users and administrators do with a whole tree is
 //! done once; what is told is how long the entry of the log took to apply, since all others wait for that.
 
+#![expect(clippy::disallowed_methods, reason = "it measures")]
+
 use kv::{Options, Store};
 use namespace::*;
 use std::time::{Duration, Instant};

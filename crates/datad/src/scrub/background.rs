@@ -139,6 +139,7 @@ impl Background {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "what it waits for happens on other threads")]
 mod tests {
     use super::*;
     use crate::config::{Config, Limits};
