@@ -3,6 +3,7 @@
 use crate::support::{Store, Trick, bytes, quick};
 use client::Error;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use types::{ChecksumKind, ChecksumSpec};
 
 /// Reads `/f` to its end in steps of `step`, and holds it against what was written.
@@ -28,6 +29,23 @@ async fn a_damaged_replica_is_reported_and_read_elsewhere() {
     store.book.add_file("/f", &[&data]);
     store.nodes[0].script([Trick::Corrupt(200_000)]);
     reads_whole(&store, 70_000, &data).await;
+    assert_eq!(store.book.state().reported, [(1, format!(":{}", store.nodes[0].port()))]);
+}
+
+/// The first node is slow, so a second one is asked beside it; then the first brings damage. The reader gets what the second has, and
+/// the damage must be known all the same.
+#[tokio::test]
+async fn damage_is_reported_also_by_a_read_that_another_node_serves() {
+    let store = Store::new(2).await;
+    let data = bytes(100_000);
+    store.book.add_file("/f", &[&data]);
+    store.nodes[0].set_lag(Duration::from_millis(200));
+    store.nodes[0].script([Trick::Corrupt(50_000)]);
+    store.nodes[1].set_lag(Duration::from_millis(500));
+    let reader = store.client.open("/f").await.unwrap();
+    let mut read = vec![0; 70_000];
+    assert_eq!(reader.read_at(10_000, &mut read).await.unwrap(), read.len());
+    assert!(read == data[10_000..80_000]);
     assert_eq!(store.book.state().reported, [(1, format!(":{}", store.nodes[0].port()))]);
 }
 

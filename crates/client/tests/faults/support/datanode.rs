@@ -6,8 +6,9 @@ use prost::Message;
 use rpc::{Call, Exception, Service};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use types::ChecksumSpec;
 use wire::packet::{PacketFrame, Parsed};
@@ -43,6 +44,8 @@ pub(crate) struct Node {
     spec: ChecksumSpec,
     packet_len: usize,
     tricks: Mutex<VecDeque<Trick>>,
+    /// How long it takes to begin with a read.
+    lag_ms: AtomicU64,
     pub(crate) connections: AtomicUsize,
     pub(crate) heartbeats: AtomicUsize,
     pub(crate) syncs: AtomicUsize,
@@ -73,6 +76,7 @@ impl Node {
             spec,
             packet_len,
             tricks: Mutex::default(),
+            lag_ms: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
             heartbeats: AtomicUsize::new(0),
             syncs: AtomicUsize::new(0),
@@ -118,6 +122,10 @@ impl Node {
         self.tricks.lock().unwrap().extend(tricks);
     }
 
+    pub(crate) fn set_lag(&self, lag: Duration) {
+        self.lag_ms.store(lag.as_millis() as u64, Ordering::Relaxed);
+    }
+
     async fn op(&self, wire: &mut Wire<'_>) -> io::Result<()> {
         let head = wire.take(OpHeader::LEN).await?;
         let header = OpHeader::decode([head[0], head[1], head[2]]).unwrap();
@@ -136,6 +144,7 @@ impl Node {
     }
 
     async fn read(&self, wire: &mut Wire<'_>, request: OpReadBlockProto, trick: Trick) -> io::Result<()> {
+        tokio::time::sleep(Duration::from_millis(self.lag_ms.load(Ordering::Relaxed))).await;
         if let Some(ended) = refused(wire, &trick).await {
             return ended;
         }
