@@ -107,7 +107,7 @@ impl Mending {
         let index = &cluster.index;
         waiting.extend(index.joining.iter().chain(&index.uneven).chain(&index.twins));
         let mut order: Vec<(usize, PipelineId)> =
-            waiting.into_iter().map(|id| (cluster.source_count(&cluster.pipelines[&id].row, rules), id)).collect();
+            waiting.into_iter().map(|id| (cluster.source_count(&cluster.pipelines[&id], rules), id)).collect();
         order.sort_unstable();
         Self { waiting: order.into_iter().map(|(_, id)| id).collect(), ..Self::default() }
     }
@@ -153,9 +153,12 @@ impl Cluster {
         }
     }
 
-    /// Blocks of a set are on its whole members. With none of them there, nobody could copy; they are waited for.
-    fn source_count(&self, row: &PipelineRow, rules: &MendRules) -> usize {
-        row.members.iter().filter(|node| !row.is_joining(**node) && !rules.is_lost(self.nodes.get(node))).count()
+    /// Blocks of a set are on its whole members. With none of them there, nobody could copy; they are waited for. Where nothing lags those who
+    /// joined are whole as well, also while one of them is lost.
+    fn source_count(&self, pipeline: &Pipeline, rules: &MendRules) -> usize {
+        let is_whole = |node: &NodeId| pipeline.lagging_count == 0 || !pipeline.row.is_joining(*node);
+        let sources = pipeline.row.members.iter().filter(|node| is_whole(node) && !rules.is_lost(self.nodes.get(node)));
+        sources.count()
     }
 
     fn look(&self, id: PipelineId, repair: &Repair, rules: &MendRules, random: &mut dyn Random) -> Look {
@@ -175,7 +178,7 @@ impl Cluster {
             });
             return set(swap(&row.members, out.filter(|_| row.members.len() >= wanted), Some(back)));
         }
-        if self.source_count(row, rules) == 0 {
+        if self.source_count(pipeline, rules) == 0 {
             return Look::Settled;
         }
         if let Some(gone) = row.members.iter().copied().find(lost) {

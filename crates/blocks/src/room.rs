@@ -151,18 +151,38 @@ impl Cluster {
         rules: &MendRules,
         random: &mut dyn Random,
     ) -> Option<Result<Command, Shortage>> {
+        let members = self.pipelines[&id].row.members.iter().copied();
+        let mut lacking = None;
+        for out in members.filter(|node| self.excess_len(*node, repair) > 0) {
+            match self.unburden_one(id, out, repair, rules, random) {
+                Some(Err(shortage)) => lacking = Some(Err(shortage)),
+                Some(Ok(command)) => return Some(Ok(command)),
+                None => {}
+            }
+        }
+        lacking
+    }
+
+    fn unburden_one(
+        &self,
+        id: PipelineId,
+        out: NodeId,
+        repair: &Repair,
+        rules: &MendRules,
+        random: &mut dyn Random,
+    ) -> Option<Result<Command, Shortage>> {
         let pipeline = &self.pipelines[&id];
-        let row = &pipeline.row;
-        let out = row.members.iter().copied().find(|node| self.excess_len(*node, repair) > 0)?;
         let lacked = repair.lacked_by(out);
         let parts: Vec<Part> = self.parts(pipeline).filter(|part| lacked.contains(&part.home)).collect();
         let most = parts.iter().map(|part| part.lacking_count).max()?;
         let parts: Vec<Part> = parts.into_iter().filter(|part| part.lacking_count == most).collect();
+        let epoch = self.containers.get(&parts.first()?.home)?.epoch;
         let (count, excess) = (parts.len(), u128::from(self.excess_len(out, repair)));
-        // With no other member that was whole before, nobody can say that all of it is with others.
-        let is_source = |node: &NodeId| *node != out && !row.is_joining(*node) && !rules.is_lost(self.nodes.get(node));
-        let carved = row
-            .members
+        // With no other member that has all of it nobody can say that all of it is with others.
+        let is_source = |node: &NodeId| *node != out && !rules.is_lost(self.nodes.get(node));
+        let carved = pipeline
+            .row
+            .whole_at(epoch)
             .iter()
             .any(is_source)
             .then(|| self.carve_off((id, Some(out)), parts, excess, repair, rules, random));

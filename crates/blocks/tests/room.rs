@@ -191,7 +191,10 @@ impl World {
                 &command
             {
                 let row = &self.cluster.pipeline(*pipeline).unwrap().row;
-                let whole = row.members.iter().filter(|node| self.up.contains(node) && !row.is_joining(**node)).count();
+                let homes = || self.cluster.containers_of(*pipeline);
+                let lags = row.joining.iter().any(|(node, _)| homes().any(|home| !self.cluster.is_whole(home, *node)));
+                let is_whole = |node: &&NodeId| self.up.contains(node) && !(lags && row.is_joining(**node));
+                let whole = row.members.iter().filter(is_whole).count();
                 if members.iter().any(|node| !row.members.contains(node)) {
                     assert!(whole >= sources, "those with the fewest copies come first");
                     sources = whole;
@@ -434,4 +437,32 @@ fn who_lost_a_disk_keeps_what_fits() {
     assert!(lost.iter().all(|home| !world.cluster.is_member(*home, node)));
     world.check_rest("after a disk was lost");
     assert_eq!(world.shortage, Shortage::default());
+}
+
+/// All members have joined since the pipeline began, and all is whole on them, when one of them is lost before that was noted.
+#[test]
+fn a_pipeline_of_newcomers_is_mended_when_one_of_them_is_lost() {
+    let mut world = World::new(1, false, 20);
+    let (pipeline, home) =
+        world.cluster.pipelines().find_map(|(id, _)| Some((id, world.cluster.containers_of(id).next()?))).unwrap();
+    let mut members = world.cluster.member_ids(home).to_vec();
+    let mut others = world.capacity.keys().copied().filter(|node| !members.contains(node)).collect::<Vec<_>>();
+    for place in 0..3 {
+        let epoch = world.cluster.pipeline(pipeline).unwrap().row.epoch;
+        members[place] = others.remove(0);
+        world.propose(&Command::SetMembers { pipeline, epoch, members: members.clone() }).unwrap();
+    }
+    let row = world.cluster.pipeline(pipeline).unwrap().row.clone();
+    assert_eq!(row.joining.len(), 3);
+    for home in world.cluster.containers_of(pipeline).collect::<Vec<_>>() {
+        row.members.iter().for_each(|node| _ = world.stored.get_mut(node).unwrap().insert(home));
+        world.propose(&Command::Whole { containers: vec![(home, pipeline, row.epoch)] }).unwrap();
+    }
+    for gone in world.cluster.pipeline(pipeline).unwrap().row.former.clone() {
+        world.up.remove(&gone);
+    }
+    world.lose(row.members[0]);
+    world.settle();
+    let mended = world.cluster.member_ids(home);
+    assert!(mended.len() == 3 && mended.iter().all(|node| world.up.contains(node)), "{mended:?}");
 }

@@ -94,7 +94,11 @@ pub(crate) fn room(world: &World) -> Vec<String> {
             continue;
         }
         short_count += 1;
-        let free = |id: NodeId| world.node(World::node_number(id)).map_or(0, |node| node.volume.free_len());
+        // What a node lacks and cannot put keeps others off the room that it has.
+        let free = |id: NodeId| {
+            let free = world.node(World::node_number(id)).map_or(0, |node| node.volume.free_len());
+            free.saturating_sub(leader.needed_len_on(id) as usize)
+        };
         // Who alone has been there for long enough is not let go, though others may have all by now.
         let is_alone = sources.len() == 1 && lacks(sources[0]).next().is_some();
         let taker = all().find(|id| !is_alone && !members.contains(id) && is_up(world, *id) && free(*id) >= len);

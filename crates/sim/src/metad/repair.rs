@@ -6,7 +6,7 @@ use blocks::MendRules;
 use namespace::{IndexVisitors, Reply, read};
 use std::rc::Rc;
 use std::time::Duration;
-use types::{BlockId, ContainerId};
+use types::{BlockId, ContainerId, NodeId};
 
 // As in `metad`.
 const ROUND_EACH: Duration = Duration::from_secs(1);
@@ -68,6 +68,10 @@ impl Metad {
         }
     }
 
+    pub(crate) fn needed_len_on(&self, node: NodeId) -> u64 {
+        self.repair.borrow().needed_len_on(node)
+    }
+
     /// What stands in the way of rest, for the story.
     pub(crate) fn tell_worries(&self) {
         let repair = self.repair.borrow();
@@ -85,6 +89,14 @@ impl Metad {
         }
         repair.bad().for_each(|(block, node)| self.sim.say(|| format!("{block:?} is bad on {node:?}")));
         repair.lacks().for_each(|lack| self.sim.say(|| format!("{lack:?}")));
+        let _fallen = self.with_cluster(|cluster, _| {
+            for member in cluster.nodes() {
+                let needed = repair.needed_len_on(member.node.id);
+                self.sim.say(|| format!("{needed} bytes need room on {member:?}"));
+            }
+            let joined = cluster.joined_pipelines().filter_map(|id| Some((id, cluster.pipeline(id)?)));
+            joined.for_each(|(id, pipeline)| self.sim.say(|| format!("{id}: {pipeline:?}")));
+        });
     }
 
     pub(super) fn doubt(&self, block: BlockId) {
