@@ -36,6 +36,7 @@ async fn a_report_has_what_the_store_knows() {
         node: world.nodes[0].id.to_string(),
         usage: node::Usage { capacity_len: 2000, used_len: 200, free_len: 1700 },
         disks: vec![disk("one", "", 3), disk("two", "Input/output error", 4)],
+        sender: world.nodes[0].sender(),
         ..Default::default()
     };
     let rpc = rpc::Client::new(world.addr().to_string(), "datanode".into(), node::NODE_PROTOCOL);

@@ -151,6 +151,8 @@ pub(crate) struct Datanode {
     server: rpc::Server,
     ipc_addr: SocketAddr,
     deleted: Mutex<Vec<u64>>,
+    /// Its connection to each server, kept as a datanode keeps it: one that ends counts as the end of its process.
+    metads: Mutex<BTreeMap<SocketAddr, rpc::Client>>,
 }
 
 #[derive(Debug, Default)]
@@ -221,14 +223,15 @@ impl Datanode {
         let server = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), ipc).await.unwrap();
         let ipc_addr = server.local_addr();
         let id = NodeId([number; 16]);
-        let (copies, deleted) = (Mutex::default(), Mutex::default());
-        Self { id, number, is_up: true, replicas, manners, copies, server, ipc_addr, deleted }
+        let (copies, deleted, metads) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { id, number, is_up: true, replicas, manners, copies, server, ipc_addr, deleted, metads }
     }
 
     /// It dies: it beats no more, and nobody answers on its port.
     pub(crate) fn kill(&mut self) {
         self.is_up = false;
         self.ipc_addr.set_port(1);
+        self.metads.lock().unwrap().clear();
     }
 
     pub(crate) fn replica(&self, block: u64) -> Option<Replica> {
@@ -252,8 +255,9 @@ impl Datanode {
         node::Usage { capacity_len: 1 << 40, used_len: 1 << 30, free_len: 1 << 39 }
     }
 
-    fn rpc(addr: SocketAddr) -> rpc::Client {
-        rpc::Client::new(addr.to_string(), "datanode".into(), node::NODE_PROTOCOL)
+    fn rpc(&self, metad: SocketAddr) -> rpc::Client {
+        let connect = || rpc::Client::new(metad.to_string(), "datanode".into(), node::NODE_PROTOCOL);
+        self.metads.lock().unwrap().entry(metad).or_insert_with(connect).clone()
     }
 
     pub(crate) async fn register(&self, metad: SocketAddr) -> String {
@@ -272,7 +276,7 @@ impl Datanode {
             incarnation: Self::INCARNATION,
             advertised: false,
         };
-        let answer: node::RegisterResponse = Self::rpc(metad).call(node::REGISTER, &request).await.unwrap();
+        let answer: node::RegisterResponse = self.rpc(metad).call(node::REGISTER, &request).await.unwrap();
         if answer.new {
             self.beat(metad).await;
         }
@@ -281,7 +285,7 @@ impl Datanode {
 
     const INCARNATION: node::Incarnation = node::Incarnation { start_ms: 1, nonce: 1 };
 
-    fn sender(&self) -> node::Sender {
+    pub(crate) fn sender(&self) -> node::Sender {
         node::Sender { incarnation: Self::INCARNATION, addr: format!("127.0.0.1:{}", 10_000 + u32::from(self.number)) }
     }
 
@@ -328,7 +332,7 @@ impl Datanode {
     }
 
     async fn ask<Q: Message>(&self, metad: SocketAddr, method: &str, request: &Q) -> Orders {
-        let orders: Orders = Self::rpc(metad).call(method, request).await.unwrap();
+        let orders: Orders = self.rpc(metad).call(method, request).await.unwrap();
         self.copies.lock().unwrap().extend(orders.copy.iter().cloned());
         let mut replicas = self.replicas.lock().unwrap();
         for order in &orders.delete {
