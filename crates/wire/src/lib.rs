@@ -23,6 +23,8 @@ pub mod admin;
 pub mod client;
 pub mod delimited;
 mod error;
+#[cfg(test)]
+mod golden;
 pub mod meter;
 pub mod node;
 pub mod op;

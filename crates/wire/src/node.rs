@@ -583,29 +583,6 @@ pub struct VerifyResponse {
 mod tests {
     use super::*;
 
-    /// The bytes are fixed: nodes of two versions talk to each other during an upgrade.
-    #[test]
-    fn golden_heartbeat() {
-        let put =
-            Replica { block: 5, generation: 1001, len: 3, file: 16_386, home: 0, state: ReplicaState::Open as i32 };
-        let heartbeat = HeartbeatRequest {
-            node: "n".to_owned(),
-            usage: Usage { capacity_len: 1, used_len: 0, free_len: 1 },
-            transfer_count: 2,
-            put: vec![put],
-            deleted: vec![9, 10],
-            ..HeartbeatRequest::default()
-        };
-        let bytes = heartbeat.encode_to_vec();
-        let golden = [
-            0x0a, 1, b'n', 0x12, 4, 0x08, 1, 0x18, 1, 0x18, 2, 0x22, 13, 0x08, 5, 0x10, 0xe9, 0x07, 0x18, 3, 0x20,
-            0x82, 0x80, 0x01, 0x30, 1, 0x2a, 2, 9, 10,
-        ];
-        assert_eq!(bytes, golden);
-        assert_eq!(HeartbeatRequest::decode(&bytes[..]), Ok(heartbeat));
-        assert_eq!((put.file_id(), put.home_id(), put.state()), (Some(InodeId(16_386)), None, ReplicaState::Open));
-    }
-
     /// Two nodes of two versions must come to the same sum.
     #[test]
     fn a_digest_tells_sets_apart_and_no_orders() {

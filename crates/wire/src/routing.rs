@@ -133,7 +133,7 @@ mod tests {
         }
         assert!(Routing::decode(&[], usize::from(REPLICATION_MAX)).is_err());
         assert_eq!(Routing::decode(&[], 3), Ok(Routing::chain(4)));
-        assert_eq!(Routing::decode(&[0, 1, 2], 3).unwrap().encode(), []);
+        assert_eq!(Routing::decode(&[0, 1, 2], 3).unwrap().encode(), [0; 0]);
     }
 
     proptest! {

@@ -1,0 +1,262 @@
+//! The bytes of every message between our nodes: nodes of two versions talk to each other during an upgrade.
+//!
+//! Each example names all its fields, so a field that is added needs a value here; and each message of the sources
+//! needs an example.
+
+use crate::node::*;
+use crate::raft::{MemberMessage, RAFT_PROTOCOL, RAFT_VERSION, TELL};
+use crate::tree::*;
+use prost::Message;
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use testkit::golden::{Golden, variant};
+
+#[derive(Default)]
+struct Examples {
+    golden: Golden,
+    names: BTreeSet<String>,
+}
+
+impl Examples {
+    fn add<M: Message + Debug + Default + PartialEq>(&mut self, message: &M) {
+        let bytes = message.encode_to_vec();
+        assert_eq!(M::decode(&bytes[..]).as_ref(), Ok(message));
+        let name = variant(message);
+        self.golden.add(&name, &bytes);
+        self.names.insert(name);
+    }
+}
+
+/// The messages that a source file declares.
+fn declared(source: &str) -> impl Iterator<Item = String> {
+    let lines: Vec<&str> = source.lines().collect();
+    let is_message = |pair: &&[&str]| pair[0].starts_with("#[derive(") && pair[0].contains("Message");
+    let name = |pair: &[&str]| pair[1].trim_start_matches("pub struct ").split([' ', '{']).next().unwrap().to_owned();
+    lines.windows(2).filter(is_message).map(name).collect::<Vec<_>>().into_iter()
+}
+
+fn replica(state: ReplicaState) -> Replica {
+    Replica { block: 7 << 20 | 3, generation: 1_001, len: 600_000, file: 16_388, home: 7, state: state as i32 }
+}
+
+fn usage() -> Usage {
+    Usage { capacity_len: 1 << 40, used_len: 1 << 30, free_len: 1 << 39 }
+}
+
+fn incarnation() -> Incarnation {
+    Incarnation { start_ms: 1_700_000_000_000, nonce: 0x1dea }
+}
+
+fn sender() -> Sender {
+    Sender { incarnation: incarnation(), addr: "10.0.0.7:9866".into() }
+}
+
+fn node() -> String {
+    "01010101-0101-0101-0101-010101010101".into()
+}
+
+fn volume() -> String {
+    "02020202-0202-0202-0202-020202020202".into()
+}
+
+fn disk() -> Disk {
+    Disk {
+        volume: volume(),
+        dir: "/data/1".into(),
+        failure: "EIO".into(),
+        capacity_len: 1 << 40,
+        used_len: 1 << 30,
+        free_len: 1 << 39,
+        replica_count: 900,
+        stream_count: 4,
+        unread_ms: Some(86_400_000),
+    }
+}
+
+fn scrub_report() -> ScrubReport {
+    ScrubReport {
+        number: 4,
+        checked_count: 10,
+        checked_len: 1_000,
+        total_count: 20,
+        total_len: 2_000,
+        bad_count: 1,
+        ended: true,
+    }
+}
+
+fn disk_balance_report() -> DiskBalanceReport {
+    DiskBalanceReport {
+        number: 5,
+        done_count: 10,
+        done_len: 1_000,
+        total_len: 2_000,
+        failed_count: 1,
+        ended: true,
+        note: "stopped".into(),
+        len_per_s: 1 << 20,
+        within: 50_000_000,
+    }
+}
+
+fn copy_failure() -> CopyFailure {
+    let reason = "timed out".to_owned();
+    CopyFailure { block: 7 << 20 | 4, generation: 1_002, source: node(), corrupt: true, reason, number: 6 }
+}
+
+fn source() -> Source {
+    Source { node: node(), addr: "10.0.0.7:9866".into() }
+}
+
+fn copy() -> Copy {
+    let (block, generation, sources) = (7 << 20 | 4, 1_002, vec![source()]);
+    Copy { block, generation, len: 600_000, file: 16_388, home: 7, sources, replaces: true }
+}
+
+const DELETION: Deletion = Deletion { block: 7 << 20 | 5, generation_at_most: 1_003 };
+const OWNER: Owner = Owner { block: 7 << 20 | 6, file: 16_389, home: 7 };
+const SCRUB_ORDER: ScrubOrder = ScrubOrder { number: 4, len_per_s: 1 << 20, stop: true };
+const DISK_BALANCE_ORDER: DiskBalanceOrder =
+    DiskBalanceOrder { number: 5, len_per_s: 1 << 20, stop: true, within: 50_000_000 };
+const DIGEST: Digest = Digest { count: 2, sum: 1 << 63 };
+const SUM: TreeSum = TreeSum { count: 2, high: 1 << 63, low: 5 };
+const LEAF: Leaf = Leaf { block: 7 << 20 | 3, generation: 1_001, len: 600_000, content: 1 << 63 };
+
+fn member() -> Member {
+    Member { id: 2, addr: "10.0.0.2:8020".into() }
+}
+
+fn registration(examples: &mut Examples) {
+    examples.add(&RegisterRequest {
+        node: node(),
+        ip: "10.0.0.7".into(),
+        host: "node7".into(),
+        xfer_port: 9866,
+        ipc_port: 9867,
+        info_port: 9864,
+        storage: volume(),
+        rack: "/rack-1".into(),
+        usage: usage(),
+        version: "0.1.0".into(),
+        pool: "BP-1-10.0.0.1-1".into(),
+        incarnation: incarnation(),
+        advertised: true,
+    });
+    examples.add(&RegisterResponse { block_pool: "BP-1-10.0.0.1-1".into(), standby: true, term: 3, new: true });
+    examples.add(&incarnation());
+    examples.add(&sender());
+    examples.add(&usage());
+}
+
+fn heartbeat(examples: &mut Examples) {
+    examples.add(&HeartbeatRequest {
+        node: node(),
+        usage: usage(),
+        transfer_count: 2,
+        put: vec![replica(ReplicaState::Finalized)],
+        deleted: vec![9, 10],
+        stale: vec![replica(ReplicaState::Open)],
+        copying: vec![11, 12],
+        copy_failures: vec![copy_failure()],
+        bad: vec![replica(ReplicaState::Finalized)],
+        deletions_waiting: 3,
+        scrub: Some(scrub_report()),
+        disks: vec![disk()],
+        disk_balance: Some(disk_balance_report()),
+        sender: sender(),
+    });
+    examples.add(&replica(ReplicaState::WaitingForRecovery));
+    examples.add(&disk());
+    examples.add(&scrub_report());
+    examples.add(&disk_balance_report());
+    examples.add(&copy_failure());
+    examples.add(&CatalogueRequest {
+        node: node(),
+        from: 1,
+        through: u64::MAX,
+        replicas: vec![replica(ReplicaState::Finalized), replica(ReplicaState::WaitingForRecovery)],
+        writing: vec![13, 14],
+        sender: sender(),
+    });
+}
+
+fn orders(examples: &mut Examples) {
+    examples.add(&Orders {
+        known: true,
+        delete: vec![DELETION],
+        owners: vec![OWNER],
+        copy: vec![copy()],
+        scrub: Some(SCRUB_ORDER),
+        tell_all: true,
+        disk_balance: Some(DISK_BALANCE_ORDER),
+        standby: true,
+        term: 3,
+        id: 1,
+        members: vec![member()],
+    });
+    examples.add(&DELETION);
+    examples.add(&OWNER);
+    examples.add(&copy());
+    examples.add(&source());
+    examples.add(&SCRUB_ORDER);
+    examples.add(&DISK_BALANCE_ORDER);
+    examples.add(&member());
+}
+
+fn recovery(examples: &mut Examples) {
+    examples.add(&BeginRecoveryRequest { block: 7 << 20 | 3, generation: 1_004 });
+    examples.add(&BeginRecoveryResponse { replica: Some(replica(ReplicaState::Open)) });
+    examples.add(&FinishRecoveryRequest { block: 7 << 20 | 3, generation: 1_004, len: 300 });
+    examples.add(&FinishRecoveryResponse {});
+}
+
+fn comparison(examples: &mut Examples) {
+    let fitness = [Fitness::Fit, Fitness::Absent, Fitness::Unfit, Fitness::Busy].map(|fitness| fitness as i32);
+    let replicas = vec![replica(ReplicaState::Finalized)];
+    examples.add(&CompareRequest { home: 7, from: 1, through: 1 << 40, digest: Some(DIGEST), replicas });
+    examples.add(&CompareResponse { same: true, fitness: fitness.to_vec(), readable: vec![1] });
+    examples.add(&DIGEST);
+    examples.add(&VerifyRequest { block: 7 << 20 | 3, generation: 1_001 });
+    examples.add(&VerifyResponse { fitness: Fitness::Unfit as i32 });
+}
+
+fn tree(examples: &mut Examples) {
+    let node = TreeNode { depth: 2, path: 0xff01 };
+    examples.add(&TreeRequest { home: 7, nodes: vec![node], leaves: true, anew: vec![7 << 20 | 3] });
+    examples.add(&node);
+    let (root, branches, leaves) = (Some(SUM), vec![SUM, SUM], vec![LEAF]);
+    examples.add(&TreeResponse { building: true, root, branches, leaves });
+    examples.add(&SUM);
+    examples.add(&LEAF);
+}
+
+#[test]
+fn messages_between_nodes() {
+    let mut examples = Examples::default();
+    let protocols = [(NODE_PROTOCOL, PROTOCOL_VERSION), (REPLICA_PROTOCOL, PROTOCOL_VERSION)];
+    for (protocol, version) in protocols.into_iter().chain([(RAFT_PROTOCOL, RAFT_VERSION)]) {
+        examples.golden.add(protocol, &version.to_be_bytes());
+    }
+    let methods = [REGISTER, HEARTBEAT, CATALOGUE, BEGIN_RECOVERY, FINISH_RECOVERY, COMPARE, VERIFY, TREE];
+    for method in methods.into_iter().chain([TELL, CANNOT_SAY, NODE_IN_USE, NODE_SUPERSEDED]) {
+        examples.golden.add(method, &[]);
+    }
+    for group in [registration, heartbeat, orders, recovery, comparison, tree] {
+        group(&mut examples);
+    }
+    examples.add(&MemberMessage { bytes: bytes::Bytes::from_static(&[1, 2, 3]) });
+    let sources = [include_str!("node.rs"), include_str!("tree.rs"), include_str!("raft.rs")];
+    let all: BTreeSet<String> = sources.into_iter().flat_map(declared).collect();
+    assert_eq!(examples.names, all, "each message has its example");
+    examples.golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden.txt"));
+}
+
+/// The numbers that stand for states in the messages above are all there are.
+#[test]
+fn states_have_their_numbers() {
+    let states = [ReplicaState::Finalized, ReplicaState::Open, ReplicaState::WaitingForRecovery];
+    let fitness = [Fitness::Fit, Fitness::Absent, Fitness::Unfit, Fitness::Busy];
+    assert_eq!(states.map(|state| state as i32), [0, 1, 2]);
+    assert_eq!(fitness.map(|fitness| fitness as i32), [0, 1, 2, 3]);
+    assert!(ReplicaState::try_from(3).is_err() && Fitness::try_from(4).is_err(), "a new one needs its number here");
+}
