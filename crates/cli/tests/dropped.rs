@@ -1,13 +1,14 @@
 //! Programs that drop the futures of our client, say by a deadline around them, and go on with the writer: against a real metadata
 //! server and real datanodes. Whatever a later call says is there must be there, on every node.
 
-use client::{Client, Create, Options, Url, Writer};
-use datad::Datad;
+mod store;
+
+use client::{Client, Create, Options, Writer};
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
+use store::{Store, read};
 
 const NODE_COUNT: usize = 3;
 const CHUNK: usize = 512;
@@ -15,82 +16,30 @@ const BLOCK_LEN: usize = 16 * CHUNK;
 /// Calls of one operation that are dropped, before one is let be.
 const DROP_COUNT_MAX: usize = 8;
 
-struct Store {
-    metad: metad::Metad,
-    configs: Vec<datad::Config>,
-    nodes: Vec<Option<Datad>>,
-    _dir: tempfile::TempDir,
+async fn small_blocks() -> Store {
+    Store::new(NODE_COUNT, |config| config.block_len_min = 1, |_, _| {}).await
 }
 
-impl Store {
-    async fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let mut config = metad::Config::new(dir.path().join("meta"), any);
-        config.block_len_min = 1;
-        let metad = metad::start(config).await.unwrap();
-        let configs: Vec<datad::Config> = (0..NODE_COUNT)
-            .map(|number| datad::Config {
-                durability: datad::Durability::Replicated,
-                ..datad::Config::new(dir.path().join(number.to_string()), any, any, metad.rpc_addr().to_string())
-            })
-            .collect();
-        let nodes = configs.iter().map(|_| None).collect();
-        let mut store = Self { metad, nodes, configs, _dir: dir };
+/// `small_len_max`: files up to there go in one request. Hardly anything fits into a chain's window, so that all have to wait.
+fn client(store: &Store, small_len_max: u32) -> Client {
+    let packet_len = 2 * CHUNK as u32;
+    store.client(Options { packet_len, packets_in_flight_max: 2, small_len_max, ..Options::default() })
+}
+
+/// Each file, of each node alone.
+async fn is_on_every_node(store: &mut Store, files: &[(String, usize)]) {
+    for left in 0..NODE_COUNT {
+        store.stop_all_but(left).await;
+        let client = client(store, 0);
+        for (path, len) in files {
+            assert!(read(&client, path).await == bytes(*len), "{path} of node {left}");
+        }
         store.start().await;
-        store
-    }
-
-    /// Those that do not run.
-    async fn start(&mut self) {
-        for number in 0..NODE_COUNT {
-            if self.nodes[number].is_none() {
-                let node = datad::start(self.configs[number].clone()).await.unwrap();
-                node.registered().await;
-                self.nodes[number] = Some(node);
-            }
-        }
-    }
-
-    async fn stop(&mut self, number: usize) {
-        if let Some(node) = self.nodes[number].take() {
-            node.shutdown().await;
-        }
-    }
-
-    /// `small_len_max`: files up to there go in one request. Hardly anything fits into a chain's window, so that all have to wait.
-    fn client(&self, small_len_max: u32) -> Client {
-        let url = Url::parse(&format!("hdfs://{}/", self.metad.rpc_addr())).unwrap();
-        let options =
-            Options { packet_len: 2 * CHUNK as u32, packets_in_flight_max: 2, small_len_max, ..Options::default() };
-        Client::with_options(&url, &io::user::current(), options)
-    }
-
-    /// Each file, of each node alone.
-    async fn is_on_every_node(&mut self, files: &[(String, usize)]) {
-        for left in 0..NODE_COUNT {
-            for number in (0..NODE_COUNT).filter(|number| *number != left) {
-                self.stop(number).await;
-            }
-            let client = self.client(0);
-            for (path, len) in files {
-                assert!(read(&client, path).await == bytes(*len), "{path} of node {left}");
-            }
-            self.start().await;
-        }
     }
 }
 
 fn bytes(len: usize) -> Vec<u8> {
-    let mut random = types::random::Seeded(7);
-    (0..len.div_ceil(8)).flat_map(|_| types::Random::next_u64(&mut random).to_le_bytes()).take(len).collect()
-}
-
-async fn read(client: &Client, path: &str) -> Vec<u8> {
-    let mut reader = client.open(path).await.unwrap();
-    let mut read = vec![0; reader.len() as usize];
-    assert_eq!(reader.read(&mut read).await.unwrap(), read.len());
-    read
+    store::bytes(7, len)
 }
 
 /// Polls `future` so often, and drops it if it is not ready by then.
@@ -162,10 +111,10 @@ impl Program {
 /// What was flushed is there for all who open the file, whatever was dropped before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_byte_is_lost_with_a_future() {
-    let mut store = Store::new().await;
+    let mut store = small_blocks().await;
     let mut files = Vec::new();
     for small_len_max in [0, 3 * CHUNK as u32] {
-        let client = store.client(small_len_max);
+        let client = client(&store, small_len_max);
         for poll_count in 1..=12 {
             let path = format!("/{small_len_max}/{poll_count}");
             let mut program = Program::create(&client, &path, poll_count).await;
@@ -182,16 +131,16 @@ async fn no_byte_is_lost_with_a_future() {
             files.push((path, ends[ends.len() - 1]));
         }
     }
-    store.is_on_every_node(&files).await;
+    is_on_every_node(&mut store, &files).await;
 }
 
 /// A close that was dropped leaves a file that is whole, or none that is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_that_is_dropped_closes_all_or_nothing() {
-    let mut store = Store::new().await;
+    let mut store = small_blocks().await;
     let mut files = Vec::new();
     for (small_len_max, len) in [(0, BLOCK_LEN + 700), (4096, 900)] {
-        let client = store.client(small_len_max);
+        let client = client(&store, small_len_max);
         for poll_count in 1..=12 {
             let path = format!("/{small_len_max}/{poll_count}");
             let mut program = Program::create(&client, &path, poll_count).await;
@@ -217,16 +166,16 @@ async fn a_close_that_is_dropped_closes_all_or_nothing() {
             files.push((path, len));
         }
     }
-    store.is_on_every_node(&files).await;
+    is_on_every_node(&mut store, &files).await;
 }
 
 /// Whatever stage of a recovery is dropped, the next call goes on with the same bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_recovery_that_is_dropped_is_begun_anew() {
-    let mut store = Store::new().await;
+    let mut store = small_blocks().await;
     let mut files = Vec::new();
     for poll_count in 1..=9 {
-        let client = store.client(0);
+        let client = client(&store, 0);
         let path = format!("/{poll_count}");
         let mut program = Program::create(&client, &path, poll_count).await;
         program.writer.write(&bytes(3000)).await.unwrap();
@@ -241,7 +190,7 @@ async fn a_recovery_that_is_dropped_is_begun_anew() {
         files.push((path, 2 * BLOCK_LEN));
         store.start().await;
     }
-    let client = store.client(0);
+    let client = client(&store, 0);
     for (path, len) in &files {
         assert!(read(&client, path).await == bytes(*len), "{path}");
     }
@@ -250,8 +199,8 @@ async fn a_recovery_that_is_dropped_is_begun_anew() {
 /// A reader is where it was, and gives the same bytes again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_that_is_dropped_skips_nothing() {
-    let store = Store::new().await;
-    let client = store.client(0);
+    let store = small_blocks().await;
+    let client = client(&store, 0);
     let all = bytes(5 * BLOCK_LEN + 77);
     let mut program = Program::create(&client, "/f", usize::MAX).await;
     program.write_up_to(all.len()).await;
