@@ -30,6 +30,8 @@ mod drain;
 mod exchange;
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(test)]
+mod golden;
 mod healing;
 mod index;
 mod job;

@@ -1,0 +1,160 @@
+//! The bytes of every command, as the log has it, and of every kind of row: an entry or a row of today is read by later versions.
+
+use crate::command::Command;
+use crate::job::{JobKind, Work};
+use crate::node::{Incarnation, Node};
+use crate::tables::{
+    self, ContainerRow, ContainerState, Counters, JobEnd, JobRow, JobTask, PipelineRow, Record, Service,
+};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
+use testkit::golden::{Golden, variant};
+use types::rows::MemoryRows;
+use types::{ContainerId, Epoch, Millis, NodeId, PipelineId};
+
+const ONE: NodeId = NodeId([1; 16]);
+const TWO: NodeId = NodeId([2; 16]);
+const PIPELINE: PipelineId = PipelineId(300);
+const CONTAINER: ContainerId = ContainerId(700);
+const EPOCH: Epoch = Epoch(5);
+
+fn node() -> Node {
+    Node {
+        id: ONE,
+        ip: "10.0.0.7".into(),
+        host: "node7".into(),
+        xfer_port: 9866,
+        ipc_port: 9867,
+        info_port: 9864,
+        storage: "DS-7".into(),
+        rack: "/rack-1".into(),
+        incarnation: Incarnation { start_ms: 1_700_000_000_000, nonce: 1 << 63 },
+        from: "192.168.0.7".into(),
+    }
+}
+
+fn job_end() -> JobEnd {
+    let work = Work {
+        done_len: 1 << 30,
+        total_len: 1 << 31,
+        done_count: 10,
+        total_count: 20,
+        found_count: 2,
+        mended_count: 1,
+    };
+    JobEnd { at: Millis(1_700_000_000_500), stopped: true, note: "stopped".into(), work }
+}
+
+/// A job of each kind, with what its leader needs.
+fn jobs() -> Vec<JobRow> {
+    let (number, len_per_s, within, nodes) = (4, 1 << 20, 50_000_000, vec![ONE, TWO]);
+    let kinds = [
+        (JobKind::Repair, JobTask::Known, None),
+        (JobKind::Drain, JobTask::Known, Some(job_end())),
+        (JobKind::Balance, JobTask::Balance { within }, None),
+        (JobKind::Scrub, JobTask::Scrub { number, len_per_s, nodes: nodes.clone() }, None),
+        (JobKind::BalanceDisks, JobTask::BalanceDisks { number, len_per_s, within, nodes }, None),
+    ];
+    let started = Millis(1_700_000_000_000);
+    kinds.map(|(kind, task, end)| JobRow { kind, subject: "node7".into(), started, task, end }).into()
+}
+
+/// One of each, in the order of their numbers in the log.
+fn commands() -> Vec<Command> {
+    let members = || vec![ONE, TWO];
+    let containers = || vec![CONTAINER, ContainerId(701)];
+    vec![
+        Command::Register(node()),
+        Command::CreatePipeline { members: members(), planned: true },
+        Command::OpenContainer { pipeline: PIPELINE },
+        Command::LeaseIndexes { container: CONTAINER, from: 100, up_to: 200, lessee: 1 << 63, len: 1 << 30 },
+        Command::Seal { container: CONTAINER, len: 1 << 30 },
+        Command::FinishSeal { container: CONTAINER },
+        Command::CreateSet { members: members(), wanted: 3, planned: true },
+        Command::SetMembers { pipeline: PIPELINE, epoch: EPOCH, members: members() },
+        Command::Whole { containers: vec![(CONTAINER, PIPELINE, EPOCH)] },
+        Command::Joined { pipeline: PIPELINE, epoch: EPOCH },
+        Command::Merge { from: PIPELINE, into: PipelineId(301), containers: containers() },
+        Command::SetService { node: ONE, service: Service::Draining },
+        Command::Carve { from: PIPELINE, epoch: EPOCH, containers: containers(), members: members() },
+        Command::BeginJob { id: 9, row: jobs().remove(3) },
+        Command::EndJob { id: 9, end: job_end() },
+        Command::RemoveContainer { container: CONTAINER },
+    ]
+}
+
+/// Whether some variant of an enum has this number.
+fn is_variant<T: DeserializeOwned>(number: usize) -> bool {
+    // What it holds is missing, which is another error.
+    !matches!(postcard::from_bytes::<T>(&[number as u8]), Err(postcard::Error::SerdeDeCustom))
+}
+
+#[test]
+fn commands_in_the_log() {
+    let mut golden = Golden::default();
+    for (number, command) in commands().into_iter().enumerate() {
+        let bytes = postcard::to_stdvec(&command).unwrap();
+        assert_eq!(usize::from(bytes[0]), number, "{command:?}");
+        assert_eq!(postcard::from_bytes(&bytes), Ok(command.clone()));
+        golden.add(variant(&command), &bytes);
+    }
+    assert!(!is_variant::<Command>(commands().len()), "each command has its example");
+    golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_commands.txt"));
+}
+
+#[test]
+fn rows_in_the_store() {
+    let mut rows = MemoryRows::default();
+    tables::put_node(&mut rows, &node());
+    let pipeline = PipelineRow {
+        epoch: EPOCH,
+        members: vec![ONE, TWO],
+        planned: true,
+        wanted: 3,
+        joining: vec![(TWO, Epoch(4))],
+        former: vec![NodeId([3; 16])],
+        container_count: 2,
+    };
+    tables::put_pipeline(&mut rows, PIPELINE, &pipeline);
+    let states = [ContainerState::Open, ContainerState::Sealing, ContainerState::Sealed];
+    for (at, state) in states.into_iter().enumerate() {
+        let row = ContainerRow { pipeline: PIPELINE, epoch: EPOCH, state, leased: 200, len: 1 << 30 };
+        tables::put_container(&mut rows, ContainerId(CONTAINER.0 + at as u64), &row);
+    }
+    tables::put_counters(&mut rows, Counters { pipeline: 301, container: 702 });
+    tables::put_service(&mut rows, ONE, Service::Serving);
+    tables::put_service(&mut rows, TWO, Service::Draining);
+    let jobs = jobs();
+    for (id, job) in (1..).zip(&jobs) {
+        tables::put_job(&mut rows, id, job);
+        assert_eq!(tables::job(&rows, id).unwrap().as_ref(), Some(job));
+    }
+
+    let mut golden = Golden::default();
+    let mut seen = BTreeSet::new();
+    for (table, key, value) in rows.iter() {
+        seen.insert(table.0);
+        let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        golden.add(format!("{}.{key}", table.0), value);
+    }
+    golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_rows.txt"));
+    let tables = include_str!("tables.rs").matches(": Table = Table(").count();
+    assert_eq!(seen.len(), tables, "each table has its example");
+    assert!(!is_variant::<ContainerState>(states.len()), "each state has its example");
+    assert!(!is_variant::<JobKind>(jobs.len()), "each kind of job has its example");
+    let tasks: BTreeSet<String> = jobs.iter().map(|job| variant(&job.task)).collect();
+    assert!(!is_variant::<JobTask>(tasks.len()), "each task has its example");
+    assert!(is_variant::<Service>(1) && !is_variant::<Service>(2), "each service has its example");
+}
+
+/// A row that a newer program wrote is refused, not misread.
+#[test]
+fn other_versions_are_refused() {
+    let newer = |version: u8, mut bytes: Vec<u8>| {
+        bytes[0] = version + 1;
+        bytes
+    };
+    assert!(tables::decode::<Node>(&newer(Node::VERSION, tables::encode(&node()))).is_err());
+    let job = &jobs()[0];
+    assert!(tables::decode::<JobRow>(&newer(JobRow::VERSION, tables::encode(job))).is_err());
+}
