@@ -6,9 +6,8 @@ use crate::node::{Incarnation, Node};
 use crate::tables::{
     self, ContainerRow, ContainerState, Counters, JobEnd, JobRow, JobTask, PipelineRow, Record, Service,
 };
-use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
-use testkit::golden::{Golden, variant};
+use testkit::golden::{Golden, is_variant, variant};
 use types::rows::MemoryRows;
 use types::{ContainerId, Epoch, Millis, NodeId, PipelineId};
 
@@ -81,12 +80,6 @@ fn commands() -> Vec<Command> {
         Command::EndJob { id: 9, end: job_end() },
         Command::RemoveContainer { container: CONTAINER },
     ]
-}
-
-/// Whether some variant of an enum has this number.
-fn is_variant<T: DeserializeOwned>(number: usize) -> bool {
-    // What it holds is missing, which is another error.
-    !matches!(postcard::from_bytes::<T>(&[number as u8]), Err(postcard::Error::SerdeDeCustom))
 }
 
 #[test]

@@ -24,6 +24,8 @@ mod command;
 mod config;
 mod core;
 mod fsck;
+#[cfg(test)]
+mod golden;
 mod groups;
 mod ha;
 mod heard;

@@ -88,18 +88,38 @@ impl Members {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::golden::Golden;
+
+    fn positions() -> [Position; 4] {
+        let node = |addr: &str, incarnation| Node { addr: addr.into(), incarnation };
+        let nodes = BTreeMap::from([(1, node("a:1", 11)), (2, node("b:2", 12))]);
+        let stored = |voters| {
+            let membership = Membership::new(voters, nodes.clone()).unwrap();
+            StoredMembership::new(Some(log_id(1, 0)), membership)
+        };
+        let membership = stored(vec![BTreeSet::from([1])]);
+        let plain = Position { applied: Some(log_id(3, 300)), membership, ahead: None };
+        let ahead = Position { ahead: Some(log_id(2, 200)), ..plain.clone() };
+        let changing = stored(vec![BTreeSet::from([1]), BTreeSet::from([1, 2])]);
+        let changing = Position { membership: changing, ..plain.clone() };
+        [Position::default(), plain, ahead, changing]
+    }
 
     #[test]
     fn a_position_survives_its_bytes() {
-        let node = |addr: &str, incarnation| Node { addr: addr.into(), incarnation };
-        let nodes = BTreeMap::from([(1, node("a:1", 11)), (2, node("b:2", 12))]);
-        let membership = Membership::new(vec![BTreeSet::from([1])], nodes).unwrap();
-        let membership = StoredMembership::new(Some(log_id(1, 0)), membership);
-        let plain = Position { applied: Some(log_id(3, 300)), membership, ahead: None };
-        let ahead = Position { ahead: Some(log_id(2, 200)), ..plain.clone() };
-        for position in [Position::default(), plain, ahead] {
+        for position in positions() {
             assert_eq!(Position::decode(&position.encode()).unwrap(), position);
         }
+    }
+
+    /// The bytes are fixed for a version: whoever changes them changes that too.
+    #[test]
+    fn golden_positions() {
+        let mut golden = Golden::default();
+        for (name, position) in ["new", "plain", "ahead", "changing"].into_iter().zip(positions()) {
+            golden.add(name, &position.encode());
+        }
+        golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_positions.txt"));
     }
 
     #[test]

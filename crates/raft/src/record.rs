@@ -318,6 +318,16 @@ mod tests {
         assert_eq!(Head::new(1, OWNER, 2, &facts).facts(), facts);
     }
 
+    /// There is none behind it: bytes of every length make no record of the next kind.
+    const KIND_MAX: u8 = 8;
+
+    #[test]
+    fn no_other_kinds_are_read() {
+        for kind in [0, KIND_MAX + 1] {
+            assert!((0..64).all(|len| Record::decode_body(kind, &vec![0; len]).is_none()), "kind {kind}");
+        }
+    }
+
     /// The bytes are fixed for a version: whoever changes them changes that too.
     #[test]
     fn golden_records() {
@@ -327,6 +337,8 @@ mod tests {
             record.encode(Place { salt: 1, offset: 2 }, 3, &mut bytes);
             golden.add(format!("{at}.{}", variant(record)), &bytes);
         }
+        let kinds: BTreeSet<u8> = records().iter().map(Record::kind).collect();
+        assert_eq!(kinds, (1..=KIND_MAX).collect(), "each kind has its example");
         golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_records.txt"));
     }
 }

@@ -4,6 +4,7 @@
 //! makes the examples again and holds them to the file. Where a format is meant to change, the file is written anew by
 //! `LEVADA_GOLDEN=write cargo test …`, and the change stands in the commit for everybody to see.
 
+use serde::de::DeserializeOwned;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -54,6 +55,14 @@ pub fn variant(value: &impl std::fmt::Debug) -> String {
     text.split(|character: char| !character.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
+/// Whether some variant of an enum has this number in postcard. Asked for the number after that of the last example, it
+/// tells whether a variant lacks one.
+pub fn is_variant<T: DeserializeOwned>(number: usize) -> bool {
+    let number = u8::try_from(number).ok().filter(|number| *number < 128).expect("an enum of few variants");
+    // What a variant holds is missing here, which is another error.
+    !matches!(postcard::from_bytes::<T>(&[number]), Err(postcard::Error::SerdeDeCustom))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,7 +81,7 @@ mod tests {
 
     #[test]
     fn variants_have_names() {
-        #[derive(Debug)]
+        #[derive(Debug, serde::Deserialize)]
         #[allow(dead_code)]
         enum Kind {
             Plain,
@@ -81,5 +90,6 @@ mod tests {
         }
         let kinds = [Kind::Plain, Kind::Pair(1, 2), Kind::Named { field: 3 }];
         assert_eq!(kinds.each_ref().map(variant), ["Plain", "Pair", "Named"]);
+        assert!((0..3).all(is_variant::<Kind>) && !is_variant::<Kind>(3));
     }
 }

@@ -1,0 +1,51 @@
+//! The bytes of commands as the log has them, and of the machine's own rows. Those of the namespace's operations and of the block
+//! side's commands, which stand inside, are held where they are declared.
+
+use crate::command::{Command, Founding};
+use crate::machine::Machine;
+use raft::Machine as _;
+use testkit::golden::{Golden, is_variant, variant};
+use types::Millis;
+use types::rows::{Rows, Table};
+
+/// One of each, in the order of their numbers in the log.
+fn commands() -> Vec<Command> {
+    let (now, caller) = (Millis(1_700_000_000_000), namespace::Caller::system());
+    let request = namespace::Request { now, caller, retry: None, op: namespace::Reserve { count: 100 }.into() };
+    let seal = blocks::Command::Seal { container: types::ContainerId(700), len: 1 << 30 };
+    vec![
+        Command::Namespace(request),
+        Command::Blocks(seal),
+        Command::Found(Founding { pool: "BP-7-10.0.0.1-1700000000000".into() }),
+    ]
+}
+
+#[test]
+fn commands_in_the_log() {
+    let mut golden = Golden::default();
+    for (number, command) in commands().into_iter().enumerate() {
+        let bytes = postcard::to_stdvec(&command).unwrap();
+        assert_eq!(usize::from(bytes[0]), number, "{command:?}");
+        assert_eq!(postcard::from_bytes(&bytes), Ok(command.clone()));
+        golden.add(variant(&command), &bytes);
+    }
+    assert!(!is_variant::<Command>(commands().len()), "each command has its example");
+    golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_commands.txt"));
+}
+
+/// Position, founding and digest. The position is Raft's, which holds its form.
+#[test]
+fn rows_in_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = kv::Store::open(&dir.path().join("store"), kv::Options::default()).unwrap();
+    let machine = Machine::open(store, dir.path().join("incoming")).unwrap();
+    machine.apply(b"position", commands().pop()).unwrap();
+    let mut golden = Golden::default();
+    let view = machine.store().view();
+    for table in 32..=34 {
+        golden.add(format!("{table}."), &view.get(Table(table), &[]).unwrap().unwrap());
+    }
+    golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_rows.txt"));
+    let declared = include_str!("machine.rs").matches(": Table = Table(").count();
+    assert_eq!(declared, 3, "each table has its example");
+}
