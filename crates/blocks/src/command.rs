@@ -81,6 +81,9 @@ pub enum BlocksError {
     JobTaken { id: u64 },
     #[error("{JOB_COUNT_MAX} jobs are under way; wait for one, or stop one")]
     TooManyJobs,
+    /// Applying it panicked. No answer of this crate: whoever applies commands catches that.
+    #[error("internal error in {operation}, which changed nothing; report it, with the server's log")]
+    Fault { operation: String },
 }
 
 /// Applies one command. On a refusal (`Ok(Err(..))`) no row was changed.

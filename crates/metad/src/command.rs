@@ -27,4 +27,18 @@ pub(crate) enum Reply {
     Namespace(Result<namespace::Reply, NsError>),
     Blocks(Result<blocks::Reply, blocks::BlocksError>),
     Founded,
+    /// Founding the store panicked.
+    Failed,
+}
+
+impl Reply {
+    /// Whether what was staged for it counts: nothing does of what was refused.
+    pub(crate) fn keeps_rows(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Founded => true,
+            Self::Namespace(answer) => answer.is_ok(),
+            Self::Blocks(answer) => answer.is_ok(),
+            Self::Failed => false,
+        }
+    }
 }

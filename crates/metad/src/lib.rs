@@ -23,6 +23,7 @@ mod client;
 mod command;
 mod config;
 mod core;
+mod faults;
 mod fsck;
 #[cfg(test)]
 mod golden;

@@ -1,9 +1,10 @@
 //! The state machine behind the Raft log: commands come in order, rows change in the store.
 //!
 //! Promise: the position in the log goes into the same change as what the entry did, so after a crash the store says exactly
-//! where the log must go on. A refused request changes nothing but the position.
+//! where the log must go on. A request that is refused, or that panics ([`crate::faults`]), changes nothing but the position.
 
 use crate::command::{Command, Founding, Reply};
+use crate::faults::{self, Faults};
 use blocks::Cluster;
 use kv::Store;
 use raft::MachineError;
@@ -29,6 +30,8 @@ pub(crate) struct Machine {
     cluster: Mutex<Option<Picture>>,
     /// What the row [`DIGEST`] says, so that it is not read for each entry.
     digest: Arc<Mutex<RowsDigest>>,
+    /// Entries that changed nothing, as they panicked.
+    pub(crate) faults: Faults,
 }
 
 /// The picture of the block side. Whoever leads has one of his own.
@@ -41,7 +44,7 @@ impl Machine {
         let digest = Arc::new(Mutex::new(read_digest(&store.view())?));
         // Left by a process that was killed while it received them.
         let _there_is_none = std::fs::remove_file(&incoming);
-        Ok(Self { store, incoming, cluster: Mutex::new(None), digest })
+        Ok(Self { store, incoming, cluster: Mutex::new(None), digest, faults: Faults::default() })
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -71,41 +74,34 @@ impl Machine {
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, position: &[u8], command: Option<Command>) -> Result<Reply, RowsError> {
+    /// Applies one entry by `apply`, which is the function of that name but for tests.
+    pub(crate) fn run(&self, position: &[u8], command: Option<&Command>, apply: Apply) -> Result<Reply, RowsError> {
         let stage = || {
             let mut change = self.store.change();
             change.put(POSITION, &[], position.to_vec());
             change
         };
         let mut change = stage();
-        let reply = match command {
-            None => Reply::Nothing,
-            Some(Command::Namespace(request)) => {
-                let answer = namespace::apply_with(&mut change, &request, &blocks::has_container)?;
-                if answer.is_err() {
-                    drop(change);
-                    change = stage();
-                }
-                Reply::Namespace(answer)
-            }
-            Some(Command::Blocks(command)) => {
-                let cluster = self.lock();
-                let answer = blocks::apply_with(&mut change, &command, &namespace::read::is_empty)?;
-                self.commit(change);
-                if let Some(cluster) = cluster.as_ref() {
-                    cluster.lock().unwrap_or_else(PoisonError::into_inner).on_applied(&command, &answer);
-                }
-                return Ok(Reply::Blocks(answer));
-            }
-            Some(Command::Found(founding)) => {
-                if read_founding(&change)?.is_none() {
-                    let bytes = postcard::to_extend(&founding, vec![FOUNDING_VERSION]);
-                    change.put(FOUNDING, &[], bytes.expect("a founding is plain data"));
-                }
-                Reply::Founded
-            }
+        let Some(command) = command else {
+            self.commit(change);
+            return Ok(Reply::Nothing);
         };
+        // Nobody takes a picture between the rows and what the picture hears of them.
+        let picture = matches!(command, Command::Blocks(_)).then(|| self.lock());
+        let reply = match faults::guard(|| apply(&mut change, command)) {
+            Ok(reply) => reply?,
+            Err(panic) => self.faults.answer(raft::entry_index(position), command, &panic),
+        };
+        if !reply.keeps_rows() {
+            drop(change);
+            change = stage();
+        }
         self.commit(change);
+        if let (Some(picture), Command::Blocks(command), Reply::Blocks(answer)) = (picture, command, &reply)
+            && let Some(picture) = picture.as_ref()
+        {
+            picture.lock().unwrap_or_else(PoisonError::into_inner).on_applied(command, answer);
+        }
         Ok(reply)
     }
 
@@ -116,6 +112,23 @@ impl Machine {
         change.put(DIGEST, &[], digest.0.to_be_bytes().to_vec());
         change.commit();
     }
+}
+
+/// What a command does to the rows, and what it is answered.
+pub(crate) type Apply = fn(&mut dyn RowsMut, &Command) -> Result<Reply, RowsError>;
+
+pub(crate) fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Reply, RowsError> {
+    Ok(match command {
+        Command::Namespace(request) => Reply::Namespace(namespace::apply_with(rows, request, &blocks::has_container)?),
+        Command::Blocks(command) => Reply::Blocks(blocks::apply_with(rows, command, &namespace::read::is_empty)?),
+        Command::Found(founding) => {
+            if read_founding(rows)?.is_none() {
+                let bytes = postcard::to_extend(founding, vec![FOUNDING_VERSION]);
+                rows.put(FOUNDING, &[], bytes.expect("a founding is plain data"));
+            }
+            Reply::Founded
+        }
+    })
 }
 
 fn read_digest(rows: &dyn Rows) -> Result<RowsDigest, RowsError> {
@@ -145,7 +158,7 @@ impl raft::Machine for Machine {
     }
 
     fn apply(&self, position: &[u8], command: Option<Command>) -> Result<Reply, MachineError> {
-        self.run(position, command).map_err(|error| MachineError(error.to_string()))
+        self.run(position, command.as_ref(), apply).map_err(|error| MachineError(error.to_string()))
     }
 
     fn digest(&self) -> Option<RowsDigest> {

@@ -282,6 +282,7 @@ impl Seat {
         self.raft.propose(Command::Found(Founding { pool })).await?;
         // Another leader may have been first.
         let founding = self.machine.founding()?;
-        founding.map(|founding| founding.pool).ok_or_else(|| RaftError::Members { reason: "no founding".into() }.into())
+        let reason = "the store was not founded; the log tells why, report it";
+        founding.map(|founding| founding.pool).ok_or_else(|| RaftError::Members { reason: reason.into() }.into())
     }
 }

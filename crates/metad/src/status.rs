@@ -34,6 +34,9 @@ pub(crate) fn status(seat: &Seat) -> Value {
         "free_len": reading.free_len, "warn_len": limits.warn, "reserve_len": limits.reserve,
         "scarce": reading.level >= Level::Scarce, "refuses_changes": reading.level >= Level::Spent,
     });
+    let faults = seat.machine.faults.counted();
+    status["failed_entries"] =
+        json!({ "count": faults.count, "last": faults.last_entry, "last_operation": faults.last_operation });
     status["leader"] = seat.core().is_some().into();
     status["group"] = json!({ "id": seat.config.id, "term": group.term, "last": group.last, "agreed": seat.raft.agreed(), "members": members });
     status

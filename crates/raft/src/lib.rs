@@ -57,6 +57,7 @@ pub use group::{Group, Member, Role};
 pub use interfere::Undone;
 pub use leading::Standing;
 pub use machine::{Machine, MachineError};
+pub use position::entry_index;
 pub use raft::{GroupOptions, Options, Raft, RaftError};
 pub use snapshot::{Export, Import};
 pub use timing::Timing;

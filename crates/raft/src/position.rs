@@ -22,6 +22,11 @@ pub(crate) struct Position {
     pub(crate) ahead: Option<LogId>,
 }
 
+/// The index of the entry at which a machine stands, by the position that it was given with the entry.
+pub fn entry_index(position: &[u8]) -> Option<u64> {
+    Some(Position::decode(position).ok()?.applied?.index)
+}
+
 #[derive(Serialize, Deserialize)]
 struct PositionRecord {
     /// Term and index, as all log ids here.
@@ -109,6 +114,7 @@ mod tests {
     fn a_position_survives_its_bytes() {
         for position in positions() {
             assert_eq!(Position::decode(&position.encode()).unwrap(), position);
+            assert_eq!(entry_index(&position.encode()), position.applied.map(|id| id.index));
         }
     }
 
