@@ -381,6 +381,7 @@ impl Core {
         op: impl Into<Op>,
     ) -> Result<namespace::Reply, ChangeError> {
         let op = op.into();
+        op.check_lens().map_err(ChangeError::Refused)?;
         self.room.admit(&op).map_err(ChangeError::Refused)?;
         let caller = session.caller.clone();
         let request = Request { now: self.now(), caller, retry: session.retry, op };

@@ -17,6 +17,10 @@ const BEAT_WAIT: Duration = Duration::from_secs(1);
 const LOG_WAIT: Duration = Duration::from_secs(4);
 const SNAPSHOT_WAIT: Duration = Duration::from_secs(10);
 
+/// What stands around a message in its frame.
+const AROUND_LEN: usize = 4 << 10;
+const _: () = assert!(raft::MESSAGE_LEN_MAX + AROUND_LEN <= rpc::FRAME_LEN_MAX as usize, "no member could take it");
+
 pub(crate) struct Peers {
     user: String,
     /// What this server's configuration says; it may be newer than what the group has written down.

@@ -107,8 +107,10 @@ pub(crate) fn change(error: ChangeError) -> Exception {
 }
 
 pub(crate) fn raft(error: RaftError) -> Exception {
-    if let RaftError::NotLeader { .. } = error {
-        return Exception::new(class::STANDBY, error.to_string());
+    match error {
+        RaftError::NotLeader { .. } => return Exception::new(class::STANDBY, error.to_string()),
+        RaftError::TooLong { .. } => return illegal(error.to_string()),
+        _ => {}
     }
     tracing::error!(%error, "a change could not be written to the log");
     Exception::io("the metadata server cannot write its log; see its log")

@@ -1,8 +1,12 @@
 //! From where a metadata server takes the messages of other members.
 
 use bytes::Bytes;
-use metad::{Config, MemberAddr};
+use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, STANDBY};
+use hdfs::proto::*;
+use metad::{Config, MemberAddr, Metad};
+use prost::Message;
 use rpc::{CallError, Client};
+use std::path::Path;
 use std::time::Duration;
 use wire::admin::ADMIN_PROTOCOL;
 use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, AddMemberResponse};
@@ -57,24 +61,30 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Servers on one machine, known by a name, found a group, and one more joins that knows none of them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_behind_names_takes_in_another() {
-    let dir = tempfile::tempdir().unwrap();
-    let ports: Vec<u16> = (0..4).map(|_| free_port()).collect();
+/// Three servers on one machine, known by a name, found a group; `more` wait to be added.
+async fn group(dir: &Path, more: usize) -> (Vec<Metad>, Vec<String>) {
+    let ports: Vec<u16> = (0..3 + more).map(|_| free_port()).collect();
     let addrs: Vec<String> = ports.iter().map(|port| format!("localhost:{port}")).collect();
     let listed: Vec<&str> = addrs[..3].iter().map(String::as_str).collect();
     let mut servers = Vec::new();
     for (id, port) in (1..).zip(&ports) {
-        let mut config = Config::new(dir.path().join(id.to_string()), ([127, 0, 0, 1], *port).into());
+        let mut config = Config::new(dir.join(id.to_string()), ([127, 0, 0, 1], *port).into());
         config.id = id;
-        if id == 4 {
+        if id > 3 {
             config.join = true
         } else {
             config.members = members(&listed)
         }
         servers.push(metad::start(config).await.unwrap());
     }
+    (servers, addrs)
+}
+
+/// One joins that knows none of the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_behind_names_takes_in_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let (servers, addrs) = group(dir.path(), 1).await;
     let clients: Vec<Client> =
         addrs.iter().map(|addr| Client::new(addr.clone(), io::user::current(), ADMIN_PROTOCOL)).collect();
     let joined = async {
@@ -90,6 +100,64 @@ async fn a_group_behind_names_takes_in_another() {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), joined).await.expect("a leader takes it in");
+    for server in servers {
+        server.shutdown().await;
+    }
+}
+
+/// Asks each server in turn until one answers that leads. Its refusal is an answer.
+async fn ask_leader<Q: Message, A: Message + Default>(
+    clients: &[Client],
+    method: &str,
+    request: &Q,
+) -> Result<A, String> {
+    let answered = async {
+        loop {
+            for client in clients {
+                match client.call(method, request).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(CallError::Remote { class, message }) if class != STANDBY => {
+                        return Err(format!("{class}: {message}"));
+                    }
+                    Err(_) => {}
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), answered).await.expect("a leader answers")
+}
+
+/// What no follower's port takes must not get into the log: no change behind it would be committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_that_are_too_long_are_refused_and_stop_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (servers, addrs) = group(dir.path(), 0).await;
+    let client = |addr: &String| Client::new(addr.clone(), io::user::current(), hdfs::protocol::CLIENT);
+    let clients: Vec<Client> = addrs.iter().map(client).collect();
+    let mkdirs = |src: &str| MkdirsRequestProto {
+        src: src.into(),
+        masked: FsPermissionProto { perm: 0o755 },
+        create_parent: true,
+        unmasked: None,
+    };
+    let made: MkdirsResponseProto = ask_leader(&clients, "mkdirs", &mkdirs("/before")).await.unwrap();
+    assert!(made.result);
+    let attribute = XAttrProto {
+        namespace: x_attr_proto::XAttrNamespaceProto::User.into(),
+        name: "x".into(),
+        // As long as a request may be.
+        value: Some(vec![b'x'; 4_194_100].into()),
+    };
+    let set = SetXAttrRequestProto { src: "/".into(), x_attr: Some(attribute), flag: Some(1) };
+    let refused = ask_leader::<_, SetXAttrResponseProto>(&clients, "setXAttr", &set).await.unwrap_err();
+    assert!(refused.starts_with(&format!("{HADOOP_ILLEGAL_ARGUMENT}: The XAttr is too big.")), "{refused}");
+    let srcs = (0..9_999).map(|number| format!("/{number}{}", "x".repeat(250))).collect();
+    let concat = ConcatRequestProto { trg: "/target".into(), srcs };
+    let refused = ask_leader::<_, ConcatResponseProto>(&clients, "concat", &concat).await.unwrap_err();
+    assert!(refused.starts_with(&format!("{ILLEGAL_ARGUMENT}: this change takes 25")), "{refused}");
+    let made: MkdirsResponseProto = ask_leader(&clients, "mkdirs", &mkdirs("/behind")).await.unwrap();
+    assert!(made.result);
     for server in servers {
         server.shutdown().await;
     }

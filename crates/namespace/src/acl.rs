@@ -136,7 +136,7 @@ fn modified(inode: &Inode, spec: &[AclEntry]) -> Result<Draft, NsError> {
 }
 
 fn removed(inode: &Inode, keys: &[AclKey]) -> Result<Draft, NsError> {
-    check_count(keys.iter())?;
+    check_keys(keys.iter())?;
     let mut entries = whole(inode);
     let gone: Vec<&AclKey> = keys.iter().filter(|key| entries.contains_key(key)).collect();
     let touched = gone.iter().map(|key| key.scope).collect();
@@ -157,14 +157,10 @@ fn remove_all(inode: &mut Inode) -> Result<(), NsError> {
 
 /// What a client sent, one entry for each key.
 fn checked(spec: &[AclEntry]) -> Result<BTreeMap<AclKey, u8>, NsError> {
-    check_count(spec.iter().map(|entry| &entry.key))?;
+    check_keys(spec.iter().map(|entry| &entry.key))?;
     let mut entries = BTreeMap::new();
     for AclEntry { key, access } in spec {
-        let name = key.name.as_deref();
-        if name.is_some_and(|name| name.is_empty() || name.len() > ACL_NAME_LEN_MAX) {
-            return Err(NsError::Acl(format!("Invalid ACL: a name has 1 to {ACL_NAME_LEN_MAX} bytes.")));
-        }
-        if name.is_some() && matches!(key.kind, AclKind::Mask | AclKind::Other) {
+        if key.name.is_some() && matches!(key.kind, AclKind::Mask | AclKind::Other) {
             let text = told(key, *access);
             return Err(NsError::Acl(format!("Invalid ACL: this entry type must not have a name: {text}.")));
         }
@@ -173,6 +169,24 @@ fn checked(spec: &[AclEntry]) -> Result<BTreeMap<AclKey, u8>, NsError> {
         }
     }
     Ok(entries)
+}
+
+/// Refuses what no list can be, whatever the inode has: it has too many entries, or too long ones.
+pub(crate) fn check_lens(change: &AclChange) -> Result<(), NsError> {
+    match change {
+        AclChange::Replace(spec) | AclChange::Modify(spec) => check_keys(spec.iter().map(|entry| &entry.key)),
+        AclChange::Remove(keys) => check_keys(keys.iter()),
+        AclChange::RemoveDefault | AclChange::RemoveAll => Ok(()),
+    }
+}
+
+fn check_keys<'a>(keys: impl Iterator<Item = &'a AclKey> + Clone) -> Result<(), NsError> {
+    check_count(keys.clone())?;
+    let mut names = keys.filter_map(|key| key.name.as_ref());
+    if names.any(|name| name.is_empty() || name.len() > ACL_NAME_LEN_MAX) {
+        return Err(NsError::Acl(format!("Invalid ACL: a name has 1 to {ACL_NAME_LEN_MAX} bytes.")));
+    }
+    Ok(())
 }
 
 fn check_count<'a>(keys: impl Iterator<Item = &'a AclKey>) -> Result<(), NsError> {

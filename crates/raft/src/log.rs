@@ -22,8 +22,8 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-/// Bytes of entries sent to another member at once, and the last one beyond.
-const MESSAGE_LEN: usize = 1 << 20;
+/// Bytes of entries sent to another member at once, unless a single one has more.
+pub(crate) const MESSAGE_LEN: usize = 1 << 20;
 
 /// The writing end; openraft has the only one.
 pub(crate) struct Log {
@@ -184,12 +184,11 @@ impl RaftLogReader<Types> for LogReader {
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
         let mut entries = self.try_get_log_entries(start..end).await?;
         let mut len = 0;
-        let count = entries.iter().take_while(|entry| {
-            let fits = len <= MESSAGE_LEN;
+        let fitting = entries.iter().take_while(|entry| {
             len += entry_len(entry);
-            fits
+            len <= MESSAGE_LEN
         });
-        let count = count.count();
+        let count = fitting.count().max(1);
         entries.truncate(count);
         Ok(entries)
     }
@@ -594,5 +593,20 @@ mod tests {
         synced.tell(None);
         let (_log, _thread) = open();
         assert!(synced.has(1) && !synced.has(2));
+    }
+
+    /// One message holds what it may and no more, or a single entry that is longer.
+    #[tokio::test]
+    async fn a_message_ends_before_what_it_cannot_hold() {
+        let mut story = Story::new();
+        story.append(1, 3, MESSAGE_LEN / 4).await;
+        story.append(1, 2, crate::COMMAND_LEN_MAX).await;
+        let mut reader = story.log().get_log_reader().await;
+        for (start, count) in [(0, 3), (1, 2), (3, 1), (4, 1)] {
+            let entries = reader.limited_get_log_entries(start, 5).await.unwrap();
+            assert_eq!(entries.len(), count, "from {start} on");
+            assert!(entries.iter().map(entry_len).sum::<usize>() <= crate::MESSAGE_LEN_MAX);
+        }
+        story.close();
     }
 }

@@ -27,6 +27,7 @@ const APPEND_WAIT: Duration = Duration::from_secs(5);
 const CHUNK_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of a snapshot sent at once. A guess: a hundredth of a second of a disk's and a network's work.
 const CHUNK_LEN: usize = 1 << 20;
+const _: () = assert!(CHUNK_LEN <= crate::log::MESSAGE_LEN, "see MESSAGE_LEN_MAX");
 /// While the other member puts a snapshot in place, it is asked so often whether it is done.
 const INSTALL_POLL: Duration = Duration::from_millis(100);
 

@@ -80,7 +80,7 @@ pub enum RaftError {
     Mismatch { dir: PathBuf, reason: String },
     #[error("the member in {dir} has other rows than its group: {reason}. {}", agreement::ADVICE)]
     Diverged { dir: PathBuf, reason: String },
-    #[error("a command of {len} bytes; {COMMAND_LEN_MAX} are allowed")]
+    #[error("this change takes {len} bytes in the log, and {COMMAND_LEN_MAX} are allowed; change less at once")]
     TooLong { len: usize },
     #[error("this member does not lead; ask {leader}")]
     NotLeader { leader: String },

@@ -152,7 +152,7 @@ async fn the_log_stays_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let (raft, list) = start(dir.path()).await;
     for number in 0..100 {
-        raft.propose((number, "x".repeat(1 << 20))).await.unwrap();
+        raft.propose((number, "x".repeat(raft::COMMAND_LEN_MAX - 20))).await.unwrap();
     }
     let segment_count = || {
         let files = std::fs::read_dir(dir.path().join("log")).unwrap();

@@ -34,5 +34,5 @@ pub use call::{Call, Identity, Service, Untaken};
 pub use client::{Attempt, CallError, Client, ClientOptions};
 pub use hdfs::Exception;
 pub use origins::Origins;
-pub use server::{Server, ServerOptions};
+pub use server::{FRAME_LEN_MAX, Server, ServerOptions};
 pub use servers::Servers;

@@ -14,10 +14,14 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{mpsc, watch};
 
+/// Longest request of a server that says nothing else. Hadoop takes 128 MiB; a page of a node's catalogue, the longest we know, has
+/// about 100 KB. Messages between the servers of a group must stay below it.
+pub const FRAME_LEN_MAX: u32 = 4 << 20;
+
 /// Limits of one server. Every figure is a guess unless it says otherwise.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Longest request. Hadoop takes 128 MiB; a page of a node's catalogue, the longest we know, has about 100 KB.
+    /// Longest request.
     pub frame_len_max: u32,
     /// Calls of one connection under way, their answers not yet taken. At the limit the connection is not read.
     pub calls_per_connection_max: usize,
@@ -55,7 +59,7 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
-            frame_len_max: 4 << 20,
+            frame_len_max: FRAME_LEN_MAX,
             calls_per_connection_max: 100,
             connections_max: 10_000,
             held_len_max: 256 << 20,

@@ -25,7 +25,19 @@ pub struct Concat {
 }
 
 impl Concat {
+    /// Each source has a block at least.
+    pub(super) fn check_len(&self) -> Result<(), NsError> {
+        let count = self.sources.len();
+        if count > BLOCKS_CHANGED_MAX as usize {
+            return Err(NsError::Other(format!(
+                "concat: {count} sources are too many, one call joins {BLOCKS_CHANGED_MAX} at most; join them in several calls"
+            )));
+        }
+        Ok(())
+    }
+
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        self.check_len()?;
         let (mut parent, mut target) = self.find_target(context)?;
         if self.sources.is_empty() {
             return Err(NsError::IllegalArgument("No sources given".into()).into());

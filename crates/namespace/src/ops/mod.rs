@@ -214,6 +214,20 @@ impl Op {
 }
 
 impl Op {
+    /// Refuses what is longer than its kind may be, before it takes room in the log. `run` asks again: a log holds what it holds.
+    pub fn check_lens(&self) -> Result<(), NsError> {
+        match self {
+            Self::SetXattr(op) => op.check_len(),
+            Self::RemoveXattr(op) => op.check_len(),
+            Self::SetAcl(op) => op.check_len(),
+            Self::SetOwner(op) => op.check_len(),
+            Self::Concat(op) => op.check_len(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Op {
     /// False for what a client may do when the server has no space left but its reserve: it frees rows, moves them, or ends the writing
     /// of a file.
     pub fn takes_room(&self) -> bool {

@@ -16,15 +16,24 @@ pub struct SetAcl {
 }
 
 impl SetAcl {
+    pub(super) fn check_len(&self) -> Result<(), NsError> {
+        acl::check_lens(&self.change).map_err(|error| self.at_path(error))
+    }
+
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let path = &self.path;
         let mut node = find_owned_as(context, path, || format!("cannot find {path}"))?;
-        acl::change(&mut node.inode, &self.change).map_err(|error| match error {
+        acl::change(&mut node.inode, &self.change).map_err(|error| self.at_path(error))?;
+        write_node(context.rows, &node);
+        Ok(Reply::Done)
+    }
+
+    fn at_path(&self, error: NsError) -> NsError {
+        let path = &self.path;
+        match error {
             NsError::Acl(reason) => NsError::Acl(format!("{reason} Path: {path}")),
             NsError::AclOfFile(reason) => NsError::Acl(format!("{reason} Path: {path} Path: {path}")),
             error => error,
-        })?;
-        write_node(context.rows, &node);
-        Ok(Reply::Done)
+        }
     }
 }

@@ -16,8 +16,22 @@ pub struct SetOwner {
     pub group: Option<String>,
 }
 
+/// Bytes of a user's or group's name: those of the connections' users have no more. HDFS has no limit of its own.
+const NAME_LEN_MAX: usize = 255;
+
 impl SetOwner {
+    pub(super) fn check_len(&self) -> Result<(), NsError> {
+        match [&self.owner, &self.group].into_iter().flatten().find(|name| name.len() > NAME_LEN_MAX) {
+            Some(name) => Err(NsError::IllegalArgument(format!(
+                "The name of an owner or group has at most {NAME_LEN_MAX} bytes, not {}",
+                name.len()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+        self.check_len()?;
         let caller = context.caller;
         let mut node = find_owned(context, &self.path)?;
         if !caller.superuser {

@@ -66,7 +66,7 @@ impl SetXattr {
         Ok(Reply::Done)
     }
 
-    fn check_len(&self) -> Result<(), NsError> {
+    pub(super) fn check_len(&self) -> Result<(), NsError> {
         let Xattr { name, value } = &self.attribute;
         let len = name.name.len() + value.len();
         if len > XATTR_LEN_MAX {
@@ -84,6 +84,15 @@ impl SetXattr {
 }
 
 impl RemoveXattr {
+    /// Nothing has a longer name.
+    pub(super) fn check_len(&self) -> Result<(), NsError> {
+        if self.name.name.len() > XATTR_NAME_LEN_MAX { Err(Self::no_match()) } else { Ok(()) }
+    }
+
+    fn no_match() -> NsError {
+        NsError::Other("No matching attributes found for remove operation".into())
+    }
+
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         check_space(context.caller, &self.name, &self.path)?;
         if self.name.is_unreadable_mark() {
@@ -91,7 +100,7 @@ impl RemoveXattr {
         }
         let mut node = find_changeable(context, &self.path, &self.name)?;
         if !xattr::exists(context.rows, &node.inode, &self.name)? {
-            return Err(NsError::Other("No matching attributes found for remove operation".into()).into());
+            return Err(Self::no_match().into());
         }
         xattr::remove(context.rows, &node.inode, &self.name);
         node.inode.extra.xattr_count = node.inode.extra.xattr_count.saturating_sub(1);
