@@ -153,7 +153,7 @@ mod tests {
             method: String::new(),
             version: 1,
             body: Bytes::new(),
-            user: rpc::Identity { effective: effective.into(), real: real.map(str::to_owned) },
+            user: rpc::Identity { effective: effective.into(), real: real.map(str::to_owned) }.into(),
             client_id: Bytes::from_static(&[7; 16]),
             call_id: 3,
             retry_count: 0,

@@ -30,7 +30,7 @@ pub struct Call {
     pub version: u64,
     /// The request message, undelimited.
     pub body: Bytes,
-    pub user: Identity,
+    pub user: Arc<Identity>,
     /// With `call_id` the name of this call across retries: 16 bytes in stock clients, but a stranger chose it.
     pub client_id: Bytes,
     pub call_id: i32,

@@ -1,7 +1,7 @@
 //! One connection of a server: reads frames, starts calls, and sends their answers as they are done.
 
-use crate::budget::Budget;
-use crate::lane::Held;
+use crate::budget::{Budget, Charge};
+use crate::lane::{Held, Lane, USUAL_LEN_MAX};
 use crate::pace::Patience;
 use crate::server::{Host, Phase};
 use crate::session::{Event, Refusal, Request, Session};
@@ -125,8 +125,8 @@ impl<S: Service> Reader<S> {
         loop {
             let permits = self.permits.clone();
             let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
-            let (frame, charge) = match self.frame(socket, &session).await? {
-                Some(Ok(frame)) => frame,
+            let Incoming { frame, place } = match self.frame(socket, &session).await? {
+                Some(Ok(incoming)) => incoming,
                 Some(Err(refusal)) => return self.refuse(&refusal).await,
                 None => return Ok(()),
             };
@@ -146,7 +146,11 @@ impl<S: Service> Reader<S> {
                 Event::Call(request) if self.is_urgent_call(&request) != is_urgent => {
                     return self.refuse(&Refusal::other_lane(&request)).await;
                 }
-                Event::Call(request) => self.start(*request, permit, charge, is_urgent).await,
+                Event::Call(request) => {
+                    if let Err(refusal) = self.start(*request, permit, place, is_urgent).await {
+                        return self.refuse(&refusal).await;
+                    }
+                }
                 Event::Answer(head, body) => self.send(Outgoing::of_connection(head, body)).await?,
                 Event::Nothing => {}
             }
@@ -174,7 +178,7 @@ impl<S: Service> Reader<S> {
         &mut self,
         socket: &mut (impl AsyncRead + Unpin),
         session: &Session,
-    ) -> io::Result<Option<Result<(Bytes, Charges), Refusal>>> {
+    ) -> io::Result<Option<Result<Incoming, Refusal>>> {
         let len = loop {
             match frame::length(&self.buffer, self.host.options.frame_len_max) {
                 Ok(Some(len)) => break len,
@@ -194,8 +198,13 @@ impl<S: Service> Reader<S> {
         };
         let is_urgent = self.is_urgent(session);
         let host = Arc::clone(&self.host);
-        let lane = if is_urgent { &host.urgent } else { &host.usual };
+        let lane = self.lane(&host, is_urgent);
         let whole_len = frame::LENGTH_LEN + len;
+        // Room for the answer to a long request first: who takes no answers must not hold the memory of all while waiting for that.
+        let own = match len {
+            ..=USUAL_LEN_MAX => None,
+            _ => Some(self.answers.admit(host.options.answers_len_per_connection_max / 2).await),
+        };
         // Who it is must be known before it can be urgent; that is short. What is urgent and short waits for nothing.
         let came = if len <= SHORT_LEN_MAX && (is_urgent || !session.is_known()) {
             let came = lane.count(whole_len);
@@ -204,12 +213,15 @@ impl<S: Service> Reader<S> {
         } else {
             lane.read(socket, &mut self.buffer, whole_len).await?
         };
-        let _length = self.buffer.split_to(frame::LENGTH_LEN);
-        let frame = self.buffer.split_to(len).freeze();
-        match lane.admit(&frame, came).await {
-            Ok(held) => Ok(Some(Ok((frame, Charges { _held: held, _work: self.seat.work() })))),
-            Err(error) => Ok(Some(Err(Refusal::unreadable(&error)))),
-        }
+        let frame = take_frame(&mut self.buffer, len);
+        Ok(Some(match lane.growth(&frame) {
+            Ok(grown) => Ok(Incoming { frame, place: Place { came, grown, own } }),
+            Err(error) => Err(Refusal::unreadable(&error)),
+        }))
+    }
+
+    fn lane<'a>(&self, host: &'a Host<S>, is_urgent: bool) -> &'a Lane {
+        if is_urgent { &host.urgent } else { &host.usual }
     }
 
     fn is_urgent(&self, session: &Session) -> bool {
@@ -227,18 +239,37 @@ impl<S: Service> Reader<S> {
         session.is_known() && (calls_under_way > 0 || self.host.crowd.count() <= options.idle_connections_max)
     }
 
-    /// Starts a call as soon as there is room for the answer it is expected to have.
-    async fn start(&self, request: Request, permit: OwnedSemaphorePermit, charge: Charges, is_urgent: bool) {
+    /// Starts a call as soon as there is room for the answer it is expected to have, and for the request.
+    async fn start(
+        &self,
+        request: Request,
+        permit: OwnedSemaphorePermit,
+        place: Place,
+        is_urgent: bool,
+    ) -> Result<(), Refusal> {
+        let work = self.seat.work();
         let Request { header, what, body, user } = request;
         let expected_len = self.host.expected.of(&what.method_name);
         // First its own: who does not take its answers must not queue up for the memory of all.
-        let own = self.answers.admit(expected_len).await;
+        let own = match place.own {
+            // Of which it may take more than it got: one call does, and the next long one waits for its answer.
+            Some(mut own) => {
+                own.resize(expected_len);
+                own
+            }
+            None => self.answers.admit(expected_len).await,
+        };
         let all = if is_urgent || expected_len <= SHORT_LEN_MAX {
             self.host.answers.count(expected_len)
         } else {
             self.host.answers.admit(expected_len).await
         };
         let answer = Room { _place: permit, own, all };
+        // Last: it is little, and nobody who has it waits for anything but the service.
+        let Some(held) = self.lane(&self.host, is_urgent).admit(place.grown, place.came).await else {
+            return Err(Refusal::no_room(&header));
+        };
+        let charge = Charges { _held: held, _work: work };
         let pending = Pending {
             call: frame::Call::of(&header),
             method: what.method_name.clone(),
@@ -263,6 +294,7 @@ impl<S: Service> Reader<S> {
             let outcome = host.service.call(call).await;
             pending.finish(outcome);
         });
+        Ok(())
     }
 
     async fn refuse(&self, refusal: &Refusal) -> io::Result<()> {
@@ -277,6 +309,29 @@ impl<S: Service> Reader<S> {
     async fn send(&self, outgoing: Outgoing) -> io::Result<()> {
         self.sender.send(outgoing).await.map_err(|_closed| io::ErrorKind::BrokenPipe.into())
     }
+}
+
+/// A frame that came, and what it needs to be answered.
+struct Incoming {
+    frame: Bytes,
+    place: Place,
+}
+
+struct Place {
+    came: Charge,
+    /// What it may take when it is decoded.
+    grown: usize,
+    /// Of a long one: for its answer.
+    own: Option<Charge>,
+}
+
+/// Takes a whole frame of `len` bytes off, without its length. A long one takes its memory along: a connection may be idle from then on.
+fn take_frame(buffer: &mut BytesMut, len: usize) -> Bytes {
+    let mut whole = buffer.split_to(frame::LENGTH_LEN + len);
+    if len > READ_LEN {
+        *buffer = BytesMut::from(&buffer[..]);
+    }
+    whole.split_off(frame::LENGTH_LEN).freeze()
 }
 
 /// A call that is under way. However it ends, it is answered once: dropping this unfinished, as a panic does, answers
@@ -347,4 +402,20 @@ async fn linger(socket: &mut TcpStream) {
         }
     };
     let _ = timeout(LINGER, discard).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_long_request_goes_with_it() {
+        let mut buffer = BytesMut::zeroed(frame::LENGTH_LEN + (4 << 20));
+        buffer.extend_from_slice(b"next");
+        let frame = take_frame(&mut buffer, 4 << 20);
+        assert_eq!((frame.len(), &buffer[..]), (4 << 20, &b"next"[..]));
+        drop(frame);
+        buffer.reserve(READ_LEN);
+        assert!(buffer.capacity() <= 2 * READ_LEN, "{}", buffer.capacity());
+    }
 }

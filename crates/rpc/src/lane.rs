@@ -1,34 +1,60 @@
 //! Memory for requests on their way in. Those of the urgent protocol have a lane of their own, so that clients' requests cannot delay them;
 //! both lanes have the same rules.
+//!
+//! ```text
+//! short ──▶ a quarter ─────┐
+//!                          ├──▶ room to be decoded, within a time limit ──▶ the call
+//! long ──▶ the other part ─┘    (only what grows)
+//! ```
+//!
+//! Promise: however many long requests wait, short ones are let in: heartbeats of datanodes are among them.
 
 use crate::budget::{Budget, Charge};
 use crate::coming::Coming;
 use crate::pace::{Pace, Patience};
 use crate::server::ServerOptions;
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use hdfs::frame::FrameError;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
 use wire::delimited::{self, FIELD_LEN};
 
 /// Requests of stock clients are shorter. Longer ones, once they are here, are counted as what they can grow to when they are
 /// decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in memory. Shorter ones with long
 /// lists are counted as these. A list that would take more than there is for all is refused; one that lies deeper waits until nothing
 /// else is held, as it may be no list but a text.
-const USUAL_LEN_MAX: usize = 64 << 10;
+pub(crate) const USUAL_LEN_MAX: usize = 64 << 10;
 const EXPANSION: usize = 200;
 /// Messages within messages that are looked into for such lists. No request nests so deep.
 const DEPTH_MAX: usize = 8;
+/// The part of a lane's memory that requests of usual length have to themselves. A guess: it holds some thousands of them.
+const SHORT_PART: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// For requests as they came.
-    requests: Arc<Budget>,
+    short: Part,
+    long: Part,
     /// For what long requests grow to when they are decoded. It is theirs alone: a connection that only promises a long one, and
     /// sends no more than its length, must not keep the short ones of all others waiting.
     decoded: Arc<Budget>,
+    decoded_wait_max: Duration,
+}
+
+/// For requests of some length as they came.
+#[derive(Debug)]
+struct Part {
+    requests: Arc<Budget>,
     patience: Patience,
+}
+
+impl Part {
+    fn new(options: &ServerOptions, len_max: usize) -> Self {
+        let requests = Budget::new(len_max);
+        Self { patience: Patience::new(options.frame_time_max, options, &requests), requests }
+    }
 }
 
 /// What a request holds until it is answered.
@@ -40,14 +66,22 @@ pub(crate) struct Held {
 
 impl Lane {
     pub(crate) fn new(options: &ServerOptions, requests_len_max: usize, decoded_len_max: usize) -> Self {
-        let requests = Budget::new(requests_len_max);
-        let patience = Patience::new(options.frame_time_max, options, &requests);
-        Self { requests, decoded: Budget::new(decoded_len_max), patience }
+        let short_len = requests_len_max / SHORT_PART;
+        Self {
+            short: Part::new(options, short_len),
+            long: Part::new(options, requests_len_max - short_len),
+            decoded: Budget::new(decoded_len_max),
+            decoded_wait_max: options.decoded_wait_max,
+        }
+    }
+
+    fn part(&self, len: usize) -> &Part {
+        if len > USUAL_LEN_MAX { &self.long } else { &self.short }
     }
 
     /// Counts a request that is here, or so short that it is not worth a wait.
     pub(crate) fn count(&self, len: usize) -> Charge {
-        self.requests.count(len)
+        self.part(len).requests.count(len)
     }
 
     /// Reads until `buffer` holds `whole` bytes: a frame of which the length has come.
@@ -57,15 +91,15 @@ impl Lane {
         buffer: &mut BytesMut,
         whole: usize,
     ) -> io::Result<Charge> {
+        let Part { requests, patience } = self.part(whole);
         if buffer.len() >= whole {
-            return Ok(self.requests.admit(whole).await);
+            return Ok(requests.admit(whole).await);
         }
-        let mut coming = Coming::begin(&self.requests);
-        let mut pace = self.patience.begin(whole);
+        let mut coming = Coming::begin(requests);
+        let mut pace = patience.begin(whole);
         while buffer.len() < whole {
             let piece = pace.pause(coming.room(buffer.len(), whole)).await;
-            buffer.reserve(piece);
-            read_some(socket, buffer, &mut pace).await?;
+            read_some(socket, buffer, piece, &mut pace).await?;
         }
         Ok(coming.whole(whole))
     }
@@ -77,33 +111,44 @@ impl Lane {
         buffer: &mut BytesMut,
         whole: usize,
     ) -> io::Result<()> {
-        let mut pace = self.patience.begin(whole);
+        let mut pace = self.part(whole).patience.begin(whole);
         while buffer.len() < whole {
-            buffer.reserve(whole - buffer.len());
-            read_some(socket, buffer, &mut pace).await?;
+            let rest = whole - buffer.len();
+            read_some(socket, buffer, rest, &mut pace).await?;
         }
         Ok(())
     }
 
-    /// Lets a frame that is here be decoded, or says why it never will be.
-    pub(crate) async fn admit(&self, frame: &Bytes, came: Charge) -> Result<Held, FrameError> {
+    /// What a frame that is here may take when it is decoded, or why it never will be.
+    pub(crate) fn growth(&self, frame: &Bytes) -> Result<usize, FrameError> {
         let (count, max) = (field_count(frame, 0), self.decoded.held_len_max() / FIELD_LEN);
         if count > max {
             return Err(FrameError::Fields { count, max });
         }
         let is_long = frame.len() > USUAL_LEN_MAX;
-        let grown = if is_long { frame.len() * EXPANSION } else { field_count(frame, DEPTH_MAX) * FIELD_LEN };
-        let decoded = if grown <= USUAL_LEN_MAX { None } else { Some(self.decoded.admit_at_most(grown).await) };
-        Ok(Held { _came: came, _decoded: decoded })
+        Ok(if is_long { frame.len() * EXPANSION } else { field_count(frame, DEPTH_MAX) * FIELD_LEN })
+    }
+
+    /// Lets a frame that grows so far be decoded. Whoever waits here holds what it sent, so everything else that it waits for comes
+    /// first, and this has a limit: `None` if it took longer.
+    pub(crate) async fn admit(&self, grown: usize, came: Charge) -> Option<Held> {
+        let decoded = match grown {
+            ..=USUAL_LEN_MAX => None,
+            _ => Some(timeout(self.decoded_wait_max, self.decoded.admit_at_most(grown)).await.ok()?),
+        };
+        Some(Held { _came: came, _decoded: decoded })
     }
 }
 
+/// Reads `len_max` bytes at most: what follows a long request is not counted with it.
 async fn read_some(
     socket: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,
+    len_max: usize,
     pace: &mut Pace<'_>,
 ) -> io::Result<()> {
-    match pace.step(socket.read_buf(buffer)).await? {
+    buffer.reserve(len_max);
+    match pace.step(socket.read_buf(&mut buffer.limit(len_max))).await? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         _read => Ok(()),
     }

@@ -36,6 +36,8 @@ pub struct ServerOptions {
     pub urgent_len_max: usize,
     /// What long urgent requests may take together when they are decoded.
     pub urgent_decoded_len_max: usize,
+    /// A long request that is not let in to be decoded for so long ends its connection: it holds memory meanwhile.
+    pub decoded_wait_max: Duration,
     /// Bytes of answers that one connection has not taken, and of those its calls under way are expected to need. At the limit
     /// no further call of it starts; one call may always be under way.
     pub answers_len_per_connection_max: usize,
@@ -66,6 +68,7 @@ impl Default for ServerOptions {
             urgent_protocol: None,
             urgent_len_max: 16 << 20,
             urgent_decoded_len_max: 64 << 20,
+            decoded_wait_max: Duration::from_secs(20),
             answers_len_per_connection_max: 1 << 20,
             opening_time_max: Duration::from_secs(20),
             frame_time_max: Duration::from_secs(60),

@@ -8,7 +8,7 @@
 use crate::Identity;
 use bytes::Bytes;
 use hdfs::call_id;
-use hdfs::exception::Exception;
+use hdfs::exception::{ACCESS_CONTROL, Exception};
 use hdfs::frame::{self, FrameError};
 use hdfs::opening::Auth;
 use hdfs::proto::{
@@ -16,9 +16,15 @@ use hdfs::proto::{
 };
 use hdfs::sasl::{Negotiation, Step};
 use prost::Message;
+use std::sync::Arc;
 
 /// Names of protocols that are remembered; HDFS's have some fifty letters.
 const PROTOCOL_LEN_MAX: usize = 100;
+/// Of a user: no system has longer ones.
+const USER_LEN_MAX: usize = 255;
+/// A header, or a message beside calls: a context, or one of SASL's. They are decoded before a request's memory is counted, and what a
+/// context says is kept as long as its connection. A guess; stock clients send a few hundred bytes.
+const BESIDE_LEN_MAX: usize = 4 << 10;
 
 /// A call as the frames tell it.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +32,7 @@ pub(crate) struct Request {
     pub(crate) header: RpcRequestHeaderProto,
     pub(crate) what: RequestHeaderProto,
     pub(crate) body: Bytes,
-    pub(crate) user: Identity,
+    pub(crate) user: Arc<Identity>,
 }
 
 /// What a frame asks for.
@@ -58,6 +64,13 @@ impl Refusal {
         Self { call, exception }
     }
 
+    /// Too many long requests came before this one.
+    pub(crate) fn no_room(header: &RpcRequestHeaderProto) -> Self {
+        let message = "the server had no memory for this long request in time: ask for less at once, or again later";
+        let exception = Exception::fatal(RpcErrorCodeProto::FatalDeserializingRequest, message);
+        Self { call: frame::Call::of(header), exception }
+    }
+
     /// A call of the urgent protocol over a usual connection, or another one over an urgent connection.
     pub(crate) fn other_lane(request: &Request) -> Self {
         let exception = Exception::fatal(
@@ -79,7 +92,7 @@ pub(crate) enum Session {
     /// The context must come next.
     Nameless { sasl: Option<Negotiation> },
     Known {
-        user: Identity,
+        user: Arc<Identity>,
         /// What the connection was opened for.
         protocol: Option<String>,
         sasl: Option<Negotiation>,
@@ -109,7 +122,7 @@ impl Session {
     /// Carries one frame, without its length, to its end. After an error the connection is closed.
     pub(crate) fn on_frame(&mut self, mut frame: Bytes) -> Result<Event, Refusal> {
         let header: RpcRequestHeaderProto =
-            frame::take_message(&mut frame, "request header").map_err(|error| Refusal::unreadable(&error))?;
+            short_message(&mut frame, "request header").map_err(|error| Refusal::unreadable(&error))?;
         let call = frame::Call::of(&header);
         frame::check_header(&header)
             .and_then(|()| match header.call_id {
@@ -124,7 +137,7 @@ impl Session {
 
     fn on_call(&self, header: RpcRequestHeaderProto, mut frame: Bytes) -> Result<Event, Exception> {
         let Self::Known { user, .. } = self else { return Err(invalid("Connection context not established")) };
-        let what = frame::take_message(&mut frame, "call header").map_err(|error| unreadable(&error))?;
+        let what = short_message(&mut frame, "call header").map_err(|error| unreadable(&error))?;
         // What follows the request is ignored, as in Hadoop.
         let body = frame::take(&mut frame, "request").map_err(|error| unreadable(&error))?;
         Ok(Event::Call(Box::new(Request { header, what, body, user: user.clone() })))
@@ -137,20 +150,25 @@ impl Session {
             Self::Known { .. } => return Err(invalid("Connection context already processed")),
         };
         let context: IpcConnectionContextProto =
-            frame::take_message(&mut frame, "connection context").map_err(|error| unreadable(&error))?;
+            short_message(&mut frame, "connection context").map_err(|error| unreadable(&error))?;
         let user = context.user_info.unwrap_or_default();
         let named = |name: Option<String>| name.filter(|name| !name.is_empty());
         // No user at all happens after SASL only; without security that is as good as any other.
         let effective = named(user.effective_user).unwrap_or_else(|| Identity::ANONYMOUS.to_owned());
         let real = named(user.real_user).filter(|real| *real != effective);
+        if let Some(name) =
+            [Some(&effective), real.as_ref()].into_iter().flatten().find(|name| name.len() > USER_LEN_MAX)
+        {
+            let message = format!("the name of a user has {} bytes: give one of 1 to {USER_LEN_MAX}", name.len());
+            return Err(Exception::unauthorized(ACCESS_CONTROL, message));
+        }
         let protocol = context.protocol.filter(|name| name.len() <= PROTOCOL_LEN_MAX);
-        *self = Self::Known { user: Identity { effective, real }, protocol, sasl };
+        *self = Self::Known { user: Arc::new(Identity { effective, real }), protocol, sasl };
         Ok(Event::Nothing)
     }
 
     fn on_sasl(&mut self, call: &frame::Call, mut frame: Bytes) -> Result<Event, Exception> {
-        let message: RpcSaslProto =
-            frame::take_message(&mut frame, "SASL message").map_err(|error| unreadable(&error))?;
+        let message: RpcSaslProto = short_message(&mut frame, "SASL message").map_err(|error| unreadable(&error))?;
         let negotiation = match self {
             Self::Sasl(negotiation)
             | Self::Nameless { sasl: Some(negotiation) }
@@ -171,6 +189,16 @@ impl Session {
             Step::Silence => Ok(Event::Nothing),
         }
     }
+}
+
+/// As [`frame::take_message`], of one that may not be long.
+fn short_message<M: Message + Default>(frame: &mut Bytes, what: &'static str) -> Result<M, FrameError> {
+    let mut rest = frame.clone();
+    let len = frame::take(&mut rest, what)?.len();
+    if len > BESIDE_LEN_MAX {
+        return Err(FrameError::Message { what, reason: format!("it has {len} bytes, {BESIDE_LEN_MAX} are allowed") });
+    }
+    frame::take_message(frame, what)
 }
 
 fn invalid(message: impl Into<String>) -> Exception {
@@ -216,7 +244,7 @@ mod tests {
         let mut session = Session::new(Auth::Simple);
         assert_eq!(session.on_frame(context), Ok(Event::Nothing));
         match session.on_frame(frame(&[&header(0), &RequestHeaderProto::default(), &()])) {
-            Ok(Event::Call(request)) => request.user,
+            Ok(Event::Call(request)) => Identity::clone(&request.user),
             other => panic!("{other:?}"),
         }
     }

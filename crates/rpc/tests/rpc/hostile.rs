@@ -1,11 +1,16 @@
 //! Bytes as they are, from clients that speak strangely, wrongly, or not at all.
 
-use crate::support::{A_WHILE, Raw, SOON, call, context, frame, header, ping, sasl, server, server_with, what};
+use crate::support::{
+    A_WHILE, Raw, SOON, call, context, context_for, frame, header, ping, sasl, server, server_with, what,
+};
 use hdfs::call_id;
 use hdfs::opening::{Auth, Opening};
-use hdfs::proto::{GetBatchedListingRequestProto, RpcErrorCodeProto, RpcSaslProto, RpcStatusProto, SaslState};
+use hdfs::proto::{
+    GetBatchedListingRequestProto, RpcErrorCodeProto, RpcRequestHeaderProto, RpcSaslProto, RpcStatusProto, SaslState,
+};
 use prost::Message;
 use rpc::ServerOptions;
+use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
 /// Sends `bytes` behind a preamble, and expects one FATAL answer of this code, then the end.
@@ -363,4 +368,82 @@ async fn who_only_promises_long_requests_holds_nobody_up() {
     assert_eq!(timeout(SOON, raw.response()).await.expect("an answer soon"), "x");
     raw.send(&call(2, "echo", &"x".repeat(1 << 20))).await;
     assert_eq!(timeout(SOON, raw.response()).await.expect("an answer soon").len(), 1 << 20);
+}
+
+/// A call whose frame has this length.
+fn call_of(whole_len: usize, id: i32, method: &str) -> bytes::Bytes {
+    let text_len = whole_len - 200;
+    let more = whole_len - call(id, method, &"x".repeat(text_len)).len();
+    let bytes = call(id, method, &"x".repeat(text_len + more));
+    assert_eq!(bytes.len(), whole_len);
+    bytes
+}
+
+/// Sends what the server takes of a long request within a while.
+async fn begin_to_send(raw: &mut Raw, bytes: &[u8]) {
+    let _ = timeout(10 * A_WHILE, raw.try_send(bytes)).await;
+}
+
+/// One that takes no answers has a long request, and fifteen others have one each: that is all the memory for requests.
+#[tokio::test]
+async fn who_takes_no_answers_holds_no_room_for_requests() {
+    let (server, service) = server().await;
+    let mut holder = Raw::known(&server).await;
+    holder.send(&call(0, "long", "20000000")).await;
+    service.started(1).await;
+    tokio::time::sleep(10 * A_WHILE).await;
+    let long = call_of(4 << 20, 1, "nothing");
+    begin_to_send(&mut holder, &long).await;
+    let mut crowd = Vec::new();
+    for _ in 0..15 {
+        let mut raw = Raw::known(&server).await;
+        timeout(SOON, raw.send(&long)).await.expect("there is room");
+        crowd.push(raw);
+    }
+    for raw in &mut crowd {
+        raw.answer().await.expect("an answer");
+    }
+    assert_eq!(service.started_count.load(Ordering::SeqCst), 16, "what the first one sent waits for its answers");
+}
+
+/// Long requests that are being answered take all the memory for such; others of their kind wait for a while, and short ones do not.
+#[tokio::test]
+async fn short_requests_do_not_wait_for_long_ones() {
+    let (server, service) =
+        server_with(ServerOptions { decoded_wait_max: 20 * A_WHILE, ..ServerOptions::default() }).await;
+    let long = call_of(4 << 20, 1, "wait");
+    let mut first = Raw::known(&server).await;
+    first.send(&long).await;
+    service.started(1).await;
+    let mut crowd = Vec::new();
+    for _ in 0..16 {
+        let mut raw = Raw::known(&server).await;
+        begin_to_send(&mut raw, &long).await;
+        crowd.push(raw);
+    }
+    let mut modest = Raw::known(&server).await;
+    modest.send(&call(1, "echo", "x")).await;
+    assert_eq!(modest.response().await, "x");
+    let refused = crowd[0].answer().await.expect("an answer");
+    assert_eq!(refused.header.status(), RpcStatusProto::Fatal);
+    assert!(refused.header.error_msg().contains("no memory for this long request"), "{}", refused.header.error_msg());
+    assert_eq!(crowd[0].answer().await, None);
+    service.gate.add_permits(1);
+    assert_eq!(first.answer().await.expect("an answer").call_id(), 1);
+}
+
+/// What a connection says of itself is kept as long as it lives, and goes with each of its calls.
+#[tokio::test]
+async fn names_and_headers_have_a_limit() {
+    check_fatal(Auth::Simple, &context(&"n".repeat(256)), UNAUTHORIZED, "256 bytes: give one of 1 to 255").await;
+    check_fatal(Auth::Simple, &context_for("a", &"p".repeat(4 << 10)), UNREADABLE, "4096 are allowed").await;
+    let known = |more: &[u8]| [&context("a")[..], more].concat();
+    let long = RpcRequestHeaderProto { client_id: vec![0; 4 << 10].into(), ..header(1) };
+    check_fatal(Auth::Simple, &known(&frame(&[&long, &what("echo"), &()])), UNREADABLE, "request header").await;
+    check_fatal(Auth::Simple, &known(&call(1, &"m".repeat(4 << 10), "x")), UNREADABLE, "call header").await;
+    let (server, _service) = server().await;
+    let mut raw = Raw::opened(&server, Auth::Simple).await;
+    raw.send(&context(&"n".repeat(255))).await;
+    raw.send(&call(0, "who", "")).await;
+    assert_eq!(raw.response().await.len(), 255 + " by itself".len());
 }

@@ -133,7 +133,7 @@ async fn long_answers_wait_for_memory() {
     }
 }
 
-/// The memory for requests is all held by calls that wait: who has memory of its own is served all the same.
+/// The memory for long requests is all held by calls that wait: who has memory of its own is served all the same.
 #[tokio::test]
 async fn what_is_urgent_does_not_wait_for_memory() {
     let options = ServerOptions { held_len_max: 4_000_000, urgent_protocol: Some(URGENT), ..ServerOptions::default() };
@@ -144,7 +144,7 @@ async fn what_is_urgent_does_not_wait_for_memory() {
     };
     service.started(1).await;
     let usual = client(&server);
-    let waiting = ::io::task::spawn("call", async move { ask(&usual, "echo", "usual").await });
+    let waiting = ::io::task::spawn("call", async move { ask(&usual, "echo", &"x".repeat(1_500_000)).await });
     let urgent = rpc::Client::new(server.local_addr().to_string(), "alice".into(), URGENT);
     let text = "urgent".to_owned();
     for _ in 0..3 {
@@ -154,7 +154,7 @@ async fn what_is_urgent_does_not_wait_for_memory() {
     assert!(!waiting.is_finished());
     service.gate.add_permits(1);
     assert!(holding.await.unwrap().is_ok());
-    assert_eq!(waiting.await.unwrap().unwrap(), "usual");
+    assert_eq!(waiting.await.unwrap().unwrap().len(), 1_500_000);
 }
 
 #[tokio::test]
