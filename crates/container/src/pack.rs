@@ -1,8 +1,8 @@
 //! The pack of one container: small replicas, one record after the other in one file.
 //!
 //! Promise: records are written in order and synced together, so a record that was promised has only whole records
-//! before it; whatever a crash leaves behind the last whole one is cut off. What cannot be read hides itself alone, and nothing
-//! behind it is cut off. The records' form: [`crate::record`].
+//! before it; whatever a crash leaves behind the last whole one is cut off. What cannot be read, or looks like a record of another
+//! salt, hides itself alone: it is not cut off, and no record is put where it may reach. The records' form: [`crate::record`].
 
 use crate::group::GroupSync;
 use crate::record::{RecordHeader, Records, Seat};
@@ -31,8 +31,10 @@ const LOST: [i32; 5] = [5, 61, 74, 117, 121];
 pub(crate) struct Pack {
     pub container: ContainerId,
     salt: Salt,
-    /// The first place that did not read when the pack was opened.
+    /// The first place that did not read when the pack was opened. The next start looks through all behind it once more.
     pub unreadable: Option<u64>,
+    /// Something behind the last whole record looks like one, and is none.
+    pub foreign: Option<u64>,
     pub file: Arc<File>,
     tail: Mutex<Tail>,
     held: Mutex<HashMap<u64, Held>>,
@@ -43,6 +45,9 @@ pub(crate) struct Pack {
     dead_len: AtomicU64,
     /// How far [`crate::compact`] has come in this pack.
     pub sweep: Mutex<Sweep>,
+    /// Longer writes are cut short, and fail.
+    #[cfg(test)]
+    write_len_max: AtomicU64,
 }
 
 /// A way through a pack from its beginning to its end.
@@ -84,6 +89,8 @@ struct Tail {
     in_flight: BTreeSet<u64>,
     /// The file was removed; whoever holds this opens it anew.
     removed: bool,
+    /// Some of what lies behind the end was written by an append that failed.
+    torn: bool,
 }
 
 impl Pack {
@@ -99,19 +106,18 @@ impl Pack {
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
         let file_len = file.metadata()?.len();
         let first = Seat { salt, container, offset: known };
-        let Scanned { mut end, unreadable } = scan(&file, file_len, first, found)?;
-        if unreadable.is_some() {
-            // It may be the disk's mood. Whatever lies there, records go behind it.
-            end = file_len.next_multiple_of(RecordHeader::ALIGN).max(end);
-        } else if file_len > end {
+        let scanned = scan(&file, file_len, first, found)?;
+        if !scanned.tail_stays() && file_len > scanned.end {
             // Or the rest of a torn record would lie behind a shorter one that takes its place, and be looked through.
-            file.set_len(end)?;
+            file.set_len(scanned.end)?;
         }
-        let tail = Tail { end, in_flight: BTreeSet::new(), removed: false };
+        let end = scanned.next_start(file_len);
+        let tail = Tail { end, in_flight: BTreeSet::new(), removed: false, torn: false };
         Ok(Self {
             container,
             salt,
-            unreadable,
+            unreadable: scanned.unreadable,
+            foreign: scanned.foreign,
             file: Arc::new(file),
             tail: Mutex::new(tail),
             held: Mutex::default(),
@@ -119,6 +125,8 @@ impl Pack {
             named: AtomicBool::new(false),
             dead_len: AtomicU64::new(0),
             sweep: Mutex::default(),
+            #[cfg(test)]
+            write_len_max: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -133,10 +141,27 @@ impl Pack {
         let offset = tail.end;
         let bytes = records.bytes_at(self.seat(offset));
         assert_eq!(bytes.len() as u64 % RecordHeader::ALIGN, 0, "records keep the alignment");
-        self.file.write_all_at(bytes, offset)?;
+        if tail.torn {
+            self.file.set_len(offset)?;
+            tail.torn = false;
+        }
+        if let Err(error) = self.write(bytes, offset) {
+            // Whole records of a batch that failed would outlast a shorter one in its place, and be found behind it.
+            tail.torn = self.file.set_len(offset).is_err();
+            return Err(error);
+        }
         tail.end += bytes.len() as u64;
         tail.in_flight.extend(records.starts().map(|start| offset + start));
         Ok(Some(offset))
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        #[cfg(test)]
+        if let Some(part) = bytes.get(..self.write_len_max.load(Ordering::Relaxed) as usize) {
+            self.file.write_all_at(part, offset)?;
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.file.write_all_at(bytes, offset)
     }
 
     fn seat(&self, offset: u64) -> Seat {
@@ -148,12 +173,13 @@ impl Pack {
         self.group.sync(|| io::file::sync_data(&self.file))
     }
 
-    /// The record at `offset` is in the index, or never will be. Returns the offset below which none is in flight. Call
+    /// The record at `offset` is in the index, or never will be. Returns the offset below which none is in flight, and all was read. Call
     /// it inside the index change that records it, so that no other change can run ahead of this one.
     pub(crate) fn landed(&self, offset: u64) -> u64 {
         let mut tail = self.tail();
         tail.in_flight.remove(&offset);
-        tail.in_flight.first().copied().unwrap_or(tail.end)
+        let known = tail.in_flight.first().copied().unwrap_or(tail.end);
+        self.unreadable.map_or(known, |place| place.min(known))
     }
 
     /// Where the next record will start.
@@ -329,12 +355,29 @@ pub(crate) struct Scanned {
     pub end: u64,
     /// The first place that did not read.
     pub unreadable: Option<u64>,
+    /// The last place behind `end` that looks like a record and is none.
+    pub foreign: Option<u64>,
+    /// How far what lies behind `end` may reach, once it reads.
+    claimed: u64,
+}
+
+impl Scanned {
+    /// What does not read may do so tomorrow, and what looks like a record may be one by the salt that was lost.
+    fn tail_stays(&self) -> bool {
+        self.unreadable.is_some() || self.foreign.is_some()
+    }
+
+    /// Where the next record goes: nowhere that a header found later could claim, or a scan would jump over it.
+    fn next_start(&self, file_len: u64) -> u64 {
+        if self.tail_stays() { file_len.next_multiple_of(RecordHeader::ALIGN).max(self.claimed) } else { self.end }
+    }
 }
 
 /// Places that did not read.
 #[derive(Debug, Default)]
 struct Unreadable {
     first: Option<u64>,
+    last: Option<u64>,
     count: usize,
 }
 
@@ -344,6 +387,7 @@ impl Unreadable {
         match read {
             Err(error) if is_lost(&error) => {
                 self.first.get_or_insert(at);
+                self.last = self.last.max(Some(at));
                 self.count += 1;
                 if self.count > UNREADABLE_COUNT_MAX { Err(error) } else { Ok(false) }
             }
@@ -360,6 +404,7 @@ pub(crate) fn scan(
     mut found: impl FnMut(u64, &RecordHeader),
 ) -> Result<Scanned> {
     let (mut end, mut at, mut unreadable) = (first.offset, first.offset, Unreadable::default());
+    let (mut foreign, mut claimed) = (None, 0);
     while at + RecordHeader::LEN as u64 <= file_len {
         let mut bytes = [0; RecordHeader::LEN];
         let reads = unreadable.look(at, file.read_exact_at(&mut bytes, at))?;
@@ -370,13 +415,26 @@ pub(crate) fn scan(
                 end = at;
             }
             // Its body is torn or damaged: nothing in it is a record.
-            Some(header) => at += header.record_len(),
+            Some(header) => {
+                at += header.record_len();
+                claimed = at;
+            }
             // A torn record, or a damaged header amid sound records: what follows is looked through for the next whole
             // one, so that one bad sector does not hide the rest of the pack.
-            _ => at = next_magic(file, at + RecordHeader::ALIGN, file_len, &mut unreadable)?,
+            None => {
+                if reads && bytes.starts_with(b"LVPK") {
+                    foreign = Some(at);
+                }
+                at = next_magic(file, at + RecordHeader::ALIGN, file_len, &mut unreadable)?;
+            }
         }
     }
-    Ok(Scanned { end, unreadable: unreadable.first })
+    let foreign = foreign.filter(|place| *place >= end);
+    // A header that was not read reaches as far as the longest.
+    let hidden = unreadable.last.max(foreign).filter(|place| *place >= end);
+    let reach = hidden
+        .map_or(0, |place| (place + SECTOR_LEN + RecordHeader::RECORD_LEN_MAX).next_multiple_of(RecordHeader::ALIGN));
+    Ok(Scanned { end, unreadable: unreadable.first, foreign, claimed: claimed.max(reach).max(end) })
 }
 
 /// A dead record has no body any more.
@@ -416,7 +474,7 @@ fn next_magic(file: &impl FileExt, mut at: u64, file_len: u64, unreadable: &mut 
 }
 
 /// The disk had these bytes, and has them no more.
-fn is_lost(error: &Error) -> bool {
+pub(crate) fn is_lost(error: &Error) -> bool {
     error.raw_os_error().is_some_and(|code| LOST.contains(&code))
 }
 
@@ -496,7 +554,8 @@ mod tests {
             pack.file.write_all_at(&[0; 8], place).unwrap();
             let (pack, found) = open(&path);
             assert_eq!(found, [(1, false)]);
-            assert_eq!(append(&pack, record(3, 0)), Some(torn));
+            let next = append(&pack, record(3, 0)).unwrap();
+            assert_eq!(next == torn, !header_lost, "it may be a record by another salt, and stays");
             assert_eq!(open(&path).1, [(1, false), (3, false)], "nor is what the next record leaves of it");
         }
     }
@@ -547,6 +606,76 @@ mod tests {
         assert!(scanned.unreadable.is_some_and(|first| first >= offsets[2] && first <= offsets[3]));
         let all: Vec<u64> = (0..pack.end()).step_by(SECTOR_LEN as usize).collect();
         assert_eq!(scan(&all).unwrap_err().raw_os_error(), Some(5), "a disk that is lost is not asked for ever");
+    }
+
+    /// Power goes while a record is written, and another sector does not read just then. Whether the torn record's header is in that
+    /// sector or not: what is appended afterwards lies where no header claims it, and is found when all reads again.
+    #[test]
+    fn nothing_is_appended_where_a_torn_record_may_reach() {
+        for header_lost in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (pack, _) = open(&dir.path().join("pack"));
+            let offsets: Vec<u64> = (0..9).map(|index| append(&pack, record(index, 5000)).unwrap()).collect();
+            let torn = append(&pack, record(9, 500_000)).unwrap();
+            let file_len = torn + 10_000;
+            pack.file.set_len(file_len).unwrap();
+            let place = if header_lost { torn } else { offsets[3] };
+            let lost = [place / SECTOR_LEN * SECTOR_LEN];
+            let scanned = scan(&Holed(&pack.file, &lost), file_len, START, |_, _| {}).unwrap();
+            assert!(scanned.tail_stays());
+            let next = Seat { offset: scanned.next_start(file_len), ..START };
+            pack.file.write_all_at(record(10, 300).bytes_at(next), next.offset).unwrap();
+            let (pack, found) = open(&dir.path().join("pack"));
+            assert_eq!(found.last(), Some(&(10, false)), "header lost: {header_lost}");
+            assert_eq!(pack.end(), next.offset + record(10, 300).len());
+        }
+    }
+
+    /// The next start reads again what did not read, however much was put behind it.
+    #[test]
+    fn what_did_not_read_is_not_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut pack, _) = open(&dir.path().join("pack"));
+        pack.unreadable = Some(4096);
+        let offset = append(&pack, record(1, 9000)).unwrap();
+        assert_eq!(pack.landed(offset), 4096);
+    }
+
+    /// A pack of another salt, as after a loss of VERSION: not a byte goes.
+    #[test]
+    fn records_of_another_salt_are_not_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pack");
+        let (pack, _) = open(&path);
+        assert!((1..4).all(|index| append(&pack, record(index, 3000)).is_some()));
+        let before = std::fs::read(&path).unwrap();
+        let (salt, container) = (Salt([8; 16]), PLACE.1);
+        let other = Pack::open(&path, (salt, container), 0, false, |_, _| panic!("no record")).unwrap();
+        assert!(other.foreign.is_some());
+        append(&other, record(4, 100)).unwrap();
+        assert!(std::fs::read(&path).unwrap().starts_with(&before));
+        assert_eq!(open(&path).1, [(1, false), (2, false), (3, false)]);
+    }
+
+    /// An append of four records fails after three of them, and a shorter one takes its place: they do not turn up behind it.
+    #[test]
+    fn records_of_an_append_that_failed_are_not_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pack");
+        let (pack, _) = open(&path);
+        append(&pack, record(1, 100));
+        let mut batch = Records::default();
+        for index in 2..6 {
+            let (spec, data) = (identity(index).checksum, vec![index as u8; 1000]);
+            let mut sums = Vec::new();
+            spec.compute(&data, &mut sums);
+            batch.push(identity(index), &data, &sums);
+        }
+        pack.write_len_max.store(batch.len() * 3 / 4 + 64, Ordering::Relaxed);
+        assert_eq!(pack.append_all(&mut batch).unwrap_err().kind(), ErrorKind::StorageFull);
+        pack.write_len_max.store(u64::MAX, Ordering::Relaxed);
+        append(&pack, record(6, 1000));
+        assert_eq!(open(&path).1, [(1, false), (6, false)]);
     }
 
     #[test]

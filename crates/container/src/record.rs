@@ -54,6 +54,8 @@ impl RecordHeader {
     pub(crate) const LEN: usize = 64;
     /// Records start at multiples of this; it divides every sector length.
     pub(crate) const ALIGN: u64 = 64;
+    /// The longest that a header can claim: a checksum takes four bytes, for one byte of data at least.
+    pub(crate) const RECORD_LEN_MAX: u64 = Self::LEN as u64 + 5 * PACK_LEN_MAX;
     /// Where the one byte lies that buries a record.
     pub(crate) const DEAD_OFFSET: u64 = 5;
     pub(crate) const DEAD_MARK: [u8; 1] = [DEAD];

@@ -279,6 +279,10 @@ impl Inner {
             self.count_fault();
             self.keep_mark(shelf);
         }
+        if let Some(place) = pack.foreign {
+            tracing::error!(container = %shelf, place, "behind the last record of a pack lies what looks like one; it stays");
+            self.count_fault();
+        }
         pack.set_dead_len(self.index.dead_len(shelf)?);
         lock(&self.packs).insert(shelf, Arc::new(pack));
         for (offset, header) in found {
