@@ -7,6 +7,7 @@
 //! ahead/<container>                empty; the container may hold replicas that the index on disk does not know yet
 //! open/<block>.data, .sums         replicas that are not finalized
 //! open/slot-<number>               the same, as long as they are short: one each, used again and again
+//! containers/VERSION               the same as in VERSION, should that be lost
 //! containers/<container>/<block>.data, .sums     finalized replicas, each a file and its checksums
 //! containers/<container>/pack                    small finalized replicas, one record each
 //! quarantine/<directory>-<name>                  what could not be what its name says, moved out of the way for someone to look at
@@ -24,6 +25,10 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn version(&self) -> PathBuf {
         self.dir.join("VERSION")
+    }
+
+    pub(crate) fn version_copy(&self) -> PathBuf {
+        self.containers().join("VERSION")
     }
 
     pub(crate) fn lock(&self) -> PathBuf {

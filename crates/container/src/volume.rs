@@ -18,7 +18,7 @@ use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo, ReplicaState};
 use crate::shelf::Directories;
 use crate::slot::Slots;
-use crate::version::{Salt, VolumeIdentity};
+use crate::version::{Salt, VolumeIdentity, check_unused};
 use crate::writer::Writer;
 use kv::KvError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -298,9 +298,10 @@ impl Volume {
                 Some(want) if want != have.node => {
                     Err(VolumeError::Foreign { dir: layout.dir.display().to_string(), have: have.node, want })
                 }
-                _ => Ok(have),
+                _ => have.mend(layout).map(|()| have),
             };
         }
+        check_unused(layout)?;
         let node = options.node.unwrap_or_else(|| NodeId(io::random::uuid()));
         let identity = VolumeIdentity::draw(node);
         identity.write(layout)?;

@@ -2,7 +2,9 @@
 
 mod support;
 
-use container::{Advice, Identity, ReopenAsk, ReopenKind, ReplicaError, ReplicaState, Volume};
+use container::{
+    Advice, Identity, ReopenAsk, ReopenKind, ReplicaError, ReplicaState, Volume, VolumeError, VolumeIdentity,
+};
 use proptest::prelude::*;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -117,6 +119,62 @@ fn no_single_thing_keeps_a_volume_from_opening() {
     let volume = open(dir.path());
     assert_eq!(volume.fault_count(), 0, "it is told once");
     (4..8).for_each(|index| check(&read(&volume, block(index)), &pattern(1, 10_000)));
+}
+
+/// The file that says whose volume it is goes, or says nonsense, and perhaps its index with it: the copy brings all back.
+#[test]
+fn an_identity_that_is_lost_costs_no_replica() {
+    for (index_lost, damaged) in [(false, false), (true, false), (false, true), (true, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let volume = open(dir.path());
+        volume.join_pool("BP-1").unwrap();
+        let identity_before = volume.identity();
+        put(&volume, identity(1, 1001), &pattern(1, 1000));
+        put(&volume, identity(2, 1001), &pattern(2, 10_000));
+        drop(volume);
+        let version = std::fs::read(path("VERSION")).unwrap();
+        if damaged {
+            std::fs::write(path("VERSION"), b"").unwrap();
+        } else {
+            std::fs::remove_file(path("VERSION")).unwrap();
+        }
+        if index_lost {
+            std::fs::remove_dir_all(path("index")).unwrap();
+        }
+        assert_eq!(VolumeIdentity::of(dir.path()).unwrap().as_ref(), Some(&identity_before));
+        let volume = open(dir.path());
+        assert_eq!(volume.identity(), identity_before);
+        check(&read(&volume, block(1)), &pattern(1, 1000));
+        check(&read(&volume, block(2)), &pattern(2, 10_000));
+        assert_eq!(std::fs::read(path("VERSION")).unwrap(), version);
+        drop(volume);
+        std::fs::remove_file(path("containers/VERSION")).unwrap();
+        drop(open(dir.path()));
+        assert_eq!(std::fs::read(path("containers/VERSION")).unwrap(), version, "and the other way round");
+    }
+}
+
+/// Both are gone: another identity would find nothing in the packs.
+#[test]
+fn no_identity_is_drawn_where_replicas_are() {
+    for index_lost in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        put(&open(dir.path()), identity(1, 1001), &pattern(1, 1000));
+        let (version, pack) =
+            (std::fs::read(path("VERSION")).unwrap(), std::fs::read(path("containers/7/pack")).unwrap());
+        std::fs::remove_file(path("VERSION")).unwrap();
+        std::fs::remove_file(path("containers/VERSION")).unwrap();
+        if index_lost {
+            std::fs::remove_dir_all(path("index")).unwrap();
+        }
+        let error = Volume::open(dir.path(), options()).unwrap_err();
+        assert!(matches!(error, VolumeError::IdentityLost { .. }), "{error}");
+        assert_eq!(std::fs::read(path("containers/7/pack")).unwrap(), pack);
+        std::fs::write(path("VERSION"), version).unwrap();
+        check(&read(&open(dir.path()), block(1)), &pattern(1, 1000));
+    }
 }
 
 /// A pack that was stored as a file, block by block, and a header that is lost: what a client wrote never counts as a record, whoever wrote

@@ -23,6 +23,7 @@ fn containers(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(dir.join("containers"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "VERSION")
         .collect();
     names.sort();
     names

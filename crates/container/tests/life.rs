@@ -92,7 +92,7 @@ fn a_deleted_replica_is_gone_and_its_space_is_back() {
         assert_eq!(error.advice(), Advice::RefreshLocations);
     }
     check(&still_reading, &pattern(1, 500_000));
-    assert_eq!(files(&dir.path().join("containers")), [""; 0], "no empty pack stays");
+    assert_eq!(shelved(dir.path()), [""; 0], "no empty pack stays");
     assert_eq!(volume.usage().unwrap().used, 0);
     put(&volume, identity(4, 1001), &pattern(4, 100));
     check(&read(&volume, block(4)), &pattern(4, 100));
@@ -272,7 +272,7 @@ fn an_owner_told_late_is_kept() {
         assert_eq!((reader.identity().file, reader.identity().home), (InodeId(55), ContainerId(9)));
         assert!(volume.delete(block(index), Generation(1001)).unwrap());
     }
-    assert_eq!(files(&dir.path().join("containers")), [""; 0]);
+    assert_eq!(shelved(dir.path()), [""; 0]);
 }
 
 #[test]

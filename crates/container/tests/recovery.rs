@@ -129,7 +129,7 @@ fn a_finalized_replica_grows_by_append_whether_packed_or_not() {
             check(&early, &data[..len]);
             assert_eq!(volume.usage().unwrap().replica_count, 1);
             assert!(volume.delete(block(1), Generation(new)).unwrap());
-            assert_eq!(files(&dir.path().join("containers")), [""; 0], "the old record and the new are gone");
+            assert_eq!(shelved(dir.path()), [""; 0], "the old record and the new are gone");
             assert_eq!(volume.usage().unwrap().used, 0);
         }
     }

@@ -365,8 +365,9 @@ fn foreign_and_busy_directories_are_refused() {
     let text = std::fs::read_to_string(&version).unwrap();
     std::fs::write(&version, text.replace(POOL, "BP-of-others")).unwrap();
     refuse(&mut world, &["a", "b"], "BP-of-others");
-    // One that cannot be read is a disk that failed.
+    // One that cannot be read, nor its copy, is a disk that failed.
     std::fs::write(&version, "nonsense").unwrap();
+    std::fs::write(world.dir("b").join("containers/VERSION"), "nonsense").unwrap();
     world.start(&["a", "b"]).unwrap();
     world.disks("it is told", |disks| disks.iter().any(|disk| disk.failure.contains("identity")));
 }

@@ -85,6 +85,12 @@ pub(crate) fn ask(kind: ReopenKind, old: u64, new: u64, min_len: u64, max_len: u
     ReopenAsk { kind, old: Generation(old), new: Generation(new), min_len, max_len }
 }
 
+/// Names of the files that replicas have on their shelves.
+pub(crate) fn shelved(dir: &Path) -> Vec<String> {
+    let copy = dir.join("containers/VERSION").display().to_string();
+    files(&dir.join("containers")).into_iter().filter(|name| *name != copy).collect()
+}
+
 /// Names of files below `dir`, for stories about what is left.
 pub(crate) fn files(dir: &Path) -> Vec<String> {
     let mut names = Vec::new();
