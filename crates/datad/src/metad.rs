@@ -18,6 +18,7 @@ use crate::node::{Node, report};
 use crate::servers::Known;
 use container::{ReplicaInfo, ReplicaState};
 use rpc::CallError;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,6 +62,8 @@ pub(crate) struct Session {
 
 /// Which of the servers leads, as far as the sessions with them know.
 pub(crate) struct Leader {
+    /// Sessions with numbers below are those with servers that the configuration names.
+    configured_count: usize,
     /// How many servers there are, as far as is known.
     server_count: AtomicUsize,
     /// The session with the one that leads and knows this node.
@@ -71,9 +74,14 @@ pub(crate) struct Leader {
     registered: watch::Sender<bool>,
     /// What they said of each other.
     known: watch::Sender<Known>,
+    /// Sessions with servers of another block pool, until they are of this node's.
+    foreign: Mutex<BTreeSet<usize>>,
     /// Why this node can belong to no server it knows.
     failed: watch::Sender<Option<String>>,
 }
+
+/// Between two errors about a server of another block pool.
+const COMPLAIN_EACH: Duration = Duration::from_secs(60);
 
 /// Where another server may lead, one that does not answer is not waited for as long.
 const CALL_WAIT_OF_SEVERAL: Duration = Duration::from_secs(15);
@@ -84,10 +92,11 @@ pub(crate) fn call_options(server_count: usize) -> rpc::ClientOptions {
 }
 
 impl Leader {
-    pub(crate) fn new(server_count: usize, registered: watch::Sender<bool>) -> Self {
-        let (server_count, term) = (AtomicUsize::new(server_count), AtomicU64::new(0));
+    pub(crate) fn new(configured_count: usize, registered: watch::Sender<bool>) -> Self {
+        let (server_count, term) = (AtomicUsize::new(configured_count), AtomicU64::new(0));
         let (known, failed) = (watch::Sender::default(), watch::Sender::default());
-        Self { server_count, number: Mutex::default(), term, registered, known, failed }
+        let (number, foreign) = (Mutex::default(), Mutex::default());
+        Self { configured_count, server_count, number, term, registered, known, foreign, failed }
     }
 
     pub(crate) fn server_count(&self) -> usize {
@@ -112,9 +121,24 @@ impl Leader {
         }
     }
 
+    /// Notes whether the server of session `number` is of another block pool. True if it was so before.
+    fn note_foreign(&self, number: usize, is_foreign: bool) -> bool {
+        let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_foreign { !foreign.insert(number) } else { foreign.remove(&number) }
+    }
+
+    /// True if no server is left that may be of this node's block pool: all that the configuration names are of another, and there
+    /// is no session with one that joined them. A server among several may have lost its data and begun a store anew.
+    fn is_all_foreign(&self) -> bool {
+        let foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..self.configured_count).all(|number| foreign.contains(&number))
+            && self.known.borrow().sessions().all(|number| foreign.contains(&number))
+    }
+
     /// A session ended for good.
     pub(crate) fn ended(&self, number: usize, forget: impl FnOnce(&mut Known)) {
         self.note(number, false);
+        self.note_foreign(number, false);
         self.known.send_if_modified(|known| {
             forget(known);
             false
@@ -198,6 +222,7 @@ impl Session {
     pub(crate) async fn run(self) {
         let mut retry = RETRY_FIRST;
         let mut refused_since = None;
+        let mut complained = Duration::ZERO;
         loop {
             let Err(broken) = self.serve(&mut retry).await else { continue };
             let known = self.leader.note(self.number, false);
@@ -217,6 +242,21 @@ impl Session {
                 // Before the first election there is nothing to register with.
                 Broken::Call(CallError::Remote { class, .. }) if class == hdfs::exception::STANDBY => {}
                 Broken::Volume(foreign @ container::VolumeError::ForeignPool { .. }) => {
+                    let was_foreign = self.leader.note_foreign(self.number, true);
+                    if !self.leader.is_all_foreign() {
+                        let now = self.node.now();
+                        if !was_foreign || now >= complained + COMPLAIN_EACH {
+                            complained = now;
+                            tracing::error!(
+                                %foreign,
+                                metad = self.metad.addr(),
+                                "a metadata server has another store than this datanode: if it should be in the group of the \
+                                 others, its data was lost. Stop it, and see its log. This node goes on with the others"
+                            );
+                        }
+                        tokio::time::sleep(RETRY_LAST).await;
+                        continue;
+                    }
                     tracing::error!(%foreign, metad = self.metad.addr(), "this datanode is another cluster's");
                     self.leader.failed.send_replace(Some(foreign.to_string()));
                 }
@@ -315,6 +355,7 @@ impl Session {
             let disks = self.node.disks.clone();
             io::task::blocking(move || disks.join_pool(&block_pool)).await?;
         }
+        self.leader.note_foreign(self.number, false);
         tracing::info!(%node, metad = self.metad.addr(), standby, "the metadata server knows this node");
         let standing = Standing::of(standby, term);
         // Whoever waits for this node may use it from then on.
@@ -467,8 +508,12 @@ impl Session {
 
     async fn orders(&self, method: &str, request: &impl prost::Message) -> Result<Orders, Broken> {
         let orders: Orders = self.metad.call(method, request).await?;
+        if !orders.known {
+            // It may be of another store: whom it names counts once the node has registered there.
+            return Err(Broken::Unknown);
+        }
         self.leader.told(self.number, &orders);
-        if orders.known { Ok(orders) } else { Err(Broken::Unknown) }
+        Ok(orders)
     }
 
     fn obey(&self, orders: Orders) {

@@ -60,6 +60,11 @@ impl Known {
         self.members.len()
     }
 
+    /// Those over which a server has said who it is.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = usize> {
+        self.ids.keys().copied()
+    }
+
     fn forget(&mut self, number: usize) {
         self.ids.remove(&number);
     }

@@ -24,6 +24,8 @@ struct Told {
     forgetful: bool,
     standby: bool,
     term: u64,
+    /// As a server of another store.
+    pool: Option<&'static str>,
     /// Class of the error that all is answered with.
     refuses: Option<&'static str>,
 }
@@ -44,7 +46,7 @@ impl rpc::Service for Metad {
             REGISTER => {
                 told.registered.push(call.request()?);
                 told.forgetful = false;
-                let block_pool = POOL.into();
+                let block_pool = told.pool.unwrap_or(POOL).into();
                 RegisterResponse { block_pool, standby: told.standby, term: told.term, new: false }.encode_to_vec()
             }
             CATALOGUE => {
@@ -62,6 +64,16 @@ impl rpc::Service for Metad {
     }
 }
 
+type Started = (Arc<Metad>, rpc::Server, tokio::runtime::Runtime);
+
+fn metad() -> Started {
+    let metad = Arc::new(Metad { told: Mutex::default() });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let bind = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), Arc::clone(&metad));
+    let server = runtime.block_on(bind).unwrap();
+    (metad, server, runtime)
+}
+
 struct World {
     cluster: Cluster,
     metad: Arc<Metad>,
@@ -70,10 +82,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let metad = Arc::new(Metad { told: Mutex::default() });
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let bind = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), Arc::clone(&metad));
-        let server = runtime.block_on(bind).unwrap();
+        let (metad, server, runtime) = metad();
         let addr = server.local_addr();
         let mut cluster = Cluster::with(1, |config| {
             config.metad = addr.to_string();
@@ -364,4 +373,36 @@ fn calls_of_metadata_servers_are_taken_from_their_addresses() {
     cluster.start(0);
     let _begun = ask(&cluster, REPLICA_PROTOCOL, BEGIN_RECOVERY);
     assert!(!_begun.is_err_and(|error| error.contains("the address of none")));
+}
+
+/// One of two servers lost its data and began a store of its own: the node serves the other one, and ends only when no server of
+/// its store is left.
+#[test]
+fn a_server_of_another_store_ends_no_node() {
+    let (one, two) = (metad(), metad());
+    let (metads, servers, runtimes) = ([one.0, two.0], [one.1, two.1], [one.2, two.2]);
+    let told = |number: usize| metads[number].told.lock().unwrap();
+    let (emptied, sound) = (0, 1);
+    told(emptied).refuses = Some(hdfs::exception::STANDBY);
+    let addrs = servers.iter().map(|server| server.local_addr().to_string()).collect::<Vec<_>>().join(",");
+    let mut cluster = Cluster::with(1, |config| config.metad = addrs.clone());
+    cluster.runtimes.extend(runtimes);
+    cluster.runtime.block_on(cluster.node(0).registered());
+    let is_alive = || {
+        let failed = async { tokio::time::timeout(Duration::from_millis(1), cluster.node(0).failed()).await };
+        cluster.runtime.block_on(failed).is_err()
+    };
+    told(emptied).pool = Some("BP-2-127.0.0.1-2");
+    told(emptied).refuses = None;
+    eventually("a registration", || !told(emptied).registered.is_empty());
+    let before = told(sound).heartbeats.len();
+    eventually("heartbeats", || told(sound).heartbeats.len() > before + 2);
+    assert!(is_alive() && told(emptied).heartbeats.is_empty());
+    cluster.write(&[0], 7, b"bytes");
+    eventually("a report", || told(sound).heartbeats.iter().any(|beat| !beat.put.is_empty()));
+    {
+        let mut told = told(sound);
+        (told.forgetful, told.pool) = (true, Some("BP-3-127.0.0.1-3"));
+    }
+    eventually("the end", || !is_alive());
 }

@@ -6,6 +6,9 @@
 //! members as other members say ───┘        asked when somebody is refused who may be a new member
 //! ```
 //!
+//! A server that is listed alone and knows of no other does not take what comes from elsewhere, and looks at it all the same: if it lost
+//! its data, its group has others by now, and what they send tells it so. See `raft::Raft::overhear`.
+//!
 //! Promise: a server that belongs to a group accepts them from its members' machines alone. One that was started to join, and does not find
 //! itself among the members yet, accepts them from anywhere: it has nothing to lose, and cannot know who will add it.
 
@@ -13,7 +16,7 @@ use crate::seat::Seat;
 use hdfs::Exception;
 use hdfs::exception::ACCESS_CONTROL;
 use rpc::{ClientOptions, Origins};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -41,11 +44,22 @@ struct State {
     said: BTreeSet<String>,
     said_until: Duration,
     asked: Option<Duration>,
+    /// Connections from elsewhere that are looked at, and not answered; each leaves with its end.
+    strangers: HashSet<SocketAddr>,
 }
 
 impl Admission {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether what this connection brings is to be looked at alone.
+    pub(crate) fn is_stranger(&self, peer: SocketAddr) -> bool {
+        self.state().strangers.contains(&peer)
+    }
+
+    pub(crate) fn hung_up(&self, peer: SocketAddr) {
+        self.state().strangers.remove(&peer);
     }
 
     /// Whether messages of members are accepted from `peer`.
@@ -77,8 +91,12 @@ impl Admission {
              [[meta.members]], or name the address that it calls from in members_from, and start server {0} again",
             seat.config.id
         );
+        let is_sole = seat.config.members.len() == 1 && members.len() <= 1;
         let is_due = {
             let mut state = self.state();
+            if is_sole {
+                state.strangers.insert(peer);
+            }
             let is_due = state.asked.is_none_or(|asked| now >= asked + ASK_PAUSE);
             if is_due {
                 state.asked = Some(now);
@@ -91,8 +109,13 @@ impl Admission {
             // The caller asks again, and is let in then if the others know it: this server may have been away while it joined.
             io::task::spawn("members", async move { ask_others(&seat, known).await });
         }
-        Err(denied(why))
+        if is_sole { Ok(()) } else { Err(denied(why)) }
     }
+}
+
+/// What a stranger's message is answered.
+pub(crate) fn overheard() -> Exception {
+    denied("this metadata server knows of no other of its group, and takes no messages of any".to_owned())
 }
 
 fn denied(why: String) -> Exception {

@@ -1,7 +1,7 @@
 //! The door: which protocol a call speaks, and whether this server may answer it.
 
 use crate::seat::Seat;
-use crate::{admin, balancer, client, ha, mappings, meter, nodes, own, racks, settings, standby};
+use crate::{admin, admission, balancer, client, ha, mappings, meter, nodes, own, racks, settings, standby};
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::STANDBY;
@@ -62,6 +62,7 @@ impl rpc::Service for Service {
     }
 
     fn hung_up(&self, peer: SocketAddr) {
+        self.seat.admission.hung_up(peer);
         self.seat.hung_up(peer);
     }
 }
@@ -74,6 +75,10 @@ async fn member(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
     }
     seat.require_superuser(call).await?;
     let message: MemberMessage = call.request()?;
+    if seat.admission.is_stranger(call.peer) {
+        seat.raft.overhear(&message.bytes).await;
+        return Err(admission::overheard());
+    }
     let answer = MemberMessage { bytes: seat.raft.handle(&message.bytes).await.into() };
     Ok(answer.encode_to_vec().into())
 }

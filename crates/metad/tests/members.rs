@@ -56,6 +56,13 @@ async fn one_that_is_alone_takes_none() {
     assert!(refused.contains("is alone"), "{refused}");
 }
 
+/// One that is listed alone looks at what comes from elsewhere, and does nothing that it is asked to.
+#[tokio::test]
+async fn one_that_is_listed_alone_answers_no_stranger() {
+    let refused = check(|config| config.members = members(&["192.0.2.1:8020"])).await.unwrap_err();
+    assert!(refused.contains("takes no messages of any"), "{refused}");
+}
+
 /// A port that is free now.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()

@@ -8,13 +8,20 @@
 //! A member of the first ones whose log is empty has either not been founded yet or lost its data. It need not know
 //! which: in the second case the group means the incarnation that it had before, and the inbox refuses whatever is
 //! meant for that. And the one that founds does so only if all others are new.
+//!
+//! One that is listed alone has nobody to ask. It may have lost its data all the same, and its group have others by now, who
+//! send it what is meant for another incarnation. So it waits for such messages before it founds, and before it leads again;
+//! and if one comes later, as the others were down, it ends: two stores of one name must not both be served.
 
 use crate::machine::{Applier, Machine};
 use crate::network::Network;
 use crate::transport::Peer;
 use crate::types::{Node, Types};
 use ::io::stage;
+use openraft::async_runtime::WatchReceiver;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often a first member that has not answered is asked again.
@@ -36,17 +43,45 @@ pub(crate) async fn wait<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, me
     }
 }
 
+/// Whether other members were found to know this one with other data than it has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mistaken(Arc<AtomicBool>);
+
+impl Mistaken {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether this member founded its group alone, and nothing has changed in that group since.
+pub(crate) fn is_sole<M: Machine>(raft: &openraft::Raft<Types, Applier<M>>) -> bool {
+    let metrics = raft.metrics();
+    let metrics = metrics.borrow_watched();
+    let members = &metrics.membership_config;
+    members.log_id().is_some_and(|id| id.index == 0) && members.membership().nodes().count() == 1
+}
+
 /// The member that founds.
 pub(crate) struct First<M: Machine> {
     pub(crate) raft: openraft::Raft<Types, Applier<M>>,
     pub(crate) network: Network,
     pub(crate) incarnation: u64,
     pub(crate) members: Vec<Peer>,
+    pub(crate) mistaken: Mistaken,
+    /// For messages of others, if there is nobody to ask.
+    pub(crate) wait: Duration,
 }
 
 impl<M: Machine> First<M> {
     /// Ends when the group is founded, or when it turns out that there is one.
     pub(crate) async fn run(self) {
+        if self.members.len() == 1 {
+            stage::sleep(self.wait).await;
+        }
         let Some(nodes) = self.all_new().await else {
             tracing::error!(
                 member = self.network.from,
@@ -62,6 +97,9 @@ impl<M: Machine> First<M> {
 
     /// Asks the others until each has answered. `None` as soon as one of them is not new.
     async fn all_new(&self) -> Option<BTreeMap<u64, Node>> {
+        if self.mistaken.is_set() {
+            return None;
+        }
         let mut nodes = BTreeMap::new();
         while nodes.len() < self.members.len() {
             for Peer { id, addr } in &self.members {
@@ -78,7 +116,9 @@ impl<M: Machine> First<M> {
                     Err(_not_there_yet) => {}
                 }
             }
-            stage::sleep(ASK_EACH).await;
+            if nodes.len() < self.members.len() {
+                stage::sleep(ASK_EACH).await;
+            }
         }
         Some(nodes)
     }

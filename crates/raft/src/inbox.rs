@@ -10,11 +10,13 @@
 //! still count on an answer that this one gave before and forgot.
 
 use crate::agreement::Agreement;
+use crate::founding::{self, Mistaken};
 use crate::interfere::Undone;
 use crate::machine::{Applier, Machine};
 use crate::message::{Answer, Ask, Chunk, Request, decode, encode, id_of, plain_id, plain_vote, vote_of};
 use crate::position::Position;
 use crate::snapshot::{Import, SnapshotData};
+use crate::stop::Stop;
 use crate::types::{Snapshot, SnapshotMeta, Types, Vote};
 use ::io::stage::Moment;
 use ::types::RowsDigest;
@@ -32,6 +34,8 @@ pub(crate) struct Inbox<M: Machine> {
     pub(crate) incarnation: u64,
     /// When it was last said that the group means another incarnation.
     pub(crate) complained: Mutex<Option<Moment>>,
+    pub(crate) mistaken: Mistaken,
+    pub(crate) stop: Stop,
     pub(crate) started: Moment,
     /// No votes for so long after the start.
     pub(crate) silence: Duration,
@@ -71,11 +75,36 @@ impl<M: Machine> Inbox<M> {
         let answer = match decode::<Request>(bytes) {
             Ok(request) => match self.is_meant(&request) {
                 Ok(()) => self.answer(request).await.unwrap_or_else(Answer::Refused),
-                Err(why) => Answer::Refused(why),
+                Err(why) => {
+                    self.end_beside_others().await;
+                    Answer::Refused(why)
+                }
             },
             Err(why) => Answer::Refused(format!("a message that cannot be read: {why}")),
         };
         encode(&answer)
+    }
+
+    /// As [`Inbox::take`], for a message that may not be answered.
+    pub(crate) async fn overhear(&self, bytes: &[u8]) {
+        if decode::<Request>(bytes).is_ok_and(|request| self.is_meant(&request).is_err()) {
+            self.end_beside_others().await;
+        }
+    }
+
+    /// A group that this member founded alone, and another one that knows it with other data: the latter is older.
+    async fn end_beside_others(&self) {
+        if !self.mistaken.is_set() || !founding::is_sole(&self.raft) {
+            return;
+        }
+        let id = self.node_id;
+        self.stop.because(format!(
+            "other members know member {id} with other data than is in its directory, which holds a store that this server \
+             founded alone. Its own data was lost, or is elsewhere: put its directory back (is its disk mounted?), or \
+             remove member {id} there, empty the directory, and add the server under a new id (levada admin meta \
+             remove, add). If the others are mistaken, correct the address of member {id} in their lists"
+        ));
+        let _it_may_have_ended = self.raft.shutdown().await;
     }
 
     fn is_meant(&self, request: &Request) -> Result<(), Refusal> {
@@ -87,6 +116,7 @@ impl<M: Machine> Inbox<M> {
         if is_greeting || request.incarnation == *incarnation || *undone == Some(Undone::Incarnation) {
             return Ok(());
         }
+        self.mistaken.set();
         let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
         if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EACH) {
             *complained = Some(Moment::now());

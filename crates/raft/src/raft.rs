@@ -6,7 +6,7 @@
 use crate::COMMAND_LEN_MAX;
 use crate::agreement::{self, Agreement, Outcast};
 use crate::disk::{Directory, Disk};
-use crate::founding;
+use crate::founding::{self, Mistaken};
 use crate::group::Group;
 use crate::inbox::Inbox;
 use crate::interfere::Undone;
@@ -228,11 +228,15 @@ impl<M: Machine> Raft<M> {
             task::spawn_owned("raft watch", watch(raft.clone(), stop.clone())),
             task::spawn_owned("raft standing", leading::follow(raft.clone(), told)),
         ];
+        let mistaken = Mistaken::default();
         if let Some(group) = group {
-            let (candidate, rest) = (raft.clone(), group.timing.silence());
+            let (candidate, timing) = (raft.clone(), group.timing);
             tasks.push(task::spawn_owned("raft election", async move {
                 // See the inbox: a member that has just started forgot what it answered before.
-                stage::sleep(rest).await;
+                stage::sleep(timing.silence()).await;
+                if founding::is_sole(&candidate) {
+                    stage::sleep(timing.solitude().saturating_sub(timing.silence())).await;
+                }
                 candidate.runtime_config().elect(true);
             }));
             if is_new {
@@ -240,8 +244,9 @@ impl<M: Machine> Raft<M> {
             }
             let is_first = group.founders.iter().map(|peer| peer.id).min() == Some(node_id);
             if is_new && is_first {
-                let (raft, network) = (raft.clone(), network.clone());
-                let first = founding::First { raft, network, incarnation, members: group.founders };
+                let (raft, network, mistaken) = (raft.clone(), network.clone(), mistaken.clone());
+                let (members, wait) = (group.founders, group.timing.solitude());
+                let first = founding::First { raft, network, incarnation, members, mistaken, wait };
                 tasks.push(task::spawn_owned("raft founding", first.run()));
             }
         }
@@ -259,6 +264,8 @@ impl<M: Machine> Raft<M> {
             machine,
             incarnation,
             complained: Mutex::default(),
+            mistaken,
+            stop: stop.clone(),
             started,
             silence: timing.map_or(Duration::ZERO, |timing| timing.silence()),
             undone,
@@ -287,6 +294,12 @@ impl<M: Machine> Raft<M> {
     /// Answers another member's message, which came over the transport. Strangers must be kept away from here.
     pub async fn handle(&self, message: &[u8]) -> Vec<u8> {
         self.inner.inbox.take(message).await
+    }
+
+    /// Takes note of a message whose sender may be a stranger: it is not answered. Others may know this member with other
+    /// data than it has; see [`Options`] on who founds a group alone.
+    pub async fn overhear(&self, message: &[u8]) {
+        self.inner.inbox.overhear(message).await;
     }
 
     /// Whether this member leads, as it changes.

@@ -32,6 +32,12 @@ impl Timing {
         Duration::from_millis(self.election_min_ms * 3 / 4)
     }
 
+    /// One that would lead a group of its own waits so long for messages of others that take it for one of theirs: a leader
+    /// asks a member that does not answer again within a second.
+    pub(crate) fn solitude(self) -> Duration {
+        Duration::from_millis(25 * self.heartbeat_ms)
+    }
+
     /// Members' rows are compared so often. A guess: soon after the fault, and a message in ten heartbeats.
     pub(crate) fn comparison(self) -> Duration {
         Duration::from_millis(10 * self.heartbeat_ms)

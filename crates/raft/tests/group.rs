@@ -340,3 +340,59 @@ async fn a_member_that_joined_and_lost_its_data_stays_out() {
     group.remove(4).await;
     group.propose(4).await;
 }
+
+/// One that began alone and took others in is listed alone until it is configured anew. It comes back without its data.
+async fn emptied_first() -> Group {
+    let mut group = Group::of(1).await;
+    group.propose(1).await;
+    for id in [2, 3] {
+        group.start(id).await;
+        group.leader().await.1.add_member(peer(id)).await.unwrap();
+    }
+    group.settle(&[1]).await;
+    group.crash(1);
+    std::fs::remove_dir_all(group.dir_of(1)).unwrap();
+    group
+}
+
+#[tokio::test]
+async fn an_emptied_first_member_that_is_listed_alone_founds_nothing() {
+    let mut group = emptied_first().await;
+    group.start(1).await;
+    let empty = group.member(1);
+    for number in 2..6 {
+        group.leader_of(&[2, 3]).await.1.propose((number, String::new())).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(matches!(*empty.standing().borrow(), Standing::Standby { .. }));
+    }
+    assert_eq!((empty.group().members.len(), group.lists[&2].numbers()), (0, vec![1, 2, 3, 4, 5]));
+}
+
+/// While it founds, all others are down: it cannot know, and ends when they are back, and after each further start.
+#[tokio::test]
+async fn one_that_founded_beside_its_group_ends_when_that_is_back() {
+    let mut group = emptied_first().await;
+    group.crash(2);
+    group.crash(3);
+    group.start(1).await;
+    let (_, alone) = group.leader_of(&[1]).await;
+    group.start(2).await;
+    group.start(3).await;
+    let reason = tokio::time::timeout(Duration::from_secs(20), alone.failed()).await.expect("it ends");
+    assert!(
+        reason.contains("member 1 with other data") && reason.contains("add the server under a new id"),
+        "{reason}"
+    );
+    assert!(alone.confirm().await.is_err() && alone.propose((7, String::new())).await.is_err());
+    drop(alone);
+    group.leader_of(&[2, 3]).await.1.propose((2, String::new())).await.unwrap();
+    group.crash(1);
+    group.start(1).await;
+    let again = group.member(1);
+    let mut standing = again.standing();
+    tokio::select! {
+        biased;
+        reason = again.failed() => assert!(reason.contains("member 1 with other data"), "{reason}"),
+        Ok(_) = standing.wait_for(|standing| matches!(standing, Standing::Leading { .. })) => panic!("it leads"),
+    }
+}
