@@ -63,7 +63,7 @@ impl<M: Machine> Raft<M> {
                 return Ok(id);
             }
         }
-        Err(wrong("the members are changed by somebody else at the same time; try again".into()))
+        Err(crossed())
     }
 
     /// `None`: another change came between.
@@ -176,15 +176,33 @@ impl<M: Machine> Raft<M> {
 
     /// Corrects the addresses of members, where these say other than what the group has written down. Only the leader can.
     pub async fn readdress(&self, peers: &[Peer]) -> Result<(), RaftError> {
-        let group = self.group();
-        let stale = |peer: &&Peer| group.members.iter().any(|it| it.id == peer.id && it.addr != peer.addr);
-        let corrected = |peer: &Peer| Some((peer.id, Node { addr: peer.addr.clone(), ..self.node(peer.id)? }));
-        let nodes: BTreeMap<u64, Node> = peers.iter().filter(stale).filter_map(corrected).collect();
-        if nodes.is_empty() {
-            return Ok(());
+        for _ in 0..CHANGE_COUNT {
+            if self.stale(peers).1.is_empty() {
+                return Ok(());
+            }
+            // It may end a removal, and with an address a member would be taken in again.
+            self.settled().await?;
+            let (base, nodes) = self.stale(peers);
+            if nodes.is_empty() || self.change_after(base, ChangeMembers::SetNodes(nodes), true).await?.is_some() {
+                return Ok(());
+            }
         }
-        self.change(ChangeMembers::SetNodes(nodes), true).await.map(drop)
+        Err(crossed())
     }
+
+    /// Members with other addresses than these, with these, and the entry that says who the members are.
+    fn stale(&self, peers: &[Peer]) -> (Option<LogId>, BTreeMap<u64, Node>) {
+        let known = self.inner.raft.metrics().borrow_watched().membership_config.clone();
+        let corrected = peers.iter().filter_map(|Peer { id, addr }| {
+            let node = known.membership().get_node(id).filter(|node| node.addr != *addr)?;
+            Some((*id, Node { addr: addr.clone(), ..node.clone() }))
+        });
+        (*known.log_id(), corrected.collect())
+    }
+}
+
+fn crossed() -> RaftError {
+    wrong("the members are changed by somebody else at the same time; try again".into())
 }
 
 fn lost(Peer { id, addr }: &Peer) -> String {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use raft::{RaftError, Role, Standing};
+use raft::{Peer, RaftError, Role, Standing};
 use std::time::Duration;
 use support::net::{Group, POLL, POLL_COUNT, peer};
 
@@ -269,6 +269,26 @@ async fn a_leader_that_is_being_removed_changes_no_members() {
     leader.add_member(peer(4)).await.unwrap();
     let members: Vec<u64> = leader.group().members.iter().map(|member| member.id).collect();
     assert_eq!(members, [others[0], others[1], 4]);
+}
+
+/// The half removal ends before addresses are corrected, and the new one of the member that it removes takes nobody in.
+#[tokio::test]
+async fn a_new_address_takes_no_removed_member_in() {
+    let group = Group::of(3).await;
+    group.propose(1).await;
+    let (first, leader) = group.leader().await;
+    let [doomed, next] = [1, 2, 3].into_iter().filter(|id| *id != first).collect::<Vec<_>>()[..] else { panic!() };
+    leader.half_remove(doomed).await.unwrap();
+    leader.hand_over_to(next).await.unwrap();
+    drop(leader);
+    let (_, leader) = group.leader_of(&[next]).await;
+    leader.readdress(&[Peer { id: doomed, addr: "elsewhere:1".into() }]).await.unwrap();
+    let members: Vec<u64> = leader.group().members.iter().map(|member| member.id).collect();
+    assert!(!members.contains(&doomed), "{members:?}");
+    // What is wrong of those that stay is corrected.
+    leader.readdress(&[Peer { id: first, addr: "moved:1".into() }]).await.unwrap();
+    let addrs: Vec<_> = leader.group().members.into_iter().map(|member| (member.id, member.addr)).collect();
+    assert!(addrs.contains(&(first, "moved:1".into())), "{addrs:?}");
 }
 
 /// A member comes back with an empty disk: its vote was counted, so it must not be one again under the same name.
