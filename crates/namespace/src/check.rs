@@ -12,12 +12,13 @@
 //! - A block whose home is not its birthplace is listed under its home, once all are listed.
 //! - Each kept outcome has its expiry, and the reverse.
 //! - A directory has counted exactly what stands below it. It has a row for that if there is anything, or if it has limits.
+//! - A directory's bound of the levels below it is above that of each directory in it. No tree is too deep.
 //!
 //! [`check`] reads all rows into memory; it is no call for a busy server.
 
 use crate::acl::AclScope;
 use crate::lease::RECOVERY_HOLDER;
-use crate::limits::MODE_MASK;
+use crate::limits::{MODE_MASK, TREE_DEPTH_MAX};
 use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, Record, decode};
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
@@ -340,9 +341,11 @@ impl Check {
         let mut found = Vec::new();
         let mut counted: BTreeMap<InodeId, Usage> = BTreeMap::new();
         let mut reachable = BTreeSet::new();
+        let mut depth = 0;
         for id in self.inodes.keys() {
             let Some(above) = self.above(*id) else { continue };
             reachable.insert(*id);
+            depth = depth.max(above.len());
             let used = self.used.get(id).copied().unwrap_or_default();
             for directory in above {
                 let sum = counted.entry(directory).or_default();
@@ -359,14 +362,26 @@ impl Check {
                 found.push(format!("{id} has counted {tally:?}, and is {inode:?}"));
             }
         }
+        if depth > TREE_DEPTH_MAX {
+            found.push(format!("something stands {depth} levels deep, of {TREE_DEPTH_MAX}"));
+        }
         for id in reachable {
             let there = counted.get(&id).copied().unwrap_or_default();
             let below = self.tallies.get(&id).map(|tally| tally.below).unwrap_or_default();
             if below != there {
                 found.push(format!("{id} has counted {below:?}, but there is {there:?}"));
             }
+            let (parent, height) = (self.inodes.get(&id).map(|((parent, _), _)| *parent), self.height_max(id));
+            if parent.is_some_and(|parent| parent != NOWHERE && self.height_max(parent) <= height) {
+                found.push(format!("{id} may have {height} levels below it, and {parent:?} above it no more"));
+            }
         }
         self.violations.extend(found.into_iter().map(Violation));
+    }
+
+    /// Levels that may stand below, as the directory has it. The bounds fall from the root to each inode, so each is one.
+    fn height_max(&self, id: InodeId) -> u32 {
+        self.tallies.get(&id).map_or(0, |tally| tally.height_max)
     }
 
     /// The directories on the way from an inode up to the root; `None` if it stands in a deleted tree.

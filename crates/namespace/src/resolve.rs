@@ -2,10 +2,10 @@
 
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, Place, read_entry, read_node, read_place};
+use crate::limits::TREE_DEPTH_MAX;
 use crate::permission::{self, Access};
 use crate::request::Caller;
 use crate::reserved::{self, Meaning};
-use types::limits::PATH_DEPTH_MAX;
 use types::rows::{Rows, RowsError};
 use types::{FsPath, InodeId};
 
@@ -13,10 +13,6 @@ use types::{FsPath, InodeId};
 pub const ROOT: InodeId = InodeId(16_385);
 /// Parent of the root, in keys.
 pub(crate) const NOWHERE: InodeId = InodeId(0);
-
-/// By moving deep trees below each other anybody can make a tree deeper than any path reaches. It can still be climbed this far;
-/// what lies deeper is there for nobody until the tree is moved up again.
-pub(crate) const CLIMB_MAX: usize = 16 * PATH_DEPTH_MAX;
 
 /// What the path is wanted for; decides how a file in the middle of it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,8 +123,8 @@ pub(crate) fn path_of(rows: &dyn Rows, id: InodeId) -> Result<Option<String>, Ro
     let mut at = id;
     while at != ROOT {
         let Some(place) = read_place(rows, at)? else { return Ok(None) };
-        if names.len() == CLIMB_MAX {
-            return Ok(None); // never an error of the rows: strangers can bring this about
+        if names.len() == TREE_DEPTH_MAX {
+            return Ok(None); // not an error of the rows: all members would stop over a bound that is wrong
         }
         names.push(place.name);
         at = place.parent;

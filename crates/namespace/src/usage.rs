@@ -13,6 +13,10 @@
 //! moved, deleted, summed up or limited for the price of its depth, and nothing walks it. A directory with nothing below it and no limits
 //! has no row.
 //!
+//! Beside the counts the row has an upper bound of the levels below, greater than that of each directory in it. A climb that adds
+//! something raises it; only what the number of directories excludes lowers it, as nobody may look for the deepest. A move that might
+//! make a tree deeper than [`TREE_DEPTH_MAX`] is refused, so a climb is never longer.
+//!
 //! Counts decide about quotas and nothing else, so one that would fall below zero stays there: all members would stop over an error.
 //!
 //! As in HDFS a block under construction counts as a full one, and a limit that is passed already refuses only what makes it worse.
@@ -20,9 +24,10 @@
 use crate::block::last_row;
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, read_place};
+use crate::limits::TREE_DEPTH_MAX;
 use crate::quota::Limits;
 use crate::record::{Inode, Record, decode, encode};
-use crate::resolve::{CLIMB_MAX, ROOT, path_of};
+use crate::resolve::{ROOT, path_of};
 use crate::tables::{USAGE, inode_key};
 use serde::{Deserialize, Serialize};
 use types::InodeId;
@@ -44,6 +49,8 @@ pub struct Usage {
 pub(crate) struct Tally {
     pub(crate) below: Usage,
     pub(crate) limits: Limits,
+    /// At least as many levels as stand below: 1 with nothing but files and empty directories.
+    pub(crate) height_max: u32,
 }
 
 impl Record for Tally {}
@@ -84,6 +91,12 @@ impl Usage {
 }
 
 impl Tally {
+    /// Something of so many levels stands below. What is counted below allows one level for each directory, and one for files.
+    fn raise(&mut self, height: u32) {
+        let levels = self.below.directories.saturating_add(self.below.files.min(1));
+        self.height_max = self.height_max.max(height).min(u32::try_from(levels).unwrap_or(u32::MAX));
+    }
+
     /// What the directory takes with all below it, as quotas count.
     pub(crate) fn with_directory(&self) -> Usage {
         let directories = self.below.directories.saturating_add(1);
@@ -133,9 +146,9 @@ fn counting(rows: &dyn Rows, directory: InodeId) -> Result<Vec<InodeId>, Failure
     let mut at = directory;
     while at != ROOT {
         let Some(place) = read_place(rows, at)? else { return Ok(Vec::new()) };
-        if found.len() > CLIMB_MAX {
-            // No error of the rows: anybody can make such a tree.
-            return Err(NsError::Other(format!("{directory} stands too deep: below {CLIMB_MAX} levels")).into());
+        if found.len() > TREE_DEPTH_MAX {
+            // Not an error of the rows: all members would stop over a bound that is wrong.
+            return Err(NsError::Other(format!("{directory} stands too deep: below {TREE_DEPTH_MAX} levels")).into());
         }
         at = place.parent;
         found.push(at);
@@ -143,12 +156,28 @@ fn counting(rows: &dyn Rows, directory: InodeId) -> Result<Vec<InodeId>, Failure
     Ok(found)
 }
 
-/// `less` is gone from below a directory, and `more` has come.
-fn change(rows: &mut dyn RowsMut, directory: InodeId, less: Usage, more: Usage, excess: Excess) -> Result<(), Failure> {
+/// What becomes of a count.
+struct Step {
+    less: Usage,
+    more: Usage,
+    /// Levels of what stands below from now on.
+    height: u32,
+    excess: Excess,
+}
+
+impl Step {
+    /// What is gone from below.
+    fn freed(less: Usage) -> Self {
+        Self { less, more: Usage::default(), height: 0, excess: Excess::Recorded }
+    }
+}
+
+fn change(rows: &mut dyn RowsMut, directory: InodeId, step: &Step) -> Result<(), Failure> {
     let mut row = tally(rows, directory)?;
     let before = row.with_directory();
-    row.below = row.below.less(less).plus(more);
-    if excess == Excess::Refused
+    row.below = row.below.less(step.less).plus(step.more);
+    row.raise(step.height);
+    if step.excess == Excess::Refused
         && let Err(passed) = row.limits.check(before, row.with_directory())
     {
         let path = path_of(rows, directory)?.unwrap_or_default();
@@ -156,6 +185,12 @@ fn change(rows: &mut dyn RowsMut, directory: InodeId, less: Usage, more: Usage, 
     }
     write(rows, directory, &row);
     Ok(())
+}
+
+/// Levels of an inode with all below it, at most.
+fn height_of_tree(rows: &dyn Rows, top: &Inode) -> Result<u32, RowsError> {
+    let below = if top.child_count() == 0 { 0 } else { tally(rows, top.id)?.height_max };
+    Ok(below.saturating_add(1))
 }
 
 /// A file that is about to change.
@@ -182,8 +217,9 @@ impl Bill {
         if after == self.before {
             return Ok(());
         }
+        let step = Step { less: self.before, more: after, height: 0, excess };
         for id in counting(rows, self.parent)? {
-            change(rows, id, self.before, after, excess)?;
+            change(rows, id, &step)?;
         }
         Ok(())
     }
@@ -191,11 +227,13 @@ impl Bill {
 
 /// A new inode stands in `parent`. With it were made, and not counted yet, `parent` and others above it: `made_above` in all.
 pub(crate) fn add(rows: &mut dyn RowsMut, parent: InodeId, inode: &Inode, made_above: usize) -> Result<(), Failure> {
-    let mut more = usage_of(rows, inode)?;
+    let more = usage_of(rows, inode)?;
+    let mut step = Step { less: Usage::default(), more, height: 1, excess: Excess::Refused };
     for (place, id) in counting(rows, parent)?.into_iter().enumerate() {
-        change(rows, id, Usage::default(), more, Excess::Refused)?;
+        change(rows, id, &step)?;
+        step.height += 1;
         if place < made_above {
-            more.directories += 1;
+            step.more.directories += 1;
         }
     }
     Ok(())
@@ -203,9 +241,9 @@ pub(crate) fn add(rows: &mut dyn RowsMut, parent: InodeId, inode: &Inode, made_a
 
 /// A tree is about to be taken from `parent`, and to be freed.
 pub(crate) fn remove(rows: &mut dyn RowsMut, parent: InodeId, top: &Inode) -> Result<(), Failure> {
-    let used = usage_of_tree(rows, top)?;
+    let step = Step::freed(usage_of_tree(rows, top)?);
     for id in counting(rows, parent)? {
-        change(rows, id, used, Usage::default(), Excess::Recorded)?;
+        change(rows, id, &step)?;
     }
     Ok(())
 }
@@ -216,25 +254,47 @@ pub(crate) fn move_tree(rows: &mut dyn RowsMut, from: InodeId, to: InodeId, top:
         return Ok(());
     }
     let (mut from, mut to) = (counting(rows, from)?, counting(rows, to)?);
+    let mut height = height_of_tree(rows, top)?;
+    // The root is no level.
+    let depth = to.len() - 1 + height as usize;
+    if depth > TREE_DEPTH_MAX {
+        return Err(NsError::Other(format!(
+            "rename: Pathname too long. Limit {TREE_DEPTH_MAX} levels, and with what is or was below it {} may take {depth}: \
+             move what is in it to a new directory, one after the other, and move that",
+            path_of(rows, top.id)?.unwrap_or_default()
+        ))
+        .into());
+    }
+    let mut common = Vec::new();
     while let (Some(one), Some(other)) = (from.last(), to.last())
         && one == other
     {
-        from.pop();
+        common.extend(from.pop());
         to.pop();
     }
     let used = usage_of_tree(rows, top)?;
     for id in to {
-        change(rows, id, Usage::default(), used, Excess::Refused)?;
+        change(rows, id, &Step { less: Usage::default(), more: used, height, excess: Excess::Refused })?;
+        height += 1;
     }
     for id in from {
-        change(rows, id, used, Usage::default(), Excess::Recorded)?;
+        change(rows, id, &Step::freed(used))?;
+    }
+    for id in common.into_iter().rev() {
+        let mut row = tally(rows, id)?;
+        if row.height_max >= height {
+            break; // and so are all above
+        }
+        row.raise(height);
+        write(rows, id, &row);
+        height += 1;
     }
     Ok(())
 }
 
 pub(crate) fn set_limits(rows: &mut dyn RowsMut, directory: InodeId, limits: Limits) -> Result<(), RowsError> {
-    let below = tally(rows, directory)?.below;
-    write(rows, directory, &Tally { below, limits });
+    let tally = Tally { limits, ..tally(rows, directory)? };
+    write(rows, directory, &tally);
     Ok(())
 }
 

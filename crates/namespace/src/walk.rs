@@ -1,8 +1,8 @@
 //! Walking over a tree in memory that grows with its depth alone, a few entries at a time.
 
 use crate::error::{Failure, NsError, corrupt};
+use crate::limits::TREE_DEPTH_MAX;
 use crate::record::{Inode, decode};
-use crate::resolve::CLIMB_MAX;
 use crate::tables::{ENTRY, entry_key, split_entry};
 use std::ops::{Bound, ControlFlow};
 use types::InodeId;
@@ -123,9 +123,10 @@ impl Walk {
                     self.path.push('/');
                 }
                 self.path.push_str(&level.after);
-                if self.levels.len() == CLIMB_MAX {
-                    // No error of the rows: strangers can make such a tree.
-                    let message = format!("The tree below {} is too deep: more than {CLIMB_MAX} levels", directory.id);
+                if self.levels.len() == TREE_DEPTH_MAX {
+                    // Not an error of the rows: what moves between two steps of a walk may take it deeper than any tree is.
+                    let message =
+                        format!("The tree below {} is too deep: more than {TREE_DEPTH_MAX} levels", directory.id);
                     return Err(NsError::Other(message).into());
                 }
                 self.levels.push(Level { directory, after: String::new(), path_len });

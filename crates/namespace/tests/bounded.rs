@@ -178,6 +178,37 @@ fn a_deep_path_is_made_and_counted_in_one_climb() {
     assert_eq!(totals.directory_count, 1001);
 }
 
+/// By moves a tree gets deeper than a path reaches; a small change of a file at its end, which its id names, is still one of bounded cost.
+#[test]
+fn a_file_as_deep_as_can_be_is_changed_for_a_bounded_price() {
+    let mut rows = formatted();
+    let deep = |top: &str| format!("{top}{}", "/a".repeat(997));
+    rows.apply("alice", mkdirs(&deep("/t")));
+    let file = format!("{}/f", deep("/t"));
+    rows.apply("alice", create(&file));
+    let entry = FsPath::parse(&file).unwrap();
+    let id = read::status(&rows, &caller("root"), &entry).unwrap().unwrap().expect("the file").id;
+    let mut depth = 999;
+    for _ in 0..20 {
+        rows.apply("alice", mkdirs(&deep("/x")));
+        if rows.try_apply("alice", rename("/t", &format!("{}/t", deep("/x")), None)).is_err() {
+            rows.apply("root", Delete { path: path("/x"), recursive: true, examined: None });
+            break;
+        }
+        rows.apply("alice", rename("/x", "/t", None));
+        depth += 998;
+    }
+    let allocated = Allocated { block: BlockId::new(ContainerId(1), 1), home: ContainerId(1) };
+    let client = || String::from("client");
+    let add = AddBlock { path: path("/t"), client: client(), file: Some(id), previous: None, allocated };
+    let added = rows.apply("alice", add);
+    let fsync = Fsync { path: path("/t"), client: client(), file: Some(id), last_len: Some(1) };
+    let synced = rows.apply("alice", fsync);
+    // Three to find each level, and a count that is read and written.
+    assert!(added.max(synced) < 4 * 2000, "{added} and {synced} rows at {depth} levels");
+    assert_eq!(check::check(&rows.rows).unwrap(), []);
+}
+
 /// A file of `block_count` blocks of one byte.
 fn put_blocks(rows: &mut Counted, at: &str, block_count: u64, first: u64) {
     rows.apply("alice", create(at));
