@@ -31,6 +31,8 @@ const READERS_MAX: u32 = 4096;
 const CHECKED_LEN_MAX: u64 = 256 << 20;
 /// As LMDB calls it.
 const FILE: &str = "data.mdb";
+/// At the beginning of LMDB's file.
+const META_PAGE_COUNT: usize = 2;
 const SUM_LEN: usize = 4;
 pub(crate) const FORMAT_KEY: &[u8] = b"\0format";
 const FORMAT: &[u8] = &[1];
@@ -110,6 +112,18 @@ impl Disk {
         let Some(stored) = stored else { return Ok(None) };
         cold::visit(stored);
         checked(full, stored).map(Some)
+    }
+
+    /// Bytes inside the file that nothing is stored in. (`Env::non_free_pages_size` visits every row.)
+    pub(crate) fn reusable_len(&self) -> Result<u64, KvError> {
+        let read = self.read()?;
+        let stat = self.rows.stat(&read).map_err(self.fault("counting pages"))?;
+        let page_len = u64::from(stat.page_size);
+        let used = stat.branch_pages + stat.leaf_pages + stat.overflow_pages + META_PAGE_COUNT;
+        let all = self.env.info().last_page_number + 1;
+        let free = all.saturating_sub(used) as u64 * page_len;
+        // LMDB lists the free pages in pages of its own, which it does not let us count: eight bytes each, pages at least half full.
+        Ok(free - free.div_ceil(page_len / 16))
     }
 
     pub(crate) fn range<'t>(

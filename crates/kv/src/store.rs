@@ -225,6 +225,12 @@ impl Store {
         self.at_this_moment(|layers| layers.len())
     }
 
+    /// Bytes of the file that later flushes can use before it grows, as of the last flush: it never shrinks. Among them are those that the last
+    /// flush freed, for the one after the next, and those that an export still reads.
+    pub fn reusable_len(&self) -> Result<u64, KvError> {
+        self.inner.disk.reusable_len()
+    }
+
     /// True if a flush should not wait for its usual time, so that changes need not wait for it.
     pub fn is_large(&self) -> bool {
         self.overlay_len() > self.inner.overlay_len_max / 2
@@ -255,6 +261,36 @@ mod tests {
         };
         rows.scan(table, from, &mut visit).unwrap();
         found
+    }
+
+    /// What is deleted gives its pages back inside the file, and what comes then takes them.
+    #[test]
+    fn deleted_rows_leave_room_in_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), Options { overlay_len_max: 64 << 20, map_len: 256 << 20 }).unwrap();
+        let file_len = || std::fs::metadata(dir.path().join("data.mdb")).unwrap().len();
+        let put = |keys: std::ops::Range<u32>, value: Option<&[u8]>| {
+            let mut change = store.change();
+            for key in keys.map(u32::to_be_bytes) {
+                match value {
+                    Some(value) => change.put(Table(1), &key, value.to_vec()),
+                    None => change.delete(Table(1), &key),
+                }
+            }
+            change.commit();
+            store.flush().unwrap();
+        };
+        put(0..20_000, Some(&[1; 400]));
+        let full_len = file_len();
+        assert!(store.reusable_len().unwrap() < full_len / 20, "{}", store.reusable_len().unwrap());
+        put(0..18_000, None);
+        let free_len = store.reusable_len().unwrap();
+        assert!(free_len > full_len / 10 * 8, "{free_len} of {full_len}");
+        // LMDB uses pages again after one more transaction.
+        put(19_999..20_000, None);
+        put(20_000..36_000, Some(&[2; 400]));
+        assert!(file_len() < full_len + full_len / 10, "the file grew from {full_len} to {}", file_len());
+        assert!(store.reusable_len().unwrap() < free_len / 4);
     }
 
     /// Rows on disk, rows that are being flushed, rows above them and rows of a change, all at once, read as one map.

@@ -144,7 +144,7 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let options = raft::Options { dir: dir.join("log"), node_id: config.id, group: group(&config, peers.as_ref()) };
     let raft = Raft::start(options, Arc::clone(&machine)).await?;
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
-    let room = Arc::new(Room::new(&config, [dir.join("store"), dir.join("log")]));
+    let room = Arc::new(Room::new(&config, &machine));
     let seat = Arc::new(Seat::new(config, machine, raft, clock, peers, users, Arc::clone(&room)));
     let standing = *seat.raft.standing().borrow();
     if let Standing::Leading { term } = standing {

@@ -7,20 +7,29 @@
 //!            an eighth above it              an eighth above it
 //! ```
 //!
+//! The store's file never shrinks, but what is deleted leaves room inside it, which counts as free too: otherwise a store that filled
+//! its disk could not be freed by deleting. The log needs files of its own, so that room counts at most [`REUSED_TIMES_MAX`] times
+//! as much as is free on the disk.
+//!
 //! Promise: as long as space is spent, no client's change makes the rows grow; what frees, moves or finishes something is taken, as are the
 //! server's own changes and Raft's. So the last bytes are left for those, and the server takes everything again when there is space.
 //! Without the reserve the first write that finds no space ends the process, on all members of a group at about the same time.
 
 use crate::config::Config;
+use crate::machine::Machine;
 use namespace::{NsError, Op};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// Between two looks. At 500 MB/s a disk loses as much meanwhile as the usual reserve holds.
 const LOOK_EACH: Duration = Duration::from_secs(1);
 /// Space that comes and goes around a limit changes nothing until it is above it by this part.
 const BACK_PART: u64 = 8;
+/// A flush writes to new pages before it frees old ones, and an export keeps old ones from being used again: a quarter of each limit
+/// stays for that and for the log. A guess: of the usual reserve it is eight segments of the log.
+const REUSED_TIMES_MAX: u64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
@@ -60,16 +69,23 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) limits: Limits,
-    /// They may be on different disks.
-    dirs: [PathBuf; 2],
+    /// Its store is in `store_dir`. Weak: whoever looks must not keep a store open that is shut down.
+    machine: Weak<Machine>,
+    store_dir: PathBuf,
+    log_dir: PathBuf,
     last: Mutex<Reading>,
 }
 
 impl Room {
     /// With a first look at the disks.
-    pub(crate) fn new(config: &Config, dirs: [PathBuf; 2]) -> Self {
-        let limits = Limits { warn: config.free_warn_len, reserve: config.free_reserve_len };
-        let room = Self { limits, dirs, last: Mutex::new(Reading { level: Level::Ample, free_len: u64::MAX }) };
+    pub(crate) fn new(config: &Config, machine: &Arc<Machine>) -> Self {
+        let room = Self {
+            limits: Limits { warn: config.free_warn_len, reserve: config.free_reserve_len },
+            machine: Arc::downgrade(machine),
+            store_dir: config.dir.join("store"),
+            log_dir: config.dir.join("log"),
+            last: Mutex::new(Reading { level: Level::Ample, free_len: u64::MAX }),
+        };
         room.look();
         room
     }
@@ -83,12 +99,25 @@ impl Room {
     }
 
     fn look(&self) {
-        let free = self.dirs.iter().map(|dir| io::file::space_of(dir).map(|space| space.available));
-        match free.collect::<std::io::Result<Vec<u64>>>() {
-            Ok(free) => self.note(free.into_iter().min().unwrap_or(u64::MAX)),
+        match self.free() {
+            Ok(free_len) => self.note(free_len),
             // The level stays; a disk that fails ends this server by its writes.
             Err(error) => tracing::warn!(%error, "the free space of the metadata server's disks cannot be read"),
         }
+    }
+
+    fn free(&self) -> std::io::Result<u64> {
+        let available = |dir: &PathBuf| io::file::space_of(dir).map(|space| space.available);
+        let device = |dir: &PathBuf| std::fs::metadata(dir).map(|found| found.dev());
+        let reusable = match self.machine.upgrade().map(|machine| machine.store().reusable_len()) {
+            Some(reusable) => reusable.map_err(std::io::Error::other)?,
+            None => 0,
+        };
+        let free_len = with_reusable(available(&self.store_dir)?, reusable);
+        if device(&self.store_dir)? == device(&self.log_dir)? {
+            return Ok(free_len);
+        }
+        Ok(free_len.min(available(&self.log_dir)?))
     }
 
     /// So many bytes are free.
@@ -110,7 +139,7 @@ impl Room {
             Level::Spent => tracing::error!(
                 free_len,
                 reserve,
-                "the space of the metadata server's disks is down to its reserve: changes are refused that take more; free some"
+                "the space of the metadata server's disks is down to its reserve: changes are refused that take more; delete files, or make space on the disks"
             ),
         }
     }
@@ -129,7 +158,7 @@ impl Room {
         let reserve = self.limits.reserve;
         Err(NsError::Other(format!(
             "The metadata server has {free_len} bytes of disk space left, and keeps {reserve} in reserve (free_reserve_len): \
-             until space is freed there, it takes only what deletes, renames or closes files"
+             it takes only what deletes, renames or closes files until files are deleted, or its disk has more space"
         )))
     }
 
@@ -141,6 +170,11 @@ impl Room {
             io::task::blocking(move || room.look()).await;
         }
     }
+}
+
+/// Free bytes of a disk, with those inside the store's file.
+fn with_reusable(available: u64, reusable: u64) -> u64 {
+    available.saturating_add(reusable.min(available.saturating_mul(REUSED_TIMES_MAX)))
 }
 
 #[cfg(test)]
@@ -155,6 +189,15 @@ mod tests {
             level = limits.level(level, *free);
             assert_eq!(level, *wanted, "{free} of {readings:?}");
         }
+    }
+
+    #[test]
+    fn room_inside_the_file_counts_as_long_as_the_disk_has_some() {
+        assert_eq!(with_reusable(70, 0), 70);
+        assert_eq!(with_reusable(70, 100), 170);
+        assert_eq!(with_reusable(20, 1 << 40), 80);
+        assert_eq!(with_reusable(0, 1 << 40), 0);
+        assert_eq!(with_reusable(u64::MAX, u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A small file system under a metadata server, filled and emptied by somebody else.
+//! A small file system under a metadata server, filled and emptied by somebody else, or by the server itself.
 
 mod support;
 
@@ -86,6 +86,38 @@ async fn the_last_bytes_are_left_for_what_frees_others() {
     let deleted: DeleteResponseProto = world.root().ask("delete", &delete).await.unwrap();
     assert!(renamed.result && deleted.result);
     std::fs::remove_file(mounted.0.join("ballast")).unwrap();
+    until_level(&world, false, false).await;
+    mkdirs(&world, "/again").await.unwrap();
+    world.metad.shutdown().await;
+}
+
+/// A store that filled its disk by itself gives room back when its files are deleted, though its file stays as long as it is.
+#[tokio::test]
+async fn deleting_ends_the_refusal() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mounted) = mount(dir.path().join("small")) else {
+        eprintln!("not tested: no file system can be mounted here");
+        return;
+    };
+    let world = World::with(dir, |config| {
+        config.dir = mounted.0.join("meta");
+        config.free_warn_len = 12 << 20;
+        config.free_reserve_len = 12 << 20;
+    });
+    let world = world.await;
+    fill(&mounted.0, 18 << 20);
+    until_level(&world, false, false).await;
+    let mut tree_count = 0;
+    // The server looks once a second: more comes in between, so a pause for each tree.
+    while mkdirs(&world, &format!("/trees/{tree_count}{}", "/name".repeat(900))).await.is_ok() {
+        tree_count += 1;
+        assert!(tree_count < 1000, "it never fills: {}", world.metad.status()["room"]);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    until_level(&world, true, true).await;
+    let delete = DeleteRequestProto { src: "/trees".into(), recursive: true };
+    let deleted: DeleteResponseProto = world.root().ask("delete", &delete).await.unwrap();
+    assert!(deleted.result);
     until_level(&world, false, false).await;
     mkdirs(&world, "/again").await.unwrap();
     world.metad.shutdown().await;

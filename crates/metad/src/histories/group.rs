@@ -102,7 +102,7 @@ impl Group {
             let peers = Arc::new(Peers::new(io::user::current(), HashMap::new()));
             let users = Users::new(io::user::current(), config.supergroup.clone(), Box::new(io::user::groups_of));
             let clock = Arc::new(SystemClock::new());
-            let room = Arc::new(Room::new(&config, [home.join("store"), home.join("log")]));
+            let room = Arc::new(Room::new(&config, &machine));
             let seat = Arc::new(Seat::new(config, machine, raft, clock, Some(peers), users, room));
             let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
             members.push(Member { service: Arc::new(Service { seat: Arc::clone(&seat) }), seat, _keeper: keeper });
