@@ -66,12 +66,13 @@ pub(crate) async fn run(node: Arc<Node>, disk: usize) {
 }
 
 impl Background {
-    fn is_due(&self) -> bool {
-        let used_len = self.node.disks.disks()[self.disk].used_len();
-        self.round.is_due(self.node.wall(), used_len, self.period)
+    fn is_due(&mut self) -> bool {
+        let (now, used_len) = (self.node.wall(), self.node.disks.disks()[self.disk].used_len());
+        self.round.keep_up(now, used_len, self.period);
+        self.round.is_due(now, used_len, self.period)
     }
 
-    async fn wait_until_due(&self) {
+    async fn wait_until_due(&mut self) {
         while !self.is_due() || self.node.disks.is_out(self.disk) {
             tokio::time::sleep(LOOK_EACH).await;
         }

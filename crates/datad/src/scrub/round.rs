@@ -5,7 +5,8 @@
 //! format = 1
 //! began = 1795390000000           this round; milliseconds since 1970
 //! next = 7340055                  replicas below this block were read in it
-//! done = 123456789                bytes of them
+//! done = 123456789                bytes of them, as many as would be left by what was deleted since
+//! used = 987654321                bytes of the disk when it was looked at last
 //! read = 7340032 1795390100000    from this block on, replicas were read at this time or later; in this round
 //! before = 1048576 1793570000000  the same, in the round before
 //! ```
@@ -14,6 +15,8 @@
 //! often, or was away, is late and reads faster. Nothing depends on the file; without it a round begins.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 use types::{BlockId, Millis};
@@ -37,6 +40,7 @@ pub(crate) struct Round {
     began: Millis,
     next: BlockId,
     done_len: u64,
+    used_len: u64,
     read: Vec<Mark>,
     before: Vec<Mark>,
 }
@@ -45,7 +49,7 @@ impl Round {
     /// The first of a disk.
     pub(crate) fn new(now: Millis) -> Self {
         let start = Mark { block: BlockId(0), at: now };
-        Self { began: now, next: BlockId(0), done_len: 0, read: vec![start], before: Vec::new() }
+        Self { began: now, next: BlockId(0), done_len: 0, used_len: 0, read: vec![start], before: Vec::new() }
     }
 
     /// Where it goes on.
@@ -54,10 +58,26 @@ impl Round {
     }
 
     /// Whether the next replica is to be read now, so that all `used_len` bytes of the disk are read within the period.
+    /// Call [`Self::keep_up`] before.
     pub(crate) fn is_due(&self, now: Millis, used_len: u64, period: Duration) -> bool {
         let Some(elapsed) = now.0.checked_sub(self.began.0) else { return false };
         let time = period.as_millis() * (100 - SPARE_PERCENT) / 100;
-        u128::from(self.done_len) * time <= u128::from(used_len) * u128::from(elapsed)
+        // Whatever was counted: then the round is late.
+        u128::from(elapsed) >= time || u128::from(self.done_len) * time <= u128::from(used_len) * u128::from(elapsed)
+    }
+
+    /// Counts anew what has changed beneath the round: deletions take their share of what was read, and a clock that was
+    /// set back begins the time once more, from the same place.
+    pub(crate) fn keep_up(&mut self, now: Millis, used_len: u64, period: Duration) {
+        if used_len < self.used_len {
+            let left = u128::from(self.done_len) * u128::from(used_len) / u128::from(self.used_len);
+            self.done_len = u64::try_from(left).unwrap_or(u64::MAX);
+        }
+        self.used_len = used_len;
+        let rests = self.next == BlockId(0);
+        if !self.fits(now, if rests { period } else { Duration::ZERO }) {
+            (self.began, self.done_len) = (now, 0);
+        }
     }
 
     /// A replica was read, or is gone.
@@ -82,7 +102,8 @@ impl Round {
         let began = Millis((self.began.0.saturating_add(period.as_millis() as u64)).max(now.0));
         let start = Mark { block: BlockId(0), at: began };
         let before = std::mem::replace(&mut self.read, vec![start]);
-        *self = Self { began, next: BlockId(0), done_len: 0, read: std::mem::take(&mut self.read), before };
+        let read = std::mem::take(&mut self.read);
+        *self = Self { began, next: BlockId(0), done_len: 0, used_len: self.used_len, read, before };
     }
 
     /// When the replica that is next, which waits for longest, was read last; for one that never was, since when it waits at most.
@@ -92,8 +113,8 @@ impl Round {
     }
 
     /// A clock that was set back leaves a round that begins in some far time.
-    fn fits(&self, now: Millis, period: Duration) -> bool {
-        self.began.0 <= now.0.saturating_add(period.as_millis() as u64)
+    fn fits(&self, now: Millis, rest: Duration) -> bool {
+        self.began.0 <= now.0.saturating_add(rest.as_millis() as u64)
     }
 
     pub(crate) fn read(path: &Path, now: Millis, period: Duration) -> std::io::Result<Self> {
@@ -124,17 +145,18 @@ impl Round {
             began: Millis(number("began")?),
             next: BlockId(number("next")?),
             done_len: number("done")?,
+            used_len: number("used")?,
             read: marks("read")?,
             before: marks("before")?,
         })
     }
 
-    /// Beside, and renamed: a crash leaves the old one or the new one.
+    /// Beside, synced and renamed: a crash leaves the old one or the new one.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
-        let Self { began, next, done_len, .. } = self;
+        let Self { began: Millis(began), next: BlockId(next), done_len, used_len, .. } = self;
         let mut text = format!(
-            "# Background scrub of this disk\nformat = {FORMAT}\nbegan = {}\nnext = {}\ndone = {done_len}\n",
-            began.0, next.0
+            "# Background scrub of this disk\nformat = {FORMAT}\nbegan = {began}\nnext = {next}\ndone = {done_len}\n\
+             used = {used_len}\n"
         );
         for (name, marks) in [("read", &self.read), ("before", &self.before)] {
             for Mark { block, at } in marks {
@@ -142,7 +164,9 @@ impl Round {
             }
         }
         let beside = path.with_extension("new");
-        std::fs::write(&beside, text)?;
+        let mut file = File::create(&beside)?;
+        file.write_all(text.as_bytes())?;
+        io::file::sync_all(&file)?;
         std::fs::rename(beside, path)
     }
 }
@@ -188,6 +212,43 @@ mod tests {
         assert!(age(&round, now) <= 2, "{}", age(&round, now));
     }
 
+    /// Nine tenths were read, and all of them are deleted: the rest is read as if they had never been.
+    #[test]
+    fn a_deletion_of_much_that_was_read_does_not_hold_up_the_rest() {
+        let mut round = Round::new(Millis(0));
+        round.keep_up(Millis(0), 10_000, PERIOD);
+        round.pass(BlockId(89), 9000, Millis(17 * DAY));
+        assert!(round.is_due(Millis(21 * DAY), 1000, PERIOD), "whatever was counted, it is late");
+        round.keep_up(Millis(17 * DAY), 1000, PERIOD);
+        assert!(!round.is_due(Millis(17 * DAY), 1000, PERIOD) && round.is_due(Millis(18 * DAY), 1000, PERIOD));
+    }
+
+    /// The clock is wrong when a round ends, or within one, and is set right.
+    #[test]
+    fn a_clock_that_is_set_back_stops_no_round() {
+        let mut ended = Round::new(Millis(0));
+        ended.end(Millis(500 * DAY), PERIOD);
+        let mut within = Round::new(Millis(400 * DAY));
+        within.pass(BlockId(3), 100, Millis(401 * DAY));
+        let mut resting = Round::new(Millis(0));
+        resting.end(Millis(19 * DAY), PERIOD);
+        let now = Millis(20 * DAY);
+        for round in [&mut ended, &mut within, &mut resting] {
+            round.keep_up(now, 1000, PERIOD);
+        }
+        assert!(ended.is_due(now, 1000, PERIOD) && within.is_due(now, 1000, PERIOD));
+        assert_eq!(within.next(), BlockId(4), "it goes on where it was");
+        assert!(!resting.is_due(now, 1000, PERIOD), "the next one begins when the period is over");
+    }
+
+    #[test]
+    fn a_place_is_on_disk_before_it_has_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = io::file::sync_count();
+        Round::new(Millis(0)).write(&dir.path().join("scrub")).unwrap();
+        assert!(io::file::sync_count() > before);
+    }
+
     #[test]
     fn the_oldest_is_the_one_that_is_next() {
         let mut round = Round::new(Millis(1000));
@@ -212,7 +273,7 @@ mod tests {
         far.write(&path).unwrap();
         assert_eq!(Round::read(&path, Millis(80 * DAY), PERIOD).unwrap(), far);
         assert_eq!(Round::read(&path, Millis(DAY), PERIOD).unwrap(), Round::new(Millis(DAY)), "the clock was set back");
-        for text in ["", "format = 2\n", "format = 1\nbegan = x\nnext = 1\ndone = 1\n", "\u{0}\u{0}"] {
+        for text in ["", "format = 2\n", "format = 1\nbegan = x\nnext = 1\ndone = 1\nused = 1\n", "\u{0}\u{0}"] {
             std::fs::write(&path, text).unwrap();
             assert_eq!(Round::read(&path, Millis(7), PERIOD).unwrap(), Round::new(Millis(7)));
         }
