@@ -126,8 +126,8 @@ pub enum VolumeError {
     #[error("{path} is not a volume's identity: {reason}; restore it, or start with an empty directory")]
     Identity { path: String, reason: String },
     #[error(
-        "{dir} is not empty, but {version} and its copy {copy} are gone, and without what they say nothing in packs is found; \
-         restore one of them from a backup, or start with an empty directory: other nodes have the replicas"
+        "{dir} is not empty, but {version} and its copy {copy} are gone, and without what they say nothing in packs is \
+         found; restore one of them from a backup, or start with an empty directory: other nodes have the replicas"
     )]
     IdentityLost { dir: String, version: String, copy: String },
     #[error("{dir} has on-disk format {have}, this program reads up to {known}; use the newer program")]

@@ -1,8 +1,9 @@
 //! The pack of one container: small replicas, one record after the other in one file.
 //!
 //! Promise: records are written in order and synced together, so a record that was promised has only whole records
-//! before it; whatever a crash leaves behind the last whole one is cut off. What cannot be read, or looks like a record of another
-//! salt, hides itself alone: it is not cut off, and no record is put where it may reach. The records' form: [`crate::record`].
+//! before it; whatever a crash leaves behind the last whole one is cut off. What cannot be read, or looks like a record
+//! of another salt, hides itself alone: it is not cut off, and no record is put where it may reach. The records' form:
+//! [`crate::record`].
 
 use crate::group::GroupSync;
 use crate::record::{RecordHeader, Records, Seat};
@@ -31,7 +32,7 @@ const LOST: [i32; 5] = [5, 61, 74, 117, 121];
 pub(crate) struct Pack {
     pub container: ContainerId,
     salt: Salt,
-    /// The first place that did not read when the pack was opened. The next start looks through all behind it once more.
+    /// The first place that did not read when the pack was opened. The next start looks through all behind it again.
     pub unreadable: Option<u64>,
     /// Something behind the last whole record looks like one, and is none.
     pub foreign: Option<u64>,
@@ -173,8 +174,8 @@ impl Pack {
         self.group.sync(|| io::file::sync_data(&self.file))
     }
 
-    /// The record at `offset` is in the index, or never will be. Returns the offset below which none is in flight, and all was read. Call
-    /// it inside the index change that records it, so that no other change can run ahead of this one.
+    /// The record at `offset` is in the index, or never will be. Returns the offset below which none is in flight, and
+    /// all was read. Call it inside the index change that records it, so that no other change can run ahead of this one.
     pub(crate) fn landed(&self, offset: u64) -> u64 {
         let mut tail = self.tail();
         tail.in_flight.remove(&offset);
@@ -608,8 +609,8 @@ mod tests {
         assert_eq!(scan(&all).unwrap_err().raw_os_error(), Some(5), "a disk that is lost is not asked for ever");
     }
 
-    /// Power goes while a record is written, and another sector does not read just then. Whether the torn record's header is in that
-    /// sector or not: what is appended afterwards lies where no header claims it, and is found when all reads again.
+    /// Power goes while a record is written, and another sector does not read just then. Whether the torn record's header
+    /// is in that sector or not: what is appended afterwards lies where no header claims it, and is found when all reads.
     #[test]
     fn nothing_is_appended_where_a_torn_record_may_reach() {
         for header_lost in [false, true] {
@@ -657,7 +658,7 @@ mod tests {
         assert_eq!(open(&path).1, [(1, false), (2, false), (3, false)]);
     }
 
-    /// An append of four records fails after three of them, and a shorter one takes its place: they do not turn up behind it.
+    /// An append of four records fails after three of them, and a shorter one takes its place: they do not turn up again.
     #[test]
     fn records_of_an_append_that_failed_are_not_found() {
         let dir = tempfile::tempdir().unwrap();

@@ -13,7 +13,8 @@
 //! | pair on the shelf, record in a pack | finalized | in the index |
 //! | pair on the shelf, data of another length | lost power in the mode `replicated` | waits for recovery |
 //! | two finalized replicas of a block | crash before the older was removed | the newer generation, else the longer stays |
-//! | what does not read, or is a directory by the name of a file | a bad sector, a strange hand | moved to `quarantine/`, or left on its shelf; counted and logged |
+//! | what does not read | a bad sector, a limit of the moment | left as it is for the next start; counted and logged |
+//! | a directory by the name of a file | a strange hand | moved to `quarantine/`; counted and logged |
 //!
 //! Promise: no single thing keeps the volume from opening. What could not be read is missing here, and other nodes have it.
 
@@ -82,12 +83,8 @@ impl Inner {
                     }
                 }
                 Ok(None) => {}
-                Err(error) if error.is_momentary() => self.pass_over(error)?,
-                Err(error) => {
-                    let pair = self.layout.open_pair(*block);
-                    self.set_aside(&pair.sums, &error);
-                    self.set_aside(&pair.data, &error);
-                }
+                // Nobody reads back what is in quarantine, and the next start may read this.
+                Err(error) => self.pass_over(error)?,
             }
         }
         if !complete && all_listed {
@@ -125,6 +122,7 @@ impl Inner {
         if let Err(error) = list(&self.layout.open(), &mut found) {
             tracing::error!(%error, "not all open replicas could be listed");
             self.count_fault();
+            found.keep_pairs();
         }
         for path in std::mem::take(&mut found.strange) {
             self.set_aside(&path, &"it is a directory");
@@ -138,8 +136,8 @@ impl Inner {
         for block in found.sums.difference(&found.data) {
             match self.end_half_move(*block) {
                 Ok(shelf) => shelves.extend(shelf),
-                Err(error @ ReplicaError::Index(_)) => return Err(error),
-                Err(error) => self.set_aside(&self.layout.open_pair(*block).sums, &error),
+                // They may be the only checksums of a finalized replica.
+                Err(error) => self.pass_over(error)?,
             }
         }
         Ok(shelves)
@@ -280,7 +278,7 @@ impl Inner {
             self.keep_mark(shelf);
         }
         if let Some(place) = pack.foreign {
-            tracing::error!(container = %shelf, place, "behind the last record of a pack lies what looks like one; it stays");
+            tracing::error!(container = %shelf, place, "what looks like a record lies behind the last of a pack; it stays");
             self.count_fault();
         }
         pack.set_dead_len(self.index.dead_len(shelf)?);
@@ -402,7 +400,7 @@ impl Inner {
 
 impl Inner {
     /// A fault of one thing is reported and left behind; one of the index is not.
-    fn pass_over(&self, error: ReplicaError) -> Result<()> {
+    pub(crate) fn pass_over(&self, error: ReplicaError) -> Result<()> {
         if let ReplicaError::Index(_) = error {
             return Err(error);
         }
@@ -455,6 +453,14 @@ struct Found {
     strange: Vec<PathBuf>,
 }
 
+impl Found {
+    /// Where not all was listed, a file without its other half proves nothing.
+    fn keep_pairs(&mut self) {
+        self.data.retain(|block| self.sums.contains(block));
+        self.sums.retain(|block| self.data.contains(block));
+    }
+}
+
 /// `found` has what was listed, also after an error.
 fn list(dir: &Path, found: &mut Found) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
@@ -479,4 +485,18 @@ fn remove_pair(pair: &Pair, container: ContainerId) -> Result<()> {
 
 fn io(op: DiskOp, container: ContainerId) -> impl Fn(std::io::Error) -> ReplicaError {
     move |source| ReplicaError::Io { op, container, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The listing broke off: nothing is removed for want of what was not listed.
+    #[test]
+    fn of_half_a_listing_only_pairs_count() {
+        let blocks = |all: &[u64]| all.iter().copied().map(BlockId).collect::<BTreeSet<_>>();
+        let mut found = Found { data: blocks(&[1, 2]), sums: blocks(&[2, 3]), strange: Vec::new() };
+        found.keep_pairs();
+        assert_eq!((found.data, found.sums), (blocks(&[2]), blocks(&[2])));
+    }
 }

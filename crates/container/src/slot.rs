@@ -21,6 +21,7 @@ use crate::put::read_header;
 use crate::replica::Identity;
 use crate::volume::{Inner, Options};
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,16 +177,20 @@ impl Inner {
             let name = entry.file_name();
             let Some(number) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
             let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.set_aside(&path, &"it is a directory");
+                continue;
+            }
             match self.take_in_slot(&path) {
-                Err(error) if error.is_disk_full() || error.is_momentary() => {
-                    tracing::error!(path = %path.display(), %error, "an open replica stays in its slot until the next start");
+                Err(error) => {
+                    tracing::error!(path = %path.display(), "an open replica stays in its slot until the next start");
+                    self.pass_over(error)?;
                     let mut free = self.slots.lock();
                     free.next = free.next.max(number.parse().map_or(0, |number: u64| number.saturating_add(1)));
                 }
-                Err(error) => self.set_aside(&path, &error),
                 Ok(()) => {
                     if let Err(error) = std::fs::remove_file(&path) {
-                        self.set_aside(&path, &error);
+                        tracing::warn!(path = %path.display(), %error, "a slot that holds nothing stays");
                     }
                 }
             }
@@ -208,12 +213,14 @@ impl Inner {
             tracing::warn!(block = %identity.block, "a slot holds what was there before: its header alone outlived the loss of power");
             return Ok(());
         }
-        // Files that are whole came later.
-        if let Ok(sums) = File::open(self.layout.open_pair(identity.block).sums)
-            && let Ok(Some(files)) = read_header(&sums)
-            && files.stage != Stage::Copying
-            && files.identity.generation >= identity.generation
-        {
+        // Files that are whole came later. Where nobody can say whether they are, they are not written over.
+        let files = match File::open(self.layout.open_pair(identity.block).sums) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            sums => sums.and_then(|sums| read_header(&sums)).map_err(io(DiskOp::Read("a header")))?,
+        };
+        let is_later =
+            |files: SumsHeader| files.stage != Stage::Copying && files.identity.generation >= identity.generation;
+        if files.is_some_and(is_later) {
             return Ok(());
         }
         self.fill_files(&slot, identity, kept).map(drop)

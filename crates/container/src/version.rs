@@ -1,5 +1,5 @@
-//! The volume's identity: a few lines of text, written once, in two files. Without the salt no record of a pack is found,
-//! so `containers/` has a copy, from which a `VERSION` that is lost or damaged is written anew.
+//! The volume's identity: a few lines of text, written once, in two files. Without the salt no record of a pack is
+//! found, so `containers/` has a copy, from which a `VERSION` that is lost or damaged is written anew.
 //!
 //! ```text
 //! # Levada volume

@@ -121,7 +121,52 @@ fn no_single_thing_keeps_a_volume_from_opening() {
     (4..8).for_each(|index| check(&read(&volume, block(index)), &pattern(1, 10_000)));
 }
 
-/// The file that says whose volume it is goes, or says nonsense, and perhaps its index with it: the copy brings all back.
+/// A sector of a header in `open/` does not read: of two files, of checksums whose data are on the shelf already, of a
+/// slot. Nothing moves, others go on, and a start at which all reads finds what was acknowledged.
+#[test]
+fn what_does_not_read_in_open_waits_for_the_next_start() {
+    // Reads as a lost sector does: nothing is mapped at the first address.
+    let lost = Path::new("/proc/self/mem");
+    let error = std::fs::File::open(lost).and_then(|file| file.read_at(&mut [0], 0)).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5));
+    let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let name = |place: &str, index| format!("{place}/{}.sums", block(index).0);
+    {
+        let volume = open_without_slots(dir.path());
+        put(&volume, identity(3, 1001), &pattern(3, 10_000));
+        volume.create(identity(1, 1001)).unwrap().write(0, &pattern(1, 5000), &[]).unwrap();
+        drop(volume);
+        let volume = open(dir.path());
+        volume.create(identity(2, 1001)).unwrap().write(0, &pattern(2, 1000), &[]).unwrap();
+    }
+    std::fs::rename(dir.path().join(name("containers/7", 3)), dir.path().join(name("open", 3))).unwrap();
+    let names = [name("open", 1), name("open", 3), "open/slot-0".to_owned()];
+    for (number, name) in names.iter().enumerate() {
+        std::fs::rename(dir.path().join(name), kept.path().join(number.to_string())).unwrap();
+        std::os::unix::fs::symlink(lost, dir.path().join(name)).unwrap();
+    }
+    let volume = open(dir.path());
+    assert!(volume.fault_count() >= 3, "{}", volume.fault_count());
+    assert!((1..3).all(|index| volume.find(block(index)).unwrap().is_none()));
+    put(&volume, identity(4, 1001), &pattern(4, 1000));
+    check(&read(&volume, block(4)), &pattern(4, 1000));
+    drop(volume);
+    assert!(!dir.path().join("quarantine").exists());
+    for (number, name) in names.iter().enumerate() {
+        std::fs::rename(kept.path().join(number.to_string()), dir.path().join(name)).unwrap();
+    }
+    let volume = open(dir.path());
+    assert_eq!(volume.fault_count(), 0);
+    for (index, len) in [(1, 5000), (2, 1000)] {
+        let info = volume.find(block(index)).unwrap().unwrap();
+        assert_eq!((info.state, info.len), (ReplicaState::WaitingForRecovery, len));
+    }
+    [3, 4].into_iter().zip([10_000, 1000]).for_each(|(index, len)| {
+        check(&read(&volume, block(index)), &pattern(index.into(), len));
+    });
+}
+
+/// The file that says whose volume it is goes, or says nonsense, and perhaps the index goes as well: the copy helps.
 #[test]
 fn an_identity_that_is_lost_costs_no_replica() {
     for (index_lost, damaged) in [(false, false), (true, false), (false, true), (true, true)] {
