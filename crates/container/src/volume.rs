@@ -113,6 +113,8 @@ pub(crate) struct Inner {
     pub fault_count: AtomicU64,
     /// Why the volume takes no more writes.
     failed: OnceLock<Failure>,
+    /// The same of one that was found full by a sync. It may fail all the same.
+    full: OnceLock<String>,
     wake: Wake,
     /// Locked for as long as the volume is open.
     _lock: Arc<File>,
@@ -282,6 +284,7 @@ impl Volume {
             syncs_ends: AtomicBool::new(false),
             fault_count: AtomicU64::new(0),
             failed: OnceLock::new(),
+            full: OnceLock::new(),
             wake: Wake::default(),
             _lock: Arc::clone(lock_file),
         });
@@ -414,7 +417,12 @@ impl Volume {
 
     /// Why the volume takes no more writes; `None` for a sound one.
     pub fn failure(&self) -> Option<&str> {
-        self.inner.failed.get().map(|failure| failure.reason.as_str())
+        self.inner.failure()
+    }
+
+    /// True for a volume that takes no more writes only because a sync found its disk full: what it has is still good.
+    pub fn is_full(&self) -> bool {
+        self.inner.full.get().is_some() && self.inner.failed.get().is_none()
     }
 
     /// True for a volume that failed only because its disk has become read-only.
@@ -426,7 +434,7 @@ impl Volume {
     /// volume has failed.
     pub fn check_directory(&self) -> Result<()> {
         self.inner.check_directory()?;
-        self.inner.check_health()
+        self.inner.check_sound()
     }
 
     /// The volume takes no more writes from now on.
@@ -437,6 +445,11 @@ impl Volume {
     /// As [`Self::give_up`], and what is there still reads.
     pub fn become_read_only(&self, reason: String) {
         self.inner.fail(reason, true);
+    }
+
+    /// As [`Self::give_up`], after a sync that found no room: what is there still reads, and counts.
+    pub fn become_full(&self, reason: String) {
+        self.inner.stop_full(reason);
     }
 
     /// Gives back the space of small replicas that were deleted, as much of it as one step may; this happens by itself, too.
@@ -469,7 +482,19 @@ impl Inner {
         lock(&self.identity).salt
     }
 
+    fn failure(&self) -> Option<&str> {
+        let failed = self.failed.get().map(|failure| failure.reason.as_str());
+        failed.or_else(|| self.full.get().map(String::as_str))
+    }
+
+    /// Refuses what would write.
     pub(crate) fn check_health(&self) -> Result<()> {
+        self.check_sound()?;
+        self.full.get().map_or(Ok(()), |reason| Err(ReplicaError::VolumeFailed { reason: reason.clone() }))
+    }
+
+    /// As [`Self::check_health`], of one that is only full: it is there.
+    fn check_sound(&self) -> Result<()> {
         match self.failed.get() {
             Some(Failure { reason, .. }) => Err(ReplicaError::VolumeFailed { reason: reason.clone() }),
             None => Ok(()),
@@ -490,15 +515,16 @@ impl Inner {
 
     /// Looks at an outcome: after an error of the disk the volume takes no more writes, since nobody can say what a failed
     /// write has left. A full disk, or a machine out of descriptors, is no such error, but for a sync: what was written before
-    /// one that failed may be gone, whatever the next one says. A volume that is full only then still reads.
+    /// one that failed may be gone, whatever the next one says. A volume that is full only then keeps what it has.
     pub(crate) fn note<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(ReplicaError::Io { source, op, .. }) = &outcome {
             let disk_error = is_disk_error(source);
             let is_full = is_full(source);
             match op {
-                DiskOp::Sync(_) if is_full => {
+                // Those who share it, or ask later, get no number of the system.
+                DiskOp::Sync(_) if is_full || self.full.get().is_some() && !disk_error => {
                     let advice = "what was written may be lost; make room on the disk, then restart the datanode";
-                    self.fail(format!("{op}: {source}: {advice}"), true);
+                    self.stop_full(format!("{op}: {source}: {advice}"));
                 }
                 DiskOp::Sync(_) => self.fail(format!("{op}: {source}"), source.raw_os_error() == Some(READ_ONLY)),
                 // One bad sector is the matter of one replica.
@@ -516,6 +542,12 @@ impl Inner {
     pub(crate) fn fail(&self, reason: String, read_only: bool) {
         if self.failed.set(Failure { reason: reason.clone(), read_only }).is_ok() {
             tracing::error!(dir = %self.layout.dir.display(), reason, "the volume takes no more writes");
+        }
+    }
+
+    fn stop_full(&self, reason: String) {
+        if self.full.set(reason.clone()).is_ok() {
+            tracing::error!(dir = %self.layout.dir.display(), reason, "the volume is full and takes no more writes");
         }
     }
 
@@ -636,7 +668,7 @@ impl Inner {
             tracing::warn!(dir = %self.layout.dir.display(), %error, "empty containers were not looked for");
         }
         while !self.is_closing_within(self.options.flush_interval) {
-            if self.failed.get().is_some() {
+            if self.failure().is_some() {
                 continue; // nothing more comes to its disk
             }
             if (self.index.is_dirty() || self.ahead.any())
@@ -648,7 +680,7 @@ impl Inner {
                 self.compact();
             }
         }
-        if self.failed.get().is_some() {
+        if self.failure().is_some() {
             return; // what is there is looked through when the disk is back
         }
         match self.flush_index() {
@@ -663,7 +695,7 @@ impl Closer {
         *lock(&self.inner.wake.closing) = true;
         self.inner.wake.told.notify_all();
         let Some(thread) = lock(&self.thread).take() else { return };
-        let wait = if self.inner.failed.get().is_some() { CLOSE_WAIT_OF_FAILED } else { CLOSE_WAIT };
+        let wait = if self.inner.failure().is_some() { CLOSE_WAIT_OF_FAILED } else { CLOSE_WAIT };
         if !io::task::join_within(thread, wait) {
             let dir = self.inner.layout.dir.display();
             tracing::error!(%dir, "the disk does not answer; it is left as it is, and the next start looks through containers");

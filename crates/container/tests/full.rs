@@ -51,7 +51,7 @@ fn victim() {
         }
     }
     power::tell(if volume.failure().is_some() { "failed 0 0" } else { "sound 0 0" });
-    assert_eq!(volume.is_read_only(), volume.failure().is_some(), "what is there still reads");
+    assert_eq!(volume.is_full(), volume.failure().is_some(), "what is there still counts");
 }
 
 fn durable(disk: &Disk) -> (BTreeMap<u32, u64>, bool) {

@@ -13,6 +13,7 @@
 //! - A disk that failed is *out*: nothing is written there, and what it had counts as absent, so that the metadata server has it
 //!   copied as it would that of a lost node; whether another one works or not. If it was only made read-only it still serves
 //!   readers, and copies that get what it has off it ([`readable`]); and while no other one works, what it has counts.
+//! - A disk that a sync found full takes no writes until the next start, and is not out: what it has counts and serves.
 //! - While no disk works, all serve what still reads: checksums tell what does not.
 //!
 //! A disk that is out comes back with the next start of the node ([`join`]).
@@ -133,6 +134,11 @@ impl Disk {
         self.volume.failure().is_none()
     }
 
+    /// What is there is as good as ever, whether it takes more or not.
+    fn keeps(&self) -> bool {
+        self.is_sound() || self.volume.is_full()
+    }
+
     fn gauge(&self) -> Gauge {
         *self.gauge.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -210,14 +216,14 @@ impl Disks {
     /// no other disk could take the copies.
     pub(crate) fn is_out(&self, at: usize) -> bool {
         let disk = &self.inner.disks[at];
-        !disk.is_sound() && (!disk.volume.is_read_only() || self.any_sound())
+        !disk.keeps() && (!disk.volume.is_read_only() || self.any_sound())
     }
 
-    /// It did not say of late how it is, or takes no writes any more.
+    /// It did not say of late how it is, or has failed.
     fn is_silent(&self, at: usize) -> bool {
         let disk = &self.inner.disks[at];
         let age = self.inner.clock.monotonic().saturating_sub(disk.gauge().at);
-        !self.is_alone() && (!disk.is_sound() || age >= SILENT_MAX)
+        !self.is_alone() && (!disk.keeps() || age >= SILENT_MAX)
     }
 
     /// Whether work on this disk may take long: it does not answer, and is not out yet.

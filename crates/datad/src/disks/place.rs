@@ -40,7 +40,7 @@ impl Disks {
     pub(crate) fn create_ordered_copy(&self, identity: Identity, len: u64, replaces: bool) -> Result<Writer> {
         let there = self.place(identity.block).filter(|at| !self.is_alone() && !self.is_out(*at));
         if let Some(from) = there
-            && self.disks()[from].gauge().usage.remaining <= len
+            && (!self.disks()[from].is_sound() || self.disks()[from].gauge().usage.remaining <= len)
             && let Some(writer) = self.create_beside(identity, from, replaces)?
         {
             return Ok(writer);

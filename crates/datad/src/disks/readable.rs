@@ -34,6 +34,38 @@ mod tests {
     use types::checksum::{ChecksumKind, ChecksumSpec};
     use types::{BlockId, ContainerId, Generation, InodeId};
 
+    /// A sync of one disk finds no room: what it has counts, another disk takes what comes, and nothing has to be copied.
+    #[test]
+    fn a_disk_that_a_sync_found_full_keeps_what_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| dir.path().join(name));
+        let disks = disks::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let spec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));
+        let put = |index: u64| {
+            let identity = Identity { block: BlockId(index), generation, file, home, checksum: spec };
+            let mut writer = disks.create(identity).unwrap();
+            writer.write(0, &[3; 1000], &[]).unwrap();
+            writer.put(1000).unwrap();
+        };
+        (0..8).for_each(put);
+        let at = disks.place(BlockId(0)).unwrap();
+        let there: Vec<BlockId> = (0..8).map(BlockId).filter(|block| disks.place(*block) == Some(at)).collect();
+        disks.disks()[at].volume().become_full("a test says so".to_owned());
+        disks.disks()[at].look(&disks.inner.clock).unwrap();
+        assert!(disks.out().is_empty() && !disks.holds_up(at));
+        for block in there {
+            assert!(disks.find(block).unwrap().is_some());
+            disks.verify(block).unwrap();
+        }
+        assert_eq!(disks.replicas(BlockId(0), 99).unwrap().len(), 8, "what is compared with other nodes");
+        (8..12).for_each(put);
+        assert!((8..12).all(|index| disks.place(BlockId(index)) != Some(at)));
+        // It is taken away after all.
+        disks.disks()[at].volume().give_up("another test says so".to_owned());
+        assert_eq!(disks.out(), [at]);
+    }
+
     #[test]
     fn a_replica_on_a_disk_that_was_made_read_only_is_absent_and_reads_until_a_copy_is_put() {
         let dir = tempfile::tempdir().unwrap();

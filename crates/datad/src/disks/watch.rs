@@ -15,12 +15,17 @@ type Looked = Result<(), String>;
 
 /// Watches one disk until it fails.
 pub(crate) async fn run(node: Arc<Node>, number: usize) {
-    let mut was_full = false;
+    let (mut was_full, mut is_noted) = (false, false);
     loop {
         let looked = look(&node, number).await;
         let disk: &Disk = &node.disks.disks()[number];
         let dir = disk.dir.display();
-        if let Some(reason) = disk.volume.failure() {
+        if let Some(reason) = disk.volume.failure().filter(|_| disk.volume.is_full() && !is_noted) {
+            is_noted = true;
+            tracing::error!(%dir, reason, "a disk takes no more writes; what it has still counts");
+            node.changes.came.notify_one();
+        }
+        if let Some(reason) = disk.volume.failure().filter(|_| !disk.volume.is_full()) {
             if node.disks.any_sound() {
                 tracing::error!(%dir, reason, "a disk has failed; the node goes on without it");
             } else {
