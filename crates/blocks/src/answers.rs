@@ -65,8 +65,8 @@ impl Answers {
     ) -> Option<Fitness> {
         let said = *self.of.get(&node)?.get(at)?;
         Some(match said {
-            Fitness::Fit if repair.is_bad(wanted.block, node) => Fitness::Unfit,
-            Fitness::Readable if repair.is_bad(wanted.block, node) => Fitness::Absent,
+            Fitness::Fit if repair.is_bad(wanted.block, node, wanted.generation) => Fitness::Unfit,
+            Fitness::Readable if repair.is_bad(wanted.block, node, wanted.generation) => Fitness::Absent,
             Fitness::Fit | Fitness::Readable if surplus.is_leaving(wanted.block, node, wanted.generation) => {
                 Fitness::Absent
             }

@@ -80,11 +80,12 @@ impl Comparison {
     /// `same` are those whose digest of `blocks` is as it should be. True: nobody needs to be asked for the list.
     pub fn are_alike(&self, blocks: &[Expected], same: &[NodeId], repair: &mut Repair, surplus: &Surplus) -> bool {
         let is_bad = |wanted: &Expected, id: NodeId| {
-            repair.is_bad(wanted.block, id) || surplus.is_leaving(wanted.block, id, wanted.generation)
+            repair.is_bad(wanted.block, id, wanted.generation)
+                || surplus.is_leaving(wanted.block, id, wanted.generation)
         };
         let alike = !self.members.is_empty()
             && self.members.iter().all(|id| same.contains(id) && !blocks.iter().any(|wanted| is_bad(wanted, *id)));
-        if alike && repair.absent().next().is_some() {
+        if alike && (repair.absent().next().is_some() || repair.bad().next().is_some()) {
             blocks.iter().for_each(|wanted| self.members.iter().for_each(|id| repair.on_fit(wanted.block, *id)));
         }
         alike
@@ -205,7 +206,7 @@ impl Repair {
             sources.extend(
                 surplus.sources(wanted.block, wanted.generation, wanted.len).into_iter().filter(|id| is_live(*id)),
             );
-            sources.retain(|id| !self.is_bad(wanted.block, *id));
+            sources.retain(|id| !self.is_bad(wanted.block, *id, wanted.generation));
             if sources.is_empty() {
                 sources = of_fitness(&said, Fitness::Readable);
             }
@@ -356,8 +357,21 @@ mod tests {
         world.compare(&["RF"], &[]);
         assert_eq!(world.lacks(), [(id(1), vec![id(2)], false)], "a sound one is read rather");
         let mut world = World::new();
-        world.repair.on_bad(wanted(0).block, id(1));
+        world.repair.on_bad(wanted(0).block, id(1), wanted(0).generation);
         assert_eq!(world.compare(&["RA"], &[]).missing, 1, "it was read, and is damaged");
+    }
+
+    /// It was damaged behind its sixth byte, and a recovery cut it there. Its node, which read it for that, says later that what it read
+    /// was damaged.
+    #[test]
+    fn damage_of_an_earlier_generation_is_none_of_a_recovered_replica() {
+        let mut world = World::new();
+        world.repair.on_put(id(1), wanted(0).block, wanted(0).generation, NOW);
+        world.repair.on_bad(wanted(0).block, id(1), Generation(1000));
+        let compared = world.compare(&["FA"], &[]);
+        assert_eq!(compared, Compared { whole: None, missing: 0 });
+        assert_eq!(world.lacks(), [(id(2), vec![id(1)], false)]);
+        assert_eq!(world.repair.bad().next(), None, "nobody needs to know it any more");
     }
 
     #[test]

@@ -122,9 +122,12 @@ impl Retry {
     }
 }
 
-/// When a damaged replica that is all there is was, or will be, read again.
-#[derive(Debug, Default)]
-struct Again {
+/// A replica that was found damaged.
+#[derive(Debug)]
+struct Damage {
+    /// What was read. A recovery may cut off what was damaged: of a later generation this says nothing.
+    generation: Generation,
+    /// When it was, or will be, read again, if it is all there is of its block.
     at: Option<Duration>,
     pause: Duration,
 }
@@ -162,7 +165,7 @@ pub struct Repair {
     failed_count: u64,
     failures_heard: BTreeMap<NodeId, u64>,
     /// Replicas that were found damaged, and are not replaced yet.
-    bad: BTreeMap<(BlockId, NodeId), Again>,
+    bad: BTreeMap<(BlockId, NodeId), Damage>,
     /// Single blocks to compare once they are complete.
     doubts: BTreeSet<BlockId>,
     /// Whose turn it is among these.
@@ -251,16 +254,17 @@ impl Repair {
         taken
     }
 
-    /// A replica is known to be damaged: it is no source, and it is to be replaced.
-    pub fn on_bad(&mut self, block: BlockId, node: NodeId) {
-        if self.bad.len() < BAD_COUNT_MAX && !self.is_bad(block, node) {
-            self.bad.insert((block, node), Again::default());
+    /// A replica is known to be damaged, of this generation: it is no source, and it is to be replaced.
+    pub fn on_bad(&mut self, block: BlockId, node: NodeId, generation: Generation) {
+        if self.bad.len() < BAD_COUNT_MAX && !self.is_bad(block, node, generation) {
+            self.bad.insert((block, node), Damage { generation, at: None, pause: Duration::ZERO });
             self.doubt(block);
         }
     }
 
-    pub fn is_bad(&self, block: BlockId, node: NodeId) -> bool {
-        self.bad.contains_key(&(block, node))
+    /// Whether a replica is known to be damaged that its node says to have of `wanted`, or of a later generation.
+    pub fn is_bad(&self, block: BlockId, node: NodeId, wanted: Generation) -> bool {
+        self.bad.get(&(block, node)).is_some_and(|damage| damage.generation >= wanted)
     }
 
     pub fn bad(&self) -> impl Iterator<Item = (BlockId, NodeId)> + '_ {
@@ -274,11 +278,11 @@ impl Repair {
             return None;
         }
         for block in self.missing.keys() {
-            for (key, again) in self.bad.range_mut(all_of(*block)) {
-                let at = *again.at.get_or_insert(now + AGAIN_FIRST);
+            for (key, damage) in self.bad.range_mut(all_of(*block)) {
+                let at = *damage.at.get_or_insert(now + AGAIN_FIRST);
                 if at <= now && free(key.1) {
-                    again.pause = (again.pause * 2).clamp(AGAIN_FIRST, AGAIN_LAST);
-                    again.at = Some(now + again.pause);
+                    damage.pause = (damage.pause * 2).clamp(AGAIN_FIRST, AGAIN_LAST);
+                    damage.at = Some(now + damage.pause);
                     return Some(*key);
                 }
             }
@@ -636,6 +640,7 @@ impl Repair {
     /// A member said that it has a block.
     pub(crate) fn on_fit(&mut self, block: BlockId, node: NodeId) {
         self.absent.remove(&(block, node));
+        self.bad.remove(&(block, node)); // of an earlier generation, or it would not count as fit
     }
 
     /// Replicas that members said to lack, as far as they have not got them since.

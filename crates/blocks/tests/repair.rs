@@ -338,7 +338,8 @@ impl World {
             }
         }
         for block in std::mem::take(&mut self.nodes[at].bad) {
-            self.repair.on_bad(block, node_id);
+            let Some(have) = self.nodes[at].replicas.get(&block) else { continue };
+            self.repair.on_bad(block, node_id, have.generation);
         }
         let copying: BTreeSet<BlockId> = self.nodes[at].queue.iter().map(|(_, copy)| copy.block).collect();
         self.repair.on_working(node_id, &copying, now);
@@ -387,7 +388,8 @@ impl World {
                 self.surplus.stays(node_id, told.block);
                 return;
             }
-            let is_bad = |member: &&NodeId| **member != node_id && self.repair.is_bad(told.block, **member);
+            let is_bad =
+                |member: &&NodeId| **member != node_id && self.repair.is_bad(told.block, **member, wanted.generation);
             if members.iter().any(|member| is_bad(&member)) {
                 self.surplus.stays(node_id, told.block);
                 self.surplus.keep(node_id, told, wanted.home, self.now);
@@ -399,7 +401,7 @@ impl World {
                 let heard = self.now.saturating_sub(node.seen) <= LOST_AFTER;
                 let has = node.replicas.get(&told.block).is_some_and(|have| have.generation >= wanted.generation);
                 let stays = !self.surplus.is_leaving(told.block, *other, wanted.generation);
-                *other != node_id && heard && has && stays && !self.repair.is_bad(told.block, *other)
+                *other != node_id && heard && has && stays && !self.repair.is_bad(told.block, *other, wanted.generation)
             });
             let enough = if told.generation < wanted.generation { 1 } else { members.len() };
             let enough = enough.min(self.confirmed[&(told.block, node_id)]);
@@ -512,8 +514,9 @@ impl World {
 
     /// What a leader may think of it.
     fn is_fit(&self, node: NodeId, block: BlockId) -> bool {
-        let leaves = self.surplus.is_leaving(block, node, self.blocks[&block].generation);
-        self.says(node, block) == Some(Fitness::Fit) && !self.repair.is_bad(block, node) && !leaves
+        let wanted = self.blocks[&block].generation;
+        let goes = self.surplus.is_leaving(block, node, wanted) || self.repair.is_bad(block, node, wanted);
+        self.says(node, block) == Some(Fitness::Fit) && !goes
     }
 
     fn compare_list(&mut self, blocks: &[BlockId], members: &[NodeId]) -> Outcome {
@@ -599,7 +602,7 @@ impl World {
                 Some(have) if have.good => {
                     self.repair.reads_well(block, node);
                 }
-                Some(_) => self.repair.on_bad(block, node),
+                Some(have) => self.repair.on_bad(block, node, have.generation),
             }
         }
     }
@@ -730,13 +733,13 @@ fn a_bad_replica_without_another_is_read_again() {
     let block = BlockId::new(ContainerId(1), 1);
     let mut repair = Repair::default();
     let at = Duration::from_secs;
-    repair.on_bad(block, id(0));
+    repair.on_bad(block, id(0), Generation(1001));
     assert_eq!(repair.take_bad_alone(at(1000), |_| true), None, "others may have it");
     repair.on_lack(lack(block, id(0), &[]));
     let turns: Vec<u64> = (1000..2000).filter(|now| repair.take_bad_alone(at(*now), |_| true).is_some()).collect();
     assert_eq!(turns, [1020, 1040, 1080, 1160, 1320, 1640]);
     assert_eq!(repair.take_bad_alone(at(5000), |node| node != id(0)), None, "its node has no time");
-    assert!(repair.reads_well(block, id(0)) && !repair.is_bad(block, id(0)));
+    assert!(repair.reads_well(block, id(0)) && !repair.is_bad(block, id(0), Generation(1001)));
     assert_eq!(repair.take_doubts(10), [block], "its home is compared again");
 }
 

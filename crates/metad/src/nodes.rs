@@ -349,7 +349,9 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
                 let is_doubtful = |wanted: &&Wanted| {
                     let repair = core.repair();
                     let members = cluster.member_ids(wanted.home).iter();
-                    members.filter(|member| **member != node).any(|member| repair.is_bad(told.block, *member))
+                    members
+                        .filter(|member| **member != node)
+                        .any(|member| repair.is_bad(told.block, *member, wanted.generation))
                 };
                 if let Some(wanted) = wanted.as_ref().filter(is_doubtful) {
                     // One of those who said that they have it has not: all of them are asked again.
@@ -397,7 +399,7 @@ fn tell_repair(core: &Core, node: NodeId, request: &HeartbeatRequest, now: Durat
         complaints.extend(source.filter(|_| failure.corrupt).map(|source| (block, source)));
     }
     for replica in &request.bad {
-        repair.on_bad(replica.block_id(), node);
+        repair.on_bad(replica.block_id(), node, replica.generation_stamp());
     }
     let working = request.copying.iter().map(|block| BlockId(*block)).collect();
     repair.on_working(node, &working, now);

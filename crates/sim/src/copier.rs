@@ -37,7 +37,7 @@ pub(crate) struct Copier {
     came: Notify,
     failures: RefCell<VecDeque<(Duration, CopyFailure)>>,
     failure_count: Cell<u64>,
-    bad: RefCell<VecDeque<(Duration, BlockId)>>,
+    bad: RefCell<VecDeque<(Duration, BlockId, Generation)>>,
 }
 
 /// Why nothing came of it.
@@ -63,14 +63,14 @@ impl Copier {
         self.failures.borrow().iter().map(|(_, failure)| failure.clone()).collect()
     }
 
-    pub(crate) fn bad(&self, now: Duration) -> Vec<BlockId> {
-        self.bad.borrow_mut().retain(|(at, _)| now.saturating_sub(*at) <= TOLD_FOR);
-        self.bad.borrow().iter().map(|(_, block)| *block).collect()
+    pub(crate) fn bad(&self, now: Duration) -> Vec<(BlockId, Generation)> {
+        self.bad.borrow_mut().retain(|(at, ..)| now.saturating_sub(*at) <= TOLD_FOR);
+        self.bad.borrow().iter().map(|(_, block, generation)| (*block, *generation)).collect()
     }
 
     /// A damaged replica is no more.
     pub(crate) fn forget_bad(&self, block: BlockId) {
-        self.bad.borrow_mut().retain(|(_, known)| *known != block);
+        self.bad.borrow_mut().retain(|(_, known, _)| *known != block);
     }
 
     fn failed(&self, now: Duration, block: BlockId, source: Option<NodeId>, corrupt: bool) {
@@ -212,7 +212,7 @@ impl Datanode {
                         self.world
                             .fail(|| format!("node {} calls its open {block:?} damaged, which it is not", self.number));
                     }
-                    self.copier.bad.borrow_mut().push_back((self.sim.now(), block));
+                    self.copier.bad.borrow_mut().push_back((self.sim.now(), block, info.identity.generation));
                     self.tell_soon();
                     Fitness::Unfit
                 }

@@ -34,7 +34,7 @@ pub(crate) struct Heartbeat {
     pub(crate) stale: Vec<Told>,
     pub(crate) copying: BTreeSet<BlockId>,
     pub(crate) copy_failures: Vec<CopyFailure>,
-    pub(crate) bad: Vec<BlockId>,
+    pub(crate) bad: Vec<(BlockId, Generation)>,
     pub(crate) scrub: Option<(u64, Scrubbed)>,
 }
 

@@ -71,7 +71,7 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
             repair.forget_bad(block, node);
             repair.doubt(block);
         }
-        Fitness::Unfit => core.repair().on_bad(block, node),
+        Fitness::Unfit => core.repair().on_bad(block, node, view.generation),
     }
     core.repair_wake.notify_one();
 }

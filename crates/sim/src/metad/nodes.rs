@@ -106,8 +106,8 @@ impl Metad {
                 self.reported.borrow_mut().insert((failure.block, source));
             }
         }
-        for block in &told.bad {
-            repair.on_bad(*block, node);
+        for (block, generation) in &told.bad {
+            repair.on_bad(*block, node, *generation);
         }
         repair.on_working(node, &told.copying, now);
         if !(told.put.is_empty() && told.copy_failures.is_empty() && told.bad.is_empty()) {

@@ -59,7 +59,7 @@ impl Metad {
                 self.doubt(block);
             }
             Ok(Fitness::Unfit) => {
-                self.repair.borrow_mut().on_bad(block, id);
+                self.repair.borrow_mut().on_bad(block, id, view.generation);
                 self.repair_wake.notify();
             }
             Ok(Fitness::Fit) => _ = self.repair.borrow_mut().reads_well(block, id),
