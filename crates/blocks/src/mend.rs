@@ -179,7 +179,7 @@ impl Cluster {
             return set(swap(&row.members, out.filter(|_| row.members.len() >= wanted), Some(back)));
         }
         if self.source_count(pipeline, rules) == 0 {
-            return Look::Settled;
+            return self.part(id, repair, rules, random).map_or(Look::Settled, Look::from);
         }
         if let Some(gone) = row.members.iter().copied().find(lost) {
             let others = row.members.len() - 1;

@@ -19,7 +19,7 @@ use crate::tables::ContainerState;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
-use types::{ContainerId, NodeId, PipelineId, Random};
+use types::{ContainerId, Epoch, NodeId, PipelineId, Random};
 
 /// Containers of one command: what it takes to apply it stays a few milliseconds.
 const CARVE_COUNT_MAX: usize = 1000;
@@ -57,6 +57,8 @@ struct Part {
     is_open: bool,
     /// Members that have not all of it yet.
     lacking_count: usize,
+    /// Of its pipeline, when all members had all of it.
+    epoch: Epoch,
 }
 
 impl Cluster {
@@ -136,6 +138,29 @@ impl Cluster {
         })
     }
 
+    /// All who were there from the beginning are lost, and some containers wait for them. Those that are whole on others are mended without.
+    pub(crate) fn part(
+        &self,
+        id: PipelineId,
+        repair: &Repair,
+        rules: &MendRules,
+        random: &mut dyn Random,
+    ) -> Option<Result<Command, Shortage>> {
+        let pipeline = &self.pipelines[&id];
+        let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
+        let out = pipeline.row.members.iter().copied().find(lost)?;
+        let has_source = |part: &Part| pipeline.row.whole_at(part.epoch).iter().any(|node| !lost(node));
+        let mut groups: BTreeMap<Reverse<usize>, Vec<Part>> = BTreeMap::new();
+        for part in self.parts(pipeline).filter(has_source) {
+            groups.entry(Reverse(part.lacking_count)).or_default().push(part);
+        }
+        let count = groups.values().map(Vec::len).sum();
+        let len = groups.values().flatten().map(|part| u128::from(part.len)).sum();
+        let carve = |parts| self.carve_off((id, Some(out)), parts, u128::MAX, repair, rules, random);
+        let carved = groups.into_values().find_map(carve);
+        (count > 0).then(|| carved.ok_or_else(|| Shortage::new(count, len)))
+    }
+
     /// Bytes that a node is known to lack, beside those that it is told to copy, and has no room for.
     pub(crate) fn excess_len(&self, node: NodeId, repair: &Repair) -> u64 {
         let free = self.nodes.get(&node).map_or(u64::MAX, |member| member.usage.free_len);
@@ -176,7 +201,7 @@ impl Cluster {
         let parts: Vec<Part> = self.parts(pipeline).filter(|part| lacked.contains(&part.home)).collect();
         let most = parts.iter().map(|part| part.lacking_count).max()?;
         let parts: Vec<Part> = parts.into_iter().filter(|part| part.lacking_count == most).collect();
-        let epoch = self.containers.get(&parts.first()?.home)?.epoch;
+        let epoch = parts.first()?.epoch;
         let (count, excess) = (parts.len(), u128::from(self.excess_len(out, repair)));
         // With no other member that has all of it nobody can say that all of it is with others.
         let is_source = |node: &NodeId| *node != out && !rules.is_lost(self.nodes.get(node));
@@ -194,7 +219,8 @@ impl Cluster {
             let container = self.containers.get(home)?;
             let lacking = pipeline.row.joining.iter().filter(|(_, joined)| *joined > container.epoch);
             let is_open = container.state == ContainerState::Open;
-            Some(Part { home: *home, len: container.held_len(), is_open, lacking_count: lacking.count() })
+            let (len, lacking_count) = (container.held_len(), lacking.count());
+            Some(Part { home: *home, len, is_open, lacking_count, epoch: container.epoch })
         })
     }
 

@@ -466,3 +466,46 @@ fn a_pipeline_of_newcomers_is_mended_when_one_of_them_is_lost() {
     let mended = world.cluster.member_ids(home);
     assert!(mended.len() == 3 && mended.iter().all(|node| world.up.contains(node)), "{mended:?}");
 }
+
+/// Two of three members have joined since a pipeline began, when the third is lost. A block that is written in one container may be on that
+/// one alone: the container waits. Everything else is whole on the two, and gets its third copy.
+#[test]
+fn what_is_whole_on_newcomers_waits_for_no_other_container() {
+    let mut world = World::new(1, false, 20);
+    let (pipeline, written) =
+        world.cluster.pipelines().find_map(|(id, _)| Some((id, world.cluster.containers_of(id).next()?))).unwrap();
+    let oldest = world.cluster.member_ids(written)[0];
+    let mut members = world.cluster.member_ids(written).to_vec();
+    let mut others = world.capacity.keys().copied().filter(|node| !members.contains(node)).collect::<Vec<_>>();
+    for place in 1..3 {
+        let epoch = world.cluster.pipeline(pipeline).unwrap().row.epoch;
+        members[place] = others.remove(0);
+        world.propose(&Command::SetMembers { pipeline, epoch, members: members.clone() }).unwrap();
+    }
+    let row = world.cluster.pipeline(pipeline).unwrap().row.clone();
+    let whole: Vec<ContainerId> = world.cluster.containers_of(pipeline).filter(|home| *home != written).collect();
+    assert!(!whole.is_empty() && row.joining.len() == 2);
+    for home in &whole {
+        row.members.iter().for_each(|node| _ = world.stored.get_mut(node).unwrap().insert(*home));
+    }
+    let containers = whole.iter().map(|home| (*home, pipeline, row.epoch)).collect();
+    world.propose(&Command::Whole { containers }).unwrap();
+    row.former.iter().for_each(|node| _ = world.up.remove(node));
+    world.lose(oldest);
+    world.beat();
+    let rules = world.rules();
+    let mut carved = BTreeSet::new();
+    while let Some(command) = world.cluster.mend(&rules, &mut world.random) {
+        if let Command::Carve { containers, .. } = &command {
+            carved.extend(containers.iter().copied());
+        }
+        world.change(&command);
+    }
+    assert!(carved.is_superset(&whole.iter().copied().collect()), "{carved:?} of {whole:?}");
+    for home in whole {
+        let members = world.cluster.member_ids(home);
+        assert!(members.len() == 3 && members.iter().all(|node| world.up.contains(node)), "{home}: {members:?}");
+    }
+    assert_eq!(world.cluster.member_ids(written), row.members, "nobody else can say that all of it is with others");
+    assert_eq!(world.cluster.check(), ());
+}
