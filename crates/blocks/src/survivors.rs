@@ -176,7 +176,9 @@ impl Inquest {
         let shown = || members.iter().chain(others);
         if shown().any(is_damaged) {
             let len = |survivors: &[Survivor]| {
-                agree(survivors, self.generation, self.recorded()).map_or(0, |agreed| agreed.len)
+                let agreed = agree(survivors, self.generation, self.recorded()).map_or(0, |agreed| agreed.len);
+                // What is cut off in any case makes nobody better.
+                agreed.min(self.cut.unwrap_or(u64::MAX)).min(self.len_max)
             };
             let all: Vec<Survivor> = shown().filter_map(survivor).collect();
             if len(&survivors) < len(&all) {
@@ -517,6 +519,22 @@ mod tests {
         };
         assert!(matches!(short(Shown::Silence), Next::Do(Step::Wait(_))));
         assert_eq!(short(Shown::Nothing), Next::Do(Step::Finish(Agreed { len: 80, nodes: vec![first] })));
+    }
+
+    /// Node 1 has rotted. Node 2 was cut to what shall be left, and fell before it was put.
+    #[test]
+    fn damage_is_not_taken_for_bytes_that_are_cut_off() {
+        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50), len_max: u64::MAX };
+        let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
+        let step = |len| {
+            let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80)]);
+            hearing.was_read(first, Some(Fitness::Unfit));
+            hearing.others_said(vec![shown(2, WaitingForRecovery, 10, len)]);
+            hearing.next(Duration::ZERO)
+        };
+        let finish = |node| Next::Do(Step::Finish(Agreed { len: 50, nodes: vec![node] }));
+        assert_eq!(step(50), finish(second));
+        assert_eq!(step(49), finish(first), "it lacks a byte that shall be left");
     }
 
     /// Reading is part of fencing what a crash left, and while it is written nobody is asked to read.
