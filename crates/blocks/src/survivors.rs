@@ -6,6 +6,7 @@
 //!
 //! What a node shows is a length and a generation. Where a recovery goes on with some replicas only, those that it leaves behind are old from
 //! then on and are deleted, so the bytes of the others are read before they are believed: else one that has rotted would cost the sound ones.
+//! One alone is always read: replicas that an earlier home left elsewhere become old as well.
 
 use crate::answers::Fitness;
 use std::collections::BTreeSet;
@@ -140,13 +141,13 @@ impl Inquest {
     }
 
     /// Whether the replicas that the recovery is to go on with are read before: somebody of the home takes no part in it, and may have the only
-    /// sound one. Where all take part, damage on one of them is mended from the others later, as everywhere.
+    /// sound one. Where all take part, damage on one of them is mended from the others later, as everywhere; with one alone there are none.
     fn must_be_read(&self, members: &[Shown], agreed: &Agreed) -> bool {
         let takes_part = |shown: &Shown| match shown {
             Shown::Replica(survivor) | Shown::Damaged(survivor) => agreed.nodes.contains(&survivor.node),
             Shown::Silence | Shown::Unknown | Shown::Nothing => false,
         };
-        !members.iter().all(takes_part)
+        agreed.nodes.len() < 2 || !members.iter().all(takes_part)
     }
 
     /// Whether all other datanodes are asked as well: the home may have got other members since the block was begun, and those who
@@ -535,6 +536,22 @@ mod tests {
         let finish = |node| Next::Do(Step::Finish(Agreed { len: 50, nodes: vec![node] }));
         assert_eq!(step(50), finish(second));
         assert_eq!(step(49), finish(first), "it lacks a byte that shall be left");
+    }
+
+    /// A file was to have one copy, so its block moved to a home of one member, which has rotted. Those of the home before still have it.
+    #[test]
+    fn who_is_alone_in_its_home_is_read_before_it_is_believed() {
+        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50), len_max: u64::MAX };
+        let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
+        let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80)]);
+        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![first]));
+        hearing.was_read(first, Some(Fitness::Unfit));
+        assert_eq!(hearing.next(Duration::ZERO), Next::AskOthers);
+        hearing.others_said(vec![shown(2, Finalized, 10, 80), Shown::Nothing]);
+        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![second]));
+        hearing.was_read(second, Some(Fitness::Fit));
+        let agreed = Agreed { len: 50, nodes: vec![second] };
+        assert_eq!(hearing.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
     }
 
     /// Reading is part of fencing what a crash left, and while it is written nobody is asked to read.
