@@ -50,7 +50,7 @@ impl Surplus {
         if leased.is_some_and(|limit| now.saturating_sub(since) <= limit) {
             return Some(LeftBehind::Leased);
         }
-        (undecided || !self.is_settled(node, since)).then_some(LeftBehind::Unsettled)
+        (!self.is_settled(node) || undecided).then_some(LeftBehind::Unsettled)
     }
 }
 
@@ -95,12 +95,34 @@ mod tests {
         let (node, limit) = (NodeId([1; 16]), Duration::from_secs(60));
         let at = Duration::from_secs;
         let mut surplus = Surplus::default();
+        let told = |surplus: &mut Surplus, now| {
+            surplus.on_telling(node, at(now));
+            surplus.on_told_all(node);
+        };
         assert_eq!(surplus.left_behind(node, false, Some(limit), at(100)), Some(LeftBehind::Leased));
-        surplus.on_told_all(node, at(130));
+        told(&mut surplus, 130);
         assert_eq!(surplus.left_behind(node, false, Some(limit), at(160)), Some(LeftBehind::Leased));
-        assert_eq!(surplus.left_behind(node, false, Some(limit), at(161)), None);
+        let left = surplus.left_behind(node, false, Some(limit), at(161));
+        assert_eq!(left, Some(LeftBehind::Unsettled), "a client may have put something since");
+        assert!(surplus.take_ask(node));
+        told(&mut surplus, 161);
+        assert_eq!(surplus.left_behind(node, false, Some(limit), at(161)), None, "the clock may stand still");
         assert_eq!(surplus.left_behind(node, true, None, at(161)), Some(LeftBehind::Unsettled));
         surplus.is_in(node);
         assert_eq!(surplus.left_behind(node, false, None, at(170)), Some(LeftBehind::Unsettled), "told before it left");
+    }
+
+    /// Pages of a catalogue that were told before nobody could put anything any more do not have what was put since.
+    #[test]
+    fn a_catalogue_that_was_under_way_does_not_count() {
+        let (node, at) = (NodeId([1; 16]), Duration::from_secs);
+        let mut surplus = Surplus::default();
+        surplus.on_telling(node, at(99));
+        assert_eq!(surplus.left_behind(node, false, None, at(100)), Some(LeftBehind::Unsettled));
+        surplus.on_told_all(node);
+        assert_eq!(surplus.left_behind(node, false, None, at(101)), Some(LeftBehind::Unsettled));
+        surplus.on_telling(node, at(102));
+        surplus.on_told_all(node);
+        assert_eq!(surplus.left_behind(node, false, None, at(102)), None);
     }
 }

@@ -100,12 +100,23 @@ impl Undecided {
 
     /// Nodes of which something that they told is still undecided.
     pub fn nodes(&self) -> BTreeSet<NodeId> {
-        self.of.iter().filter(|(_, kept)| !kept.is_empty()).map(|(node, _)| *node).collect()
+        self.of.keys().copied().collect()
     }
 
-    /// All that `node` told; what is still undecided is to be kept again.
-    pub fn take(&mut self, node: NodeId) -> Vec<Told> {
-        self.of.remove(&node).unwrap_or_default().into_values().collect()
+    /// All that `node` told, to be judged again. It stays undecided until that is done, or a drain could end in between.
+    pub fn of(&self, node: NodeId) -> Vec<Told> {
+        self.of.get(&node).into_iter().flat_map(BTreeMap::values).copied().collect()
+    }
+
+    /// `told` was judged; what came after it is judged next.
+    pub fn settle(&mut self, node: NodeId, told: &Told) {
+        let Some(kept) = self.of.get_mut(&node) else { return };
+        if kept.get(&told.block) == Some(told) {
+            kept.remove(&told.block);
+        }
+        if kept.is_empty() {
+            self.of.remove(&node);
+        }
     }
 }
 
@@ -180,13 +191,16 @@ mod tests {
         undecided.keep(node(1), told(5, 1001));
         undecided.keep(node(1), told(5, 1002));
         undecided.keep(node(2), told(5, 1001));
-        assert_eq!(undecided.take(node(1)), [told(5, 1002)]);
-        assert_eq!(undecided.take(node(1)), []);
+        assert_eq!(undecided.of(node(1)), [told(5, 1002)]);
+        undecided.settle(node(1), &told(5, 1001));
+        assert!(undecided.nodes().contains(&node(1)), "another word was judged");
+        undecided.settle(node(1), &told(5, 1002));
+        assert_eq!((undecided.of(node(1)), undecided.nodes()), (vec![], BTreeSet::from([node(2)])));
         for index in 0..2 * KEPT_COUNT_MAX as u32 {
             undecided.keep(node(1), told(index, 1001));
         }
         undecided.keep(node(1), told(3, 1009));
-        let kept = undecided.take(node(1));
+        let kept = undecided.of(node(1));
         assert_eq!((kept.len(), kept[3]), (KEPT_COUNT_MAX, told(3, 1009)));
     }
 }

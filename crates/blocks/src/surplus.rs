@@ -42,12 +42,26 @@ pub struct Surplus {
     leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
     /// Nodes that left a pipeline: what they have of it is surplus, and they should tell it soon.
     to_ask: BTreeSet<NodeId>,
-    /// When a node told the last of all that it has.
-    told_all: BTreeMap<NodeId, Duration>,
-    /// When it began to.
+    /// When a node began to tell all that it has.
     telling: BTreeMap<NodeId, Duration>,
-    /// Nodes that drain and are in no pipeline any more, since when.
-    out: BTreeMap<NodeId, Duration>,
+    /// Nodes that drain and are in no pipeline any more.
+    out: BTreeMap<NodeId, Out>,
+}
+
+/// A node that drains, and is in no pipeline any more.
+#[derive(Debug)]
+struct Out {
+    since: Duration,
+    catalogue: Catalogue,
+}
+
+/// What a node has is known when it has told all of it, from the beginning, after nobody could put anything there any more. By the order of
+/// events: the clock may say the same for two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Catalogue {
+    NotAsked,
+    Asked,
+    Told,
 }
 
 impl Surplus {
@@ -77,9 +91,11 @@ impl Surplus {
     }
 
     /// `node` has told all that it has. What it did not tell again is not there any more, and is no source.
-    pub fn on_told_all(&mut self, node: NodeId, now: Duration) {
-        self.told_all.insert(node, now);
+    pub fn on_told_all(&mut self, node: NodeId) {
         let Some(begun) = self.telling.remove(&node) else { return };
+        if let Some(out) = self.out.get_mut(&node).filter(|out| out.catalogue == Catalogue::Asked) {
+            out.catalogue = Catalogue::Told;
+        }
         let mut gone = Vec::new();
         for (home, kept) in &self.by_home {
             let old = kept.iter().filter(|((_, holder), (_, at))| *holder == node && *at < begun);
@@ -90,22 +106,27 @@ impl Surplus {
         }
     }
 
-    /// `node` drains, and is in no pipeline any more: since when? It is to tell all that it has, once more.
-    pub fn out_since(&mut self, node: NodeId, now: Duration) -> Duration {
-        let to_ask = &mut self.to_ask;
-        *self.out.entry(node).or_insert_with(|| {
-            to_ask.insert(node);
-            now
-        })
+    /// `node` drains, and is in no pipeline any more: since when?
+    pub(crate) fn out_since(&mut self, node: NodeId, now: Duration) -> Duration {
+        let out = self.out.entry(node).or_insert(Out { since: now, catalogue: Catalogue::NotAsked });
+        out.since
     }
 
     pub fn is_in(&mut self, node: NodeId) {
         self.out.remove(&node);
     }
 
-    /// True if `node` has told all since `since`, and nothing of it is kept that others may lack.
-    pub fn is_settled(&self, node: NodeId, since: Duration) -> bool {
-        let told = self.told_all.get(&node).is_some_and(|at| *at > since);
+    /// Nobody can put anything on `node` any more: it is to tell all that it has, once more. True if it has, and nothing of it is kept that
+    /// others may lack.
+    pub(crate) fn is_settled(&mut self, node: NodeId) -> bool {
+        let Some(out) = self.out.get_mut(&node) else { return false };
+        if out.catalogue == Catalogue::NotAsked {
+            out.catalogue = Catalogue::Asked;
+            self.to_ask.insert(node);
+            // One that is under way may have gone past what came meanwhile.
+            self.telling.remove(&node);
+        }
+        let told = out.catalogue == Catalogue::Told;
         told && !self.by_home.values().any(|of_home| of_home.keys().any(|(_, holder)| *holder == node))
     }
 
@@ -267,7 +288,7 @@ mod tests {
         surplus.keep(NodeId([2; 16]), told(1), home, at(1));
         surplus.on_telling(node, at(600));
         surplus.keep(node, told(2), home, at(601));
-        surplus.on_told_all(node, at(602));
+        surplus.on_told_all(node);
         assert_eq!(surplus.sources(told(1).block, Generation(1001), 5), [NodeId([2; 16])]);
         assert_eq!(surplus.sources(told(2).block, Generation(1001), 5), [node]);
     }

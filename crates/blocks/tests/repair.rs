@@ -353,7 +353,7 @@ impl World {
             for block in self.nodes[at].replicas.keys().copied().collect::<Vec<_>>() {
                 self.judge(at, block);
             }
-            self.surplus.on_told_all(node_id, now);
+            self.surplus.on_told_all(node_id);
         }
         for told in self.surplus.orders(node_id, now) {
             self.order_away(at, told);

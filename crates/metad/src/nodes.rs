@@ -297,7 +297,7 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     tell_repair(core, node, &request, now);
     let told = request.put.iter().chain(&request.stale).map(told).collect();
     let mut orders = reconcile(core, node, told).await?;
-    let undecided = core.undecided().take(node);
+    let undecided = core.undecided().of(node);
     if !undecided.is_empty() {
         let later = reconcile(core, node, undecided).await?;
         orders.delete.extend(later.delete);
@@ -449,7 +449,7 @@ async fn catalogue(core: &Arc<Core>, request: CatalogueRequest) -> Result<Orders
     }
     let orders = reconcile(core, node, request.replicas.iter().map(told).collect()).await?;
     if request.through == u64::MAX {
-        core.surplus().on_told_all(node, core.monotonic());
+        core.surplus().on_told_all(node);
     }
     Ok(orders)
 }
@@ -504,6 +504,8 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
                     }
                     if again {
                         undecided.keep(node, *told);
+                    } else {
+                        undecided.settle(node, told);
                     }
                 }
             });

@@ -188,8 +188,9 @@ fn drains(core: &Core) -> Vec<NodeId> {
     let mut without = Vec::new();
     let now = core.monotonic();
     let rules = rules(core);
-    // Before the picture: these locks are taken in that order elsewhere.
-    let undecided = core.undecided().nodes();
+    // Before the picture: these locks are taken in that order elsewhere. It is held, or what a node tells between the two would count nowhere.
+    let undecided = core.undecided();
+    let undecided_of = undecided.nodes();
     let leased = core.leased().any_out(now).then(|| core.config.lease_soft());
     core.with_cluster(|cluster, _| {
         let draining = |id: &NodeId| cluster.node(*id).is_some_and(|member| member.service == Service::Draining);
@@ -208,7 +209,7 @@ fn drains(core: &Core) -> Vec<NodeId> {
             let is_lost = rules.is_lost(cluster.node(id));
             // One that is down tells nothing more, and nobody puts anything there: what its pipelines held is all there is to copy.
             let rest = if picture.pipelines_left == 0 && !is_lost {
-                left_behind(core, id, undecided.contains(&id), leased, now)
+                left_behind(core, id, undecided_of.contains(&id), leased, now)
             } else {
                 None
             };

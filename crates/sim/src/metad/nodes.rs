@@ -69,7 +69,7 @@ impl Metad {
         self.tell_repair(&told);
         let mut orders = Orders::default();
         self.reconcile(told.node, told.put.into_iter().chain(told.stale).collect(), &mut orders)?;
-        let undecided = self.undecided.borrow_mut().take(told.node);
+        let undecided = self.undecided.borrow().of(told.node);
         self.reconcile(told.node, undecided, &mut orders)?;
         let mut doomed = self.doomed.borrow_mut();
         for block in &told.deleted {
@@ -132,7 +132,7 @@ impl Metad {
         let mut orders = Orders::default();
         self.surplus.borrow_mut().on_telling(node, self.now());
         self.reconcile(node, replicas, &mut orders)?;
-        self.surplus.borrow_mut().on_told_all(node, self.now());
+        self.surplus.borrow_mut().on_told_all(node);
         Ok(Some(orders))
     }
 
@@ -161,8 +161,11 @@ impl Metad {
                 (Fate::Strange, _) => self.world.fail(|| format!("{:?} is strange to metad {}", told, self.number)),
                 (Fate::Stays | Fate::Owned | Fate::Surplus, _) => {}
             }
+            let mut undecided = self.undecided.borrow_mut();
             if again {
-                self.undecided.borrow_mut().keep(node, told);
+                undecided.keep(node, told);
+            } else {
+                undecided.settle(node, &told);
             }
         }
         Ok(())
