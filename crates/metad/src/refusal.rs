@@ -110,6 +110,7 @@ pub(crate) fn raft(error: RaftError) -> Exception {
     match error {
         RaftError::NotLeader { .. } => return Exception::new(class::STANDBY, error.to_string()),
         RaftError::TooLong { .. } => return illegal(error.to_string()),
+        RaftError::Doubt { .. } => return Exception::io(error.to_string()),
         _ => {}
     }
     tracing::error!(%error, "a change could not be written to the log");

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Promise: a member whose rows differ from those of most voters serves nothing from the next round on. Where no majority
-//! has the same, nobody knows who is right: the leader stops, so that nothing is decided by rows that may be wrong.
+//! has the same, nobody knows who is right: nothing is decided by rows that may be wrong until one has. See `doubt`.
 
 use crate::disk::Disk;
+use crate::doubt::Doubt;
 use crate::machine::{Applier, Driver, Machine};
 use crate::message::{Answer, Ask};
 use crate::network::Network;
@@ -28,8 +29,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Entries whose digests a member keeps: 1 MiB, a few seconds of work, so that members are asked for one that they still have.
 const KEPT_COUNT: usize = 1 << 16;
-/// A leader that sees members differ, and hears too few to know who is right, stops after so many rounds.
-const DOUBT_COUNT: u32 = 5;
 /// The file that keeps a member that differs from starting again.
 const MARK: &str = "diverged";
 
@@ -58,8 +57,10 @@ impl Digests {
 /// What the answers of one round mean.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// All who answered have the same.
+    /// All who answered have the same, and they are a majority.
     Agree,
+    /// All who answered have the same, and they are too few to say anything of the others.
+    Few,
     /// Most voters have `right`; these members do not.
     Differ { right: RowsDigest, who: Vec<u64> },
     /// Members differ, and no digest has a majority.
@@ -68,18 +69,15 @@ enum Verdict {
 
 /// `voters`: one set, or two while the group changes; a majority is one in each.
 fn judge(voters: &[BTreeSet<u64>], answers: &BTreeMap<u64, RowsDigest>) -> Verdict {
-    let Some(some) = answers.values().next() else { return Verdict::Agree };
-    if answers.values().all(|digest| digest == some) {
-        return Verdict::Agree;
-    }
     let has_majority = |digest: &&RowsDigest| {
         voters.iter().all(|set| set.iter().filter(|id| answers.get(id) == Some(*digest)).count() > set.len() / 2)
     };
     match answers.values().find(has_majority) {
         Some(right) => {
-            let who = answers.iter().filter(|(_, digest)| *digest != right).map(|(id, _)| *id).collect();
-            Verdict::Differ { right: *right, who }
+            let who: Vec<_> = answers.iter().filter(|(_, digest)| *digest != right).map(|(id, _)| *id).collect();
+            if who.is_empty() { Verdict::Agree } else { Verdict::Differ { right: *right, who } }
         }
+        None if answers.values().zip(answers.values().skip(1)).all(|(one, next)| one == next) => Verdict::Few,
         None => Verdict::Torn,
     }
 }
@@ -128,7 +126,8 @@ pub(crate) struct Agreement<M: Machine> {
     pub(crate) network: Network,
     pub(crate) timing: Timing,
     pub(crate) outcast: Outcast,
-    /// The last entry after which all members that answered had the same rows.
+    pub(crate) doubt: Doubt,
+    /// The last entry after which all members that answered, and a majority, had the same rows.
     pub(crate) agreed: Mutex<Option<u64>>,
 }
 
@@ -155,45 +154,45 @@ impl<M: Machine> Agreement<M> {
         *self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// As the leader found it, or as this one does.
+    pub(crate) async fn set_doubt(&self, index: u64, is_in_doubt: bool) {
+        if is_in_doubt == self.doubt.is_set() {
+            return;
+        }
+        let doubt = self.doubt.clone();
+        ::io::task::blocking(move || if is_in_doubt { doubt.begin(index) } else { doubt.end() }).await;
+    }
+
     /// Goes on as long as the member runs; works while it leads.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut picked = None;
-        let mut doubts = 0;
+        // Whether members were found to differ without a majority, in this time as leader.
+        let mut found = None;
         loop {
             stage::sleep(self.timing.comparison()).await;
             // Others have applied by now what this one had applied a round ago, unless they lag.
             let index = std::mem::replace(&mut picked, self.driver.position().applied.map(|id| id.index));
             let (true, Some(index)) = (self.raft.metrics().borrow_watched().state == ServerState::Leader, index) else {
-                doubts = 0;
+                found = None;
                 continue;
             };
             let Some(ours) = self.driver.digest(index) else { continue };
-            match self.round(index, ours).await {
-                Verdict::Agree => {
-                    doubts = 0;
-                    *self.agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
-                }
-                Verdict::Torn if doubts < DOUBT_COUNT => {
-                    doubts += 1;
-                    tracing::error!(
-                        entry = index,
-                        "members have different rows, and too few answer to tell which are right"
-                    );
-                }
-                Verdict::Torn => {
-                    self.outcast.stop.because(format!(
-                        "after entry {index} members have different rows, and no majority has the same: start the members \
-                         that are down, or keep one member and join the others to it anew"
-                    ));
-                    return self.end().await;
-                }
-                Verdict::Differ { .. } => doubts = 0,
+            let verdict = self.round(index, ours, found).await;
+            if verdict == Verdict::Agree {
+                *self.agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
             }
+            let is_in_doubt = match verdict {
+                Verdict::Agree | Verdict::Differ { .. } => false,
+                Verdict::Torn => true,
+                Verdict::Few => continue,
+            };
+            found = Some(is_in_doubt);
+            self.set_doubt(index, is_in_doubt).await;
         }
     }
 
     /// Asks all others, and tells those who differ.
-    async fn round(self: &Arc<Self>, index: u64, ours: RowsDigest) -> Verdict {
+    async fn round(self: &Arc<Self>, index: u64, ours: RowsDigest, doubt: Option<bool>) -> Verdict {
         let (voters, others) = {
             let metrics = self.raft.metrics();
             let metrics = metrics.borrow_watched();
@@ -205,7 +204,7 @@ impl<M: Machine> Agreement<M> {
         };
         let wait_max = self.timing.comparison();
         let asked = others.iter().map(|(peer, incarnation)| async move {
-            match self.network.ask(peer, *incarnation, Lane::Beat, Ask::Digest { index }, wait_max).await {
+            match self.network.ask(peer, *incarnation, Lane::Beat, Ask::Digest { index, doubt }, wait_max).await {
                 Ok(Answer::Digest(Some(digest))) => Some((peer.id, RowsDigest(digest))),
                 _ => None,
             }
@@ -248,6 +247,10 @@ mod tests {
         // The third does not answer.
         assert_eq!(verdict(&[&[1, 2, 3]], &[(1, 7), (2, 7)]), Verdict::Agree);
         assert_eq!(verdict(&[&[1, 2, 3]], &[(1, 7), (2, 8)]), Verdict::Torn);
+        // The leader alone.
+        assert_eq!(verdict(&[&[1, 2, 3]], &[(1, 7)]), Verdict::Few);
+        assert_eq!(verdict(&[&[1, 2, 3], &[1, 4, 5]], &[(1, 7), (2, 7)]), Verdict::Few);
+        assert_eq!(verdict(&[&[1]], &[(1, 7)]), Verdict::Agree);
         assert_eq!(verdict(&[&[1, 2]], &[(1, 7), (2, 8)]), Verdict::Torn);
         // Learners are compared and do not count.
         assert_eq!(verdict(&[&[1]], &[(1, 7), (2, 8), (3, 8)]), differ(&[2, 3]));

@@ -166,7 +166,10 @@ impl<M: Machine> Inbox<M> {
                 accepted.map(|()| Answer::TransferAccepted).map_err(|error| error.to_string())
             }
             Ask::Chunk(chunk) => self.chunk(from, chunk).await,
-            Ask::Digest { index } => {
+            Ask::Digest { index, doubt } => {
+                if let (Some(agreement), Some(doubt)) = (&self.agreement, doubt) {
+                    agreement.set_doubt(index, doubt).await;
+                }
                 let digest = self.agreement.as_ref().and_then(|agreement| agreement.digest(index));
                 Ok(Answer::Digest(digest.map(|digest| digest.0)))
             }

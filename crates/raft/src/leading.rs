@@ -91,6 +91,9 @@ impl<M: Machine> Raft<M> {
             return Err(RaftError::Stopped { reason });
         }
         let Standing::Leading { term } = *inner.standing.borrow() else { return Err(self.not_leader()) };
+        if let Some(reason) = inner.doubt.reason() {
+            return Err(RaftError::Doubt { reason });
+        }
         let Some(timing) = inner.timing else { return Ok(term) };
         if self.heard_majority(timing.lease()) == Some(term) && !self.has_handed_over(term) {
             return Ok(term);

@@ -24,6 +24,7 @@
 
 mod agreement;
 mod disk;
+mod doubt;
 mod founding;
 #[doc(hidden)]
 pub mod fuzz;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::sync::Arc;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 pub(crate) type PlainId = (u64, u64);
 pub(crate) type PlainVote = (u64, u64, bool);
@@ -58,9 +58,11 @@ pub(crate) enum Ask {
     Chunk(Chunk),
     /// Do you belong to a group already, and which is your incarnation?
     AreYouNew,
-    /// Which digest did your rows have after this entry?
+    /// Which digest did your rows have after this entry? `doubt`: whether a majority had the same in the last comparison of
+    /// this leader; `None` before the first.
     Digest {
         index: u64,
+        doubt: Option<bool>,
     },
     /// After this entry most voters have rows with this digest.
     Differs {
@@ -240,7 +242,7 @@ mod tests {
             Ask::Transfer { vote: (3, 1, true), to: 5, last: Some((3, 8)) },
             Ask::Chunk(chunk),
             Ask::AreYouNew,
-            Ask::Digest { index: 300 },
+            Ask::Digest { index: 300, doubt: Some(true) },
             Ask::Differs { index: 300, digest: 1 << 63 },
         ];
         asks.into_iter().map(|ask| Request { to: 2, incarnation: 0x1dea, from: 1, ask }).collect()

@@ -1,5 +1,6 @@
 //! How openraft's requests leave this member: as our messages, over the [`Transport`].
 
+use crate::doubt::Doubt;
 use crate::message::{Answer, Ask, Blob, Chunk, Request, decode, encode, id_of, plain_id, plain_vote, vote_of};
 use crate::position::Position;
 use crate::snapshot::{Export, SnapshotData};
@@ -43,6 +44,7 @@ pub(crate) struct Network {
     sent: Arc<AtomicU64>,
     /// The last term in which this member, leading, told another to take over; none has the number 0.
     handed_over: Arc<AtomicU64>,
+    doubt: Doubt,
 }
 
 /// The end towards one member, in one lane.
@@ -55,8 +57,8 @@ pub(crate) struct Way {
 }
 
 impl Network {
-    pub(crate) fn new(transport: Option<Arc<dyn Transport>>, from: u64) -> Self {
-        Self { transport, from, sending: Arc::default(), sent: Arc::default(), handed_over: Arc::default() }
+    pub(crate) fn new(transport: Option<Arc<dyn Transport>>, from: u64, doubt: Doubt) -> Self {
+        Self { transport, from, sending: Arc::default(), sent: Arc::default(), handed_over: Arc::default(), doubt }
     }
 
     /// The first entry's index behind which the receiver of a snapshot will go on, less one.
@@ -236,6 +238,10 @@ impl Way {
         let applied = Position::decode(&bytes).ok().and_then(|position| position.applied);
         let _held = Held::new(&self.network.sending, snapshot, applied.map_or(0, |id| id.index));
         for number in 0.. {
+            if self.network.doubt.is_set() {
+                // Rows that may be wrong would end the member that can tell.
+                return Err(Unreachable::from_string("members have different rows, so no copy is sent").into());
+            }
             let is_last = number > 0 && bytes.is_empty();
             let chunk = Chunk { vote: plain_vote(vote), snapshot, number, is_last, bytes: Blob(bytes.into()) };
             let answer = loop {

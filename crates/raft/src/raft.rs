@@ -6,6 +6,7 @@
 use crate::COMMAND_LEN_MAX;
 use crate::agreement::{self, Agreement, Outcast};
 use crate::disk::{Directory, Disk};
+use crate::doubt::Doubt;
 use crate::founding::{self, Mistaken};
 use crate::group::Group;
 use crate::inbox::Inbox;
@@ -82,6 +83,8 @@ pub enum RaftError {
     Diverged { dir: PathBuf, reason: String },
     #[error("this change takes {len} bytes in the log, and {COMMAND_LEN_MAX} are allowed; change less at once")]
     TooLong { len: usize },
+    #[error("this member leads and decides nothing: {reason}")]
+    Doubt { reason: String },
     #[error("this member does not lead; ask {leader}")]
     NotLeader { leader: String },
     #[error("Raft has stopped on this node: {reason}")]
@@ -106,6 +109,7 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) network: Network,
     driver: Driver<M>,
     pub(crate) stop: Stop,
+    pub(crate) doubt: Doubt,
     /// `None`: this member is alone.
     pub(crate) timing: Option<Timing>,
     pub(crate) undone: Option<Undone>,
@@ -171,6 +175,7 @@ impl<M: Machine> Raft<M> {
         };
         let started = Moment::now();
         let stop = Stop::new();
+        let is_alone = group.is_none();
         let open = {
             let (disk, stop, machine) = (Arc::clone(&disk), stop.clone(), Arc::clone(&machine));
             move || -> io::Result<_> {
@@ -179,10 +184,14 @@ impl<M: Machine> Raft<M> {
                 let applier = Applier::start(driver.clone())?;
                 let (log, writer) = Log::open(Arc::clone(&disk), node_id, synced, stop)?;
                 let diverged = Outcast::reason(&*disk)?;
-                Ok((log, writer, driver, applier, diverged))
+                let doubt = Doubt::open(disk)?;
+                if is_alone {
+                    doubt.end(); // there is nobody to differ from
+                }
+                Ok((log, writer, driver, applier, diverged, doubt))
             }
         };
-        let (mut log, writer, driver, applier, diverged) = task::blocking(open).await.map_err(log_error)?;
+        let (mut log, writer, driver, applier, diverged, doubt) = task::blocking(open).await.map_err(log_error)?;
         let mismatch =
             || log.mismatch(&driver.position()).map(|reason| RaftError::Mismatch { dir: dir.clone(), reason });
         let diverged = diverged.map(|reason| RaftError::Diverged { dir: dir.clone(), reason });
@@ -194,7 +203,7 @@ impl<M: Machine> Raft<M> {
         let (kept, incarnation) = (log.get_log_reader().await, log.incarnation());
         let timing = group.as_ref().map(|group| group.timing);
         let undone = group.as_ref().and_then(|group| group.undone);
-        let network = Network::new(group.as_ref().map(|group| Arc::clone(&group.transport)), node_id);
+        let network = Network::new(group.as_ref().map(|group| Arc::clone(&group.transport)), node_id, doubt.clone());
         let raft = match openraft::Raft::new(node_id, config(timing), network.clone(), log, applier).await {
             Ok(raft) => raft,
             Err(error) => {
@@ -220,6 +229,7 @@ impl<M: Machine> Raft<M> {
             driver: driver.clone(),
             log: kept,
             network: network.clone(),
+            doubt: doubt.clone(),
             retain_len: group.as_ref().map_or(0, |group| group.retain_len),
         };
         let flusher = task::spawn_owned("raft flush", flushing.run());
@@ -253,7 +263,8 @@ impl<M: Machine> Raft<M> {
         let agreement = timing.map(|timing| {
             let outcast = Outcast { disk, stop: stop.clone() };
             let (raft, driver, network) = (raft.clone(), driver.clone(), network.clone());
-            Arc::new(Agreement { node_id, raft, driver, network, timing, outcast, agreed: Mutex::default() })
+            let (doubt, agreed) = (doubt.clone(), Mutex::default());
+            Arc::new(Agreement { node_id, raft, driver, network, timing, outcast, doubt, agreed })
         });
         if let Some(agreement) = &agreement {
             tasks.push(task::spawn_owned("raft agreement", Arc::clone(agreement).run()));
@@ -278,6 +289,7 @@ impl<M: Machine> Raft<M> {
             network,
             driver,
             stop,
+            doubt,
             timing,
             undone,
             inbox,
@@ -312,6 +324,9 @@ impl<M: Machine> Raft<M> {
         if let Some(reason) = self.inner.stop.reason() {
             return Err(RaftError::Stopped { reason });
         }
+        if let (true, Some(reason)) = (self.inner.raft.is_leader(), self.inner.doubt.reason()) {
+            return Err(RaftError::Doubt { reason });
+        }
         let bytes = encode(&command);
         if bytes.len() > COMMAND_LEN_MAX {
             return Err(RaftError::TooLong { len: bytes.len() });
@@ -334,7 +349,7 @@ impl<M: Machine> Raft<M> {
         self.inner.stop.reason().is_none() && self.inner.raft.is_leader()
     }
 
-    /// Index of the last entry after which all members that answered had the same rows; known to who leads, or led.
+    /// Index of the last entry after which all members that answered, and a majority, had the same rows; known to who leads, or led.
     pub fn agreed(&self) -> Option<u64> {
         self.inner.agreement.as_ref().and_then(|agreement| agreement.agreed())
     }
@@ -446,6 +461,7 @@ struct Flushing<M: Machine> {
     driver: Driver<M>,
     log: LogReader,
     network: Network,
+    doubt: Doubt,
     retain_len: usize,
 }
 
@@ -492,7 +508,8 @@ impl<M: Machine> Flushing<M> {
                 upto = upto.min(sending.max(beyond(RETAIN_SENDING * self.retain_len)));
             }
         }
-        if upto == 0 { Ok(()) } else { self.raft.trigger().purge_log(upto).await }
+        // In doubt a member that comes back is to apply the log, and not to get a copy.
+        if upto == 0 || self.doubt.is_set() { Ok(()) } else { self.raft.trigger().purge_log(upto).await }
     }
 }
 

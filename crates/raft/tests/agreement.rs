@@ -2,12 +2,14 @@
 
 mod support;
 
-use raft::{Raft, RaftError};
+use raft::{Raft, RaftError, Standing};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use support::list::List;
-use support::net::{Group, POLL, POLL_COUNT};
+use support::net::{Group, POLL, POLL_COUNT, TIMING};
 
+/// Between two comparisons.
+const ROUND: Duration = Duration::from_millis(10 * TIMING.heartbeat_ms);
 /// As long as it may take: some comparisons, on a busy machine.
 const STOP_WAIT: Duration = Duration::from_secs(30);
 
@@ -65,19 +67,111 @@ async fn a_leader_that_differs_serves_nothing() {
     assert_eq!(group.lists[&others[0]].numbers()[..2], [1, 2]);
 }
 
-/// Of two nobody knows who is right. Neither decides anything by rows that may be wrong; both may start again.
+/// Waits for one that leads, whether it confirms that or not.
+async fn leading(group: &Group) -> Raft<List> {
+    for _ in 0..POLL_COUNT {
+        let leads = |(_, raft): &(u64, Raft<List>)| matches!(*raft.standing().borrow(), Standing::Leading { .. });
+        if let Some((_, raft)) = group.members().into_iter().find(leads) {
+            return raft;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    panic!("nobody leads");
+}
+
+/// Waits until the leader refuses to decide anything.
+async fn doubts(group: &Group) -> Raft<List> {
+    for _ in 0..POLL_COUNT {
+        let leader = leading(group).await;
+        if let Err(RaftError::Doubt { reason }) = leader.confirm().await {
+            assert!(reason.contains("no majority") && reason.contains("Start the members"), "{reason}");
+            assert!(matches!(leader.propose((99, String::new())).await, Err(RaftError::Doubt { .. })));
+            return leader;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    panic!("it confirms");
+}
+
+/// Three, of which one is down and one of the others goes wrong, in this order.
+async fn doubtful(group: &mut Group) -> (u64, u64) {
+    let (leader, _) = group.leader().await;
+    let others: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
+    group.crash(others[0]);
+    spoil(group, leader);
+    group.propose(2).await;
+    doubts(group).await;
+    (others[0], leader)
+}
+
+/// Of two that differ nobody knows who is right: nothing is decided, and after a restart neither.
 #[tokio::test]
-async fn two_that_differ_serve_nothing() {
+async fn two_that_differ_decide_nothing() {
     let mut group = Group::of(2).await;
     group.propose(1).await;
-    let (leader, raft) = group.leader().await;
+    let (leader, _) = group.leader().await;
     spoil(&group, leader);
     group.propose(2).await;
-    let reason = stops(&raft).await;
-    assert!(reason.contains("no majority"), "{reason}");
+    doubts(&group).await;
+    // The other one learns of it with the next comparison.
+    tokio::time::sleep(3 * ROUND).await;
+    for id in [1, 2] {
+        // What went wrong is on disk from here on.
+        group.stop(id).await;
+        group.start(id).await;
+    }
+    let again = leading(&group).await;
+    assert!(matches!(again.confirm().await, Err(RaftError::Doubt { .. })), "at once");
+    tokio::time::sleep(4 * ROUND).await;
+    doubts(&group).await;
+    assert_eq!(again.agreed(), None);
+}
+
+/// The third comes back and applies the log: it is seen who is wrong, and the others go on.
+#[tokio::test]
+async fn a_third_member_decides() {
+    let mut group = Group::of(3).await;
+    group.propose(1).await;
+    group.settle(&[1]).await;
+    let (away, wrong) = doubtful(&mut group).await;
+    let raft = group.member(wrong);
+    group.start(away).await;
+    stops(&raft).await;
     drop(raft);
-    group.crash(leader);
-    group.start(leader).await;
+    group.crash(wrong);
+    assert!(matches!(group.try_start(wrong).await, Err(RaftError::Diverged { .. })));
+    group.propose(3).await;
+    group.settle(&[1, 2, 3]).await;
+}
+
+/// It needs a copy, as the log is cut: none is sent of rows that may be wrong.
+#[tokio::test]
+async fn no_copy_is_sent_while_nobody_knows_who_is_right() {
+    let mut group = Group::of(3).await;
+    group.propose(1).await;
+    group.settle(&[1]).await;
+    let (leader, raft) = group.leader().await;
+    let away = (1..=3).find(|id| *id != leader).unwrap();
+    group.crash(away);
+    for number in 2..60 {
+        raft.propose((number, "x".repeat(1_000))).await.unwrap();
+    }
+    for _ in 0..POLL_COUNT {
+        if raft.first_kept() > 20 {
+            break;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    spoil(&group, leader);
+    raft.propose((60, String::new())).await.unwrap();
+    drop(raft);
+    doubts(&group).await;
+    let before = group.chunk_count();
+    group.start(away).await;
+    tokio::time::sleep(6 * ROUND).await;
+    let found = (group.chunk_count() - before, group.lists[&away].numbers());
+    assert!(found.0 == 0 && found.1.len() <= 1, "{found:?}");
+    doubts(&group).await;
 }
 
 /// A member that was away, and one that got a copy of the state, are compared like any other.
