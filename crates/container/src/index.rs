@@ -279,7 +279,7 @@ pub(crate) fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, RowsError> 
     }
 }
 
-fn error(reason: &str) -> RowsError {
+pub(crate) fn error(reason: &str) -> RowsError {
     RowsError { op: "volume index", reason: reason.to_owned() }
 }
 

@@ -47,7 +47,11 @@ impl Inner {
     pub(crate) fn restore(&self, behind: Vec<ContainerId>) -> Result<()> {
         let mut behind: BTreeSet<ContainerId> = behind.into_iter().collect();
         let volume = self.identity().volume.0;
-        let complete = self.index.complete_for()?.is_some_and(|of| of == volume);
+        let complete = match self.index.complete_for()? {
+            // What it calls known was known by another salt.
+            Some(of) if of != volume => return Err(index::error("it is that of another volume").into()),
+            of => of.is_some(),
+        };
         let mut all_listed = true;
         if !complete {
             match self.all_containers() {

@@ -222,6 +222,32 @@ fn no_identity_is_drawn_where_replicas_are() {
     }
 }
 
+/// The directory was opened once under another identity, and gets its own back: its packs still have every record, and its
+/// index is built anew.
+#[test]
+fn an_identity_that_comes_back_finds_its_replicas() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["VERSION", "containers/VERSION"];
+    put(&open(dir.path()), identity(1, 1001), &pattern(1, 1000));
+    put(&open(dir.path()), identity(2, 1001), &pattern(2, 10_000));
+    let own = std::fs::read(dir.path().join("VERSION")).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    drop(open(other.path()));
+    for name in names {
+        std::fs::copy(other.path().join(name), dir.path().join(name)).unwrap();
+    }
+    let volume = open(dir.path());
+    assert!(volume.find(block(1)).unwrap().is_none());
+    put(&volume, identity(3, 1001), &pattern(3, 1000));
+    check(&read(&volume, block(2)), &pattern(2, 10_000));
+    check(&read(&volume, block(3)), &pattern(3, 1000));
+    drop(volume);
+    names.iter().for_each(|name| std::fs::write(dir.path().join(name), &own).unwrap());
+    let volume = open(dir.path());
+    check(&read(&volume, block(1)), &pattern(1, 1000));
+    check(&read(&volume, block(2)), &pattern(2, 10_000));
+}
+
 /// A pack that was stored as a file, block by block, and a header that is lost: what a client wrote never counts as a record, whoever wrote
 /// those bytes first.
 #[test]
