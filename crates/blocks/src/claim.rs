@@ -12,7 +12,7 @@
 //! takes its place, whatever it claims. So of a copied disk or machine one is refused, and says so when it ends; it is never both.
 
 use crate::cluster::Cluster;
-use crate::node::{Incarnation, Member, Node};
+use crate::node::{Incarnation, Member, Node, SILENCE_MAX};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::NodeId;
@@ -41,31 +41,82 @@ pub enum Standing {
     Superseded { addr: String },
 }
 
+/// A process whose registration is being written down as the one that counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Claimant {
+    node: Node,
+    at: Duration,
+}
+
+impl Claimant {
+    fn is_of(&self, incarnation: Incarnation, xfer_addr: &str) -> bool {
+        self.node.incarnation == incarnation && self.node.xfer_addr() == xfer_addr
+    }
+}
+
+impl Node {
+    fn is_at(&self, other: &Self) -> bool {
+        self.ip == other.ip && self.xfer_port == other.xfer_port
+    }
+
+    /// Two processes cannot have one port: whoever has it now, on that machine, outlived the other.
+    fn outlived(&self, other: &Self) -> bool {
+        self.incarnation.start_ms > other.incarnation.start_ms && self.is_at(other) && self.from == other.from
+    }
+}
+
 impl Member {
-    /// It sends heartbeats, as far as can be told.
-    fn is_held(&self, now: Duration) -> bool {
-        self.is_live(now) && !self.disconnected
+    /// It sends heartbeats, as far as can be told by who receives them since `hearing_since`.
+    fn is_held(&self, now: Duration, hearing_since: Duration) -> bool {
+        let is_live = |seen: Duration| now.saturating_sub(seen.max(hearing_since)) <= SILENCE_MAX;
+        self.seen.is_some_and(is_live) && !self.disconnected
+    }
+
+    /// Another process is about to become the node.
+    fn is_claimed_from(&self, incarnation: Incarnation, xfer_addr: &str) -> bool {
+        self.claimant.as_ref().is_some_and(|claimant| !claimant.is_of(incarnation, xfer_addr))
     }
 }
 
 impl Cluster {
-    /// What to answer to `node`, which asks to be registered. `hearing_since`: since when heartbeats are received here.
-    pub fn claim(&self, now: Duration, hearing_since: Duration, node: &Node) -> Claim {
-        let Some(member) = self.nodes.get(&node.id) else { return Claim::New };
+    /// What to answer to `node`, which asks to be registered. `hearing_since`: since when heartbeats are received here without a gap.
+    ///
+    /// One that is let in keeps all others out until [`Cluster::on_claimed`]: its row is not written yet, and a process that comes
+    /// back meanwhile must not count beside it.
+    pub fn claim(&mut self, now: Duration, hearing_since: Duration, node: &Node) -> Claim {
+        let Some(member) = self.nodes.get_mut(&node.id) else { return Claim::New };
+        let is_claimed = member.is_claimed_from(node.incarnation, &node.xfer_addr());
+        // One whose row never came about keeps the place no longer than one that is silent.
+        let claimant = member.claimant.as_ref().filter(|claimant| is_claimed && !node.outlived(&claimant.node));
+        if let Some(claimant) = claimant.filter(|claimant| now.saturating_sub(claimant.at) <= SILENCE_MAX) {
+            return Claim::InUse { addr: claimant.node.xfer_addr() };
+        }
         let known = &member.node;
-        let is_there = known.ip == node.ip && known.xfer_port == node.xfer_port;
-        if known.incarnation == node.incarnation && is_there {
-            return Claim::Known;
+        let is_same = known.incarnation == node.incarnation;
+        let claim = if is_same && known.is_at(node) {
+            // After a claimant whose row may come yet: this one's must come behind it.
+            if is_claimed { Claim::Takes } else { Claim::Known }
+        } else {
+            let is_unheard = member.seen.is_none() && now.saturating_sub(hearing_since) <= SILENCE_MAX;
+            let may_be_held = !is_same && is_unheard;
+            if !node.outlived(known) && (member.is_held(now, hearing_since) || may_be_held) {
+                return Claim::InUse { addr: known.xfer_addr() };
+            }
+            Claim::Takes
+        };
+        member.claimant = Some(Claimant { node: node.clone(), at: now });
+        claim
+    }
+
+    /// The row of `node`, which was let in, is written. False: another process was let in meanwhile, and this one must ask again.
+    pub fn on_claimed(&mut self, node: &Node) -> bool {
+        let Some(member) = self.nodes.get_mut(&node.id) else { return false };
+        let is_known = member.node.incarnation == node.incarnation && member.node.is_at(node);
+        if !is_known || member.is_claimed_from(node.incarnation, &node.xfer_addr()) {
+            return false;
         }
-        let is_later = node.incarnation.start_ms > known.incarnation.start_ms;
-        // Two processes cannot have one port: whoever has it now, on that machine, outlived the other.
-        let takes_over = is_later && is_there && known.from == node.from;
-        let is_unheard = member.seen.is_none() && now.saturating_sub(hearing_since) <= crate::node::SILENCE_MAX;
-        let may_be_held = known.incarnation != node.incarnation && is_unheard;
-        if !takes_over && (member.is_held(now) || may_be_held) {
-            return Claim::InUse { addr: known.xfer_addr() };
-        }
-        Claim::Takes
+        member.claimant = None;
+        true
     }
 
     /// Whose a message of `node` is, which gave `incarnation` and the transfer address that it registered.
@@ -74,9 +125,10 @@ impl Cluster {
         let known = &member.node;
         let is_it = known.incarnation == incarnation;
         match () {
+            () if member.is_claimed_from(incarnation, xfer_addr) => Standing::Unknown,
             () if is_it && known.xfer_addr() == xfer_addr => Standing::Current,
             // It registered at another server, which reaches it under another address; or it is a copy of a machine that runs.
-            () if is_it && !member.is_held(now) => Standing::Unknown,
+            () if is_it && !member.is_held(now, Duration::ZERO) => Standing::Unknown,
             // It did register, and this server's state is from before: it was put back from a copy.
             () if known.incarnation.start_ms < incarnation.start_ms => Standing::Unknown,
             () => Standing::Superseded { addr: known.xfer_addr() },
@@ -181,7 +233,7 @@ impl Newcomers {
 mod tests {
     use super::*;
     use crate::command::{Command, apply};
-    use crate::node::{SILENCE_MAX, Usage};
+    use crate::node::Usage;
     use types::rows::MemoryRows;
 
     const ID: NodeId = NodeId([1; 16]);
@@ -211,8 +263,7 @@ mod tests {
     #[test]
     fn of_two_processes_one_is_the_node() {
         let (first, copy) = (process(10, "a"), process(20, "b"));
-        let cluster = store(&first, Some(SECOND));
-        let claim = |now, node: &Node| cluster.claim(now, Duration::ZERO, node);
+        let claim = |now, node: &Node| store(&first, Some(SECOND)).claim(now, Duration::ZERO, node);
         assert_eq!(claim(SECOND, &first), Claim::Known);
         assert_eq!(claim(SECOND + SILENCE_MAX, &copy), in_use());
         assert_eq!(claim(SECOND * 2 + SILENCE_MAX, &copy), Claim::Takes);
@@ -238,6 +289,7 @@ mod tests {
     fn a_restart_takes_its_own_place_at_once() {
         let mut cluster = store(&process(10, "a"), Some(SECOND));
         assert_eq!(cluster.claim(SECOND, Duration::ZERO, &process(20, "a")), Claim::Takes);
+        let mut cluster = store(&process(10, "a"), Some(SECOND));
         assert_eq!(cluster.claim(SECOND, Duration::ZERO, &process(9, "a")), in_use(), "a message that was late");
         let elsewhere = Node { from: "c".into(), ..process(20, "a") };
         assert_eq!(cluster.claim(SECOND, Duration::ZERO, &elsewhere), in_use(), "it only says that it is there");
@@ -251,7 +303,7 @@ mod tests {
     #[test]
     fn a_new_leader_waits_for_the_process_it_knows_of() {
         let cluster = store(&process(10, "a"), None);
-        let claim = |now, node: &Node| cluster.claim(now, SECOND, node);
+        let claim = |now, node: &Node| store(&process(10, "a"), None).claim(now, SECOND, node);
         assert_eq!(claim(SECOND, &process(20, "a")), Claim::Takes, "a restart");
         assert_eq!(claim(SECOND, &process(20, "b")), in_use());
         assert_eq!(claim(SECOND, &process(5, "b")), in_use());
@@ -260,6 +312,42 @@ mod tests {
         let moved = process(10, "b");
         assert_eq!(cluster.standing(SECOND, ID, moved.incarnation, &moved.xfer_addr()), Standing::Unknown);
         assert_eq!(claim(SECOND, &moved), Claim::Takes, "the same one, which this server reaches otherwise");
+    }
+
+    /// A leader that received nothing for a while, as it was cut off from its group, takes nobody for silent: those it knew, those that
+    /// another member received less often before it led, and those that it has not received yet.
+    #[test]
+    fn a_gap_in_the_reception_is_not_the_silence_of_a_process() {
+        for seen in [Some(SECOND), None] {
+            let claim = |now, since| store(&process(10, "a"), seen).claim(now, since, &process(20, "b"));
+            assert_eq!(claim(SECOND * 30, SECOND * 20), in_use(), "{seen:?}");
+            assert_eq!(claim(SECOND * 31, SECOND * 20), Claim::Takes, "{seen:?}");
+        }
+    }
+
+    /// Between the leave to take a node's place and the row that says so, the former process comes back: it does not count.
+    #[test]
+    fn who_comes_back_while_its_place_is_taken_does_not_count() {
+        let (first, copy) = (process(10, "a"), process(20, "b"));
+        let mut cluster = store(&first, Some(SECOND));
+        let now = SECOND * 2 + SILENCE_MAX;
+        let standing = |cluster: &Cluster, node: &Node| cluster.standing(now, ID, node.incarnation, &node.xfer_addr());
+        assert_eq!(cluster.claim(now, Duration::ZERO, &copy), Claim::Takes);
+        assert_eq!(standing(&cluster, &first), Standing::Unknown);
+        assert_eq!(cluster.claim(now, Duration::ZERO, &first), Claim::InUse { addr: "b:9866".into() });
+        assert_eq!(cluster.claim(now, Duration::ZERO, &copy), Claim::Takes, "it asks again");
+        assert_eq!(cluster.claim(now, Duration::ZERO, &process(30, "b")), Claim::Takes, "it was started again");
+        assert_eq!(cluster.claim(now, Duration::ZERO, &copy), Claim::InUse { addr: "b:9866".into() });
+
+        // Its row does not come about. The former one's is written again, so that a late one of the other cannot come behind it.
+        let later = now + SECOND + SILENCE_MAX;
+        assert_eq!(cluster.claim(later, Duration::ZERO, &first), Claim::Takes);
+        cluster.on_applied(&Command::Register(copy.clone()), &Ok(crate::Reply::Done));
+        assert!(!cluster.on_claimed(&copy), "another one was let in");
+        assert_eq!(standing(&cluster, &copy), Standing::Unknown);
+        cluster.on_applied(&Command::Register(first.clone()), &Ok(crate::Reply::Done));
+        assert!(cluster.on_claimed(&first));
+        assert_eq!(standing(&cluster, &first), Standing::Current);
     }
 
     fn numbered(number: u32, from: &str) -> Node {

@@ -1,6 +1,7 @@
 //! A datanode: what is remembered of it for ever, and what its last heartbeat said.
 
 use crate::balance::FULL_PARTS;
+use crate::claim::Claimant;
 use crate::tables::Service;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -100,6 +101,8 @@ pub struct Member {
     pub(crate) hung_up: bool,
     /// The connection over which it was heard has ended: its process is likely to be gone.
     pub(crate) disconnected: bool,
+    /// The process that is to become the node: its registration is being written down.
+    pub(crate) claimant: Option<Claimant>,
     /// All its disks have failed: what it says is no sign of life.
     pub(crate) diskless: bool,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
@@ -117,6 +120,7 @@ impl Member {
             seen: None,
             hung_up: false,
             disconnected: false,
+            claimant: None,
             diskless: false,
             placed_count: 0,
             incoming_len: 0,

@@ -235,9 +235,19 @@ impl Core {
         self.clock.monotonic().saturating_sub(self.leader_since())
     }
 
-    /// Since when silences tell anything.
+    /// This server is sure to lead at this moment, and so receives heartbeats.
+    pub(crate) fn confirm_hearing(&self) {
+        self.hearing.confirm(self.monotonic());
+    }
+
+    /// Since when silence tells that a datanode is lost.
     pub(crate) fn hearing_since(&self) -> Duration {
         self.hearing.since(self.monotonic())
+    }
+
+    /// Since when silence tells that another process may take a datanode's place.
+    pub(crate) fn claims_since(&self) -> Duration {
+        self.hearing.claims_since(self.monotonic())
     }
 
     pub(crate) fn monotonic(&self) -> Duration {

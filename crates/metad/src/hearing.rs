@@ -1,8 +1,6 @@
-//! Since when this server hears its datanodes.
-//!
-//! Promise: a process that stood still, as when its machine was suspended, does not take that for the silence of others. Whoever asks
-//! first after such a pause learns that hearing begins now.
+//! The reception of heartbeats by this server, [`Reception`], by the clock of its decisions and the clock of its machine.
 
+use blocks::{QUIET_MAX, Reception};
 use io::{Clock, SystemClock};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,39 +9,57 @@ use std::time::Duration;
 pub(crate) struct Hearing {
     /// By which this process lives, whatever clock its decisions go by.
     machine: Arc<dyn Clock>,
-    /// Longest time between two looks in which nothing was missed.
-    pause_max: Duration,
-    times: Mutex<Times>,
+    receptions: Mutex<Receptions>,
 }
 
 #[derive(Debug)]
-struct Times {
-    /// By the clock of the decisions, and by the machine's.
-    since: Duration,
-    looked: Duration,
+struct Receptions {
+    /// For who is lost: a short gap must not put off a repair.
+    of_lost: Reception,
+    /// For who may take the place of a datanode's process.
+    of_claims: Reception,
 }
 
 impl Hearing {
-    pub(crate) fn new(now: Duration, pause_max: Duration) -> Self {
-        Self::by(Arc::new(SystemClock::new()), now, pause_max)
+    /// `lost_gap_max`: a longer gap counts for who is lost.
+    pub(crate) fn new(now: Duration, lost_gap_max: Duration) -> Self {
+        Self::by(Arc::new(SystemClock::new()), now, lost_gap_max)
     }
 
-    fn by(machine: Arc<dyn Clock>, now: Duration, pause_max: Duration) -> Self {
-        let looked = machine.monotonic();
-        Self { machine, pause_max, times: Mutex::new(Times { since: now, looked }) }
+    fn by(machine: Arc<dyn Clock>, now: Duration, lost_gap_max: Duration) -> Self {
+        let at = machine.monotonic();
+        let of_lost = Reception::new(now, at, lost_gap_max);
+        // A process that lives sends heartbeats more often than this, so at least one of them is counted between two gaps.
+        let of_claims = Reception::new(now, at, QUIET_MAX);
+        Self { machine, receptions: Mutex::new(Receptions { of_lost, of_claims }) }
     }
 
-    /// To be asked more often than pauses may be long.
-    pub(crate) fn since(&self, now: Duration) -> Duration {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        let looked = self.machine.monotonic();
-        let passed = looked.saturating_sub(times.looked);
-        if passed > self.pause_max {
-            tracing::warn!(?passed, "this server stood still; it listens to the datanodes anew");
-            times.since = now;
+    fn with<T>(&self, run: impl FnOnce(&mut Receptions, Duration) -> T) -> T {
+        let machine = self.machine.monotonic();
+        run(&mut self.receptions.lock().unwrap_or_else(PoisonError::into_inner), machine)
+    }
+
+    /// This server is sure to lead at this moment. To be called more often than gaps may be long.
+    pub(crate) fn confirm(&self, now: Duration) {
+        let was_gap = self.with(|receptions, machine| {
+            receptions.of_lost.confirm(now, machine);
+            receptions.of_claims.confirm(now, machine)
+        });
+        if was_gap {
+            tracing::warn!(
+                "this server received no heartbeats for a while: it stood still, or was cut off from its group"
+            );
         }
-        times.looked = times.looked.max(looked);
-        times.since
+    }
+
+    /// Since when silence tells that a datanode is lost.
+    pub(crate) fn since(&self, now: Duration) -> Duration {
+        self.with(|receptions, machine| receptions.of_lost.since(now, machine))
+    }
+
+    /// Since when silence tells that another process may take a datanode's place.
+    pub(crate) fn claims_since(&self, now: Duration) -> Duration {
+        self.with(|receptions, machine| receptions.of_claims.since(now, machine))
     }
 }
 
@@ -51,14 +67,20 @@ impl Hearing {
 mod tests {
     use super::*;
 
+    /// A leader that cannot be sure to lead for longer than datanodes are waited for takes none of them for silent.
     #[test]
-    fn a_pause_begins_it_anew() {
+    fn a_server_that_was_cut_off_begins_anew() {
         let second = Duration::from_secs;
         let machine = Arc::new(io::ManualClock::at(types::Millis(0)));
-        let hearing = Hearing::by(Arc::clone(&machine) as Arc<dyn Clock>, second(10), second(3));
-        for (passed, now, since) in [(0, 10, 10), (3, 40, 10), (3, 43, 10), (4, 47, 47), (1, 90, 47), (5, 95, 95)] {
-            machine.advance(second(passed));
-            assert_eq!(hearing.since(second(now)), second(since), "at {now}");
-        }
+        let hearing = Hearing::by(Arc::clone(&machine) as Arc<dyn Clock>, second(10), second(30));
+        machine.advance(second(11));
+        assert_eq!(hearing.claims_since(second(21)), second(21));
+        hearing.confirm(second(21));
+        machine.advance(second(1));
+        assert_eq!(hearing.claims_since(second(22)), second(21));
+        assert_eq!(hearing.since(second(22)), second(10), "a repair is not put off");
+        machine.advance(second(31));
+        hearing.confirm(second(53));
+        assert_eq!(hearing.since(second(53)), second(53));
     }
 }

@@ -85,9 +85,12 @@ async fn admit(
         Standing::Unknown => {
             let Some(usage) = usage else { return Ok(false) };
             let newcomer = core.newcomers().take(now, node, incarnation, &sender.addr);
-            match newcomer {
-                Some((newcomer, version)) => accept(core, seat, newcomer, usage, version).await.map(|()| true),
-                None => Ok(false),
+            let Some((newcomer, version)) = newcomer else { return Ok(false) };
+            // Another process may have become the node since this one registered.
+            let since = core.claims_since();
+            match core.with_cluster(|cluster, _| cluster.claim(now, since, &newcomer)) {
+                Claim::InUse { .. } => Ok(false),
+                _ => accept(core, seat, newcomer, usage, version, true).await.map(|()| true),
             }
         }
     }
@@ -173,7 +176,9 @@ async fn register(
     }
     let (usage, version) = (usage(&request.usage, 0), version(&request));
     let node = described(request, peer)?;
-    let (now, since) = (core.monotonic(), core.hearing_since());
+    // This call was served, so this server leads at this moment.
+    core.confirm_hearing();
+    let (now, since) = (core.monotonic(), core.claims_since());
     match core.with_cluster(|cluster, _| cluster.claim(now, since, &node)) {
         Claim::New => {
             let entered = core.with_cluster(|cluster, _| core.newcomers().enter(now, node, version, cluster));
@@ -191,8 +196,8 @@ async fn register(
                 ),
             ))
         }
-        Claim::Known | Claim::Takes => {
-            accept(core, seat, node, usage, version).await?;
+        claim @ (Claim::Known | Claim::Takes) => {
+            accept(core, seat, node, usage, version, claim == Claim::Takes).await?;
             Ok(answer)
         }
     }
@@ -203,16 +208,23 @@ fn crowded(crowded: Crowded) -> Exception {
     Exception::io(crowded.to_string())
 }
 
-/// The process is the node from now on.
-async fn accept(core: &Arc<Core>, seat: &Seat, mut node: Node, usage: Usage, version: String) -> Result<(), Exception> {
+/// The process is the node from now on. `must_write`: also if its row says so already, as that of another process may be under way.
+async fn accept(
+    core: &Arc<Core>,
+    seat: &Seat,
+    mut node: Node,
+    usage: Usage,
+    version: String,
+    must_write: bool,
+) -> Result<(), Exception> {
     seat.heard.registered(node.clone(), usage, version, core.monotonic());
     // What a datanode's own configuration says stands above the script.
     if node.rack == DEFAULT_RACK {
         node.rack = racks::of_node(core, &node).await;
     }
-    let known = core.with_cluster(|cluster, _| cluster.node(node.id).is_some_and(|member| member.node == node));
-    let (id, addr) = (node.id, node.xfer_addr());
-    if !known {
+    let is_written = core.with_cluster(|cluster, _| cluster.node(node.id).is_some_and(|member| member.node == node));
+    let (id, addr, claimed) = (node.id, node.xfer_addr(), node.clone());
+    if !is_written || must_write {
         core.newcomers().spend(core.monotonic()).map_err(crowded)?;
         let answer = core.change_blocks(blocks::Command::Register(node)).await.map_err(refusal::raft)?;
         answer.map_err(|refused| Exception::io(refused.to_string()))?;
@@ -220,6 +232,9 @@ async fn accept(core: &Arc<Core>, seat: &Seat, mut node: Node, usage: Usage, ver
     let now = core.monotonic();
     core.speaks(id);
     let called_bad = core.with_cluster(|cluster, _| {
+        if !cluster.on_claimed(&claimed) {
+            return None;
+        }
         cluster.on_registered(now, id, usage);
         // What it lacks, or brings back.
         let mut repair = core.repair();
@@ -227,8 +242,11 @@ async fn accept(core: &Arc<Core>, seat: &Seat, mut node: Node, usage: Usage, ver
         for pipeline in cluster.pipelines_of(id) {
             cluster.containers_of(*pipeline).for_each(|home| repair.suspect(home, now + CATALOGUE_WAIT));
         }
-        called_bad
+        Some(called_bad)
     });
+    let Some(called_bad) = called_bad else {
+        return Err(Exception::io(format!("another process registers as datanode {id}; try again in a second")));
+    };
     called_bad.into_iter().for_each(|block| core.note_bad(block, id, Complainant::Ours));
     core.repair_wake.notify_one();
     tracing::info!(node = %id, addr, "a datanode registered");

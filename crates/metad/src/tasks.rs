@@ -17,7 +17,7 @@ const REAP_PAUSE: Duration = Duration::from_millis(200);
 /// answer was lost is told by them alone.
 const FEED_EACH: Duration = Duration::from_secs(30);
 const LEASES_EACH: Duration = Duration::from_secs(1);
-/// Several times in the shortest pause that counts.
+/// Several times in the shortest gap that counts.
 const HEARING_EACH: Duration = Duration::from_millis(500);
 const SEAL_EACH: Duration = Duration::from_secs(10);
 /// After a fault of the store or the log; the server is about to stop then.
@@ -30,7 +30,9 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
     vec![
         spawn_owned("hearing", async move {
             loop {
-                hearing.hearing_since();
+                if hearing.raft.confirm().await.is_ok_and(|term| term == hearing.term) {
+                    hearing.confirm_hearing();
+                }
                 sleep(HEARING_EACH).await;
             }
         }),

@@ -21,7 +21,9 @@ use crate::platter::Identity;
 use crate::volume::{Info, ReplicaState};
 use crate::world::World;
 use administration::Administration;
-use blocks::{BlocksError, Cluster, Doomed, PlaceError, Plan, Repair, Shortage, Surplus, Told, Undecided};
+use blocks::{
+    BlocksError, Cluster, Doomed, PlaceError, Plan, QUIET_MAX, Reception, Repair, Shortage, Surplus, Told, Undecided,
+};
 use namespace::{BlockView, Caller, Format, Leased, Leases, NsError, Op, Request, RetryKey};
 use raft::Standing;
 use std::cell::{Cell, RefCell};
@@ -83,6 +85,7 @@ pub(crate) struct Metad {
     pub(crate) group: Group,
     random: RefCell<Seeded>,
     pub(crate) leader_since: Cell<Duration>,
+    reception: Cell<Reception>,
     leases: RefCell<Leases>,
     leased: RefCell<Leased>,
     doomed: RefCell<Doomed>,
@@ -118,6 +121,7 @@ impl Metad {
             group,
             random,
             leader_since: Cell::default(),
+            reception: Cell::new(Reception::new(Duration::ZERO, Duration::ZERO, QUIET_MAX)),
             leases: RefCell::default(),
             leased: RefCell::new(Leased::load(&MemoryRows::default(), Duration::ZERO, LEASE_SOFT).expect("empty")),
             doomed: RefCell::default(),
@@ -168,6 +172,7 @@ impl Metad {
 
     fn begin_reign(self: &Rc<Self>, reign: u64) {
         self.leader_since.set(self.now());
+        self.reception.set(Reception::new(self.now(), self.now(), QUIET_MAX));
         self.world.reign_count.set(self.world.reign_count.get() + 1);
         let lessee = reign << 8 | self.number as u64;
         self.group.take(reign, lessee, self.world.plan.container_len);

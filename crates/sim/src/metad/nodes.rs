@@ -7,6 +7,7 @@ use crate::world::{Mutation, Process, World, node_of};
 use blocks::{Claim, Cluster, Fate, Standing, Told, Usage, Wanted};
 use namespace::BlockView;
 use std::rc::Rc;
+use std::time::Duration;
 use types::{BlockId, NodeId};
 
 impl Metad {
@@ -14,29 +15,44 @@ impl Metad {
         self.group.confirm().await?;
         let node = node_of(process);
         let id = node.id;
-        let (now, since) = (self.now(), self.leader_since.get());
+        let now = self.now();
+        let since = self.receives();
         let claim = self.with_cluster(|cluster, _| cluster.claim(now, since, &node))?;
         if matches!(claim, Claim::InUse { .. }) && !self.believes_copies() {
             return Err(Refused::InUse);
         }
-        let known = self.with_cluster(|cluster, _| cluster.node(id).is_some_and(|member| member.node == node))?;
-        if !known {
-            self.change_blocks(blocks::Command::Register(node)).await?.map_err(|_| Refused::Odd)?;
+        let is_written = self.with_cluster(|cluster, _| cluster.node(id).is_some_and(|member| member.node == node))?;
+        if !is_written || claim == Claim::Takes {
+            self.change_blocks(blocks::Command::Register(node.clone())).await?.map_err(|_| Refused::Odd)?;
         }
         let now = self.now();
+        let believes = self.believes_copies();
         let called_bad = self.with_cluster(|cluster, _| {
+            if !cluster.on_claimed(&node) && !believes {
+                return None;
+            }
             cluster.on_registered(now, id, usage);
             let mut repair = self.repair.borrow_mut();
             let called_bad = repair.on_registered(id);
             for pipeline in cluster.pipelines_of(id) {
                 cluster.containers_of(*pipeline).for_each(|home| repair.suspect(home, now + CATALOGUE_WAIT));
             }
-            called_bad
+            Some(called_bad)
         })?;
+        let called_bad = called_bad.ok_or(Refused::Odd)?;
         self.reported.borrow_mut().extend(called_bad.into_iter().map(|block| (block, id)));
         self.repair_wake.notify();
         self.prepare.notify();
         Ok(())
+    }
+
+    /// A datanode's call was confirmed, so this member leads at this moment. Answers since when it receives them without a gap.
+    fn receives(&self) -> Duration {
+        let now = self.now();
+        let mut reception = self.reception.get();
+        reception.confirm(now, now);
+        self.reception.set(reception);
+        reception.since(now, now)
     }
 
     fn believes_copies(&self) -> bool {
@@ -58,6 +74,7 @@ impl Metad {
     pub(crate) async fn heartbeat(self: Rc<Self>, told: Heartbeat) -> Answer<Option<Orders>> {
         // A leader that fell would judge by what it does not know.
         self.group.confirm().await?;
+        self.receives();
         let now = self.now();
         if !self.is_current(told.process)? {
             return Ok(None);
