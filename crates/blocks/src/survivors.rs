@@ -43,8 +43,8 @@ pub struct Agreed {
     pub nodes: Vec<NodeId>,
 }
 
-/// Finds the length. `generation` and `len` are what the namespace has recorded. `None`: nothing of the block is left.
-fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option<Agreed> {
+/// Finds the length, at most `len_max`. `generation` and `len` are what the namespace has recorded. `None`: nothing of the block is left.
+fn agree(survivors: &[Survivor], generation: Generation, len: u64, len_max: u64) -> Option<Agreed> {
     let usable: Vec<&Survivor> = survivors.iter().filter(|survivor| survivor.generation >= generation).collect();
     // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If something is,
     // the block was opened again under the same generation, as some clients do, and this node was not there.
@@ -68,6 +68,8 @@ fn agree(survivors: &[Survivor], generation: Generation, len: u64) -> Option<Agr
         // that much is believed before those who have not.
         agreed = usable.iter().map(|survivor| survivor.len).filter(|have| *have >= len).min().unwrap_or(agreed);
     }
+    // Who has all that shall be left is as good as who has more.
+    let agreed = agreed.min(len_max);
     let nodes = usable.iter().filter(|survivor| survivor.len >= agreed).map(|survivor| survivor.node).collect();
     Some(Agreed { len: agreed, nodes })
 }
@@ -128,6 +130,15 @@ impl Inquest {
         self.cut.unwrap_or(self.len)
     }
 
+    /// What shall be left at most.
+    fn len_left_max(&self) -> u64 {
+        self.cut.unwrap_or(u64::MAX).min(self.len_max)
+    }
+
+    fn agree(&self, survivors: &[Survivor]) -> Option<Agreed> {
+        agree(survivors, self.generation, self.recorded(), self.len_left_max())
+    }
+
     /// Whether it is as good as sure that the block never got a byte: none was recorded, every member answers, at least one of them had
     /// it never, and nobody shows anything of it, not even something old. Whoever cannot say then would have been alone in the block's
     /// chain from the first byte on, and the others never in it.
@@ -142,19 +153,20 @@ impl Inquest {
 
     /// Whether the replicas that the recovery is to go on with are read before: somebody of the home takes no part in it, and may have the only
     /// sound one. Where all take part, damage on one of them is mended from the others later, as everywhere; with one alone there are none.
+    /// A block that is cut may have lain for years, and who left its home may still have it: it is always read.
     fn must_be_read(&self, members: &[Shown], agreed: &Agreed) -> bool {
         let takes_part = |shown: &Shown| match shown {
             Shown::Replica(survivor) | Shown::Damaged(survivor) => agreed.nodes.contains(&survivor.node),
             Shown::Silence | Shown::Unknown | Shown::Nothing => false,
         };
-        agreed.nodes.len() < 2 || !members.iter().all(takes_part)
+        self.cut.is_some() || agreed.nodes.len() < 2 || !members.iter().all(takes_part)
     }
 
     /// Whether all other datanodes are asked as well: the home may have got other members since the block was begun, and those who
     /// were in its chain are none of them any more, or those who are have fallen.
     fn asks_others(&self, members: &[Shown]) -> bool {
         let survivors = survivors(members);
-        let agreed = agree(&survivors, self.generation, self.recorded());
+        let agreed = self.agree(&survivors);
         !agreed.is_some_and(|agreed| agreed.len > 0 && is_sound(&survivors, &agreed, self.recorded()))
     }
 
@@ -165,7 +177,7 @@ impl Inquest {
         let silent = |shown: &[Shown]| shown.iter().filter(is_silent).count();
         let is_damaged = |shown: &Shown| matches!(shown, Shown::Damaged(_));
         let mut survivors = survivors(members);
-        let on_members = agree(&survivors, self.generation, self.recorded()).is_some_and(|agreed| agreed.len > 0);
+        let on_members = self.agree(&survivors).is_some_and(|agreed| agreed.len > 0);
         survivors.extend(self::survivors(others));
         // Who is no member and silent may never have heard of the block: waited for only where the members have none of it, and
         // for ever only if bytes are known to be somewhere.
@@ -176,11 +188,8 @@ impl Inquest {
         let silent_count = if gives_up { 0 } else { silent(members) + silent_others };
         let shown = || members.iter().chain(others);
         if shown().any(is_damaged) {
-            let len = |survivors: &[Survivor]| {
-                let agreed = agree(survivors, self.generation, self.recorded()).map_or(0, |agreed| agreed.len);
-                // What is cut off in any case makes nobody better.
-                agreed.min(self.cut.unwrap_or(u64::MAX)).min(self.len_max)
-            };
+            // What is cut off in any case makes nobody better.
+            let len = |survivors: &[Survivor]| self.agree(survivors).map_or(0, |agreed| agreed.len);
             let all: Vec<Survivor> = shown().filter_map(survivor).collect();
             if len(&survivors) < len(&all) {
                 if silent_count > 0 {
@@ -189,14 +198,11 @@ impl Inquest {
                 survivors = all;
             }
         }
-        match next_step(&survivors, silent_count, waited, self.generation, self.recorded()) {
+        match next_step(&survivors, silent_count, waited, self) {
             // What was recorded was acknowledged: whoever has it may yet come back.
             Step::Nothing if self.len > 0 => Step::Wait("no node shows bytes that were acknowledged"),
             Step::Finish(agreed) if silent_count > 0 && self.cut.is_some_and(|cut| agreed.len < cut) => {
                 Step::Wait("those who answer have less of the block than shall be left")
-            }
-            Step::Finish(agreed) => {
-                Step::Finish(Agreed { len: agreed.len.min(self.cut.unwrap_or(u64::MAX)).min(self.len_max), ..agreed })
             }
             step => step,
         }
@@ -240,6 +246,25 @@ impl Hearing {
     pub fn len_max(&self) -> u64 {
         let shown = self.members.iter().chain(self.others.iter().flatten());
         shown.filter_map(survivor).map(|replica| replica.len).max().unwrap_or_default()
+    }
+
+    /// These finished their replicas. Answers who of them has to read his before the recovery may go on with them alone, since all others are
+    /// old from then on: nobody, if all finished that were to, or if one of them was read before. One that did not finish may have the
+    /// only sound replica. If none that is read now is fit, the recovery must begin again.
+    pub fn to_be_read(&self, agreed: &Agreed, finished: &[NodeId]) -> Vec<NodeId> {
+        let shown = || self.members.iter().chain(self.others.iter().flatten());
+        // Damage that is known is taken only where nobody has better.
+        let is_known = |node: &NodeId| {
+            let found_at_start = |replica: &Survivor| replica.state == ReplicaState::WaitingForRecovery;
+            self.read.contains(node)
+                || shown().any(|shown| match shown {
+                    Shown::Replica(replica) => replica.node == *node && found_at_start(replica),
+                    Shown::Damaged(replica) => replica.node == *node,
+                    Shown::Silence | Shown::Unknown | Shown::Nothing => false,
+                })
+        };
+        let did_all = agreed.nodes.iter().all(|node| finished.contains(node));
+        if did_all || finished.iter().any(is_known) { Vec::new() } else { finished.to_vec() }
     }
 
     /// `waited` is the time since the recovery began.
@@ -288,13 +313,13 @@ fn shows_some(shown: &Shown) -> bool {
 }
 
 /// Decides on the answers: `survivors` showed a replica, `silent_count` did not answer, the others have none.
-fn next_step(survivors: &[Survivor], silent_count: usize, waited: Duration, generation: Generation, len: u64) -> Step {
-    let agreed = agree(survivors, generation, len);
+fn next_step(survivors: &[Survivor], silent_count: usize, waited: Duration, inquest: &Inquest) -> Step {
+    let agreed = inquest.agree(survivors);
     if silent_count > 0 && agreed.is_none() {
         // Whoever is silent may have all of it. Somebody must bring it back, or delete the file.
         return Step::Wait("no replica was found, and not all nodes answer");
     }
-    let sound = agreed.as_ref().is_some_and(|agreed| is_sound(survivors, agreed, len));
+    let sound = agreed.as_ref().is_some_and(|agreed| is_sound(survivors, agreed, inquest.recorded()));
     if silent_count > 0 && waited < if sound { PATIENCE } else { PATIENCE_IN_DOUBT } {
         return Step::Wait("not all nodes answer");
     }
@@ -329,7 +354,7 @@ mod tests {
             })
             .collect();
         let nodes = nodes.iter().map(|number| NodeId([*number; 16])).collect();
-        assert_eq!(agree(&survivors, Generation(10), recorded), Some(Agreed { len, nodes }), "{replicas:?}");
+        assert_eq!(agree(&survivors, Generation(10), recorded, u64::MAX), Some(Agreed { len, nodes }), "{replicas:?}");
     }
 
     #[test]
@@ -382,15 +407,15 @@ mod tests {
     #[test]
     fn stale_replicas_are_nothing() {
         let stale = Survivor { node: NodeId([1; 16]), state: Finalized, generation: Generation(9), len: 5 };
-        assert_eq!(agree(&[stale], Generation(10), 0), None);
-        assert_eq!(agree(&[], Generation(10), 0), None);
+        assert_eq!(agree(&[stale], Generation(10), 0, u64::MAX), None);
+        assert_eq!(agree(&[], Generation(10), 0, u64::MAX), None);
     }
 
     #[test]
     fn who_may_lack_acknowledged_bytes_is_not_believed_soon() {
         let check = |state, len, recorded, wanted| {
             let survivors = [Survivor { node: NodeId([1; 16]), state, generation: Generation(1001), len }];
-            let agreed = agree(&survivors, Generation(1001), recorded);
+            let agreed = agree(&survivors, Generation(1001), recorded, u64::MAX);
             assert_eq!(is_sound(&survivors, &agreed.unwrap(), recorded), wanted, "{state:?} {len} of {recorded}");
         };
         check(Open, 5, 0, true);
@@ -402,8 +427,9 @@ mod tests {
     #[test]
     fn silent_members_are_waited_for_and_forever_if_nobody_has_anything() {
         let open = Survivor { node: NodeId([1; 16]), state: Open, generation: Generation(10), len: 5 };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
         let step = |survivors: &[Survivor], silent, seconds| {
-            next_step(survivors, silent, Duration::from_secs(seconds), Generation(10), 0)
+            next_step(survivors, silent, Duration::from_secs(seconds), &inquest)
         };
         assert!(matches!(step(&[open], 1, 4), Step::Wait(_)));
         assert!(matches!(step(&[open], 1, 5), Step::Finish(_)));
@@ -500,6 +526,45 @@ mod tests {
         assert_eq!(moved.next(Duration::ZERO), Next::Read(vec![second]));
         moved.was_read(second, Some(Fitness::Fit));
         assert_eq!(moved.next(Duration::ZERO), finish(&[2]));
+    }
+
+    /// All members show a replica, so none was read; but only node 1 finishes, and it has rotted. Nodes 2 and 3 would be deleted.
+    #[test]
+    fn who_finishes_alone_is_read_before_it_is_recorded() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
+        let put = |number| shown(number, Finalized, 10, 80);
+        let node = |number| NodeId([number; 16]);
+        let agreed = |numbers: &[u8]| Agreed { len: 80, nodes: numbers.iter().map(|number| node(*number)).collect() };
+        let all_there = Hearing::new(inquest, vec![put(1), put(2), put(3)]);
+        let all = agreed(&[1, 2, 3]);
+        assert_eq!(all_there.to_be_read(&all, &[node(1), node(2), node(3)]), []);
+        assert_eq!(all_there.to_be_read(&all, &[node(1)]), [node(1)]);
+        let mut read = Hearing::new(inquest, vec![put(1), put(2), Shown::Silence]);
+        read.was_read(node(1), Some(Fitness::Fit));
+        read.was_read(node(2), Some(Fitness::Fit));
+        assert_eq!(read.to_be_read(&agreed(&[1, 2]), &[node(2)]), []);
+    }
+
+    /// A block that is cut was whole for long: what rotted meanwhile must not cost who is sound, whether a member or not.
+    #[test]
+    fn a_block_is_read_before_it_is_cut() {
+        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(30), len_max: u64::MAX };
+        let node = |number| NodeId([number; 16]);
+        let finish = |number| Next::Do(Step::Finish(Agreed { len: 30, nodes: vec![node(number)] }));
+        let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, Finalized, 10, 80)]);
+        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![node(1), node(2)]));
+        hearing.was_read(node(1), Some(Fitness::Unfit));
+        hearing.was_read(node(2), Some(Fitness::Unfit));
+        assert_eq!(hearing.next(Duration::ZERO), Next::AskOthers);
+        hearing.others_said(vec![shown(3, Finalized, 10, 80)]);
+        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![node(3)]));
+        hearing.was_read(node(3), Some(Fitness::Fit));
+        assert_eq!(hearing.next(Duration::ZERO), finish(3));
+        // Node 2 was cut before, and fell: it has all that shall be left, though the damaged one shows more.
+        let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30)]);
+        hearing.was_read(node(1), Some(Fitness::Unfit));
+        hearing.others_said(vec![Shown::Nothing]);
+        assert_eq!(hearing.next(Duration::ZERO), finish(2));
     }
 
     /// What is damaged is better than nothing, and than what lacks bytes that it tells of, once everybody has spoken.

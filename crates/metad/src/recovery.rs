@@ -20,13 +20,13 @@
 
 use crate::ask::{self, Answer};
 use crate::core::{ChangeError, Core};
-use blocks::{Agreed, Fitness, Hearing, Inquest, Next, ReplicaState, Shown, Step, Survivor};
+use blocks::{Fitness, Hearing, Inquest, Next, ReplicaState, Shown, Step, Survivor};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
-use types::{FileId, Generation, NodeId};
+use types::{BlockId, FileId, Generation, NodeId};
 use wire::node;
 
 /// Between attempts: doubling from the first to the second.
@@ -179,7 +179,7 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
             Attempt::Ended(len) => return finish(core, file, &last, generation, len).await,
             Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "a recovery waits"),
             Attempt::Doubtful => {
-                tracing::warn!(block = %last.block, %generation, "no node says that it finished its replica");
+                tracing::warn!(block = %last.block, %generation, "no node whose replica may be believed says that it finished it");
                 tokio::time::sleep(retry).await;
                 return false;
             }
@@ -193,7 +193,7 @@ enum Attempt {
     /// The length of the block now; `None`: nothing is left of it.
     Ended(Option<u64>),
     Again(&'static str),
-    /// Some node may have finished its replica without our knowing. Only a higher generation tells those replicas from what comes
+    /// Some node may have finished its replica without our knowing, or those that did are not fit, and others did not. Only a higher generation tells those replicas from what comes
     /// next, so this recovery ends, and the next look begins another.
     Doubtful,
 }
@@ -210,7 +210,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
         cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
     });
     let mut hearing = Hearing::new(inquest, show(core, &nodes, last, generation).await);
-    let Agreed { len, nodes: agreed } = loop {
+    let agreed = loop {
         // Together with the time that the answers took: whoever is silent was silent in it, too.
         let waited = core.monotonic().saturating_sub(begun);
         match hearing.next(waited) {
@@ -225,7 +225,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
             Next::Read(ids) => {
                 let readers: Vec<(NodeId, String)> = nodes.iter().filter(|(id, _)| ids.contains(id)).cloned().collect();
                 let len = hearing.len_max().max(last.len);
-                for (id, fitness) in read(core, &readers, last, len).await {
+                for (id, fitness) in read(core, &readers, last.block, last.generation, len).await {
                     hearing.was_read(id, fitness);
                 }
             }
@@ -234,12 +234,22 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
             Next::Do(Step::Finish(agreed)) => break agreed,
         }
     };
+    let len = agreed.len;
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
-    nodes.retain(|(id, _)| agreed.contains(id));
+    nodes.retain(|(id, _)| agreed.nodes.contains(id));
     let answers =
         ask::all::<_, node::FinishRecoveryResponse>(core, &nodes, node::FINISH_RECOVERY, &request, ANSWER_MAX).await;
     if answers.iter().all(|(_, answer)| answer.is_none()) {
         return Attempt::Doubtful;
+    }
+    let finished: Vec<NodeId> = answers.iter().filter(|(_, answer)| answer.is_some()).map(|(id, _)| *id).collect();
+    let unread = hearing.to_be_read(&agreed, &finished);
+    if !unread.is_empty() {
+        nodes.retain(|(id, _)| unread.contains(id));
+        let read = read(core, &nodes, last.block, generation, len).await;
+        if !read.iter().any(|(_, fitness)| *fitness == Some(Fitness::Fit)) {
+            return Attempt::Doubtful;
+        }
     }
     Attempt::Ended(Some(len))
 }
@@ -259,9 +269,15 @@ async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generat
 }
 
 /// Has nodes read their replicas, which are fenced, from end to end.
-async fn read(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, len: u64) -> Vec<(NodeId, Option<Fitness>)> {
+async fn read(
+    core: &Core,
+    nodes: &[(NodeId, String)],
+    block: BlockId,
+    generation: Generation,
+    len: u64,
+) -> Vec<(NodeId, Option<Fitness>)> {
     let _turn = core.recoveries.reading.acquire().await;
-    ask::verify(core, nodes, last.block, last.generation, len).await
+    ask::verify(core, nodes, block, generation, len).await
 }
 
 fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {

@@ -45,7 +45,7 @@ impl Metad {
         };
         while !overtaken() {
             let damaged = self.world.damaged_on(last.block);
-            let Ok(step) = self.inquire(&last, generation, begun).await else { return };
+            let Ok((step, hearing)) = self.inquire(&last, generation, begun).await else { return };
             let mut nodes = Vec::new();
             let len = match step {
                 Step::Wait(_) => {
@@ -61,7 +61,8 @@ impl Metad {
                     });
                     let answers = finish(last.block).await.into_iter();
                     nodes.extend(answers.filter(|(_, answer)| answer.is_some()).map(|(node, _)| node));
-                    if nodes.is_empty() {
+                    let unread = hearing.to_be_read(&agreed, &nodes);
+                    if nodes.is_empty() || !self.is_one_fit(&unread, last.block, generation).await {
                         self.sim.sleep(retry).await;
                         return;
                     }
@@ -82,7 +83,7 @@ impl Metad {
         }
     }
 
-    async fn inquire(&self, last: &BlockView, generation: Generation, begun: Duration) -> Answer<Step> {
+    async fn inquire(&self, last: &BlockView, generation: Generation, begun: Duration) -> Answer<(Step, Hearing)> {
         let cut = read::cut_len(&*self.group.rows(), last.block).expect("memory can be read");
         let len_max = read::block_len_max(&*self.group.rows(), last.file).expect("memory can be read");
         let inquest = Inquest { generation: last.generation, len: last.len, cut, len_max: len_max.unwrap_or(u64::MAX) };
@@ -107,17 +108,25 @@ impl Metad {
                     nodes.into_iter().for_each(|node| hearing.was_read(node, Some(Fitness::Fit)));
                 }
                 Next::Read(nodes) => {
-                    let wanted = last.generation;
-                    let read = self.ask_all(&nodes, READ_MAX, move |node, block| {
-                        Box::pin(async move { Ok(node.verify(block, wanted).await) })
-                    });
-                    for (node, fitness) in read(last.block).await {
+                    for (node, fitness) in self.read(&nodes, last.block, last.generation).await {
                         hearing.was_read(node, fitness);
                     }
                 }
-                Next::Do(step) => return Ok(step),
+                Next::Do(step) => return Ok((step, hearing)),
             }
         }
+    }
+
+    /// Whether one of these is, or there is none to be read.
+    async fn is_one_fit(&self, unread: &[NodeId], block: BlockId, generation: Generation) -> bool {
+        let believed = unread.is_empty() || self.world.mutation == Some(Mutation::BelieveUnread);
+        believed || self.read(unread, block, generation).await.iter().any(|(_, said)| *said == Some(Fitness::Fit))
+    }
+
+    async fn read(&self, nodes: &[NodeId], block: BlockId, wanted: Generation) -> Vec<(NodeId, Option<Fitness>)> {
+        let read = self
+            .ask_all(nodes, READ_MAX, move |node, block| Box::pin(async move { Ok(node.verify(block, wanted).await) }));
+        read(block).await
     }
 
     /// Has nodes fence their replicas of the block, and say what they have.

@@ -95,8 +95,8 @@ impl Volume {
             return Err(VolumeError::Corrupt);
         }
         self.note(self.0.disk.write().await)?;
-        self.on_open(block, |stored| stored.cut(len));
         if len < image.data.len() {
+            self.on_open(block, |stored| stored.cut(len));
             // Before the generation: after a loss of power what was cut off must not be seen under the new one.
             let written = self.on_open(block, |stored| stored.written());
             self.note(self.0.disk.sync().await)?;
