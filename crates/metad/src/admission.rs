@@ -10,13 +10,15 @@
 //! its data, its group has others by now, and what they send tells it so. See `raft::Raft::overhear`.
 //!
 //! Promise: a server that belongs to a group accepts them from its members' machines alone. One that was started to join, and does not find
-//! itself among the members yet, accepts them from anywhere: it has nothing to lose, and cannot know who will add it.
+//! itself among the members yet, accepts them from the servers that its configuration names, and if that names none from anywhere: it
+//! cannot know who will add it, and what a stranger leaves there keeps it from being added (`raft::RaftError::NotNew`). Whoever was accepted
+//! is asked again when the members have changed: a connection that was made while the server waited ends with the wait.
 
 use crate::seat::Seat;
 use hdfs::Exception;
 use hdfs::exception::ACCESS_CONTROL;
 use rpc::{ClientOptions, Origins};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,6 +38,8 @@ const SAID_COUNT_MAX: usize = 32;
 pub(crate) struct Admission {
     origins: Origins,
     state: Mutex<State>,
+    /// Connections that were accepted, and the members' entry by which that was decided.
+    accepted: Mutex<HashMap<SocketAddr, Option<u64>>>,
 }
 
 #[derive(Debug, Default)]
@@ -58,18 +62,45 @@ impl Admission {
         self.state().strangers.contains(&peer)
     }
 
+    fn accepted(&self) -> MutexGuard<'_, HashMap<SocketAddr, Option<u64>>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether messages of members are accepted over a new connection.
+    pub(crate) async fn admit(&self, seat: &Arc<Seat>, peer: SocketAddr) -> Result<(), Exception> {
+        let by = seat.raft.members_entry();
+        self.check(seat, peer).await?;
+        self.accepted().insert(peer, by);
+        Ok(())
+    }
+
+    /// Whether they still are over one that was accepted. An exception ends it.
+    pub(crate) async fn admit_still(&self, seat: &Arc<Seat>, peer: SocketAddr) -> Result<(), Exception> {
+        let by = seat.raft.members_entry();
+        if self.accepted().get(&peer) == Some(&by) {
+            return Ok(());
+        }
+        self.check(seat, peer).await?;
+        if let Some(last) = self.accepted().get_mut(&peer) {
+            *last = by;
+        }
+        Ok(())
+    }
+
+    /// The connection has ended.
     pub(crate) fn hung_up(&self, peer: SocketAddr) {
+        self.accepted().remove(&peer);
         self.state().strangers.remove(&peer);
     }
 
-    /// Whether messages of members are accepted from `peer`.
-    pub(crate) async fn admit(&self, seat: &Arc<Seat>, peer: SocketAddr) -> Result<(), Exception> {
+    async fn check(&self, seat: &Arc<Seat>, peer: SocketAddr) -> Result<(), Exception> {
         if seat.peers.is_none() {
             return Err(denied("this metadata server is alone, and takes no messages of others".to_owned()));
         }
         let members = seat.raft.group().members;
         let is_member = members.iter().any(|member| member.id == seat.config.id);
-        if seat.config.join && !is_member {
+        let names_servers = !seat.config.members.is_empty() || !seat.config.members_from.is_empty();
+        if seat.config.join && !is_member && !names_servers {
             return Ok(());
         }
         let known = known(seat);
@@ -84,6 +115,7 @@ impl Admission {
         servers.extend(seat.config.members_from.iter().cloned());
         let ip = peer.ip().to_canonical();
         if self.origins.include(&servers, ip).await {
+            self.state().strangers.remove(&peer);
             return Ok(());
         }
         let why = format!(

@@ -68,12 +68,13 @@ impl rpc::Service for Service {
 }
 
 /// A message of another member.
-async fn member(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
+async fn member(seat: &Arc<Seat>, call: &Call) -> Result<Bytes, Exception> {
     call.check_version(RAFT_VERSION)?;
     if call.method != TELL || seat.peers.is_none() {
         return Err(call.no_such_method());
     }
     seat.require_superuser(call).await?;
+    seat.admission.admit_still(seat, call.peer).await?;
     let message: MemberMessage = call.request()?;
     if seat.admission.is_stranger(call.peer) {
         seat.raft.overhear(&message.bytes).await;

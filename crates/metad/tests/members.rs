@@ -50,6 +50,17 @@ async fn one_that_is_to_join_cannot_know_who_adds_it() {
     assert!(check(|config| (config.id, config.join) = (4, true)).await.is_ok());
 }
 
+/// If it is told who its group is, it waits for that.
+#[tokio::test]
+async fn one_that_is_to_join_a_group_that_it_knows_takes_no_others() {
+    let join = |from: &'static str| {
+        move |config: &mut Config| (config.id, config.join, config.members_from) = (4, true, vec![from.to_owned()])
+    };
+    let refused = check(join("192.0.2.1")).await.unwrap_err();
+    assert!(refused.starts_with("127.0.0.1 is the address of no metadata server"), "{refused}");
+    assert!(check(join("localhost")).await.is_ok());
+}
+
 #[tokio::test]
 async fn one_that_is_alone_takes_none() {
     let refused = check(|_| {}).await.unwrap_err();

@@ -13,7 +13,9 @@ use crate::agreement::Agreement;
 use crate::founding::{self, Mistaken};
 use crate::interfere::Undone;
 use crate::machine::{Applier, Machine};
-use crate::message::{Answer, Ask, Chunk, Request, decode, encode, id_of, plain_id, plain_vote, vote_of};
+use crate::message::{
+    Answer, Ask, Chunk, PlainVote, Request, decode, encode, id_of, is_near, plain_id, plain_vote, vote_of,
+};
 use crate::position::Position;
 use crate::snapshot::{Import, SnapshotData};
 use crate::stop::Stop;
@@ -134,6 +136,15 @@ impl<M: Machine> Inbox<M> {
     async fn answer(self: &Arc<Self>, Request { from, ask, .. }: Request) -> Result<Answer, Refusal> {
         match ask {
             Ask::Append { vote, before, committed, entries } => {
+                self.must_be_near(vote)?;
+                let terms = entries
+                    .iter()
+                    .map(|entry| entry.term())
+                    .chain(before.map(|id| id.0))
+                    .chain(committed.map(|id| id.0));
+                if terms.max() > Some(vote.0) {
+                    return Err("entries of a later term than their leader's".into());
+                }
                 let entries = entries.into_iter().map(|entry| entry.entry()).collect::<Option<Vec<_>>>();
                 let request = AppendEntriesRequest {
                     vote: vote_of(vote),
@@ -149,17 +160,20 @@ impl<M: Machine> Inbox<M> {
                 })
             }
             Ask::Vote { vote, last, transfer } => {
+                self.must_be_near(vote)?;
                 self.may_vote()?;
                 let mut request = VoteRequest::new(vote_of(vote), last.map(id_of));
                 request.leadership_transfer = transfer;
                 Ok(voted(self.raft.vote(request).await.map_err(|error| refusal(&error))?))
             }
             Ask::PreVote { vote, last } => {
+                self.must_be_near(vote)?;
                 self.may_vote()?;
                 let request = VoteRequest::new(vote_of(vote), last.map(id_of));
                 Ok(voted(self.raft.pre_vote(request).await.map_err(|error| refusal(&error))?))
             }
             Ask::Transfer { vote, to, last } => {
+                self.must_be_near(vote)?;
                 let to = if self.undone == Some(Undone::HandToOne) { self.node_id } else { to };
                 let request = TransferLeaderRequest::new(vote_of(vote), to, last.map(id_of));
                 let accepted = self.raft.handle_transfer_leader(request).await.map_err(|error| error.to_string())?;
@@ -187,6 +201,14 @@ impl<M: Machine> Inbox<M> {
         }
     }
 
+    fn must_be_near(&self, vote: PlainVote) -> Result<(), Refusal> {
+        let known = self.raft.metrics().borrow_watched().vote.leader_id.term;
+        if is_near(vote, known) {
+            return Ok(());
+        }
+        Err(format!("term {} is no term of this group, which member {} knows in term {known}", vote.0, self.node_id))
+    }
+
     fn may_vote(&self) -> Result<(), Refusal> {
         if self.started.elapsed() < self.silence {
             return Err("just started; no vote yet".into());
@@ -200,12 +222,16 @@ impl<M: Machine> Inbox<M> {
 
     async fn chunk(self: &Arc<Self>, from: u64, chunk: Chunk) -> Result<Answer, Refusal> {
         let Chunk { vote, snapshot, number, is_last, bytes } = chunk;
+        self.must_be_near(vote)?;
         let own = self.raft.metrics().borrow_watched().vote;
         if vote_of(vote) < own {
             return Ok(Answer::HigherVote(plain_vote(own)));
         }
         if number == 0 {
-            Position::decode(&bytes.0).map_err(|error| error.to_string())?;
+            let position = Position::decode(&bytes.0).map_err(|error| error.to_string())?;
+            if position.applied.is_some_and(|id| id.leader_id.term > vote.0) {
+                return Err("a state of a later term than its leader's".into());
+            }
             let machine = Arc::clone(&self.machine);
             // The one before, if any, lets go of its file first.
             *self.arrival() = None;

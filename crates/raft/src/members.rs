@@ -29,7 +29,7 @@ const HAND_OVER_COUNT: usize = 4;
 const CHANGE_COUNT: usize = 4;
 
 impl<M: Machine> Raft<M> {
-    /// Adds a member, which was started and waits. It gets a copy of the state and the log behind it, and then a vote: this
+    /// Adds a member, which was started with an empty log and waits. It gets a copy of the state and the log behind it, and then a vote: this
     /// returns when it has one. Asked again for the same member it goes on where it was.
     pub async fn add_member(&self, peer: Peer) -> Result<(), RaftError> {
         let group = self.group();
@@ -42,8 +42,10 @@ impl<M: Machine> Raft<M> {
         }
         let expected = self.node(peer.id).map(|node| node.incarnation);
         let incarnation = match (self.greet(&peer).await, expected) {
-            (Ok(found), Some(expected)) if found != expected => return Err(wrong(lost(&peer))),
-            (Ok(found), _) => found,
+            (Ok((_, found)), Some(expected)) if found != expected => return Err(wrong(lost(&peer))),
+            // Nobody knows whose entries and votes it has.
+            (Ok((false, _)), None) => return Err(self.not_new(peer).await),
+            (Ok((_, found)), _) => found,
             // It has its vote already, and may be away.
             (Err(_), Some(expected)) if known.is_some_and(|member| member.role != Role::Learner) => expected,
             (Err(error), _) => return Err(error),
@@ -52,6 +54,15 @@ impl<M: Machine> Raft<M> {
         let added = self.change(ChangeMembers::AddNodes(BTreeMap::from([(peer.id, node)])), true).await?;
         self.has_log(peer.id, added).await?;
         self.change(ChangeMembers::AddVoterIds(BTreeSet::from([peer.id])), true).await.map(drop)
+    }
+
+    /// Who leads for certain knows all members; one that only believes so may lack the one that was just added.
+    async fn not_new(&self, peer: Peer) -> RaftError {
+        match self.confirm().await {
+            Err(error) => error,
+            Ok(_) if self.node(peer.id).is_some() => crossed(),
+            Ok(_) => RaftError::NotNew { id: peer.id, addr: peer.addr },
+        }
     }
 
     /// Changes the members, once the change before has ended. `retain`: who loses its vote stays, without one. The
@@ -120,10 +131,9 @@ impl<M: Machine> Raft<M> {
     /// A vote of somebody who is not there counts against all others: with one such in a group of two nothing can be changed any more, not
     /// even that.
     ///
-    /// Tells its incarnation.
-    async fn greet(&self, peer: &Peer) -> Result<u64, RaftError> {
-        let answer = self.inner.network.greet(peer, GREET_WAIT).await;
-        answer.map(|(_is_new, incarnation)| incarnation).map_err(|error| {
+    /// Tells whether it is new, and its incarnation.
+    async fn greet(&self, peer: &Peer) -> Result<(bool, u64), RaftError> {
+        self.inner.network.greet(peer, GREET_WAIT).await.map_err(|error| {
             let Peer { id, addr } = peer;
             wrong(format!("nobody answers as member {id} at {addr} ({error}); start it there with that id first. Nothing was changed"))
         })
@@ -201,15 +211,15 @@ impl<M: Machine> Raft<M> {
     }
 }
 
-fn crossed() -> RaftError {
-    wrong("the members are changed by somebody else at the same time; try again".into())
-}
-
 fn lost(Peer { id, addr }: &Peer) -> String {
     format!(
         "the group knows member {id} with other data than the server at {addr} has: that was lost, or is elsewhere; \
          remove member {id}, and add the server under a new id"
     )
+}
+
+fn crossed() -> RaftError {
+    wrong("the members are changed by somebody else at the same time; try again".into())
 }
 
 fn wrong(reason: String) -> RaftError {

@@ -179,6 +179,10 @@ impl From<&Entry> for PlainEntry {
 }
 
 impl PlainEntry {
+    pub(crate) fn term(&self) -> u64 {
+        self.id.0
+    }
+
     /// `None` if no group can have the members it names.
     pub(crate) fn entry(self) -> Option<Entry> {
         let payload = match self.payload {
@@ -188,6 +192,15 @@ impl PlainEntry {
         };
         Some(Entry { log_id: id_of(self.id), payload })
     }
+}
+
+/// Terms that a vote may be ahead of what a member knows. Each election adds one: so many no group has seen. A vote of the last term
+/// there is, once saved, would end all elections for good, and one that is as far ahead as this needs four thousand million more.
+const TERM_LEAP_MAX: u64 = 1 << 32;
+
+/// Whether a vote may be one of a group that is, or was, in the term `known`.
+pub(crate) fn is_near(vote: PlainVote, known: u64) -> bool {
+    vote.0 <= known.saturating_add(TERM_LEAP_MAX)
 }
 
 pub(crate) fn plain_id(id: LogId) -> PlainId {

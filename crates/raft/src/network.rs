@@ -1,7 +1,9 @@
 //! How openraft's requests leave this member: as our messages, over the [`Transport`].
 
 use crate::doubt::Doubt;
-use crate::message::{Answer, Ask, Blob, Chunk, Request, decode, encode, id_of, plain_id, plain_vote, vote_of};
+use crate::message::{
+    Answer, Ask, Blob, Chunk, PlainVote, Request, decode, encode, id_of, is_near, plain_id, plain_vote, vote_of,
+};
 use crate::position::Position;
 use crate::snapshot::{Export, SnapshotData};
 use crate::transport::{Lane, Peer, Transport};
@@ -128,6 +130,18 @@ fn is_far(error: &io::Error) -> bool {
     matches!(kind, ConnectionRefused | HostUnreachable | NetworkUnreachable | NotConnected | AddrNotAvailable | Other)
 }
 
+/// The vote that a member answers with, if one of this group can have it.
+fn near(vote: PlainVote, own: Vote) -> Result<Vote, Unreachable<Types>> {
+    if is_near(vote, own.leader_id.term) {
+        return Ok(vote_of(vote));
+    }
+    let (term, known) = (vote.0, own.leader_id.term);
+    Err(Unreachable::from_string(format!(
+        "a member answered with term {term}, which is none of this group, that is in term {known}; remove that member, empty its \
+         directory, and add it under a new id"
+    )))
+}
+
 fn strange(answer: &Answer) -> RPCError<Types> {
     RPCError::Unreachable(Unreachable::from_string(format!("a member answered something else: {answer:?}")))
 }
@@ -156,6 +170,7 @@ impl RaftNetworkV2<Types> for Way {
         request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
+        let own = request.vote;
         let wait_max = if request.entries.is_empty() { option.hard_ttl() } else { APPEND_WAIT };
         let ask = Ask::Append {
             vote: plain_vote(request.vote),
@@ -166,7 +181,7 @@ impl RaftNetworkV2<Types> for Way {
         match self.ask(ask, wait_max.max(option.hard_ttl())).await? {
             Answer::Appended => Ok(AppendEntriesResponse::Success),
             Answer::Conflict => Ok(AppendEntriesResponse::Conflict),
-            Answer::HigherVote(vote) => Ok(AppendEntriesResponse::HigherVote(vote_of(vote))),
+            Answer::HigherVote(vote) => Ok(AppendEntriesResponse::HigherVote(near(vote, own)?)),
             other => Err(strange(&other)),
         }
     }
@@ -177,7 +192,8 @@ impl RaftNetworkV2<Types> for Way {
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
         let (vote, last) = (plain_vote(request.vote), request.last_log_id.map(plain_id));
-        voted(self.ask(Ask::Vote { vote, last, transfer: request.leadership_transfer }, option.hard_ttl()).await?)
+        let ask = Ask::Vote { vote, last, transfer: request.leadership_transfer };
+        voted(self.ask(ask, option.hard_ttl()).await?, request.vote)
     }
 
     async fn pre_vote(
@@ -186,7 +202,7 @@ impl RaftNetworkV2<Types> for Way {
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
         let (vote, last) = (plain_vote(request.vote), request.last_log_id.map(plain_id));
-        voted(self.ask(Ask::PreVote { vote, last }, option.hard_ttl()).await?)
+        voted(self.ask(Ask::PreVote { vote, last }, option.hard_ttl()).await?, request.vote)
     }
 
     async fn transfer_leader(
@@ -256,8 +272,9 @@ impl Way {
             };
             match answer {
                 Answer::Taken => {}
-                Answer::Installed { vote } => return Ok(SnapshotResponse::new(vote_of(vote))),
-                Answer::HigherVote(vote) => return Ok(SnapshotResponse::new(vote_of(vote))),
+                Answer::Installed { vote: answered } | Answer::HigherVote(answered) => {
+                    return Ok(SnapshotResponse::new(near(answered, vote)?));
+                }
                 other => return Err(StreamingError::Unreachable(Unreachable::from_string(format!("{other:?}")))),
             }
             let reading = ::io::task::blocking(move || export.chunk(CHUNK_LEN).map(|chunk| (chunk, export)));
@@ -292,9 +309,55 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn voted(answer: Answer) -> Result<VoteResponse<Types>, RPCError<Types>> {
+fn voted(answer: Answer, own: Vote) -> Result<VoteResponse<Types>, RPCError<Types>> {
     match answer {
-        Answer::Voted { vote, last, granted } => Ok(VoteResponse::new(vote_of(vote), last.map(id_of), granted)),
+        Answer::Voted { vote, last, granted } => Ok(VoteResponse::new(near(vote, own)?, last.map(id_of), granted)),
         other => Err(strange(&other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::Answer as Sent;
+    use crate::types::vote;
+
+    /// Another member that answers every message so.
+    struct Parrot(Answer);
+
+    impl Transport for Parrot {
+        fn send<'a>(&'a self, _: &'a Peer, _: Lane, _: Vec<u8>, _: Duration) -> Sent<'a> {
+            let bytes = encode(&self.0);
+            Box::pin(async move { Ok(bytes) })
+        }
+    }
+
+    /// What comes of a heartbeat, and of asking for a vote, in term 7, if it is answered with a vote of `term`.
+    async fn check(term: u64, is_believed: bool) {
+        let option = || RPCOption::new(Duration::from_secs(1));
+        let dir = tempfile::tempdir().unwrap();
+        let doubt = Doubt::open(Arc::new(crate::disk::Directory::new(dir.path()))).unwrap();
+        let way = |answer| {
+            Network::new(Some(Arc::new(Parrot(answer))), 1, doubt.clone()).way(2, &Node::default(), Lane::Beat)
+        };
+        let request = AppendEntriesRequest {
+            vote: vote(7, 1, true),
+            prev_log_id: None,
+            leader_commit: None,
+            entries: Vec::new(),
+        };
+        let appended = way(Answer::HigherVote((term, 2, false))).append_entries(request, option()).await;
+        assert_eq!(appended.is_ok(), is_believed, "{appended:?}");
+        let answer = Answer::Voted { vote: (term, 2, false), last: None, granted: false };
+        let voted = way(answer).vote(VoteRequest::new(vote(7, 1, false), None), option()).await;
+        assert_eq!(voted.is_ok(), is_believed, "{voted:?}");
+    }
+
+    #[tokio::test]
+    async fn a_term_far_beyond_is_not_believed() {
+        check(8, true).await;
+        check(1 << 32, true).await;
+        check(u64::MAX - 1, false).await;
+        check(u64::MAX, false).await;
     }
 }

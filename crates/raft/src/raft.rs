@@ -93,6 +93,12 @@ pub enum RaftError {
     NoLeader { waited: Duration },
     #[error("this member belongs to a group of several; give all of them in its configuration")]
     Several,
+    /// A server that is to join has data already.
+    #[error(
+        "the server at {addr} does not wait to join as member {id}: its log is not empty. If it is of no use to anybody, empty that server's \
+         directory and start it again. Nothing was changed"
+    )]
+    NotNew { id: u64, addr: String },
     #[error("{reason}")]
     Members { reason: String },
 }
@@ -357,6 +363,11 @@ impl<M: Machine> Raft<M> {
     /// Who is in the group, as this member sees it.
     pub fn group(&self) -> Group {
         Group::of(&self.inner.raft.metrics().borrow_watched())
+    }
+
+    /// Index of the entry that says who is in the group, as this member sees it: it changes with the members. `None`: it belongs to none.
+    pub fn members_entry(&self) -> Option<u64> {
+        self.inner.raft.metrics().borrow_watched().membership_config.log_id().map(|id| id.index)
     }
 
     /// The index of the first entry that is still in the log: members that lack earlier ones get a copy of the state.

@@ -84,6 +84,7 @@ fn require_group(seat: &Seat) -> Result<(), Exception> {
 fn refused(error: RaftError) -> Exception {
     match error {
         RaftError::Members { reason } => refusal::illegal(reason),
+        RaftError::NotNew { .. } => refusal::illegal(error.to_string()),
         other => refusal::raft(other),
     }
 }

@@ -4,7 +4,7 @@ use super::hand_over;
 use super::member::{Member, World, plan_chance};
 use crate::executor::HostId;
 use crate::member::{Founders, peer};
-use raft::Role;
+use raft::{RaftError, Role};
 use std::rc::Rc;
 use std::time::Duration;
 use types::Random;
@@ -239,6 +239,10 @@ async fn join(world: &Rc<World>, leader: &Member, members: &[raft::Member]) -> b
     let joined = sim.timeout(ADMIN_WAIT, leader.raft.add_member(peer(id))).await;
     sim.say(|| format!("member {id} joins: {joined:?}"));
     let is_done = matches!(joined, Some(Ok(())));
+    if let Some(Err(RaftError::NotNew { .. })) = joined {
+        // The leader that added it died, and the entry that said so with it. It has a part of the log: another takes its place.
+        world.dismiss(id);
+    }
     world.is_changing.set(!is_done);
     is_done
 }

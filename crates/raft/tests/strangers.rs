@@ -1,0 +1,76 @@
+//! What a stranger says to a member that waits to join, before it is added.
+
+mod support;
+
+use serde::Serialize;
+use std::time::Duration;
+use support::net::{Group, POLL, POLL_COUNT, peer};
+
+const STRANGER: u64 = 9;
+/// Of messages, and their numbers and those of answers; see `message.rs`.
+const VERSION: u8 = 3;
+const APPEND: u32 = 0;
+const ARE_YOU_NEW: u32 = 5;
+const REFUSED: u8 = 9;
+
+/// Sends a message of a stranger. The answer begins with its number.
+async fn tell(group: &Group, incarnation: u64, ask: impl Serialize) -> Vec<u8> {
+    let message = postcard::to_extend(&((4_u64, incarnation, STRANGER), ask), vec![VERSION]).unwrap();
+    group.member(4).handle(&message).await.split_off(1)
+}
+
+/// A group of three, and a fourth that waits, to which somebody who is no member sends a heartbeat of `term`.
+async fn waiting_told(term: u64) -> (Group, Vec<u8>) {
+    let mut group = Group::of(3).await;
+    group.propose(1).await;
+    group.start(4).await;
+    let new = tell(&group, 0, ARE_YOU_NEW).await;
+    let (_, incarnation): (u32, u64) = postcard::from_bytes(&new).unwrap();
+    let none = None::<(u64, u64)>;
+    let answer = tell(&group, incarnation, (APPEND, (term, STRANGER, true), none, none, 0_u32)).await;
+    (group, answer)
+}
+
+/// The group goes on electing and writing.
+async fn works(group: &mut Group, want: &[u64]) {
+    let (leader, _) = group.leader_of(&[1, 2, 3]).await;
+    group.crash(leader);
+    group.propose(2).await;
+    group.start(leader).await;
+    group.settle(want).await;
+}
+
+/// A member that took it over would hand it on to the others, and there is no later term to elect anybody in.
+#[tokio::test]
+async fn the_last_term_is_no_term() {
+    let (mut group, answer) = waiting_told(u64::MAX).await;
+    assert_eq!(answer[0], REFUSED, "{}", String::from_utf8_lossy(&answer));
+    let (_, leader) = group.leader_of(&[1, 2, 3]).await;
+    leader.add_member(peer(4)).await.unwrap();
+    drop(leader);
+    works(&mut group, &[1, 2]).await;
+}
+
+#[tokio::test]
+async fn one_that_a_stranger_gave_a_vote_is_not_added() {
+    let (mut group, answer) = waiting_told(1_000).await;
+    assert_ne!(answer[0], REFUSED, "{}", String::from_utf8_lossy(&answer));
+    let (_, leader) = group.leader_of(&[1, 2, 3]).await;
+    let refused = leader.add_member(peer(4)).await.unwrap_err().to_string();
+    assert!(refused.contains("its log is not empty"), "{refused}");
+    assert!(leader.group().term < 1_000);
+    drop(leader);
+    group.crash(4);
+    works(&mut group, &[1, 2]).await;
+    // Emptied, it is welcome.
+    std::fs::remove_dir_all(group.dir_of(4)).unwrap();
+    group.start(4).await;
+    group.leader().await.1.add_member(peer(4)).await.unwrap();
+    for _ in 0..POLL_COUNT {
+        if group.lists[&4].numbers() == [1, 2] {
+            return;
+        }
+        tokio::time::sleep(POLL.max(Duration::from_millis(10))).await;
+    }
+    panic!("the new one gets nothing");
+}
