@@ -194,3 +194,13 @@ async fn an_address_is_looked_at_before_anything_is_done_with_it() {
     assert!(register("127.0.0.2", false).await.unwrap().new);
     assert!(register("::ffff:127.0.0.1", false).await.unwrap().new);
 }
+
+/// It would be the later one of all that come after it.
+#[tokio::test]
+async fn a_process_of_the_far_future_is_no_datanode() {
+    let world = World::new().await;
+    let now = world.core.now().0;
+    let (_, refused) = world.process(now + 48 * 3_600_000, 1).register().await.unwrap_err();
+    assert!(refused.contains("its clock is more than a day ahead"), "{refused}");
+    world.process(now + 3_600_000, 1).joins().await;
+}

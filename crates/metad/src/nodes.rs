@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
-use types::{BlockId, NodeId};
+use types::{BlockId, Millis, NodeId};
 use wire::node::{
     CATALOGUE, CatalogueRequest, Copy, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE, NODE_SUPERSEDED, Orders,
     Owner, PAGE_COUNT_MAX, PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse, Replica, ReplicaState,
@@ -31,6 +31,8 @@ const TEXT_LEN_MAX: usize = 256;
 const VERSION_LEN_MAX: usize = 64;
 /// A node that registered tells first what it has.
 const CATALOGUE_WAIT: Duration = Duration::from_secs(2);
+/// By which a datanode's clock may be ahead of this server's when it begins. A guess, far above what clocks differ by.
+const CLOCK_AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
 /// Replicas looked up under one view.
 const VIEW_COUNT: usize = 500;
 
@@ -176,6 +178,7 @@ async fn register(
     }
     let (usage, version) = (usage(&request.usage, 0), version(&request));
     let node = described(request, peer)?;
+    must_have_begun(&node, core.now())?;
     // This call was served, so this server leads at this moment.
     core.confirm_hearing();
     let (now, since) = (core.monotonic(), core.claims_since());
@@ -263,6 +266,19 @@ fn incarnation(told: &wire::node::Incarnation) -> Result<Incarnation, Exception>
         return Err(refusal::illegal("a datanode's message names no incarnation: it is of another version"));
     }
     Ok(Incarnation { start_ms: told.start_ms, nonce: told.nonce })
+}
+
+/// Of two processes on a port the later one is the datanode: one that begins in the year 3000 would be it for ever.
+fn must_have_begun(node: &Node, now: Millis) -> Result<(), Exception> {
+    let start_ms = node.incarnation.start_ms;
+    if start_ms <= now.0.saturating_add(CLOCK_AHEAD_MAX_MS) {
+        return Ok(());
+    }
+    Err(refusal::illegal(format!(
+        "the datanode says that it began at {start_ms} ms, and here it is {} ms: its clock is more than a day ahead; correct the one that \
+         is wrong, and start it again",
+        now.0
+    )))
 }
 
 /// The node as its registration describes it. Nothing of it goes anywhere before it was checked.
