@@ -99,8 +99,9 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         .map_err(|source| StartError::Bind { addr: ipc, source })?;
     let ipc_addr = ipc.local_addr();
     let (for_sessions, led) = (Arc::clone(&node), Arc::clone(&leader));
+    let answers = rpc::AnswerRoom::default();
     let session = move |number, addr| {
-        let options = metad::call_options(led.server_count());
+        let options = metad::call_options(led.server_count(), answers.clone());
         let metad = rpc::Client::with_options(addr, io::user::current(), wire::node::NODE_PROTOCOL, options);
         let (node, leader) = (Arc::clone(&for_sessions), Arc::clone(&led));
         let session =

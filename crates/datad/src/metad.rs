@@ -86,8 +86,9 @@ const COMPLAIN_EACH: Duration = Duration::from_secs(60);
 /// Where another server may lead, one that does not answer is not waited for as long.
 const CALL_WAIT_OF_SEVERAL: Duration = Duration::from_secs(15);
 
-pub(crate) fn call_options(server_count: usize) -> rpc::ClientOptions {
-    let options = rpc::ClientOptions::default();
+/// `answers`: of all servers.
+pub(crate) fn call_options(server_count: usize, answers: rpc::AnswerRoom) -> rpc::ClientOptions {
+    let options = rpc::ClientOptions::of_nodes(answers);
     if server_count > 1 { rpc::ClientOptions { call_time_max: CALL_WAIT_OF_SEVERAL, ..options } } else { options }
 }
 

@@ -17,7 +17,7 @@
 use crate::seat::Seat;
 use hdfs::Exception;
 use hdfs::exception::ACCESS_CONTROL;
-use rpc::{ClientOptions, Origins};
+use rpc::{AnswerRoom, ClientOptions, Origins};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -165,7 +165,11 @@ fn known(seat: &Seat) -> BTreeSet<String> {
 async fn ask_others(seat: &Seat, known: BTreeSet<String>) {
     let mut said = BTreeSet::new();
     for addr in known {
-        let options = ClientOptions { connect_time_max: ASK_WAIT, call_time_max: ASK_WAIT, ..ClientOptions::default() };
+        let options = ClientOptions {
+            connect_time_max: ASK_WAIT,
+            call_time_max: ASK_WAIT,
+            ..ClientOptions::of_nodes(AnswerRoom::default())
+        };
         let client = rpc::Client::with_options(addr, seat.users.owner().to_owned(), ADMIN_PROTOCOL, options);
         let answer = client.call::<_, ListMembersResponse>(LIST_MEMBERS, &ListMembersRequest {}).await;
         let members = answer.map(|answer| answer.members).unwrap_or_default();

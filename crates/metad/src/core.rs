@@ -19,6 +19,7 @@ use hdfs::Exception;
 use io::{Clock, OsRandom};
 use namespace::{Caller, Leased, Leases, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
+use rpc::{AnswerRoom, ClientOptions};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -95,6 +96,8 @@ pub(crate) struct Core {
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
     dialled: Mutex<HashMap<String, rpc::Client>>,
+    /// For what datanodes answer: anybody may say that he is one.
+    answers: AnswerRoom,
     /// Replicas that somebody called bad.
     complaints: Mutex<Complaints>,
     /// Nodes that writers were given beside those of their blocks.
@@ -186,6 +189,7 @@ impl Core {
             chores: Arc::new(Semaphore::new(CHORE_COUNT_MAX)),
             planning: tokio::sync::Mutex::new(()),
             dialled: Mutex::default(),
+            answers: AnswerRoom::default(),
             complaints: Mutex::default(),
             additional: Mutex::new(Additional::new(started)),
             reported: Notify::new(),
@@ -529,7 +533,9 @@ impl Core {
             dialled.clear();
         }
         let client = dialled.entry(addr.to_owned()).or_insert_with(|| {
-            rpc::Client::new(addr.to_owned(), self.users.owner().to_owned(), wire::node::REPLICA_PROTOCOL)
+            let options = ClientOptions::of_nodes(self.answers.clone());
+            let user = self.users.owner().to_owned();
+            rpc::Client::with_options(addr.to_owned(), user, wire::node::REPLICA_PROTOCOL, options)
         });
         client.clone()
     }

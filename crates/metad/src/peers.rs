@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use raft::{Answer, Lane, Peer, Transport};
-use rpc::{CallError, ClientOptions};
+use rpc::{AnswerRoom, CallError, ClientOptions};
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind};
 use std::sync::{Mutex, PoisonError};
@@ -26,11 +26,12 @@ pub(crate) struct Peers {
     /// What this server's configuration says; it may be newer than what the group has written down.
     known: HashMap<u64, String>,
     clients: Mutex<HashMap<(u64, Lane), rpc::Client>>,
+    answers: AnswerRoom,
 }
 
 impl Peers {
     pub(crate) fn new(user: String, known: HashMap<u64, String>) -> Self {
-        Self { user, known, clients: Mutex::default() }
+        Self { user, known, clients: Mutex::default(), answers: AnswerRoom::default() }
     }
 
     /// Where a member is; `written` is what the group has written down.
@@ -55,7 +56,8 @@ impl Peers {
             Lane::Log => LOG_WAIT,
             Lane::Snapshot => SNAPSHOT_WAIT,
         };
-        let options = ClientOptions { connect_time_max: CONNECT_WAIT, call_time_max, ..ClientOptions::default() };
+        let options = ClientOptions::of_nodes(self.answers.clone());
+        let options = ClientOptions { connect_time_max: CONNECT_WAIT, call_time_max, ..options };
         let client = rpc::Client::with_options(addr.to_owned(), self.user.clone(), RAFT_PROTOCOL, options);
         clients.insert((to.id, lane), client.clone());
         client

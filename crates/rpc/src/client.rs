@@ -1,6 +1,8 @@
 //! The client: calls over one connection, which is made at the first call and again after it broke.
 
-use crate::link::Link;
+use crate::answers::AnswerRoom;
+use crate::link::{Link, Response};
+use crate::server::FRAME_LEN_MAX;
 use bytes::{Bytes, BytesMut};
 use hdfs::frame;
 use hdfs::proto::{OperationProto, RequestHeaderProto, RpcKindProto, RpcRequestHeaderProto};
@@ -42,6 +44,15 @@ pub struct ClientOptions {
     pub frame_len_max: u32,
     /// Calls not yet written; further ones wait.
     pub queue_count_max: usize,
+    /// `None`: answers are counted nowhere, for who calls a few servers that he trusts.
+    pub answers: Option<AnswerRoom>,
+}
+
+impl ClientOptions {
+    /// For calls between the nodes of a store: their answers are no longer than requests, and whoever says that he is a node is asked.
+    pub fn of_nodes(answers: AnswerRoom) -> Self {
+        Self { frame_len_max: FRAME_LEN_MAX, answers: Some(answers), ..Self::default() }
+    }
 }
 
 impl Default for ClientOptions {
@@ -51,6 +62,7 @@ impl Default for ClientOptions {
             call_time_max: Duration::from_secs(60),
             frame_len_max: types::limits::RPC_FRAME_LEN_MAX,
             queue_count_max: 256,
+            answers: None,
         }
     }
 }
@@ -151,8 +163,12 @@ impl Client {
         let time_max = shared.options.call_time_max;
         // Others may be connecting before us, one after the other, so this too has a limit.
         let link = timeout(time_max, shared.link()).await.unwrap_or(Err(CallError::TimedOut))?;
-        let response = link.ask(attempt.call_id, call.freeze(), time_max).await?;
-        A::decode(response).map_err(|error| CallError::Decode(error.to_string()))
+        let Response { bytes, place } = link.ask(attempt.call_id, call.freeze(), time_max).await?;
+        let _held = match (&shared.options.answers, place) {
+            (Some(answers), Some(place)) => Some(answers.admit(place).await.ok_or(CallError::TimedOut)?),
+            _ => None,
+        };
+        A::decode(bytes).map_err(|error| CallError::Decode(error.to_string()))
     }
 }
 

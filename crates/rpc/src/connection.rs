@@ -2,6 +2,7 @@
 
 use crate::budget::{Budget, Charge};
 use crate::lane::{Held, Lane, USUAL_LEN_MAX};
+use crate::link::take_frame;
 use crate::pace::Patience;
 use crate::server::{Host, Phase};
 use crate::session::{Event, Refusal, Request, Session};
@@ -325,15 +326,6 @@ struct Place {
     own: Option<Charge>,
 }
 
-/// Takes a whole frame of `len` bytes off, without its length. A long one takes its memory along: a connection may be idle from then on.
-fn take_frame(buffer: &mut BytesMut, len: usize) -> Bytes {
-    let mut whole = buffer.split_to(frame::LENGTH_LEN + len);
-    if len > READ_LEN {
-        *buffer = BytesMut::from(&buffer[..]);
-    }
-    whole.split_off(frame::LENGTH_LEN).freeze()
-}
-
 /// A call that is under way. However it ends, it is answered once: dropping this unfinished, as a panic does, answers
 /// with an error.
 struct Pending<S> {
@@ -402,20 +394,4 @@ async fn linger(socket: &mut TcpStream) {
         }
     };
     let _ = timeout(LINGER, discard).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_memory_of_a_long_request_goes_with_it() {
-        let mut buffer = BytesMut::zeroed(frame::LENGTH_LEN + (4 << 20));
-        buffer.extend_from_slice(b"next");
-        let frame = take_frame(&mut buffer, 4 << 20);
-        assert_eq!((frame.len(), &buffer[..]), (4 << 20, &b"next"[..]));
-        drop(frame);
-        buffer.reserve(READ_LEN);
-        assert!(buffer.capacity() <= 2 * READ_LEN, "{}", buffer.capacity());
-    }
 }

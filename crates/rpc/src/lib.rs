@@ -14,6 +14,7 @@
 //! length and wait has a limit: at a limit the server stops reading, and a client that takes no answers is cut off. A
 //! call that panics is answered with an error, and its connection lives.
 
+mod answers;
 mod budget;
 mod call;
 mod client;
@@ -30,6 +31,7 @@ mod session;
 pub mod small;
 mod writer;
 
+pub use answers::AnswerRoom;
 pub use call::{Call, Identity, Service, Untaken};
 pub use client::{Attempt, CallError, Client, ClientOptions};
 pub use hdfs::Exception;

@@ -1,5 +1,6 @@
 //! One connection of a client: many calls at once, answers in any order.
 
+use crate::answers::{AnswerRoom, Place};
 use crate::client::{CallError, ClientOptions, request_header};
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
@@ -21,8 +22,18 @@ use tokio::sync::{mpsc, oneshot};
 const READ_LEN: usize = 16 << 10;
 /// Calls of one write.
 const BATCH_COUNT_MAX: usize = 64;
+/// Letters of a refusal that are kept, and of its class. Java's longest stacks have less.
+const REFUSAL_LEN_MAX: usize = 16 << 10;
+const CLASS_LEN_MAX: usize = 256;
 
-type Outcome = Result<Bytes, CallError>;
+/// The bytes of an answer, and what they hold if that is counted.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) bytes: Bytes,
+    pub(crate) place: Option<Place>,
+}
+
+type Outcome = Result<Response, CallError>;
 
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -46,7 +57,7 @@ impl Link {
         let (calls, queue) = mpsc::channel(options.queue_count_max.max(1));
         let waiting = Arc::new(Waiting::default());
         calls.try_send(opening(user, protocol, client_id)).expect("the queue is empty");
-        let run = run(socket, queue, waiting.clone(), options.frame_len_max);
+        let run = run(socket, queue, waiting.clone(), options.frame_len_max, options.answers.clone());
         Ok(Self { calls, waiting, task: ::io::task::spawn_owned("rpc client", run) })
     }
 
@@ -161,10 +172,16 @@ fn opening(user: &str, protocol: &str, client_id: &Bytes) -> Bytes {
     bytes.freeze()
 }
 
-async fn run(mut socket: TcpStream, mut queue: mpsc::Receiver<Bytes>, waiting: Arc<Waiting>, frame_len_max: u32) {
+async fn run(
+    mut socket: TcpStream,
+    mut queue: mpsc::Receiver<Bytes>,
+    waiting: Arc<Waiting>,
+    frame_len_max: u32,
+    answers: Option<AnswerRoom>,
+) {
     let (mut inward, mut outward) = socket.split();
     let ended = tokio::select! {
-        read = read(&mut inward, &waiting, frame_len_max) => read,
+        read = read(&mut inward, &waiting, frame_len_max, answers.as_ref()) => read,
         written = write(&mut outward, &mut queue) => written,
     };
     waiting.close(ended.map_or_else(|error| error.to_string(), |()| "the server closed it".to_owned()), broken);
@@ -183,11 +200,28 @@ async fn write(socket: &mut (impl AsyncWrite + Unpin), queue: &mut mpsc::Receive
     Ok(())
 }
 
-async fn read(socket: &mut (impl AsyncRead + Unpin), waiting: &Waiting, frame_len_max: u32) -> io::Result<()> {
+async fn read(
+    socket: &mut (impl AsyncRead + Unpin),
+    waiting: &Waiting,
+    frame_len_max: u32,
+    answers: Option<&AnswerRoom>,
+) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     loop {
-        while let Some(frame) = frame::split(&mut buffer, frame_len_max).map_err(invalid)? {
-            on_answer(Answer::decode(frame).map_err(invalid)?, waiting)?;
+        while let Some(len) = frame::length(&buffer, frame_len_max).map_err(invalid)? {
+            let whole = frame::LENGTH_LEN + len;
+            let came = match answers {
+                Some(answers) => {
+                    let came = answers.read(socket, &mut buffer, whole).await?;
+                    waiting.heard_len.fetch_add(whole as u64, Ordering::Relaxed);
+                    Some((answers, came))
+                }
+                None if buffer.len() < whole => break,
+                None => None,
+            };
+            let frame = take_frame(&mut buffer, len);
+            let place = came.map(|(answers, came)| answers.place(&frame, came)).transpose().map_err(invalid)?;
+            on_answer(Answer::decode(frame).map_err(invalid)?, place, waiting)?;
         }
         buffer.reserve(READ_LEN);
         let read_len = socket.read_buf(&mut buffer).await?;
@@ -198,14 +232,29 @@ async fn read(socket: &mut (impl AsyncRead + Unpin), waiting: &Waiting, frame_le
     }
 }
 
-fn on_answer(answer: Answer, waiting: &Waiting) -> io::Result<()> {
+/// Takes a whole frame of `len` bytes off, without its length. A long one takes its memory along: a connection may be idle from then on.
+pub(crate) fn take_frame(buffer: &mut BytesMut, len: usize) -> Bytes {
+    let mut whole = buffer.split_to(frame::LENGTH_LEN + len);
+    if len > READ_LEN {
+        *buffer = BytesMut::from(&buffer[..]);
+    }
+    whole.split_off(frame::LENGTH_LEN).freeze()
+}
+
+/// As much of it as has `max` letters.
+fn beginning(text: &str, max: usize) -> String {
+    text.chars().take(max).collect()
+}
+
+fn on_answer(answer: Answer, place: Option<Place>, waiting: &Waiting) -> io::Result<()> {
     let remote = |message: &str| CallError::Remote {
-        class: answer.header.exception_class_name().to_owned(),
+        class: beginning(answer.header.exception_class_name(), CLASS_LEN_MAX),
         message: message.to_owned(),
     };
-    let message = answer.header.error_msg();
+    // Who is refused logs why, and the other side chose the words.
+    let message = &beginning(answer.header.error_msg(), REFUSAL_LEN_MAX);
     let outcome = match answer.header.status() {
-        RpcStatusProto::Success => Ok(answer.response.clone()),
+        RpcStatusProto::Success => Ok(Response { bytes: answer.response.clone(), place }),
         RpcStatusProto::Error => Err(remote(message)),
         RpcStatusProto::Fatal => {
             // It ends the connection, and so all its calls, whichever it names.
@@ -222,4 +271,20 @@ fn on_answer(answer: Answer, waiting: &Waiting) -> io::Result<()> {
 
 fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_long_frame_goes_with_it() {
+        let mut buffer = BytesMut::zeroed(frame::LENGTH_LEN + (4 << 20));
+        buffer.extend_from_slice(b"next");
+        let frame = take_frame(&mut buffer, 4 << 20);
+        assert_eq!((frame.len(), &buffer[..]), (4 << 20, &b"next"[..]));
+        drop(frame);
+        buffer.reserve(READ_LEN);
+        assert!(buffer.capacity() <= 2 * READ_LEN, "{}", buffer.capacity());
+    }
 }

@@ -272,3 +272,31 @@ async fn a_fatal_answer_ends_the_connection() {
     }
     assert_eq!(ask(&client, "echo", "again").await.unwrap(), "again");
 }
+
+/// Answers of servers that may be strangers: neither a long one, nor one that grows, nor a long refusal is believed.
+#[tokio::test]
+async fn answers_of_strangers_have_a_limit() {
+    let (server, _service) = server().await;
+    let answers = rpc::AnswerRoom::default();
+    let careful = || client_with(&server, ClientOptions::of_nodes(answers.clone()));
+    let client = careful();
+    assert_eq!(ask(&client, "long", "3000000").await.unwrap().len(), 3_000_000);
+    let refused = ask(&client, "long", "5000000").await.unwrap_err();
+    assert!(refused.to_string().contains("from 1 to 4194304 are allowed"), "{refused}");
+    let refused = ask(&client, "list", "1000000").await.unwrap_err();
+    assert!(refused.to_string().contains("fields takes more memory than there is"), "{refused}");
+    let CallError::Remote { message, .. } = ask(&client, "fail", &"x".repeat(1 << 20)).await.unwrap_err() else {
+        panic!("an answer")
+    };
+    assert_eq!(message.len(), 16 << 10);
+    // Many at a time come one after the other, and all come.
+    let calls: Vec<_> = (0..20)
+        .map(|_| {
+            let client = careful();
+            ::io::task::spawn("call", async move { ask(&client, "long", "4000000").await.unwrap().len() })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap(), 4_000_000);
+    }
+}

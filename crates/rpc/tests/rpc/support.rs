@@ -70,6 +70,8 @@ impl Service for TestService {
                 text
             }
             "long" => "x".repeat(text.parse().map_err(|_| Exception::io("not a number"))?),
+            // A list of so many empty messages.
+            "list" => return Ok([0x12, 0].repeat(text.parse().map_err(|_| Exception::io("not a number"))?).into()),
             "fail" => return Err(Exception::new(exception::FILE_NOT_FOUND, text)),
             "refuse" => return Err(Exception::unauthorized(exception::ACCESS_CONTROL, text)),
             "panic" => panic!("on purpose: {text}"),

@@ -85,7 +85,7 @@ async fn long_lists_are_refused_there_too() {
     let list = GetBatchedListingRequestProto { paths: vec![String::new(); 2_000_000], ..Default::default() };
     let mut raw = Raw::known_for(&server, URGENT).await;
     raw.send(&frame(&[&header(1), &what_for(URGENT, "echo"), &list])).await;
-    check_refused(raw, RpcErrorCodeProto::FatalDeserializingRequest, "more memory than this server has").await;
+    check_refused(raw, RpcErrorCodeProto::FatalDeserializingRequest, "more memory than there is for one").await;
 }
 
 #[tokio::test]

@@ -1,0 +1,58 @@
+//! Memory for answers of servers that may be strangers: any number of clients share it.
+//!
+//! Promise: what all of them hold of answers that come, and of those that are being decoded, is bounded, by the rules of a server's requests:
+//! bytes are counted as they come, who sends too slowly while memory is short is cut off, and a list that would take more than there
+//! is for all is refused.
+
+use crate::budget::Charge;
+use crate::lane::{Held, Lane};
+use crate::server::ServerOptions;
+use bytes::{Bytes, BytesMut};
+use hdfs::frame::FrameError;
+use std::io;
+use std::sync::Arc;
+use tokio::io::AsyncRead;
+
+/// Answers on their way in, of all who share this.
+const CAME_LEN_MAX: usize = 32 << 20;
+/// What they may take together while they are decoded. A page of a node's blocks takes some 20 MB.
+const DECODED_LEN_MAX: usize = 64 << 20;
+
+/// Room for answers. Clones are the same room.
+#[derive(Clone, Debug)]
+pub struct AnswerRoom(Arc<Lane>);
+
+impl Default for AnswerRoom {
+    fn default() -> Self {
+        Self(Arc::new(Lane::new(&ServerOptions::default(), CAME_LEN_MAX, DECODED_LEN_MAX)))
+    }
+}
+
+/// What an answer that is here holds, until it is decoded.
+#[derive(Debug)]
+pub(crate) struct Place {
+    came: Charge,
+    grown: usize,
+}
+
+impl AnswerRoom {
+    /// Reads until `buffer` holds an answer's `whole` bytes.
+    pub(crate) async fn read(
+        &self,
+        socket: &mut (impl AsyncRead + Unpin),
+        buffer: &mut BytesMut,
+        whole: usize,
+    ) -> io::Result<Charge> {
+        self.0.read(socket, buffer, whole).await
+    }
+
+    /// Says why an answer is not to be decoded, if so.
+    pub(crate) fn place(&self, frame: &Bytes, came: Charge) -> Result<Place, FrameError> {
+        Ok(Place { came, grown: self.0.growth(frame)? })
+    }
+
+    /// Waits until it may be decoded. `None`: that took too long.
+    pub(crate) async fn admit(&self, Place { came, grown }: Place) -> Option<Held> {
+        self.0.admit(grown, came).await
+    }
+}
