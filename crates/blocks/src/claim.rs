@@ -5,7 +5,7 @@
 //!                      known id ────▶ takes its place, if the process there is gone or silent, or was on the same port
 //!                                     refused, if the process there still sends heartbeats
 //! any other message ──▶ standing: of the process that registered last ──▶ counts
-//!                                 of another one ──▶ superseded: it ends
+//!                                 of another one ──▶ superseded, if that one still sends heartbeats: it ends
 //! ```
 //!
 //! Promise: a message counts only if it comes from the process that registered last, and while that one is live no process elsewhere
@@ -127,8 +127,10 @@ impl Cluster {
         match () {
             () if member.is_claimed_from(incarnation, xfer_addr) => Standing::Unknown,
             () if is_it && known.xfer_addr() == xfer_addr => Standing::Current,
-            // It registered at another server, which reaches it under another address; or it is a copy of a machine that runs.
-            () if is_it && !member.is_held(now, Duration::ZERO) => Standing::Unknown,
+            // Nobody else is there: it registered at another server, which reaches it under another address or has not
+            // told its row yet. When it registers again it is known whether it may have the place; which of two began
+            // first is known only as well as their clocks.
+            () if !member.is_held(now, Duration::ZERO) => Standing::Unknown,
             // It did register, and this server's state is from before: it was put back from a copy.
             () if known.incarnation.start_ms < incarnation.start_ms => Standing::Unknown,
             () => Standing::Superseded { addr: known.xfer_addr() },
@@ -169,8 +171,11 @@ pub enum Crowded {
 
 /// More than a store has.
 pub(crate) const NODE_COUNT_MAX: usize = 10_000;
-/// More than a machine runs: one would do.
+/// More than a machine runs: one would do. Counted are those that are heard or hold something: a datanode that is made
+/// anew each day leaves a row each time, and none of them goes.
 pub(crate) const NODES_PER_MACHINE_MAX: usize = 200;
+/// A node that is silent for longer, and holds nothing, does not count among those of its machine.
+const UNUSED_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const NEWCOMER_COUNT_MAX: usize = 1000;
 /// Between a registration and the next message; that comes at once.
 pub(crate) const NEWCOMER_WAIT: Duration = Duration::from_secs(60);
@@ -182,12 +187,17 @@ impl Newcomers {
     /// A process registered with an id that nobody has.
     pub fn enter(&mut self, now: Duration, node: Node, version: String, cluster: &Cluster) -> Result<(), Crowded> {
         self.expire(now);
-        let known = || cluster.nodes().map(|member| &member.node);
+        let is_used = |member: &&Member| {
+            let id = member.node.id;
+            let is_heard = member.seen.is_some_and(|seen| now.saturating_sub(seen) <= UNUSED_AFTER);
+            is_heard || !cluster.pipelines_of(id).is_empty()
+        };
+        let known = || cluster.nodes().filter(is_used).map(|member| &member.node);
         let waiting = self.by_id.values().map(|newcomer| &newcomer.node).filter(|other| other.id != node.id);
         let count = known().chain(waiting).filter(|other| other.from == node.from).count();
         match () {
             () if count >= NODES_PER_MACHINE_MAX => return Err(Crowded::Machine { from: node.from, count }),
-            () if known().count() >= NODE_COUNT_MAX => return Err(Crowded::Nodes),
+            () if cluster.nodes().count() >= NODE_COUNT_MAX => return Err(Crowded::Nodes),
             () if self.by_id.len() >= NEWCOMER_COUNT_MAX && !self.by_id.contains_key(&node.id) => {
                 return Err(Crowded::Newcomers);
             }
@@ -348,6 +358,39 @@ mod tests {
         cluster.on_applied(&Command::Register(first.clone()), &Ok(crate::Reply::Done));
         assert!(cluster.on_claimed(&first));
         assert_eq!(standing(&cluster, &first), Standing::Current);
+    }
+
+    /// After a power loss the clock was wrong, and the row holds a start that is later than the one of the process that
+    /// is there now. A server that leads anew has heard nobody: it ends none.
+    #[test]
+    fn nobody_must_end_for_a_process_that_was_not_heard() {
+        let (late, earlier) = (process(20, "a"), process(10, "a"));
+        let standing = |cluster: &Cluster, now| cluster.standing(now, ID, earlier.incarnation, &earlier.xfer_addr());
+        assert_eq!(standing(&store(&late, None), SECOND), Standing::Unknown);
+        let heard = store(&late, Some(SECOND));
+        assert_eq!(standing(&heard, SECOND), Standing::Superseded { addr: "a:9866".into() });
+        assert_eq!(standing(&heard, SECOND * 2 + SILENCE_MAX), Standing::Unknown, "that one is gone");
+    }
+
+    /// A datanode is made anew with an empty disk, each day, behind one address.
+    #[test]
+    fn nodes_that_are_gone_and_hold_nothing_do_not_count() {
+        let mut rows = MemoryRows::default();
+        for number in 0..NODES_PER_MACHINE_MAX as u32 {
+            apply(&mut rows, &Command::Register(numbered(number, "b"))).unwrap().unwrap();
+        }
+        let mut cluster = Cluster::load(&rows, 1).unwrap();
+        let ids: Vec<NodeId> = cluster.nodes().map(|member| member.node.id).collect();
+        ids.iter().for_each(|id| cluster.on_registered(SECOND, *id, Usage::default()));
+        let enter =
+            |cluster: &Cluster, now| Newcomers::default().enter(now, numbered(1000, "b"), String::new(), cluster);
+        let refused = Err(Crowded::Machine { from: "b".into(), count: NODES_PER_MACHINE_MAX });
+        assert_eq!(enter(&cluster, SECOND + UNUSED_AFTER), refused);
+        assert_eq!(enter(&cluster, SECOND * 2 + UNUSED_AFTER), Ok(()));
+        let all_hold = Command::CreatePipeline { members: ids[..500.min(ids.len())].to_vec(), planned: true };
+        let reply = apply(&mut rows, &all_hold).unwrap();
+        cluster.on_applied(&all_hold, &reply);
+        assert_eq!(enter(&cluster, SECOND * 2 + UNUSED_AFTER), refused, "they are waited for");
     }
 
     fn numbered(number: u32, from: &str) -> Node {
