@@ -497,8 +497,9 @@ impl Cluster {
         self.member_ids(home).binary_search(&node).is_ok()
     }
 
-    /// Whether a writer may go on with this node: it holds the container, or did so when the block was begun and others copy what it has.
-    pub fn may_write(&self, home: ContainerId, node: NodeId) -> bool {
+    /// Whether replicas of a container's blocks are likely there: it holds the container, or did so before, and others
+    /// copy what it has.
+    pub fn may_hold(&self, home: ContainerId, node: NodeId) -> bool {
         let pipeline = self.containers.get(&home).and_then(|container| self.pipelines.get(&container.pipeline));
         pipeline.is_some_and(|pipeline| pipeline.row.members.contains(&node) || pipeline.row.former.contains(&node))
     }

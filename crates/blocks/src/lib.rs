@@ -14,10 +14,10 @@
 //! batches by a command, and a lease names the process that asked for it. Nothing here knows files: a block of this crate
 //! is an id and the container that is its home.
 
-mod additional;
 mod ahead;
 mod answers;
 mod balance;
+mod chain_sets;
 mod claim;
 mod clearance;
 mod cluster;
@@ -51,9 +51,9 @@ mod surplus;
 mod survivors;
 pub mod tables;
 
-pub use additional::Additional;
 pub use answers::{Answers, Expected, Fitness};
 pub use balance::{Balancing, FULL_PARTS, Move};
+pub use chain_sets::{ChainSets, TooManySets};
 pub use claim::{Claim, Crowded, Newcomers, Standing};
 pub use clearance::{Clearance, Cleared};
 pub use cluster::{Cluster, Container, Pipeline};

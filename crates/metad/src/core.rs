@@ -12,7 +12,7 @@ use crate::refusal;
 use crate::repair::{self, balance::Balance, census::Counted, contents::Contents};
 use crate::room::Room;
 use blocks::{
-    Additional, Allocation, Ask, Batch, BlocksError, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs,
+    Allocation, Ask, Batch, BlocksError, ChainSets, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs,
     Newcomers, PlaceError, Plan, Repair, Scrub, Shortage, Surplus, Undecided,
 };
 use hdfs::Exception;
@@ -100,8 +100,8 @@ pub(crate) struct Core {
     answers: AnswerRoom,
     /// Replicas that somebody called bad.
     complaints: Mutex<Complaints>,
-    /// Nodes that writers were given beside those of their blocks.
-    additional: Mutex<Additional>,
+    /// What writers' chains may still cost.
+    chain_sets: Mutex<ChainSets>,
     /// There may be such.
     pub(crate) reported: Notify,
     /// Nodes that let a question pass, and until when they are not asked another one.
@@ -191,7 +191,7 @@ impl Core {
             dialled: Mutex::default(),
             answers: AnswerRoom::default(),
             complaints: Mutex::default(),
-            additional: Mutex::new(Additional::new(started)),
+            chain_sets: Mutex::default(),
             reported: Notify::new(),
             mute: Mutex::default(),
             contents: Mutex::default(),
@@ -551,8 +551,8 @@ impl Core {
         lock(&self.complaints)
     }
 
-    pub(crate) fn additional(&self) -> MutexGuard<'_, Additional> {
-        lock(&self.additional)
+    pub(crate) fn chain_sets(&self) -> MutexGuard<'_, ChainSets> {
+        lock(&self.chain_sets)
     }
 
     /// `node` let a question pass: it is asked no other one for a while, so that those who do answer are not held up by it.

@@ -65,6 +65,8 @@ pub enum Mutation {
     BelieveCopies,
     /// Another member comes into a pipeline only where a node has room for all of it.
     WholePipelinesOnly,
+    /// A writer goes on only with nodes that are members of its block's home, or were and had all of it.
+    RefuseStrangers,
 }
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.

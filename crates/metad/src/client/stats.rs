@@ -96,7 +96,7 @@ pub(super) async fn report_bad_blocks(
         let found = core.rows(move |rows| read::file_of_block(rows, block)).await?;
         let Some((_, view)) = found else { continue };
         let node = core.with_cluster(|cluster, _| {
-            words::node_id(cluster, &place.id).filter(|node| cluster.may_write(view.home, *node))
+            words::node_id(cluster, &place.id).filter(|node| cluster.may_hold(view.home, *node))
         });
         let Some(node) = node else { continue };
         tracing::warn!(%block, %node, user = session.caller.user, "a reader found a replica bad");

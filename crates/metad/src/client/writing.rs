@@ -277,7 +277,6 @@ pub(super) async fn get_additional_datanode(
             nodes.iter().filter_map(|node| words::node_id(cluster, &node.id)).collect()
         };
         let existing = ids(&request.existings);
-        let block = last.block;
         let ask = Ask {
             block_len: writing.status.block_len,
             client_host: Some(host.clone()),
@@ -286,7 +285,6 @@ pub(super) async fn get_additional_datanode(
         };
         let count = request.num_additional_nodes.min(ADDITIONAL_COUNT_MAX) as usize;
         let more = cluster.additional(&existing, count, &ask, now, random);
-        core.additional().give(block, &more, now);
         let nodes: Vec<NodeId> = existing.into_iter().chain(more).collect();
         locator.with_nodes(cluster, &last, &nodes)
     });
@@ -347,19 +345,13 @@ pub(super) async fn update_pipeline(
         let nodes: Option<Vec<NodeId>> = core
             .with_cluster(|cluster, _| request.new_nodes.iter().map(|node| words::node_id(cluster, node)).collect());
         let nodes = nodes.ok_or_else(|| Exception::io("the new chain has a datanode that is not registered"))?;
-        let now = core.monotonic();
-        let stranger = core.with_cluster(|cluster, _| {
-            let is_known = |node: &NodeId| {
-                cluster.may_write(current, *node) || core.additional().may_be_given(new.block, *node, now)
-            };
+        let makes_set = core.with_cluster(|cluster, _| {
             dropped.extend(cluster.member_ids(current).iter().copied().filter(|member| !nodes.contains(member)));
-            nodes.iter().copied().find(|node| !is_known(node))
+            cluster.needs_set(&nodes, current)
         });
-        if let Some(stranger) = stranger {
-            return Err(Exception::io(format!(
-                "{} does not hold {} and was not given to its writer; ask for it with getAdditionalDatanode",
-                stranger, new.block
-            )));
+        if makes_set {
+            let spent = core.chain_sets().spend(written.file, core.monotonic());
+            spent.map_err(|refused| Exception::io(refused.to_string()))?;
         }
         let found = core.home_for(&FsPath::root(), &nodes, current).await?;
         home = (found != current).then_some(found);

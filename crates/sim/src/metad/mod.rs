@@ -22,7 +22,8 @@ use crate::volume::{Info, ReplicaState};
 use crate::world::World;
 use administration::Administration;
 use blocks::{
-    BlocksError, Cluster, Doomed, PlaceError, Plan, QUIET_MAX, Reception, Repair, Shortage, Surplus, Told, Undecided,
+    BlocksError, ChainSets, Cluster, Doomed, PlaceError, Plan, QUIET_MAX, Reception, Repair, Shortage, Surplus, Told,
+    Undecided,
 };
 use namespace::{BlockView, Caller, Format, Leased, Leases, NsError, Op, Request, RetryKey};
 use raft::Standing;
@@ -100,6 +101,8 @@ pub(crate) struct Metad {
     surplus: RefCell<Surplus>,
     /// Replicas that somebody called bad.
     reported: RefCell<BTreeSet<(BlockId, NodeId)>>,
+    /// What writers' chains may still cost.
+    chain_sets: RefCell<ChainSets>,
     repair_wake: Notify,
     /// Copies that no node had room for when that was looked at last.
     pub(crate) shortage: Cell<Shortage>,
@@ -135,6 +138,7 @@ impl Metad {
             repair: RefCell::default(),
             surplus: RefCell::default(),
             reported: RefCell::default(),
+            chain_sets: RefCell::default(),
             repair_wake: Notify::default(),
             shortage: Cell::default(),
             asked: RefCell::default(),
@@ -184,6 +188,7 @@ impl Metad {
         *self.repair.borrow_mut() = Repair::default();
         *self.surplus.borrow_mut() = Surplus::default();
         self.reported.borrow_mut().clear();
+        *self.chain_sets.borrow_mut() = ChainSets::default();
         *self.asked.borrow_mut() = Administration::default();
         self.resting.borrow_mut().clear();
         self.recoveries.borrow_mut().clear();

@@ -1,7 +1,8 @@
 //! Calls of writers.
 
 use super::{Answer, LEASE_SOFT, Located, Metad, Refused};
-use blocks::{Allocation, Ask};
+use crate::world::Mutation;
+use blocks::{Allocation, Ask, Cluster};
 use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BlockView, BumpGeneration, Caller, Complete,
     Create, Fsync, RECOVERY_HOLDER, Recovery, RecoveryTarget, RetryKey, Status, Truncate, UpdatePipeline, read,
@@ -163,7 +164,21 @@ impl Metad {
     ) -> Answer<()> {
         self.group.read_barrier().await?;
         let current = read::written_block(&*self.group.rows(), old.block, &client);
-        let current = current.expect("memory can be read").map_err(Refused::Namespace)?.home;
+        let written = current.expect("memory can be read").map_err(Refused::Namespace)?;
+        let current = written.home;
+        if self.with_cluster(|cluster, _| cluster.needs_set(&nodes, current))? {
+            // Clients here go on with nodes that they were given: a refusal is a fault.
+            if let Err(refused) = self.chain_sets.borrow_mut().spend(written.file, self.now()) {
+                self.world.fail(|| format!("an honest writer of {} is refused: {refused}", new.block));
+            }
+        }
+        if self.world.mutation == Some(Mutation::RefuseStrangers) {
+            let is_stranger = |cluster: &Cluster, node: &NodeId| !cluster.may_hold(current, *node);
+            let strangers = |cluster: &mut Cluster| nodes.iter().copied().find(|node| is_stranger(cluster, node));
+            if let Some(stranger) = self.with_cluster(|cluster, _| strangers(cluster))? {
+                self.world.fail(|| format!("an honest writer of {} is refused: {stranger} is no member", new.block));
+            }
+        }
         let found = self.decide(|cluster, _| cluster.home_for(&nodes, current)).await?;
         let home = (found != current).then_some(found);
         let (block, len) = (new.block, new.len);
