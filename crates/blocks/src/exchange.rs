@@ -5,13 +5,16 @@
 //! another, on C D E         ──▶ Carve with A: it copies, C (the fullest) goes, and C takes the copy that lacked
 //! ```
 //!
-//! Promise: as when balancing, the node that takes over stays emptier than the one that it relieves, so this comes to an end.
+//! Promise: as when balancing, the node that takes over stays emptier than the one that it relieves, so this comes to
+//! an end. One move is under way at a time, whatever else is being copied: a file that is kept open for hours where
+//! somebody joins holds no room up.
 
 use crate::cluster::{Cluster, Container};
 use crate::command::Command;
 use crate::mend::{MendRules, swap};
 use crate::node::Member;
 use crate::repair::Repair;
+use crate::tables::ContainerState;
 use std::cmp::Reverse;
 use types::{ContainerId, NodeId, PipelineId};
 
@@ -19,6 +22,15 @@ use types::{ContainerId, NodeId, PipelineId};
 const NODE_COUNT_MAX: usize = 8;
 
 impl Cluster {
+    /// Whether a container is on its way to another node though it has all its copies: as when room is made, or when
+    /// fullness is levelled.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.index.joining.iter().any(|id| {
+            let row = &self.pipelines[id].row;
+            row.wanted > 0 && self.staying(row) > usize::from(row.wanted)
+        })
+    }
+
     /// Moves a container off a node that could then take one of `stuck`, a pipeline that finds no room. `None`: no move helps.
     pub(crate) fn make_room(&self, stuck: PipelineId, repair: &Repair, rules: &MendRules) -> Option<Command> {
         let pipeline = self.pipelines.get(&stuck)?;
@@ -37,7 +49,8 @@ impl Cluster {
         })
     }
 
-    /// The smallest container of at least `needed` that may go from one node to the other.
+    /// The smallest container, of those that nobody writes to if there are any, of at least `needed` that may go from
+    /// one node to the other.
     fn move_between(
         &self,
         (from, to): (NodeId, NodeId),
@@ -50,7 +63,8 @@ impl Cluster {
         if from == to || room < needed {
             return None;
         }
-        let mut best: Option<(u64, ContainerId, PipelineId)> = None;
+        // What is still written to can be open for long, and no other move comes before it is done.
+        let mut best: Option<(bool, u64, ContainerId, PipelineId)> = None;
         for id in self.pipelines_of(from) {
             let row = &self.pipelines[id].row;
             let is_sound = row.joining.is_empty()
@@ -61,14 +75,15 @@ impl Cluster {
                 continue;
             }
             for home in &self.pipelines[id].containers {
-                let len = self.containers[home].held_len();
-                let is_smaller = best.is_none_or(|(known, ..)| len < known);
+                let container = &self.containers[home];
+                let (is_written, len) = (container.state != ContainerState::Sealed, container.held_len());
+                let is_smaller = best.is_none_or(|(known, known_len, ..)| (is_written, len) < (known, known_len));
                 if len >= needed && len <= room && is_smaller && target.used_parts_with(len) < source.used_parts() {
-                    best = Some((len, *home, *id));
+                    best = Some((is_written, len, *home, *id));
                 }
             }
         }
-        let (_, home, id) = best?;
+        let (_, _, home, id) = best?;
         let row = &self.pipelines[&id].row;
         let members = swap(&row.members, None, Some(to));
         Some(Command::Carve { from: id, epoch: row.epoch, containers: vec![home], members })

@@ -62,7 +62,7 @@ const MERGE_COUNT_MAX: usize = 1000;
 pub struct Mending {
     waiting: VecDeque<PipelineId>,
     shortage: Shortage,
-    /// The first that finds no room. When nothing else is under way, room is made for it.
+    /// The first that finds no room. Room is made for it, by one move at a time.
     stuck: Option<PipelineId>,
 }
 
@@ -116,7 +116,7 @@ impl Mending {
     pub fn step(&mut self, cluster: &Cluster, repair: &Repair, rules: &MendRules, random: &mut dyn Random) -> Step {
         for _ in 0..LOOK_COUNT_MAX {
             let Some(id) = self.waiting.front() else {
-                let stuck = self.stuck.take().filter(|_| cluster.index.joining.is_empty());
+                let stuck = self.stuck.take().filter(|_| !cluster.is_moving());
                 let room = stuck.and_then(|id| cluster.make_room(id, repair, rules));
                 return room.map_or(Step::Done(self.shortage), Step::Propose);
             };

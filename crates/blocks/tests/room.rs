@@ -509,3 +509,41 @@ fn what_is_whole_on_newcomers_waits_for_no_other_container() {
     assert_eq!(world.cluster.member_ids(written), row.members, "nobody else can say that all of it is with others");
     assert_eq!(world.cluster.check(), ());
 }
+
+/// A container lacks a copy, and the nodes with room have it already; those without are to be relieved. A file is kept
+/// open for hours meanwhile where somebody joins, in a pipeline that has nothing to do with it.
+#[test]
+fn room_is_made_while_somebody_joins_elsewhere() {
+    let (mut rows, now) = (MemoryRows::default(), 100 * SECOND);
+    let mut cluster = Cluster::load(&rows, 1).unwrap();
+    let set = |members: &[u8]| {
+        let members = members.iter().map(|number| id(*number)).collect();
+        Command::CreateSet { members, wanted: 3, planned: true }
+    };
+    let mut commands: Vec<Command> = (1..=9).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+    commands.extend([set(&[1, 2]), set(&[3, 4, 5]), set(&[6, 7, 8])]);
+    commands.extend((1..=3).map(|number| Command::OpenContainer { pipeline: PipelineId(number) }));
+    let members = vec![id(6), id(7), id(9)];
+    commands.push(Command::SetMembers { pipeline: PipelineId(3), epoch: Epoch(1), members });
+    for command in &commands {
+        let reply = apply(&mut rows, command).unwrap();
+        cluster.on_applied(command, &reply);
+    }
+    (1..=3).for_each(|number| cluster.on_written(ContainerId(number), 10 * GB));
+    // Node 8 is lost, and node 9 copies from the others what it had.
+    for (number, used, free) in
+        [(1, 10, 100), (2, 10, 100), (3, 95, 5), (4, 90, 4), (5, 90, 4), (6, 90, 4), (7, 90, 4), (9, 90, 14)]
+    {
+        let (used_len, free_len) = (used * GB, free * GB);
+        let usage = Usage { capacity_len: used_len + free_len, used_len, free_len, transfer_count: 0 };
+        cluster.on_registered(now, id(number), usage);
+    }
+    let rules = MendRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
+    let move_off = cluster.mend(&rules, &mut Seeded(1));
+    let Some(Command::Carve { from: PipelineId(2), members, .. }) = &move_off else { panic!("{move_off:?}") };
+    assert!(members.contains(&id(1)) || members.contains(&id(2)), "{members:?}");
+    let command = move_off.unwrap();
+    let reply = apply(&mut rows, &command).unwrap();
+    cluster.on_applied(&command, &reply);
+    assert_eq!(cluster.mend(&rules, &mut Seeded(1)), None, "one move at a time");
+}
