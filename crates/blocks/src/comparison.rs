@@ -6,7 +6,10 @@
 //! ```
 //!
 //! Promise: a container is called whole only if every member that is not lost has said, since the comparison began, that it has every
-//! complete block; and, while somebody joins, only when no block is open any more whose chain that one may not be in.
+//! complete block that any node has which is here; and, while somebody joins, only when no block is open any more whose
+//! chain that one may not be in. A block that nobody has is missing, and is looked for again, but it holds nothing else
+//! up: it is passed over only if somebody with all the rest was asked, and every former member that is here has
+//! reported what it has. Whoever comes back with the block reports it, and it is copied then.
 
 use crate::answers::{Answers, Expected, Fitness};
 use crate::healing::Healing;
@@ -23,6 +26,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// What came of asking about some blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
+    /// Replicas to copy.
     pub lacks: usize,
     /// Blocks of which nobody has a copy.
     pub missing: usize,
@@ -107,6 +111,7 @@ impl Comparison {
 
     /// All pages were compared, or it does not go on.
     pub fn end(self, healing: &mut Healing<'_>) -> Compared {
+        let passes_over = self.passes_over_missing(healing);
         let Self { home, epoch, sum, .. } = self;
         let Healing { cluster, repair, rules, .. } = healing;
         let now = rules.now;
@@ -123,7 +128,7 @@ impl Comparison {
             repair.on_told(home, self.is_joining.then_some((self.pipeline, epoch)));
             cluster.on_told(home, epoch);
         }
-        if sum.missing > 0 || sum.unanswered > 0 || !all_asked || is_moved {
+        if sum.missing > 0 && !passes_over || sum.unanswered > 0 || !all_asked || is_moved {
             repair.retry(home, now);
             return not_yet;
         }
@@ -148,7 +153,20 @@ impl Comparison {
         let is_news = whole_at < epoch && !self.members.is_empty();
         repair.forget_begun(home);
         repair.on_whole(home);
-        Compared { whole: is_news.then_some((self.pipeline, epoch)), missing: 0 }
+        if sum.missing > 0 {
+            repair.retry(home, now);
+        }
+        Compared { whole: is_news.then_some((self.pipeline, epoch)), missing: sum.missing }
+    }
+
+    /// Whether what no member has is nowhere else either, as far as anybody who is here can tell: those who were asked
+    /// had all of the container before, some of them, and those who left it and are here have reported since.
+    fn passes_over_missing(&self, healing: &Healing<'_>) -> bool {
+        let Healing { cluster, surplus, rules, .. } = healing;
+        let row = cluster.pipeline(self.pipeline).map(|pipeline| &pipeline.row);
+        let mut former = row.into_iter().flat_map(|row| &row.former);
+        self.members.iter().any(|id| cluster.has_complete(self.home, *id))
+            && former.all(|id| rules.is_lost(cluster.node(*id)) || surplus.has_told(*id))
     }
 }
 
@@ -220,7 +238,7 @@ impl Repair {
                 outcome.missing += usize::from(silent_count == 0);
             }
             for (node, unfit) in said.iter().filter_map(|(node, fitness)| Some((*node, is_lacking((*fitness)?)?))) {
-                outcome.lacks += 1;
+                outcome.lacks += usize::from(!sources.is_empty());
                 self.on_lack(lack(wanted, wanted.home, node, sources.clone(), unfit));
             }
             if members.is_empty() && sources.is_empty() {
@@ -417,6 +435,49 @@ mod tests {
             world.apply(&Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
             assert_eq!(world.compare(&[letters], &[]).whole, None, "{letters}");
         }
+    }
+
+    /// Its writer said that there is more of it than it wrote, or all its replicas are lost: the rest is healed all the
+    /// same, and the block stays missing.
+    #[test]
+    fn a_block_that_nobody_has_keeps_no_container_from_being_whole() {
+        let join = |world: &mut World| {
+            let members = vec![id(2), id(3)];
+            world.apply(&Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
+            world.surplus.ask_all(id(1));
+        };
+        let whole = Some((PipelineId(1), Epoch(2)));
+        for nobody in ["UA", "UU", "AA"] {
+            let mut world = World::new();
+            join(&mut world);
+            let told_before = world.compare(&[nobody, "FF"], &[]);
+            assert_eq!(told_before, Compared { whole: None, missing: 1 }, "node 1 is here, and may have it");
+            world.surplus.on_telling(id(1), NOW);
+            world.surplus.on_told_all(id(1));
+            assert_eq!(world.compare(&[nobody, "FF"], &[]).whole, None, "that may be from before it went");
+            assert!(world.surplus.take_ask(id(1)));
+            world.surplus.on_telling(id(1), NOW);
+            world.surplus.on_told_all(id(1));
+            assert_eq!(world.compare(&[nobody, "FA"], &[]).whole, None, "the rest is copied first");
+            world.repair.on_put(id(3), wanted(1).block, Generation(1001), NOW);
+            assert_eq!(world.repair.next_check(NOW), Some(HOME));
+            assert_eq!(world.compare(&[nobody, "FF"], &[]), Compared { whole, missing: 1 });
+            assert!(world.repair.is_missing(wanted(0).block));
+            assert!(world.repair.next_due().is_some_and(|due| due > NOW), "it is looked for again");
+            world.repair.on_surplus(wanted(0).block);
+            assert_eq!(world.repair.take_doubts(10), [wanted(0).block], "somebody came back with it");
+        }
+    }
+
+    /// The only member with any of it is silent: that the others have nothing tells nothing.
+    #[test]
+    fn what_only_a_silent_member_has_is_waited_for() {
+        let mut world = World::new();
+        let members = vec![id(2), id(3)];
+        world.apply(&Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
+        world.surplus.on_told_all(id(1));
+        world.cluster.nodes.get_mut(&id(2)).unwrap().seen = None;
+        assert_eq!(world.compare(&["A", "A"], &[]), Compared { whole: None, missing: 2 });
     }
 
     /// The node copies it already, for a container that the block moves to: that copy's end has nobody look at this one again.

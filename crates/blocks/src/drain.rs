@@ -4,6 +4,9 @@
 //! when all containers are whole on those who stay. So it is empty when it is in no pipeline any more, and not before. One that is down
 //! has left its pipelines when it was lost; those who took its places copy from the others, and until they have, it is not drained.
 //!
+//! A block that no node has whole keeps no drain from ending, which then says so: what the node has of it is damaged or
+//! too short.
+//!
 //! Promise: nothing is counted as done that was not told as put, and read back, by another node.
 
 use crate::cluster::Cluster;
@@ -44,13 +47,14 @@ impl Surplus {
         node: NodeId,
         undecided: bool,
         leased: Option<Duration>,
+        repair: &Repair,
         now: Duration,
     ) -> Option<LeftBehind> {
         let since = self.out_since(node, now);
         if leased.is_some_and(|limit| now.saturating_sub(since) <= limit) {
             return Some(LeftBehind::Leased);
         }
-        (!self.is_settled(node) || undecided).then_some(LeftBehind::Unsettled)
+        (!self.is_settled(node, repair) || undecided).then_some(LeftBehind::Unsettled)
     }
 }
 
@@ -89,40 +93,89 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::Told;
+    use crate::repair::Lack;
+    use types::{BlockId, ContainerId, Generation, InodeId};
 
     #[test]
     fn a_node_is_drained_when_leases_have_ended_and_it_has_told_all_once_more() {
         let (node, limit) = (NodeId([1; 16]), Duration::from_secs(60));
         let at = Duration::from_secs;
-        let mut surplus = Surplus::default();
+        let (mut surplus, repair) = (Surplus::default(), Repair::default());
         let told = |surplus: &mut Surplus, now| {
             surplus.on_telling(node, at(now));
             surplus.on_told_all(node);
         };
-        assert_eq!(surplus.left_behind(node, false, Some(limit), at(100)), Some(LeftBehind::Leased));
+        assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(100)), Some(LeftBehind::Leased));
         told(&mut surplus, 130);
-        assert_eq!(surplus.left_behind(node, false, Some(limit), at(160)), Some(LeftBehind::Leased));
-        let left = surplus.left_behind(node, false, Some(limit), at(161));
+        assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(160)), Some(LeftBehind::Leased));
+        let left = surplus.left_behind(node, false, Some(limit), &repair, at(161));
         assert_eq!(left, Some(LeftBehind::Unsettled), "a client may have put something since");
         assert!(surplus.take_ask(node));
         told(&mut surplus, 161);
-        assert_eq!(surplus.left_behind(node, false, Some(limit), at(161)), None, "the clock may stand still");
-        assert_eq!(surplus.left_behind(node, true, None, at(161)), Some(LeftBehind::Unsettled));
+        assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(161)), None, "the clock may stand still");
+        assert_eq!(surplus.left_behind(node, true, None, &repair, at(161)), Some(LeftBehind::Unsettled));
         surplus.is_in(node);
-        assert_eq!(surplus.left_behind(node, false, None, at(170)), Some(LeftBehind::Unsettled), "told before it left");
+        assert_eq!(
+            surplus.left_behind(node, false, None, &repair, at(170)),
+            Some(LeftBehind::Unsettled),
+            "told before it left"
+        );
+    }
+    /// It has half of a block, as all have: its writer said that there is more of it. When it tells of the whole one it
+    /// is not drained.
+    #[test]
+    fn what_nobody_has_whole_holds_no_drain_up() {
+        let (node, home, at) = (NodeId([1; 16]), ContainerId(1), Duration::from_secs);
+        let block = BlockId::new(home, 1);
+        let (mut surplus, mut repair) = (Surplus::default(), Repair::default());
+        let told = Told {
+            block,
+            generation: Generation(5),
+            len: 5,
+            file: Some(InodeId(7)),
+            home: Some(home),
+            finalized: true,
+        };
+        surplus.keep(node, told, home, at(99));
+        assert_eq!(
+            surplus.left_behind(node, false, None, &repair, at(100)),
+            Some(LeftBehind::Unsettled),
+            "it is asked"
+        );
+        surplus.on_telling(node, at(101));
+        surplus.keep(node, told, home, at(101));
+        surplus.on_told_all(node);
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(103)), Some(LeftBehind::Unsettled), "not asked");
+        repair.on_lack(Lack {
+            block,
+            generation: Generation(5),
+            len: 10,
+            file: InodeId(7),
+            home,
+            node,
+            sources: Vec::new(),
+            unfit: true,
+        });
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(103)), None);
+        assert_eq!(surplus.useless_count(node, &repair), 1);
+        surplus.keep(node, Told { len: 10, ..told }, home, at(104));
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(105)), Some(LeftBehind::Unsettled), "a source");
+        repair.on_bad(block, node, Generation(5));
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(105)), None, "that cannot be read");
     }
 
     /// Pages of a catalogue that were told before nobody could put anything any more do not have what was put since.
     #[test]
     fn a_catalogue_that_was_under_way_does_not_count() {
         let (node, at) = (NodeId([1; 16]), Duration::from_secs);
-        let mut surplus = Surplus::default();
+        let (mut surplus, repair) = (Surplus::default(), Repair::default());
         surplus.on_telling(node, at(99));
-        assert_eq!(surplus.left_behind(node, false, None, at(100)), Some(LeftBehind::Unsettled));
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(100)), Some(LeftBehind::Unsettled));
         surplus.on_told_all(node);
-        assert_eq!(surplus.left_behind(node, false, None, at(101)), Some(LeftBehind::Unsettled));
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(101)), Some(LeftBehind::Unsettled));
         surplus.on_telling(node, at(102));
         surplus.on_told_all(node);
-        assert_eq!(surplus.left_behind(node, false, None, at(102)), None);
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(102)), None);
     }
 }

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Promise: nobody is counted as lost before this process has listened for as long as a node may be silent, so never on the
-//! picture of a start; a set whose whole members are all lost stays as it is, since they alone have its blocks; and no member
-//! that is there goes before all containers are whole on those who stay. One command at a time: after each the picture is looked
+//! picture of a start; a container whose whole members are all lost keeps the members it has, since they alone have its
+//! blocks, and the others of its pipeline are carved off and healed; and no member that is there goes before all
+//! containers are whole on those who stay. One command at a time: after each the picture is looked
 //! at again.
 
 use crate::cluster::{Cluster, Pipeline};

@@ -11,6 +11,7 @@
 //! bytes, as is what one node is read for; a copy that fails is tried from another source, and then the container is compared again,
 //! later and later. Nothing here is the only place of a fact: if this memory is lost, the containers are compared again.
 
+use crate::judge::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -359,6 +360,18 @@ impl Repair {
         self.missing.contains_key(&block)
     }
 
+    /// A replica of a block that is missing, and no better than those that were there when that was found: nobody can
+    /// make a copy of it.
+    pub(crate) fn is_useless(&self, node: NodeId, told: &Told) -> bool {
+        let is_no_source = |gone: &Gone| {
+            !told.finalized
+                || told.generation < gone.generation
+                || told.len < gone.len
+                || self.is_bad(told.block, node, told.generation)
+        };
+        self.missing.get(&told.block).is_some_and(is_no_source)
+    }
+
     /// There may be more blocks without a copy than are known by name.
     pub fn is_missing_full(&self) -> bool {
         self.missing.len() >= MISSING_COUNT_MAX
@@ -554,7 +567,10 @@ impl Repair {
         let relieved = (home, NodeId([0; 16]))..=(home, NodeId([0xff; 16]));
         self.relieved.extract_if(relieved, |_| true).for_each(drop);
         self.refused.retain(|_, (of, _)| *of != home);
-        self.retries.remove(&home);
+        // Of what is missing the next look is later and later.
+        if !self.missing_of.contains_key(&home) {
+            self.retries.remove(&home);
+        }
     }
 
     /// A comparison of `home` could not be made, or found what nobody has: again later.

@@ -11,6 +11,7 @@
 //! ([`Surplus::is_leaving`]), also while its node still says that it has it: should it be wanted there after all, it is copied anew. Nothing is lost if this memory is: nodes tell of all they have in their catalogues.
 
 use crate::judge::Told;
+use crate::repair::Repair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, NodeId};
@@ -42,6 +43,10 @@ pub struct Surplus {
     leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
     /// Nodes that left a pipeline: what they have of it is surplus, and they should tell it soon.
     to_ask: BTreeSet<NodeId>,
+    /// Of those that are to tell, or did not end yet: whether they began after they were asked.
+    awaited: BTreeMap<NodeId, bool>,
+    /// Nodes that have told this process all that they had at some time.
+    told: BTreeSet<NodeId>,
     /// When a node began to tell all that it has.
     telling: BTreeMap<NodeId, Duration>,
     /// Nodes that drain and are in no pipeline any more.
@@ -83,15 +88,25 @@ impl Surplus {
     /// `node` is to tell all that it has.
     pub fn ask_all(&mut self, node: NodeId) {
         self.to_ask.insert(node);
+        self.awaited.insert(node, false);
+    }
+
+    /// `node` has told this process all that it has, since it was to tell it last.
+    pub(crate) fn has_told(&self, node: NodeId) -> bool {
+        self.told.contains(&node) && !self.awaited.contains_key(&node)
     }
 
     /// `node` begins to tell all that it has.
     pub fn on_telling(&mut self, node: NodeId, now: Duration) {
         self.telling.insert(node, now);
+        let is_asked = !self.to_ask.contains(&node);
+        self.awaited.entry(node).and_modify(|begun| *begun = is_asked);
     }
 
     /// `node` has told all that it has. What it did not tell again is not there any more, and is no source.
     pub fn on_told_all(&mut self, node: NodeId) {
+        self.told.insert(node);
+        self.awaited.retain(|awaited, begun| *awaited != node || !*begun);
         let Some(begun) = self.telling.remove(&node) else { return };
         if let Some(out) = self.out.get_mut(&node).filter(|out| out.catalogue == Catalogue::Asked) {
             out.catalogue = Catalogue::Told;
@@ -117,8 +132,8 @@ impl Surplus {
     }
 
     /// Nobody can put anything on `node` any more: it is to tell all that it has, once more. True if it has, and nothing of it is kept that
-    /// others may lack.
-    pub(crate) fn is_settled(&mut self, node: NodeId) -> bool {
+    /// others may lack, but what is of no use to them.
+    pub(crate) fn is_settled(&mut self, node: NodeId, repair: &Repair) -> bool {
         let Some(out) = self.out.get_mut(&node) else { return false };
         if out.catalogue == Catalogue::NotAsked {
             out.catalogue = Catalogue::Asked;
@@ -127,7 +142,17 @@ impl Surplus {
             self.telling.remove(&node);
         }
         let told = out.catalogue == Catalogue::Told;
-        told && !self.by_home.values().any(|of_home| of_home.keys().any(|(_, holder)| *holder == node))
+        told && self.kept_of(node).all(|told| repair.is_useless(node, told))
+    }
+
+    fn kept_of(&self, node: NodeId) -> impl Iterator<Item = &Told> {
+        let kept = self.by_home.values().flatten();
+        kept.filter(move |((_, holder), _)| *holder == node).map(|(_, (told, _))| told)
+    }
+
+    /// Replicas of `node` that are damaged, or not all of their blocks, which no node has any better.
+    pub fn useless_count(&self, node: NodeId, repair: &Repair) -> usize {
+        self.kept_of(node).filter(|told| repair.is_useless(node, told)).count()
     }
 
     /// Whether `node` is to tell all that it has; asked once.

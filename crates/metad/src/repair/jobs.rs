@@ -216,6 +216,7 @@ fn drains(core: &Core) -> Vec<NodeId> {
             if picture.pipelines_left > 0 {
                 core.surplus().is_in(id);
             }
+            let drained = (rest.is_none() && picture.pipelines_left == 0).then(|| drained_note(core, id, is_lost));
             let Some(job) = known else {
                 // If it is in no pipeline, it was seen to end, by a leader before this one perhaps.
                 if picture.pipelines_left > 0 || !has_job(core, &subject) {
@@ -227,11 +228,7 @@ fn drains(core: &Core) -> Vec<NodeId> {
             jobs.left(job, picture.len_left, picture.containers_left, now);
             if let Some(why) = rest {
                 jobs.set_state(job, JobState::Waiting(why.to_owned()), now);
-            } else if picture.pipelines_left == 0 {
-                let note = match is_lost {
-                    true => "it is down, and others have all its blocks".to_owned(),
-                    false => "others have all its blocks, and have read them back".to_owned(),
-                };
+            } else if let Some(note) = drained {
                 if jobs.set_state(job, JobState::Done(note), now) {
                     tracing::info!(node = %id, "a datanode is drained: it may be taken away");
                 }
@@ -256,6 +253,26 @@ fn drains(core: &Core) -> Vec<NodeId> {
     without
 }
 
+/// How a drain ended. Blocks that no node has whole do not keep it from ending, and are named as such.
+fn drained_note(core: &Core, node: NodeId, is_lost: bool) -> String {
+    let (missing, useless) = {
+        let repair = core.repair();
+        (repair.progress().missing_count, core.surplus().useless_count(node, &repair))
+    };
+    match (is_lost, missing, useless) {
+        (true, 0, _) => "it is down, and others have all its blocks".to_owned(),
+        (true, missing, _) => format!(
+            "it is down, and others have all its blocks but those of which no datanode that is up has a copy, {missing} \
+             in the whole store; start it once more if it may have some of them"
+        ),
+        (false, _, 0) => "others have all its blocks, and have read them back".to_owned(),
+        (false, _, useless) => format!(
+            "others have all its blocks, and have read them back, but {useless} of which no datanode has a whole copy; \
+             what it has of them is damaged or too short, and goes with it (hdfs fsck names their files)"
+        ),
+    }
+}
+
 /// Whether a drain of it is remembered.
 fn has_job(core: &Core, subject: &str) -> bool {
     core.jobs().iter().any(|job| job.kind == JobKind::Drain && job.subject == subject)
@@ -269,7 +286,9 @@ fn left_behind(
     leased: Option<Duration>,
     now: Duration,
 ) -> Option<&'static str> {
-    core.surplus().left_behind(node, undecided, leased, now).map(|left| match left {
+    let repair = core.repair();
+    let left = core.surplus().left_behind(node, undecided, leased, &repair, now);
+    left.map(|left| match left {
         LeftBehind::Leased => {
             "clients may still put small files here that they began before; they are waited for up to a minute"
         }

@@ -45,7 +45,7 @@ impl Metad {
             if self.world.mutation == Some(Mutation::HastyDrain) {
                 return true;
             }
-            surplus.left_behind(node, undecided, leased.then_some(LEASE_SOFT), now).is_none()
+            surplus.left_behind(node, undecided, leased.then_some(LEASE_SOFT), &self.repair.borrow(), now).is_none()
         })
     }
 
