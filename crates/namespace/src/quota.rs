@@ -87,6 +87,14 @@ impl Limits {
 }
 
 impl Passed {
+    /// As it is when names come one by one.
+    pub(crate) fn at_first_name(self, before: Usage) -> Self {
+        match self {
+            Self::Names { limit, .. } => Self::Names { limit, count: before.names().max(limit).saturating_add(1) },
+            passed => passed,
+        }
+    }
+
     /// In HDFS's words.
     pub(crate) fn refusal(self, path: &str) -> NsError {
         match self {

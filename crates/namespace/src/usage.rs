@@ -59,6 +59,8 @@ impl Record for Tally {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excess {
     Refused,
+    /// What is new comes name by name, as HDFS makes it: the first name that is too many is refused, and counted in what is said.
+    RefusedByName,
     /// For what has happened already, and for what frees more than it takes.
     Recorded,
 }
@@ -177,9 +179,10 @@ fn change(rows: &mut dyn RowsMut, directory: InodeId, step: &Step) -> Result<(),
     let before = row.with_directory();
     row.below = row.below.less(step.less).plus(step.more);
     row.raise(step.height);
-    if step.excess == Excess::Refused
+    if step.excess != Excess::Recorded
         && let Err(passed) = row.limits.check(before, row.with_directory())
     {
+        let passed = if step.excess == Excess::RefusedByName { passed.at_first_name(before) } else { passed };
         let path = path_of(rows, directory)?.unwrap_or_default();
         return Err(passed.refusal(&path).into());
     }
@@ -228,7 +231,7 @@ impl Bill {
 /// A new inode stands in `parent`. With it were made, and not counted yet, `parent` and others above it: `made_above` in all.
 pub(crate) fn add(rows: &mut dyn RowsMut, parent: InodeId, inode: &Inode, made_above: usize) -> Result<(), Failure> {
     let more = usage_of(rows, inode)?;
-    let mut step = Step { less: Usage::default(), more, height: 1, excess: Excess::Refused };
+    let mut step = Step { less: Usage::default(), more, height: 1, excess: Excess::RefusedByName };
     for (place, id) in counting(rows, parent)?.into_iter().enumerate() {
         change(rows, id, &step)?;
         step.height += 1;

@@ -14,7 +14,7 @@ fn names_are_counted_wherever_they_come_from() {
          root mkdir /q/2
          root:w create /q/3
          root:w create /q/4 => refused NameQuota: The NameSpace quota (directories and files) of directory /q is exceeded: quota=4 file count=5
-         root mkdir /q/1/2/3/4 => refused NameQuota: The NameSpace quota (directories and files) of directory /q is exceeded: quota=4 file count=7
+         root mkdir /q/1/2/3/4 => refused NameQuota: The NameSpace quota (directories and files) of directory /q is exceeded: quota=4 file count=5
          root rename /d/tree /q/tree => refused NameQuota: The NameSpace quota (directories and files) of directory /q is exceeded: quota=4 file count=6
          root rename2 /q/3 /q/1/3
          root quota /q => 4 of 4
