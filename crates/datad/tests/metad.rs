@@ -406,3 +406,26 @@ fn a_server_of_another_store_ends_no_node() {
     }
     eventually("the end", || !is_alive());
 }
+
+/// A metadata server that is known as localhost dials the address of the machine that the datanode registered, and comes from it.
+#[test]
+fn a_call_from_the_own_machine_is_one_of_localhost() {
+    // No packet is sent: it is only asked which address would be the sender's.
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    let Ok(own) = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr()).map(|addr| addr.ip()) else {
+        eprintln!("not tested: this machine has no address but loopback");
+        return;
+    };
+    for (metad, is_taken) in [("localhost:8020", true), ("192.0.2.1:8020", false)] {
+        let cluster = Cluster::with(1, |config| {
+            (config.metad, config.ip) = (metad.into(), Some(own));
+            config.ipc_addr.set_ip([0, 0, 0, 0].into());
+        });
+        let addr = std::net::SocketAddr::new(own, cluster.node(0).ipc_addr().port());
+        let client = rpc::Client::new(addr.to_string(), "somebody".into(), REPLICA_PROTOCOL);
+        let request = FinishRecoveryRequest { block: 7, generation: GENERATION + 1, len: 0 };
+        let answer = cluster.runtime.block_on(client.call::<_, FinishRecoveryResponse>(FINISH_RECOVERY, &request));
+        let message = answer.unwrap_err().to_string();
+        assert_eq!(!message.contains("the address of none"), is_taken, "{message}");
+    }
+}

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use types::BlockId;
 
 /// Disks of a node; more would not fit the byte.
-pub(super) const DISK_COUNT_MAX: usize = 200;
+pub(super) use wire::node::DISK_COUNT_MAX;
 const PAGE_COUNT: usize = 256;
 /// Parts with a lock of their own.
 const SHARD_COUNT: usize = 16;
