@@ -62,11 +62,11 @@ impl DiskBalance {
     pub fn work(&self) -> Work {
         let mut work = Work::default();
         for (levelled, _) in self.nodes.values() {
-            work.done_len += levelled.done_len;
+            work.done_len = work.done_len.saturating_add(levelled.done_len);
             // What was planned and is not needed any more is not left to do.
             let ended = if levelled.ended { levelled.done_len } else { levelled.total_len };
-            work.total_len += ended.max(levelled.done_len);
-            work.done_count += levelled.done_count;
+            work.total_len = work.total_len.saturating_add(ended.max(levelled.done_len));
+            work.done_count = work.done_count.saturating_add(levelled.done_count);
         }
         work.total_count = work.done_count;
         work
@@ -80,7 +80,7 @@ impl DiskBalance {
             1 => "1 replica was moved, and read back where it is now".to_owned(),
             count => format!("{count} replicas were moved, and read back where they are now"),
         };
-        let failed: u64 = self.nodes.values().map(|(levelled, _)| levelled.failed_count).sum();
+        let failed = types::len::total(self.nodes.values().map(|(levelled, _)| levelled.failed_count));
         if failed > 0 {
             note += &format!("; {failed} damaged ones stay where they are until they are replaced");
         }

@@ -70,11 +70,11 @@ impl Scrub {
     pub fn work(&self, damaged: u64) -> Work {
         let mut work = Work::default();
         for scrubbed in self.nodes.values() {
-            work.done_len += scrubbed.checked_len;
-            work.total_len += scrubbed.total_len.max(scrubbed.checked_len);
-            work.done_count += scrubbed.checked_count;
-            work.total_count += scrubbed.total_count.max(scrubbed.checked_count);
-            work.found_count += scrubbed.bad_count;
+            work.done_len = work.done_len.saturating_add(scrubbed.checked_len);
+            work.total_len = work.total_len.saturating_add(scrubbed.total_len.max(scrubbed.checked_len));
+            work.done_count = work.done_count.saturating_add(scrubbed.checked_count);
+            work.total_count = work.total_count.saturating_add(scrubbed.total_count.max(scrubbed.checked_count));
+            work.found_count = work.found_count.saturating_add(scrubbed.bad_count);
         }
         work.mended_count = work.found_count.saturating_sub(damaged);
         work

@@ -20,15 +20,17 @@ use std::time::Duration;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, Millis, NodeId};
 use wire::node::{
-    CATALOGUE, CatalogueRequest, Copy, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE, NODE_SUPERSEDED, Orders,
-    Owner, PAGE_COUNT_MAX, PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse, Replica, ReplicaState,
-    Sender, Source,
+    CATALOGUE, CatalogueRequest, Copy, DISK_COUNT_MAX, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE,
+    NODE_SUPERSEDED, Orders, Owner, PAGE_COUNT_MAX, PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse,
+    Replica, ReplicaState, Sender, Source,
 };
 
 /// Texts of a registration: names and addresses are shorter.
 const TEXT_LEN_MAX: usize = 256;
 /// Letters of a program's version that are shown.
 const VERSION_LEN_MAX: usize = 64;
+/// Bytes of a text of strangers that go into the log.
+const LOGGED_LEN_MAX: usize = 100;
 /// A node that registered tells first what it has.
 const CATALOGUE_WAIT: Duration = Duration::from_secs(2);
 /// By which a datanode's clock may be ahead of this server's when it begins. A guess, far above what clocks differ by.
@@ -75,7 +77,7 @@ async fn admit(
     match core.with_cluster(|cluster, _| cluster.standing(now, node, incarnation, &sender.addr)) {
         Standing::Current => Ok(true),
         Standing::Superseded { addr } => {
-            tracing::warn!(%node, was = sender.addr, is = addr, "a process is refused: another one has its node's id");
+            tracing::warn!(%node, was = short(&sender.addr), is = addr, "a process is refused: another one has its node's id");
             Err(Exception::new(
                 NODE_SUPERSEDED,
                 format!(
@@ -152,14 +154,19 @@ fn node_id(text: &str) -> Result<NodeId, Exception> {
     NodeId::parse(text).ok_or_else(|| refusal::illegal(format!("{text:.80} is no id of a datanode")))
 }
 
+/// The beginning of a text that is logged before anything else of it was checked.
+fn short(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LOGGED_LEN_MAX)]
+}
+
 /// A node of another cluster. It is told which pool is ours, and refuses by that; until then nobody here shall believe in it.
 fn is_foreign(request: &RegisterRequest, pool: &str) -> bool {
     let foreign = !request.pool.is_empty() && request.pool != pool;
     if foreign {
         tracing::warn!(
-            node = request.node,
-            ip = request.ip,
-            pool = request.pool,
+            node = short(&request.node),
+            ip = short(&request.ip),
+            pool = short(&request.pool),
             "a datanode of another cluster asks to be taken"
         );
     }
@@ -320,6 +327,7 @@ fn usage(usage: &wire::node::Usage, transfer_count: u32) -> Usage {
 
 async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders, Exception> {
     let node = node_id(&request.node)?;
+    check_lists(&request)?;
     let now = core.monotonic();
     let usage = usage(&request.usage, request.transfer_count);
     let known = core.with_cluster(|cluster, _| {
@@ -363,6 +371,22 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     orders.disk_balance = repair::disks::beat(core, node, request.disk_balance.as_ref(), now);
     repair::disks::told(core, node, request.disks);
     Ok(orders)
+}
+
+/// Whatever a heartbeat lists is gone through under locks that others wait for.
+fn check_lists(request: &HeartbeatRequest) -> Result<(), Exception> {
+    let HeartbeatRequest { put, stale, deleted, copying, copy_failures, bad, disks, .. } = request;
+    let replicas = put.len() + stale.len();
+    let others = [deleted.len(), copying.len(), copy_failures.len(), bad.len()];
+    if replicas > 2 * PAGE_COUNT_MAX || others.into_iter().any(|count| count > PAGE_COUNT_MAX) {
+        return Err(refusal::illegal(format!(
+            "a list in a heartbeat is too long; send at most {PAGE_COUNT_MAX} entries"
+        )));
+    }
+    if disks.len() > DISK_COUNT_MAX {
+        return Err(refusal::illegal(format!("{} disks are too many; a node may have {DISK_COUNT_MAX}", disks.len())));
+    }
+    Ok(())
 }
 
 /// Surplus replicas that others have said to have. Each is judged again: its block may have moved here since.
@@ -428,7 +452,7 @@ fn tell_repair(core: &Core, node: NodeId, request: &HeartbeatRequest, now: Durat
             continue;
         }
         let (block, source) = (BlockId(failure.block), NodeId::parse(&failure.source));
-        tracing::warn!(%block, %node, source = failure.source, why = failure.reason, "a replica was not copied");
+        tracing::warn!(%block, %node, source = short(&failure.source), why = short(&failure.reason), "a replica was not copied");
         repair.on_failed(node, block, source, now);
         complaints.extend(source.filter(|_| failure.corrupt).map(|source| (block, source)));
     }
@@ -508,6 +532,7 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
     }
     let core = Arc::clone(core);
     io::task::blocking(move || {
+        let mut strange = Vec::new();
         let frozen = core.safe_mode().map_err(refusal::rows)?.is_some();
         for page in replicas.chunks(VIEW_COUNT) {
             let now = core.monotonic();
@@ -521,11 +546,12 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
             core.with_cluster(|cluster, _| {
                 for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {
                     let mut judgement = cluster.judge(node, told, wanted.as_ref(), may_be_put);
+                    strange.extend((judgement.fate == Fate::Strange).then_some(told.block));
                     if frozen && judgement.fate == Fate::Goes {
                         // Nothing is deleted in safe mode. The node tells of it no second time, so it is judged again.
                         judgement = Judgement { fate: Fate::Stays, again: true };
                     }
-                    order(node, told, wanted.as_ref(), judgement, &mut orders);
+                    order(told, wanted.as_ref(), judgement, &mut orders);
                     let mut again = judgement.again;
                     if let (Fate::Surplus, Some(wanted)) = (judgement.fate, &wanted) {
                         if comes_here(&core, cluster, node, told.block) {
@@ -543,6 +569,10 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
                     }
                 }
             });
+        }
+        if let Some(block) = strange.first() {
+            let count = strange.len();
+            tracing::warn!(%block, count, %node, "replicas of blocks that were never given out here, such as this; they are left alone");
         }
         Ok(orders)
     })
@@ -562,7 +592,7 @@ fn look_up(rows: &dyn Rows, replicas: &[Told]) -> Result<Vec<Option<Wanted>>, Ro
     replicas.iter().map(find).collect()
 }
 
-fn order(node: NodeId, told: &Told, wanted: Option<&Wanted>, judgement: Judgement, orders: &mut Orders) {
+fn order(told: &Told, wanted: Option<&Wanted>, judgement: Judgement, orders: &mut Orders) {
     let block = told.block;
     match (judgement.fate, wanted) {
         (Fate::Goes, _) => {
@@ -571,9 +601,6 @@ fn order(node: NodeId, told: &Told, wanted: Option<&Wanted>, judgement: Judgemen
         (Fate::Owned, Some(wanted)) => {
             orders.owners.push(Owner { block: block.0, file: wanted.file.0, home: wanted.home.0 });
         }
-        (Fate::Strange, _) => {
-            tracing::warn!(%block, %node, "a replica of a block that was never given out here; it is left alone");
-        }
-        (Fate::Stays | Fate::Owned | Fate::Surplus, _) => {}
+        (Fate::Stays | Fate::Owned | Fate::Surplus | Fate::Strange, _) => {}
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::*;
-use support::{User, World};
+use support::{User, World, refusal};
 use wire::admin::ADMIN_PROTOCOL;
 use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse};
 use wire::node;
@@ -52,6 +52,29 @@ async fn a_report_has_what_the_store_knows() {
     let storages: Vec<_> = of_first.storage_reports.iter().map(|told| (&*told.storage_uuid, told.failed)).collect();
     assert_eq!(storages, [("DS-one", Some(false)), ("DS-two", Some(true))]);
     assert_eq!(of_first.storage_reports[0].non_dfs_used, Some(50));
+}
+
+/// Each list of a heartbeat is gone through while others wait, and what is reported of disks is kept.
+#[tokio::test]
+async fn a_heartbeat_lists_no_more_than_a_node_can_have() {
+    let world = World::new(1).await;
+    let rpc = rpc::Client::new(world.addr().to_string(), "datanode".into(), node::NODE_PROTOCOL);
+    let honest = node::HeartbeatRequest {
+        node: world.nodes[0].id.to_string(),
+        sender: world.nodes[0].sender(),
+        ..Default::default()
+    };
+    let many = vec![1; node::PAGE_COUNT_MAX + 1];
+    let requests = [
+        node::HeartbeatRequest { disks: vec![node::Disk::default(); node::DISK_COUNT_MAX + 1], ..honest.clone() },
+        node::HeartbeatRequest { deleted: many.clone(), ..honest.clone() },
+        node::HeartbeatRequest { copying: many, ..honest.clone() },
+    ];
+    for request in requests {
+        let answer: Result<node::Orders, _> = rpc.call(node::HEARTBEAT, &request).await;
+        assert_eq!(refusal(answer).0, "IllegalArgument");
+    }
+    assert!(rpc.call::<_, node::Orders>(node::HEARTBEAT, &honest).await.unwrap().known);
 }
 
 #[tokio::test]

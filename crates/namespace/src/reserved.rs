@@ -40,7 +40,8 @@ pub(crate) fn meaning(rows: &dyn Rows, path: &FsPath) -> Result<Meaning, RowsErr
         _ => return Ok(Meaning::Nothing),
     };
     let mut names = names.peekable();
-    if text.is_empty() && names.peek() == Some(&RESERVED) {
+    // The root's own text is "/".
+    if text.trim_end_matches('/').is_empty() && names.peek() == Some(&RESERVED) {
         return Ok(Meaning::Nothing); // no way leads through another one
     }
     for name in names {

@@ -249,8 +249,8 @@ pub struct Disk {
     pub unread_ms: Option<u64>,
 }
 
-/// Disks that a node may tell of.
-pub const DISK_COUNT_MAX: usize = 1000;
+/// Disks that a node may have.
+pub const DISK_COUNT_MAX: usize = 200;
 
 /// Replicas are to move from fuller disks of the node to emptier ones.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]

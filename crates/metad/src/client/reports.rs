@@ -58,7 +58,7 @@ impl<'a> Reporter<'a> {
 
     fn datanode(&self, cluster: &Cluster, member: &Member) -> DatanodeInfoProto {
         let told = self.locator.datanode(member);
-        let block_count: u64 = self.disks_of(member).iter().map(|disk| disk.replica_count).sum();
+        let block_count: u64 = types::len::total(self.disks_of(member).iter().map(|disk| disk.replica_count));
         DatanodeInfoProto {
             admin_state: match has_drained(self.core, cluster, member) {
                 true => Some(AdminState::Decommissioned.into()),

@@ -5,19 +5,21 @@ use crate::core::Core;
 use blocks::{DiskBalance, JobKind, JobState, JobTask, Levelled};
 use std::time::Duration;
 use types::NodeId;
-use wire::node::{DISK_COUNT_MAX, Disk, DiskBalanceOrder, DiskBalanceReport};
+use wire::node::{Disk, DiskBalanceOrder, DiskBalanceReport};
 
-/// Letters of a text that a node tells of a disk.
-const TEXT_LEN_MAX: usize = 1000;
+/// Bytes of a text that is kept of what a node reports of a disk.
+const TEXT_LEN_MAX: usize = 300;
 
 /// Remembers what a node told of its disks, and says which have failed since.
 pub(crate) fn told(core: &Core, node: NodeId, mut disks: Vec<Disk>) {
-    disks.truncate(DISK_COUNT_MAX);
     for disk in &mut disks {
         for text in [&mut disk.volume, &mut disk.dir, &mut disk.failure] {
             text.truncate(text.floor_char_boundary(TEXT_LEN_MAX));
+            // What is kept for as long as the node is known has the room that it needs, not what the message had.
+            text.shrink_to_fit();
         }
     }
+    disks.shrink_to_fit();
     let mut known = core.disks();
     let before = known.get(&node);
     for disk in disks.iter().filter(|disk| !disk.failure.is_empty()) {

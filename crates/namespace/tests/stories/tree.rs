@@ -59,6 +59,8 @@ fn reserved_paths_are_ways_to_what_stands_elsewhere() {
          alice ls /.reserved/raw => d +0
          alice ls /.reserved/raw/d => f +0
          alice stat /.reserved/raw/.reserved/raw => nothing
+         alice stat /.reserved/.inodes/16385/.reserved => nothing
+         root mkdir /.reserved/.inodes/16385/.reserved/x => refused NotFound: File for given inode path does not exist: /.reserved/.inodes/16385/.reserved/x
          alice stat /.reserved/.inodes => nothing
          alice stat /.reserved/x => nothing
          root mkdir /.reserved/x => refused IllegalArgument: File name \".reserved\" is reserved and cannot be created.
