@@ -96,14 +96,14 @@ fn a_node_that_is_called_empty_too_early_is_found() {
 #[test]
 fn a_recovery_that_believes_what_has_rotted_is_found() {
     let options = Options { mutation: Some(Mutation::BelieveUnread), ..Options::default() };
-    // One seed in a hundred comes to it, the first are 22 and 48.
+    // One seed in a hundred comes to it.
     is_found_with(options, 20..60, &["a recovery believed"]);
 }
 
 /// Disks are nearly full and a node goes for good: what it had fits on the others in pieces only.
 #[test]
 fn pipelines_that_are_healed_as_a_whole_or_not_at_all_are_found() {
-    // One seed in fifteen comes to it, the first is 16.
+    // About one seed in fifteen comes to it.
     is_found(Mutation::WholePipelinesOnly, &["has room for it"]);
 }
 
