@@ -1,16 +1,17 @@
 //! What rows of the block side hold, as a function of bytes, for fuzz targets. Whatever the bytes are, none panics.
 
 use crate::node::Node;
-use crate::tables::{ContainerRow, Counters, PipelineRow, Record, Service, decode, encode};
+use crate::tables::{ContainerRow, Counters, JobRow, PipelineRow, Record, Service, decode, encode};
 
 /// The value of a row: which kind, and its bytes.
 pub fn row(bytes: &[u8]) {
     let Some((kind, value)) = bytes.split_first() else { return };
-    match kind % 5 {
+    match kind % 6 {
         0 => again::<Node>(value),
         1 => again::<ContainerRow>(value),
         2 => again::<Counters>(value),
         3 => again::<PipelineRow>(value),
+        4 => again::<JobRow>(value),
         _ => again::<Service>(value),
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::header::SumsHeader;
 use crate::index::{self, ContainerRow, Row, Totals};
+use crate::layout::Layout;
 use crate::pack;
 use crate::record::{RecordHeader, Seat};
-use crate::version::Salt;
+use crate::version::{Salt, VolumeIdentity};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs::File;
 use types::{ChecksumKind, ContainerId};
 
@@ -64,9 +67,26 @@ pub fn pack(bytes: &[u8], seal: bool, file: &File) -> std::io::Result<()> {
 
 /// The rows of a volume's index.
 pub fn row(bytes: &[u8]) {
-    let _ = index::decode::<Row>(bytes);
-    let _ = index::decode::<ContainerRow>(bytes);
-    let _ = index::decode::<Totals>(bytes);
+    again::<Row>(bytes);
+    again::<ContainerRow>(bytes);
+    again::<Totals>(bytes);
+}
+
+fn again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    if let Ok(row) = index::decode::<T>(bytes) {
+        let written = index::encode(&row).expect("rows are plain data");
+        let again = index::decode::<T>(&written).expect("what was written is read");
+        assert_eq!(index::encode(&again).ok(), Some(written));
+    }
+}
+
+/// The file that says whose volume it is, with its salt.
+pub fn identity(bytes: &[u8]) {
+    let layout = Layout { dir: "/volume".into() };
+    let parse = |text: &str| VolumeIdentity::parse(text, &layout.version(), &layout);
+    if let Ok(identity) = parse(&String::from_utf8_lossy(bytes)) {
+        assert_eq!(parse(&identity.text()).ok(), Some(identity));
+    }
 }
 
 fn seat(offset: u64) -> Seat {

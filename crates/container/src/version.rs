@@ -99,7 +99,7 @@ impl VolumeIdentity {
         Self::read_at(&layout.version(), layout)
     }
 
-    fn parse(text: &str, path: &Path, layout: &Layout) -> Result<Self, VolumeError> {
+    pub(crate) fn parse(text: &str, path: &Path, layout: &Layout) -> Result<Self, VolumeError> {
         let path = path.display().to_string();
         let bad = |reason: String| VolumeError::Identity { path: path.clone(), reason };
         let value = |name: &str| {
@@ -145,6 +145,14 @@ impl VolumeIdentity {
     }
 
     fn write_at(&self, path: &Path, dir: &Path) -> Result<(), VolumeError> {
+        replace(path, dir, self.text().as_bytes()).map_err(|source| VolumeError::Io {
+            op: "write",
+            path: path.display().to_string(),
+            source,
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
         let salt = u128::from_be_bytes(self.salt.0);
         let mut text = format!(
             "# Levada volume\nformat = {FORMAT}\nsalt = {salt:032x}\nvolume = {}\nnode = {}\n",
@@ -153,11 +161,7 @@ impl VolumeIdentity {
         if let Some(pool) = &self.pool {
             let _infallible = writeln!(text, "pool = {pool}");
         }
-        replace(path, dir, text.as_bytes()).map_err(|source| VolumeError::Io {
-            op: "write",
-            path: path.display().to_string(),
-            source,
-        })
+        text
     }
 }
 

@@ -30,6 +30,8 @@ const HDFS: &str = "hdfs/tests/golden";
 const WIRE: &str = "wire/tests/golden";
 const RECORDS: &str = "raft/src/golden_records.txt";
 const MESSAGES: &str = "raft/src/golden_messages.txt";
+const POSITIONS: &str = "raft/src/golden_positions.txt";
+const VOLUME: &str = "container/src/golden.txt";
 
 pub const TARGETS: &[Target] = &[
     Target { name: "rpc", run: messages::rpc, golden: &[HDFS] },
@@ -38,14 +40,15 @@ pub const TARGETS: &[Target] = &[
     Target { name: "operations", run: transfer::operations, golden: &[WIRE] },
     Target { name: "small_writes", run: transfer::small_writes, golden: &[] },
     Target { name: "packets", run: transfer::packets, golden: &[WIRE] },
-    Target { name: "replica_headers", run: replica_headers, golden: &[] },
+    Target { name: "replica_headers", run: replica_headers, golden: &[VOLUME] },
     Target { name: "packs", run: packs, golden: &[] },
-    Target { name: "index_rows", run: container::fuzz::row, golden: &[] },
+    Target { name: "index_rows", run: container::fuzz::row, golden: &[VOLUME] },
+    Target { name: "volume_identities", run: container::fuzz::identity, golden: &[] },
     Target { name: "kv_store", run: store::kv_store, golden: &[] },
     Target { name: "kv_chunks", run: kv::fuzz::chunk, golden: &[] },
     Target { name: "log_segments", run: raft::fuzz::segment, golden: &[RECORDS] },
     Target { name: "log_records", run: raft::fuzz::records, golden: &[RECORDS] },
-    Target { name: "raft_messages", run: raft_messages, golden: &[MESSAGES] },
+    Target { name: "raft_messages", run: raft_messages, golden: &[MESSAGES, POSITIONS] },
     Target { name: "namespace_rows", run: namespace::fuzz::row, golden: &[] },
     Target { name: "block_rows", run: blocks::fuzz::row, golden: &[] },
     Target { name: "commands", run: store::commands, golden: &[] },

@@ -115,54 +115,102 @@ pub(crate) fn hdfs_messages(bytes: &[u8]) {
     ]);
 }
 
-/// What our own nodes and clients say.
+type Reader = fn(&[u8]);
+
+/// A reader of each message, by the message's path.
+macro_rules! readers {
+    ($($message:ty),* $(,)?) => { &[$((stringify!($message), again::<$message> as Reader)),*] };
+}
+
+/// What our own nodes and clients send each other.
+const OWN: &[(&str, Reader)] = readers![
+    wire::node::RegisterRequest,
+    wire::node::RegisterResponse,
+    wire::node::HeartbeatRequest,
+    wire::node::Orders,
+    wire::node::CatalogueRequest,
+    wire::node::BeginRecoveryRequest,
+    wire::node::BeginRecoveryResponse,
+    wire::node::FinishRecoveryRequest,
+    wire::node::FinishRecoveryResponse,
+    wire::node::CompareRequest,
+    wire::node::CompareResponse,
+    wire::node::VerifyRequest,
+    wire::node::VerifyResponse,
+    wire::tree::TreeRequest,
+    wire::tree::TreeResponse,
+    wire::client::LeaseBlocksRequest,
+    wire::client::LeaseBlocksResponse,
+    wire::client::PutFileRequest,
+    wire::client::PutFileResponse,
+    wire::client::AddLeasedRequest,
+    wire::client::AddLeasedResponse,
+    wire::raft::MemberMessage,
+    wire::admin::datanodes::ListDatanodesRequest,
+    wire::admin::datanodes::ListDatanodesResponse,
+    wire::admin::datanodes::DrainRequest,
+    wire::admin::datanodes::DrainResponse,
+    wire::admin::jobs::ListJobsRequest,
+    wire::admin::jobs::ListJobsResponse,
+    wire::admin::jobs::StopJobRequest,
+    wire::admin::jobs::StopJobResponse,
+    wire::admin::jobs::BeginBalanceRequest,
+    wire::admin::jobs::BeginDiskBalanceRequest,
+    wire::admin::jobs::BeginScrubRequest,
+    wire::admin::jobs::BegunResponse,
+    wire::admin::meta::ListMembersRequest,
+    wire::admin::meta::ListMembersResponse,
+    wire::admin::meta::AddMemberRequest,
+    wire::admin::meta::AddMemberResponse,
+    wire::admin::meta::RemoveMemberRequest,
+    wire::admin::meta::RemoveMemberResponse,
+    wire::admin::placement::PageRequest,
+    wire::admin::placement::ListPipelinesResponse,
+    wire::admin::placement::ListContainersResponse,
+    wire::admin::placement::UnderReplicatedRequest,
+    wire::admin::placement::UnderReplicatedResponse,
+    wire::small::SmallWrite,
+    wire::small::SmallAnswer,
+    wire::meter::MeterRequest,
+    wire::meter::MeterResponse,
+];
+
+/// The first byte chooses the message.
 pub(crate) fn own_messages(bytes: &[u8]) {
-    one_of!(
-        bytes,
-        [
-            wire::node::RegisterRequest,
-            wire::node::RegisterResponse,
-            wire::node::HeartbeatRequest,
-            wire::node::CatalogueRequest,
-            wire::node::BeginRecoveryRequest,
-            wire::node::BeginRecoveryResponse,
-            wire::node::FinishRecoveryRequest,
-            wire::node::FinishRecoveryResponse,
-            wire::node::CompareRequest,
-            wire::node::CompareResponse,
-            wire::node::VerifyRequest,
-            wire::node::VerifyResponse,
-            wire::client::LeaseBlocksRequest,
-            wire::client::LeaseBlocksResponse,
-            wire::client::PutFileRequest,
-            wire::client::PutFileResponse,
-            wire::client::AddLeasedRequest,
-            wire::client::AddLeasedResponse,
-            wire::raft::MemberMessage,
-            wire::admin::datanodes::ListDatanodesRequest,
-            wire::admin::datanodes::ListDatanodesResponse,
-            wire::admin::datanodes::DrainRequest,
-            wire::admin::datanodes::DrainResponse,
-            wire::admin::jobs::ListJobsRequest,
-            wire::admin::jobs::ListJobsResponse,
-            wire::admin::jobs::StopJobRequest,
-            wire::admin::jobs::StopJobResponse,
-            wire::admin::jobs::BeginBalanceRequest,
-            wire::admin::jobs::BeginScrubRequest,
-            wire::admin::jobs::BegunResponse,
-            wire::admin::meta::ListMembersRequest,
-            wire::admin::meta::ListMembersResponse,
-            wire::admin::meta::AddMemberRequest,
-            wire::admin::meta::AddMemberResponse,
-            wire::admin::meta::RemoveMemberRequest,
-            wire::admin::meta::RemoveMemberResponse,
-            wire::admin::placement::PageRequest,
-            wire::admin::placement::ListPipelinesResponse,
-            wire::admin::placement::ListContainersResponse,
-            wire::admin::placement::UnderReplicatedRequest,
-            wire::admin::placement::UnderReplicatedResponse,
-            wire::small::SmallWrite,
-            wire::small::SmallAnswer,
-        ]
-    );
+    if let [kind, rest @ ..] = bytes {
+        OWN[usize::from(*kind) % OWN.len()].1(rest);
+    }
+}
+
+/// The byte that chooses the message of this name.
+pub(crate) fn own_kind(name: &str) -> Option<u8> {
+    let is_it = |(path, _): &(&str, Reader)| path.rsplit([':', ' ']).next() == Some(name);
+    OWN.iter().position(is_it).map(|at| at as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests and answers that the sources of `wire` declare.
+    #[test]
+    fn each_own_message_is_read() {
+        let sources = [
+            include_str!("../../wire/src/node.rs"),
+            include_str!("../../wire/src/tree.rs"),
+            include_str!("../../wire/src/client.rs"),
+            include_str!("../../wire/src/raft.rs"),
+            include_str!("../../wire/src/meter.rs"),
+            include_str!("../../wire/src/admin/datanodes.rs"),
+            include_str!("../../wire/src/admin/jobs.rs"),
+            include_str!("../../wire/src/admin/meta.rs"),
+            include_str!("../../wire/src/admin/placement.rs"),
+        ];
+        let declared = sources.iter().flat_map(|source| source.lines()).filter_map(|line| {
+            let name = line.strip_prefix("pub struct ")?.split([' ', '{']).next()?;
+            (name.ends_with("Request") || name.ends_with("Response") || name == "Orders").then_some(name)
+        });
+        let missing: Vec<&str> = declared.filter(|name| own_kind(name).is_none()).collect();
+        assert!(missing.is_empty(), "no reader of {missing:?}");
+    }
 }

@@ -1,13 +1,14 @@
 //! What a target begins with: golden bytes, what was kept of earlier findings, and what our own code writes.
 
 use crate::Target;
+use crate::messages::own_kind;
 use container::{Durability, Identity, Volume};
 use kv::{Options, Store};
 use namespace::{Caller, Delete, Format, Mkdirs, Op, Request, RetryKey, SetTimes};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use types::rows::{MemoryRows, RowsMut, Table};
+use types::rows::{RowsMut, Table};
 use types::{BlockId, ChecksumSpec, ContainerId, FsPath, Generation, InodeId, Millis};
 
 /// The directory of what was found worth keeping for a target: one input a file.
@@ -27,8 +28,17 @@ fn golden(place: &Path) -> Vec<Vec<u8>> {
     if place.is_dir() {
         return files(place);
     }
+    named(place).into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// The lines of a golden file: name and bytes.
+fn named(place: &Path) -> Vec<(String, Vec<u8>)> {
     let text = fs::read_to_string(place).unwrap_or_else(|error| panic!("{}: {error}", place.display()));
-    text.lines().filter_map(|line| hexadecimal(line.split(' ').next_back()?)).collect()
+    let line = |line: &str| {
+        let (name, digits) = line.split_once(' ')?;
+        Some((name.to_owned(), hexadecimal(digits)?))
+    };
+    text.lines().filter_map(line).collect()
 }
 
 fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
@@ -48,19 +58,39 @@ fn files(dir: &Path) -> Vec<Vec<u8>> {
 /// What our own code writes today.
 fn written(name: &str) -> Vec<Vec<u8>> {
     let with = |first: u8, bytes: &[u8]| [&[first], bytes].concat();
+    let kept = |place: &str| named(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(place));
     match name {
-        // A string and a number, which most messages begin with.
-        "hdfs_messages" | "own_messages" => {
-            (0..120).map(|kind| with(kind, &[0x0a, 4, b'/', b'a', b'/', b'b', 0x10, 1])).collect()
+        "own_messages" => {
+            let golden = kept("wire/src/golden.txt");
+            let chosen = golden.iter().filter_map(|(name, bytes)| Some(with(own_kind(name)?, bytes)));
+            chosen.chain(simple_messages()).collect()
         }
-        "index_rows" => vec![vec![1; 12]],
-        "block_rows" => (0..5).map(|kind| [&[kind, 1][..], &[1; 60]].concat()).collect(),
+        // A record's kind and body: what seals it is the target's.
+        "log_records" | "log_segments" => {
+            let plain = |record: &[u8]| [&[record[3], (record.len() - 20) as u8], &record[20..]].concat();
+            let records: Vec<Vec<u8>> =
+                kept("raft/src/golden_records.txt").iter().map(|(_, record)| plain(record)).collect();
+            // One head is enough.
+            let whole = records[1..].concat();
+            if name == "log_segments" { vec![raft::fuzz::sealed(&whole)] } else { [records, vec![whole]].concat() }
+        }
+        "hdfs_messages" => simple_messages().collect(),
+        "block_rows" => {
+            let rows = kept("blocks/src/golden_rows.txt");
+            rows.iter().flat_map(|(_, value)| (0..6).map(|kind| with(kind, value))).collect()
+        }
         "kv_store" => vec![fs::read(store().path().join("data.mdb")).expect("the store's file")],
         "kv_chunks" => {
             let dir = store();
             let store = Store::open(dir.path(), STORE).expect("a store of ours");
             let mut export = store.export().expect("a store of ours");
             std::iter::from_fn(|| export.chunk(500).expect("a store of ours")).collect()
+        }
+        "volume_identities" => {
+            let text = "# Levada volume\nformat = 2\nsalt = 8899aabbccddeeff0011223344556677\n\
+                        volume = 00112233-4455-4677-8899-aabbccddeeff\nnode = 00112233-4455-4677-8899-aabbccddeef0\n\
+                        pool = BP-1-10.0.0.1-1\n";
+            vec![text.into()]
         }
         "packs" => volume("pack").iter().flat_map(|pack| [with(0, pack), with(1, pack)]).collect(),
         "replica_headers" => volume("sums")
@@ -71,10 +101,15 @@ fn written(name: &str) -> Vec<Vec<u8>> {
                 file
             })
             .collect(),
-        "namespace_rows" => rows().iter().flat_map(|value| (0..8).map(|kind| with(kind, value))).collect(),
+        "namespace_rows" => {
+            let rows = kept("namespace/src/golden_rows.txt");
+            rows.iter().flat_map(|(_, value)| (0..7).map(|kind| with(kind, value))).collect()
+        }
         "commands" => {
             let command = |request| postcard::to_stdvec(&request).expect("a command is plain data");
-            requests().into_iter().map(|request| with(0, &command(request))).collect()
+            let requests = requests().into_iter().map(|request| with(0, &command(request)));
+            let blocks = kept("blocks/src/golden_commands.txt");
+            requests.chain(blocks.iter().map(|(_, command)| with(1, command))).collect()
         }
         "small_writes" => {
             let header = wire::small::SmallWrite { data_len: 9, checksum_kind: 2, chunk_len: 4, ..Default::default() };
@@ -82,6 +117,11 @@ fn written(name: &str) -> Vec<Vec<u8>> {
         }
         _ => Vec::new(),
     }
+}
+
+/// A string and a number, which most messages begin with.
+fn simple_messages() -> impl Iterator<Item = Vec<u8>> {
+    (0..120).map(|kind| vec![kind, 0x0a, 4, b'/', b'a', b'/', b'b', 0x10, 1])
 }
 
 const STORE: Options = Options { overlay_len_max: 1 << 20, map_len: 4 << 20 };
@@ -147,13 +187,4 @@ fn requests() -> Vec<Request> {
     ];
     let retry = Some(RetryKey { client: [7; 16], call: 3 });
     ops.into_iter().map(|op| Request { now: Millis(1000), caller: Caller::system(), retry, op }).collect()
-}
-
-/// The values of all rows that those requests leave.
-fn rows() -> Vec<Vec<u8>> {
-    let mut rows = MemoryRows::default();
-    for request in requests() {
-        let _refused = namespace::apply(&mut rows, &request).expect("rows in memory cannot fail");
-    }
-    rows.iter().map(|(_, _, value)| value.to_vec()).collect()
 }

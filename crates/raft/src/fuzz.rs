@@ -15,7 +15,15 @@ pub fn segment(bytes: &[u8]) {
 }
 
 /// A segment whose records are sound, with bodies of strange bytes: `[kind u8][body_len u8][body]`, one after the other.
-pub fn records(mut bytes: &[u8]) {
+pub fn records(bytes: &[u8]) {
+    let whole = sealed(bytes);
+    let contents = segment::parse(&whole).expect("its head is sound");
+    assert!(contents.len as usize <= whole.len());
+    replay(contents);
+}
+
+/// The segment of [`records`].
+pub fn sealed(mut bytes: &[u8]) -> Vec<u8> {
     const SALT: u64 = 0x5a17;
     let mut whole = Vec::new();
     Record::Head(Head::new(SALT, Owner::default(), 1, &Facts::default())).encode(Place::HEAD, 0, &mut whole);
@@ -25,9 +33,7 @@ pub fn records(mut bytes: &[u8]) {
         Record::seal(*kind, place, whole.len() as u64, &mut whole, |whole| whole.extend_from_slice(body));
         bytes = behind;
     }
-    let contents = segment::parse(&whole).expect("its head is sound");
-    assert!(contents.len as usize <= whole.len());
-    replay(contents);
+    whole
 }
 
 fn replay(contents: Contents) {
