@@ -72,13 +72,13 @@ pub struct Config {
     /// Bytes for changes that wait to be synced, and for requests and answers under way.
     #[serde(default = "default_memory")]
     pub memory: u64,
-    /// With fewer free bytes where `dir` is, the server warns.
-    #[serde(default = "default_free_warn_len")]
-    pub free_warn_len: u64,
+    /// With fewer free bytes where `dir` is, the server warns. None: 2 GiB, or a tenth of a smaller disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_warn_len: Option<u64>,
     /// With fewer, it refuses what clients change, but for what frees space. HDFS goes into safe mode
-    /// (`dfs.namenode.resource.du.reserved`, 100 MB).
-    #[serde(default = "default_free_reserve_len")]
-    pub free_reserve_len: u64,
+    /// (`dfs.namenode.resource.du.reserved`, 100 MB). None: 512 MiB, or a fortieth of a smaller disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_reserve_len: Option<u64>,
 }
 
 /// A metadata server of the group.
@@ -115,8 +115,8 @@ impl Config {
             topology_script: None,
             log_kept_len: default_log_kept_len(),
             memory: default_memory(),
-            free_warn_len: default_free_warn_len(),
-            free_reserve_len: default_free_reserve_len(),
+            free_warn_len: None,
+            free_reserve_len: None,
         }
     }
 
@@ -140,7 +140,9 @@ impl Config {
         if self.container_len < CONTAINER_LEN_MIN {
             return Err(format!("container_len ({}) must be at least {CONTAINER_LEN_MIN}", self.container_len));
         }
-        if self.free_reserve_len > self.free_warn_len {
+        if let (Some(reserve), Some(warn)) = (self.free_reserve_len, self.free_warn_len)
+            && reserve > warn
+        {
             return Err("free_reserve_len must not be above free_warn_len".into());
         }
         if self.lease_soft_ms > self.lease_hard_ms {
@@ -238,15 +240,6 @@ fn default_access_time_ms() -> u64 {
 
 fn default_log_kept_len() -> u64 {
     raft::GroupOptions::RETAIN_LEN_DEFAULT as u64
-}
-
-fn default_free_warn_len() -> u64 {
-    2 << 30
-}
-
-/// Some flushes of the largest overlay, with the pages that LMDB writes anew for each, and the log kept for others.
-fn default_free_reserve_len() -> u64 {
-    512 << 20
 }
 
 fn default_memory() -> u64 {

@@ -25,6 +25,13 @@ use std::time::Duration;
 
 /// Between two looks. At 500 MB/s a disk loses as much meanwhile as the usual reserve holds.
 const LOOK_EACH: Duration = Duration::from_secs(1);
+/// What is warned of where nothing is configured, and on a small disk.
+const WARN_LEN: u64 = 2 << 30;
+const WARN_PART: u64 = 10;
+/// The same of the reserve: some flushes of the largest overlay, with the pages that LMDB writes anew for each, and the log kept for
+/// others. A small disk would be all reserve; there it is less than what a datanode beside it leaves.
+const RESERVE_LEN: u64 = 512 << 20;
+const RESERVE_PART: u64 = 40;
 /// Space that comes and goes around a limit changes nothing until it is above it by this part.
 const BACK_PART: u64 = 8;
 /// A flush writes to new pages before it frees old ones, and an export keeps old ones from being used again: a quarter of each limit
@@ -46,6 +53,13 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// On a disk of `capacity` bytes.
+    fn new(config: &Config, capacity: u64) -> Self {
+        let reserve = config.free_reserve_len.unwrap_or((capacity / RESERVE_PART).min(RESERVE_LEN));
+        let warn = config.free_warn_len.unwrap_or((capacity / WARN_PART).min(WARN_LEN));
+        Self { warn: warn.max(reserve), reserve }
+    }
+
     /// The level after `free` bytes were read.
     fn level(self, before: Level, free: u64) -> Level {
         let is_below = |limit: u64, level: Level| {
@@ -79,11 +93,14 @@ pub(crate) struct Room {
 impl Room {
     /// With a first look at the disks.
     pub(crate) fn new(config: &Config, machine: &Arc<Machine>) -> Self {
+        let (store_dir, log_dir) = (config.dir.join("store"), config.dir.join("log"));
+        // Of a disk that cannot be asked nothing is known; looking at it says so.
+        let capacity = |dir: &PathBuf| io::file::space_of(dir).map_or(u64::MAX, |space| space.capacity);
         let room = Self {
-            limits: Limits { warn: config.free_warn_len, reserve: config.free_reserve_len },
+            limits: Limits::new(config, capacity(&store_dir).min(capacity(&log_dir))),
             machine: Arc::downgrade(machine),
-            store_dir: config.dir.join("store"),
-            log_dir: config.dir.join("log"),
+            store_dir,
+            log_dir,
             last: Mutex::new(Reading { level: Level::Ample, free_len: u64::MAX }),
         };
         room.look();
@@ -189,6 +206,20 @@ mod tests {
             level = limits.level(level, *free);
             assert_eq!(level, *wanted, "{free} of {readings:?}");
         }
+    }
+
+    #[test]
+    fn a_small_disk_is_not_all_reserve() {
+        let limits = |warn: Option<u64>, reserve: Option<u64>, capacity: u64| {
+            let mut config = Config::new(PathBuf::new(), ([127, 0, 0, 1], 0).into());
+            (config.free_warn_len, config.free_reserve_len) = (warn, reserve);
+            let Limits { warn, reserve } = Limits::new(&config, capacity);
+            (warn, reserve)
+        };
+        assert_eq!(limits(None, None, 1 << 40), (2 << 30, 512 << 20));
+        assert_eq!(limits(None, None, 200_000_000), (20_000_000, 5_000_000));
+        assert_eq!(limits(Some(7), Some(5), 1 << 40), (7, 5));
+        assert_eq!(limits(None, Some(30_000_000), 200_000_000), (30_000_000, 30_000_000), "never below the reserve");
     }
 
     #[test]

@@ -65,8 +65,8 @@ async fn the_last_bytes_are_left_for_what_frees_others() {
     };
     let world = World::with(dir, |config| {
         config.dir = mounted.0.join("meta");
-        config.free_warn_len = 32 << 20;
-        config.free_reserve_len = 16 << 20;
+        config.free_warn_len = Some(32 << 20);
+        config.free_reserve_len = Some(16 << 20);
     });
     let world = world.await;
     mkdirs(&world, "/old/tree").await.unwrap();
@@ -101,8 +101,8 @@ async fn deleting_ends_the_refusal() {
     };
     let world = World::with(dir, |config| {
         config.dir = mounted.0.join("meta");
-        config.free_warn_len = 12 << 20;
-        config.free_reserve_len = 12 << 20;
+        config.free_warn_len = Some(12 << 20);
+        config.free_reserve_len = Some(12 << 20);
     });
     let world = world.await;
     fill(&mounted.0, 18 << 20);
