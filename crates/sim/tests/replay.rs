@@ -89,22 +89,23 @@ fn members_that_go_with_what_only_they_have_are_found() {
 #[test]
 fn a_node_that_is_called_empty_too_early_is_found() {
     let options = Options { mutation: Some(Mutation::HastyDrain), rolling: true, ..Options::default() };
-    // Less than one seed in a hundred comes to it, 263 and 277 do.
-    is_found_with(options, 262..278, &["gave up the last copy", "cannot be read"]);
+    // About one seed in twenty comes to it, the first of these does.
+    is_found_with(options, 12..93, &["gave up the last copy", "cannot be read"]);
 }
 
 #[test]
 fn a_recovery_that_believes_what_has_rotted_is_found() {
     let options = Options { mutation: Some(Mutation::BelieveUnread), ..Options::default() };
-    // One seed in a hundred comes to it.
-    is_found_with(options, 20..60, &["a recovery believed"]);
+    // One seed in two hundred comes to it, the first of these does.
+    is_found_with(options, 242..432, &["a recovery believed"]);
 }
 
 /// Disks are nearly full and a node goes for good: what it had fits on the others in pieces only.
 #[test]
 fn pipelines_that_are_healed_as_a_whole_or_not_at_all_are_found() {
-    // About one seed in fifteen comes to it.
-    is_found(Mutation::WholePipelinesOnly, &["has room for it"]);
+    // About one seed in thirty comes to it, the first of these does.
+    let options = Options { mutation: Some(Mutation::WholePipelinesOnly), ..Options::default() };
+    is_found_with(options, 32..53, &["has room for it"]);
 }
 
 /// A datanode comes back with replicas of a container that was emptied and removed while it was away.
