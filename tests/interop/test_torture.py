@@ -198,10 +198,10 @@ def count(fs, path) -> tuple[int, int, int]:
 
 
 def listed(folder) -> list:
-    """What is in it. A datanode clears empty containers away, perhaps just now."""
+    """What is in it; nothing in a file. A datanode clears empty containers away, perhaps just now."""
     try:
         return list(folder.iterdir())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
