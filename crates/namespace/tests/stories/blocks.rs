@@ -305,17 +305,17 @@ fn joined_files_keep_their_blocks() {
     );
 }
 
-/// Whoever says how long a block became may say anything: it is held against the length that blocks of the file have.
+/// Whoever says how long a block became may say anything: it is held against twice the length of the file's blocks.
 #[test]
 fn no_block_is_longer_than_the_blocks_of_its_file() {
     check(
         "root:w create /f block=100
          root:w add /f a => a@0+0! g1001 c1
-         root:w fsync /f 101 => refused Other: A block of 101 bytes in inode 16386, whose blocks have at most 100 bytes
-         root:w add /f b a=101 => refused Other: A block of 101 bytes
-         root:w complete /f a=101 => refused Other: A block of 101 bytes
+         root:w fsync /f 201 => refused Other: A block of 201 bytes in inode 16386, whose blocks have at most 200 bytes
+         root:w add /f b a=201 => refused Other: A block of 201 bytes
+         root:w complete /f a=201 => refused Other: A block of 201 bytes
          root:w bump a => generation 1002
-         root:w update a 101 1002 => refused Other: A block of 101 bytes
+         root:w update a 201 1002 => refused Other: A block of 201 bytes
          root:w complete /f a=100 => true
          root:w create /g block=1099511627777 => refused IllegalArgument: A block size of 1099511627777 bytes is too large; ask for at most 1099511627776
          root:w create /g block=1099511627776 => file",
