@@ -3,7 +3,7 @@
 use crate::groups::{GroupNames, Groups, LookUp, NoAnswer, is_name};
 use crate::refusal;
 use hdfs::Exception;
-use hdfs::exception::AUTHORIZATION;
+use hdfs::exception::{AUTHORIZATION, RETRIABLE};
 use namespace::{Caller, RetryKey};
 use rpc::Call;
 use std::net::IpAddr;
@@ -16,8 +16,6 @@ const NAME_SHOWN_LEN: usize = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) caller: Caller,
-    /// False: the user database did not answer, so the caller counts as in no group.
-    groups_known: bool,
     /// `None` if the client gave no id that could be recognised again.
     pub(crate) retry: Option<RetryKey>,
     pub(crate) peer: IpAddr,
@@ -37,10 +35,10 @@ impl Session {
             return Ok(());
         }
         let user = &self.caller.user;
-        let unknown = if self.groups_known { String::new() } else { format!(" (groups of {user}: {NoAnswer})") };
-        Err(refusal::denied(format!(
-            "Access denied for user {user}. Superuser privilege is required{purpose}{unknown}"
-        )))
+        Err(not_superuser(
+            &self.caller,
+            format!("Access denied for user {user}. Superuser privilege is required{purpose}"),
+        ))
     }
 
     /// Where the client runs, as datanodes' addresses are written.
@@ -78,37 +76,37 @@ impl Users {
             && real != user
         {
             check_name(real)?;
-            if !self.caller(real, now).await.0.superuser {
-                return Err(Exception::new(
-                    AUTHORIZATION,
-                    format!("User: {real} is not allowed to impersonate {user}"),
-                ));
+            let by = self.caller(real, now).await;
+            if !by.superuser {
+                let message = format!("User: {real} is not allowed to impersonate {user}");
+                let class = if by.groups_known { AUTHORIZATION } else { RETRIABLE };
+                return Err(Exception::new(class, message));
             }
         }
         let client: Option<[u8; 16]> = call.client_id.as_ref().try_into().ok();
         let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
-        let (caller, groups_known) = self.caller(user, now).await;
-        Ok(Session { caller, groups_known, retry, peer: call.peer.ip(), untaken: Some(call.untaken.clone()) })
+        let caller = self.caller(user, now).await;
+        Ok(Session { caller, retry, peer: call.peer.ip(), untaken: Some(call.untaken.clone()) })
     }
 
     /// Of somebody who names himself in a request over HTTP.
     pub(crate) async fn session_of(&self, user: &str, peer: IpAddr, now: Duration) -> Result<Session, Exception> {
         check_name(user)?;
-        let (caller, groups_known) = self.caller(user, now).await;
-        Ok(Session { caller, groups_known, retry: None, peer, untaken: None })
+        let caller = self.caller(user, now).await;
+        Ok(Session { caller, retry: None, peer, untaken: None })
     }
 
-    /// Beside it whether the user's groups are known. The owner's are not asked for: he may do everything without them, and as
-    /// the servers of a group speak to each other as him, Raft would wait for a directory server.
-    async fn caller(&self, user: &str, now: Duration) -> (Caller, bool) {
+    /// The owner's groups are not asked for: he may do everything without them, and as the servers of a group call each
+    /// other as him, Raft would wait for a directory server.
+    async fn caller(&self, user: &str, now: Duration) -> Caller {
         if user == self.owner {
-            return (Caller { user: user.into(), groups: Vec::new(), superuser: true }, true);
+            return Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser: true };
         }
         let groups = self.groups.of(user, now).await;
-        let known = groups.is_ok();
+        let groups_known = groups.is_ok();
         let groups = groups.map(|groups| groups.to_vec()).unwrap_or_default();
         let superuser = groups.contains(&self.supergroup);
-        (Caller { user: user.into(), groups, superuser }, known)
+        Caller { user: user.into(), groups, groups_known, superuser }
     }
 
     /// Asks the user database about everybody again.
@@ -121,6 +119,14 @@ impl Users {
         check_name(user)?;
         self.groups.of(user, now).await.map_err(|error| Exception::io(format!("groups of {user}: {error}")))
     }
+}
+
+/// Who cannot be looked up may be one: then it is worth another call.
+fn not_superuser(caller: &Caller, message: String) -> Exception {
+    if caller.groups_known {
+        return refusal::denied(message);
+    }
+    Exception::new(RETRIABLE, format!("{message} (groups of {}: {NoAnswer})", caller.user))
 }
 
 fn check_name(user: &str) -> Result<(), Exception> {
@@ -173,16 +179,22 @@ mod tests {
         }
     }
 
-    /// Groups that are not known grant nothing, and the refusal says why.
+    /// Groups that are not known grant nothing and deny nothing for good: the refusal says why, and clients try again.
     #[tokio::test]
-    async fn who_cannot_be_looked_up_is_in_no_group() {
+    async fn who_cannot_be_looked_up_is_asked_to_try_again() {
         let users = users(|_| Err(std::io::Error::other("the directory server is down")));
         let session = session(&users, "admin", None).await.unwrap();
-        assert!(session.caller.groups.is_empty());
-        let refused = session.must_be_superuser("fsck").unwrap_err().message;
+        assert!(session.caller.groups.is_empty() && !session.caller.groups_known);
+        let refused = session.must_be_superuser("fsck").unwrap_err();
+        assert_eq!(refused.class, RETRIABLE);
+        let refused = refused.message;
         let begin =
             "Access denied for user admin. Superuser privilege is required for operation fsck (groups of admin: ";
         assert!(refused.starts_with(begin), "{refused}");
+        let refused = self::session(&users, "bob", Some("admin")).await.unwrap_err();
+        assert_eq!(refused.class, RETRIABLE, "{}", refused.message);
+        let unknown = namespace::NsError::GroupsUnknown("Permission denied: user=bob".into());
+        assert_eq!(refusal::namespace(unknown).class, RETRIABLE);
     }
 
     /// By a call, on behalf of somebody, and by `hdfs groups`: what is no name is refused before anything is done with it.

@@ -20,6 +20,8 @@ pub(crate) fn namespace(error: NsError) -> Exception {
         NsError::NotEmpty(_) => class::PATH_IS_NOT_EMPTY_DIRECTORY,
         NsError::InvalidPath(_) => class::INVALID_PATH,
         NsError::AccessDenied(_) => class::ACCESS_CONTROL,
+        // Not a denial: on that no client tries again.
+        NsError::GroupsUnknown(_) => class::RETRIABLE,
         NsError::LeaseExpired(_) => class::LEASE_EXPIRED,
         NsError::AlreadyBeingCreated(_) => class::ALREADY_BEING_CREATED,
         NsError::RecoveryInProgress(_) => class::RECOVERY_IN_PROGRESS,

@@ -116,7 +116,7 @@ impl<T> Steps<T> {
 }
 
 fn caller(user: &str) -> Caller {
-    Caller { user: user.into(), groups: Vec::new(), superuser: user == "root" }
+    Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser: user == "root" }
 }
 
 fn path(text: &str) -> FsPath {

@@ -311,24 +311,28 @@ pub(crate) fn inherit(parent: &Inode, child: &mut Inode) -> bool {
     keep(child, entries).is_ok()
 }
 
-/// What the access list says of a user that is not the owner: `None` if no entry is about him, so he is one of the others.
-pub(crate) fn granted(inode: &Inode, user: &str, groups: &[String], wanted: u8) -> Option<bool> {
+/// What the access list says of a user that is not the owner: `None` if no entry is about him, so he is one of the
+/// others. Without `groups` he may be in any: each group's entry that does not grant `wanted` forbids it.
+pub(crate) fn granted(inode: &Inode, user: &str, groups: Option<&[String]>, wanted: u8) -> Option<bool> {
     let mask = (inode.mode >> 3 & 7) as u8;
     let mut found = None;
     for AclEntry { key, access } in inode.extra.acl.iter().filter(|entry| entry.key.scope == AclScope::Access) {
         let applies = match key.kind {
             AclKind::User => key.name.as_deref() == Some(user),
-            AclKind::Group => groups.contains(key.name.as_ref().unwrap_or(&inode.group)),
+            AclKind::Group => groups.is_none_or(|groups| groups.contains(key.name.as_ref().unwrap_or(&inode.group))),
             AclKind::Mask | AclKind::Other => false,
         };
         if !applies {
             continue;
         }
         let grants = access & mask & wanted == wanted;
-        if grants || key.kind == AclKind::User {
+        let is_certain = key.kind == AclKind::User || grants && groups.is_some();
+        if is_certain {
             return Some(grants);
         }
-        found = Some(false);
+        if !grants {
+            found = Some(false);
+        }
     }
     found
 }

@@ -1,5 +1,6 @@
 //! Why the namespace refuses, and the two ways a call can fail.
 
+use crate::request::Caller;
 use types::FsPath;
 use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
 use types::rows::RowsError;
@@ -29,6 +30,9 @@ pub enum NsError {
     /// `org.apache.hadoop.security.AccessControlException`
     #[error("{0}")]
     AccessDenied(String),
+    /// `org.apache.hadoop.ipc.RetriableException`: it depends on the caller's groups, which nobody could look up.
+    #[error("{0} (the groups of the user are not known: the user database did not answer; try again)")]
+    GroupsUnknown(String),
     /// `org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException`: the file is not open, or not by this client.
     #[error("{0}")]
     LeaseExpired(String),
@@ -87,6 +91,11 @@ pub enum NsError {
 }
 
 impl NsError {
+    /// The caller has not the right. If the groups are not known nobody can tell: one may be that of the superusers.
+    pub(crate) fn denied(caller: &Caller, message: String) -> Self {
+        if caller.groups_known { Self::AccessDenied(message) } else { Self::GroupsUnknown(message) }
+    }
+
     pub(crate) fn no_file(path: &FsPath) -> Self {
         Self::NotFound(format!("File does not exist: {path}"))
     }

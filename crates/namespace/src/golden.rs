@@ -127,7 +127,7 @@ fn operations() -> Vec<Op> {
 }
 
 fn request(now: u64, call: i32, op: Op) -> Request {
-    let caller = Caller { user: "alice".into(), groups: vec!["staff".into()], superuser: true };
+    let caller = Caller { user: "alice".into(), groups: vec!["staff".into()], groups_known: true, superuser: true };
     Request { now: Millis(now), caller, retry: Some(RetryKey { client: [7; 16], call }), op }
 }
 

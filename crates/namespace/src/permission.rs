@@ -67,7 +67,7 @@ pub(crate) fn check(caller: &Caller, resolved: &Resolved, ask: Ask) -> Result<()
     }
     if ask.owner && last.inode.owner != caller.user {
         let message = format!("Permission denied. user={} is not the owner of inode={}", caller.user, resolved.path);
-        return Err(NsError::AccessDenied(message));
+        return Err(NsError::denied(caller, message));
     }
     Ok(())
 }
@@ -80,33 +80,35 @@ pub(crate) fn check_node(caller: &Caller, resolved: &Resolved, index: usize, acc
     Err(denied(caller, &node.inode, &resolved.path_at(index), access))
 }
 
+/// Where the three classes stand in a mode.
+const OWNER: u16 = 6;
+const GROUP: u16 = 3;
+const OTHERS: u16 = 0;
+
+/// What is granted to one whose groups are not known is granted whatever they are.
 pub(crate) fn allows(caller: &Caller, inode: &Inode, access: Access) -> bool {
     if caller.superuser {
         return true;
     }
-    let access_list = || crate::acl::granted(inode, &caller.user, &caller.groups, access.0);
-    let class = if inode.owner == caller.user {
-        6
-    } else if inode.extra.has_access_acl() {
-        match access_list() {
-            Some(granted) => return granted,
-            None => 0,
-        }
-    } else if caller.groups.contains(&inode.group) {
-        3
-    } else {
-        0
-    };
-    let granted = (inode.mode >> class & 7) as u8;
-    granted & access.0 == access.0
+    let bits = |class: u16| (inode.mode >> class & 7) as u8;
+    let grants = |class: u16| bits(class) & access.0 == access.0;
+    if inode.owner == caller.user {
+        return grants(OWNER);
+    }
+    if inode.extra.has_access_acl() {
+        let groups = caller.groups_known.then_some(caller.groups.as_slice());
+        return crate::acl::granted(inode, &caller.user, groups, access.0).unwrap_or_else(|| grants(OTHERS));
+    }
+    match caller.groups_known {
+        true => grants(if caller.groups.contains(&inode.group) { GROUP } else { OTHERS }),
+        // The class of others may have more than the group, which is kept out that way.
+        false => grants(GROUP) && grants(OTHERS),
+    }
 }
 
 pub(crate) fn denied(caller: &Caller, inode: &Inode, path: &str, access: Access) -> NsError {
-    NsError::AccessDenied(format!(
-        "Permission denied: user={}, access={access}, inode={}",
-        caller.user,
-        described(inode, path)
-    ))
+    let inode = described(inode, path);
+    NsError::denied(caller, format!("Permission denied: user={}, access={access}, inode={inode}", caller.user))
 }
 
 /// Below a sticky directory only the owners of directory and child may remove the child.
@@ -124,12 +126,9 @@ pub(crate) fn denied_sticky(
     (parent, parent_path): (&Inode, &str),
     (child, child_path): (&Inode, &str),
 ) -> NsError {
-    NsError::AccessDenied(format!(
-        "Permission denied by sticky bit: user={}, path={}, parent={}",
-        caller.user,
-        described(child, child_path),
-        described(parent, parent_path)
-    ))
+    let (child, parent) = (described(child, child_path), described(parent, parent_path));
+    let message = format!("Permission denied by sticky bit: user={}, path={child}, parent={parent}", caller.user);
+    NsError::denied(caller, message)
 }
 
 pub(crate) fn check_sticky(caller: &Caller, resolved: &Resolved) -> Result<(), NsError> {

@@ -10,6 +10,9 @@ use types::{FileId, Generation, Millis};
 pub struct Caller {
     pub user: String,
     pub groups: Vec<String>,
+    /// False: the user database did not answer. Then only what everybody may do in whatever group is granted, and
+    /// nothing is denied for good.
+    pub groups_known: bool,
     /// The user that runs the server, or a member of its supergroup: all checks are skipped.
     pub superuser: bool,
 }
@@ -17,7 +20,7 @@ pub struct Caller {
 impl Caller {
     /// The server itself, when no client asked.
     pub fn system() -> Self {
-        Self { user: "levada".into(), groups: Vec::new(), superuser: true }
+        Self { user: "levada".into(), groups: Vec::new(), groups_known: true, superuser: true }
     }
 }
 

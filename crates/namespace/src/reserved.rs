@@ -80,11 +80,14 @@ pub(crate) fn may_be_made(path: &FsPath) -> bool {
 pub(crate) fn check(caller: &Caller, op: &Op) -> Result<(), NsError> {
     let (path, other) = op.paths();
     if !caller.superuser && [path, other].into_iter().flatten().any(is_raw) {
-        return Err(NsError::AccessDenied(format!(
-            "Access denied for user {}. Superuser privilege is required for operation {}",
-            caller.user,
-            op.name()
-        )));
+        return Err(NsError::denied(
+            caller,
+            format!(
+                "Access denied for user {}. Superuser privilege is required for operation {}",
+                caller.user,
+                op.name()
+            ),
+        ));
     }
     match (op, path) {
         (Op::Mkdirs(_) | Op::MkdirsUnmasked(_), Some(path)) if !may_be_made(path) => Err(NsError::IllegalArgument(

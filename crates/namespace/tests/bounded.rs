@@ -75,7 +75,7 @@ impl RowsMut for Counted {
 }
 
 fn caller(user: &str) -> Caller {
-    Caller { user: user.into(), groups: Vec::new(), superuser: user == "root" }
+    Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser: user == "root" }
 }
 
 fn path(text: &str) -> FsPath {

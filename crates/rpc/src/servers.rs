@@ -100,7 +100,10 @@ impl Servers {
                 () = self.another_leads(number) => Err(CallError::TimedOut),
             };
             match asked {
-                Err(CallError::Remote { class, .. }) if class == RETRIABLE => sleep(ROUND_PAUSE).await,
+                Err(CallError::Remote { class, message }) if class == RETRIABLE => {
+                    *last = CallError::Remote { class, message };
+                    sleep(ROUND_PAUSE).await;
+                }
                 // That one is up and does not lead tells more than that another one is down.
                 Err(error) if is_elsewhere(&error) => {
                     if !matches!(last, CallError::Remote { .. }) {

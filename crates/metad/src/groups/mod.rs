@@ -30,7 +30,8 @@ const NAME_LEN_MAX: usize = 255;
 const THREAD_COUNT_MAX: usize = 8;
 /// Names that are looked up or wait for that. A guess: with a database that answers they are done within a second.
 const WAITING_COUNT_MAX: usize = 1000;
-/// A call of somebody unknown waits for so long; then it goes on as one of a user in no group. Clients wait for a minute.
+/// A call of somebody unknown waits for so long; then it goes on without the groups, and what depends on them is
+/// answered with "try again". Clients wait for a minute.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Asks for the groups of a user. A user whom the database does not know is in none.

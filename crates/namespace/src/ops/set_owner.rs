@@ -36,16 +36,16 @@ impl SetOwner {
         let mut node = find_owned(context, &self.path)?;
         if !caller.superuser {
             if self.owner.as_ref().is_some_and(|owner| *owner != caller.user) {
-                return Err(NsError::AccessDenied(format!(
-                    "User {} is not a super user (non-super user cannot change owner).",
-                    caller.user
-                ))
+                return Err(NsError::denied(
+                    caller,
+                    format!("User {} is not a super user (non-super user cannot change owner).", caller.user),
+                )
                 .into());
             }
             if let Some(group) = &self.group
                 && !caller.groups.contains(group)
             {
-                return Err(NsError::AccessDenied(format!("User {} does not belong to {group}", caller.user)).into());
+                return Err(NsError::denied(caller, format!("User {} does not belong to {group}", caller.user)).into());
             }
         }
         for (have, want) in [(&mut node.inode.owner, &self.owner), (&mut node.inode.group, &self.group)] {

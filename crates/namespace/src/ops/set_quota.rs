@@ -40,11 +40,14 @@ impl QuotaChange {
 impl SetQuota {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         if !context.caller.superuser {
-            return Err(NsError::AccessDenied(format!(
-                "Access denied for user {}. Superuser privilege is required for operation {}",
-                context.caller.user,
-                self.command()
-            ))
+            return Err(NsError::denied(
+                context.caller,
+                format!(
+                    "Access denied for user {}. Superuser privilege is required for operation {}",
+                    context.caller.user,
+                    self.command()
+                ),
+            )
             .into());
         }
         let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;

@@ -15,11 +15,14 @@ pub struct SetSafeMode {
 impl SetSafeMode {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         if !context.caller.superuser {
-            return Err(NsError::AccessDenied(format!(
-                "Access denied for user {}. Superuser privilege is required for operation safemode_{}",
-                context.caller.user,
-                if self.on { "enter" } else { "leave" }
-            ))
+            return Err(NsError::denied(
+                context.caller,
+                format!(
+                    "Access denied for user {}. Superuser privilege is required for operation safemode_{}",
+                    context.caller.user,
+                    if self.on { "enter" } else { "leave" }
+                ),
+            )
             .into());
         }
         if !self.on {

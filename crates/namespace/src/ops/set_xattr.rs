@@ -117,7 +117,12 @@ pub(crate) fn check_space(caller: &Caller, name: &XattrName, path: &FsPath) -> R
         XattrSpace::Trusted if caller.superuser => Ok(()),
         XattrSpace::Raw if reserved::is_raw(path) => Ok(()),
         _ if name.is_unreadable_mark() => Ok(()),
-        _ => Err(NsError::AccessDenied(format!("User doesn't have permission for xattr: {name}"))),
+        space => {
+            let message = format!("User doesn't have permission for xattr: {name}");
+            // The others are refused to superusers, too.
+            let depends_on_groups = space == XattrSpace::Trusted;
+            Err(if depends_on_groups { NsError::denied(caller, message) } else { NsError::AccessDenied(message) })
+        }
     }
 }
 

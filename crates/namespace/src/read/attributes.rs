@@ -33,8 +33,15 @@ fn find(rows: &dyn Rows, caller: &Caller, path: &FsPath, names: &[XattrName]) ->
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     permission::check(caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
     let node = resolved.into_last().ok_or_else(|| NsError::NotFound(format!("cannot find {path}")))?;
-    let mut all = xattr::all(rows, &node.inode)?;
-    all.retain(|attribute| check_space(caller, &attribute.name, path).is_ok());
+    let mut all = Vec::new();
+    for attribute in xattr::all(rows, &node.inode)? {
+        match check_space(caller, &attribute.name, path) {
+            Ok(()) => all.push(attribute),
+            // A list without it would be a wrong one.
+            Err(unknown @ NsError::GroupsUnknown(_)) => return Err(unknown.into()),
+            Err(_) => {}
+        }
+    }
     if names.is_empty() {
         return Ok(all);
     }

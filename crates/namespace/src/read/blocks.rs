@@ -33,12 +33,13 @@ fn run(rows: &dyn Rows, caller: &Caller, path: &FsPath, offset: u64, len: u64) -
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     let node = resolved.last().ok_or_else(|| NsError::no_file(path))?;
     let file = node.inode.file().ok_or_else(|| NsError::not_a_file(path))?;
-    if caller.superuser && xattr::is_marked_unreadable(rows, &node.inode)? {
-        return Err(NsError::AccessDenied(format!(
+    let may_be_superuser = caller.superuser || !caller.groups_known;
+    if may_be_superuser && xattr::is_marked_unreadable(rows, &node.inode)? {
+        let message = format!(
             "Access is denied for {} since the superuser is not allowed to perform this operation.",
             caller.user
-        ))
-        .into());
+        );
+        return Err(NsError::denied(caller, message).into());
     }
     permission::check(caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
     Ok(blocks_in(rows, &node.inode, file, offset, len)?)

@@ -1,7 +1,11 @@
 //! Who may do what.
 
 use crate::world::{World, caller, check, path, removal};
-use namespace::{Delete, NsError, Reply};
+use namespace::read::{check_access, located, xattrs};
+use namespace::{
+    Access, AclChange, AclEntry, AclKey, AclKind, AclScope, Caller, Delete, NsError, RemoveXattr, Reply, SetAcl,
+    SetSafeMode, XattrName, XattrSpace,
+};
 
 #[test]
 fn the_way_down_needs_execute() {
@@ -199,4 +203,86 @@ fn another_tree_is_not_deleted_in_the_place_of_the_one_looked_at() {
          alice rename /d/old /d/a",
     );
     assert_eq!(world.apply(&alice, examined), Ok(Reply::Bool(true)));
+}
+
+/// The directory server does not answer: nobody gets more rights by that, and nobody is denied a right for good.
+#[test]
+fn unknown_groups_neither_grant_nor_deny() {
+    let mut world = World::new();
+    world.tell(
+        "root mkdir /open
+         root chmod /open 755
+         root mkdir /group
+         root chown /group :staff
+         root chmod /group 750
+         root mkdir /not-group
+         root chown /not-group :staff
+         root chmod /not-group 705
+         root mkdir /bob
+         root chown /bob bob:staff
+         root chmod /bob 700",
+    );
+    let bob = Caller { groups: Vec::new(), groups_known: false, ..caller("bob") };
+    let access = |world: &World, who: &Caller, at: &str| {
+        check_access(&world.rows, who, &path(at), Access::READ_EXECUTE).unwrap()
+    };
+    let unknown = |answer| matches!(answer, Err(NsError::GroupsUnknown(_)));
+    let denied = |answer| matches!(answer, Err(NsError::AccessDenied(_)));
+    assert_eq!(access(&world, &bob, "/open"), Ok(()));
+    assert_eq!(access(&world, &bob, "/bob"), Ok(()));
+    assert!(unknown(access(&world, &bob, "/group")), "a member would be denied");
+    assert!(unknown(access(&world, &bob, "/not-group")), "a member would read");
+    assert!(unknown(world.apply(&bob, SetSafeMode { on: true }).map(drop)), "he may be a superuser");
+    for who in [caller("bob"), caller("carol")] {
+        let is_member = who.user == "bob";
+        assert_eq!(denied(access(&world, &who, "/group")), !is_member);
+        assert_eq!(denied(access(&world, &who, "/not-group")), is_member);
+        assert!(denied(world.apply(&who, SetSafeMode { on: true }).map(drop)));
+    }
+    let entry = |kind, name: &str, access| {
+        let key = AclKey { scope: AclScope::Access, kind, name: Some(name.into()) };
+        AclEntry { key, access }
+    };
+    let mut set = |at: &str, entries| {
+        let change = AclChange::Modify(entries);
+        world.apply(&caller("root"), SetAcl { path: path(at), change }).unwrap();
+    };
+    set("/group", vec![entry(AclKind::User, "bob", 5)]);
+    set("/not-group", vec![entry(AclKind::User, "bob", 0)]);
+    set("/open", vec![entry(AclKind::Group, "barred", 0)]);
+    set("/bob", vec![entry(AclKind::Group, "guests", 5)]);
+    assert_eq!(access(&world, &bob, "/group"), Ok(()), "an entry names him");
+    assert!(unknown(access(&world, &bob, "/not-group")), "and here, but a superuser would read");
+    assert!(unknown(access(&world, &bob, "/open")), "he may be in the group that is kept out");
+    assert_eq!(access(&world, &caller("bob"), "/open"), Ok(()));
+    let carol = Caller { groups_known: false, ..caller("carol") };
+    assert!(unknown(access(&world, &carol, "/bob")));
+}
+
+/// Attributes that only superusers may see or set, and a file that superusers alone may not read.
+#[test]
+fn unknown_groups_may_be_those_of_superusers() {
+    let mut world = World::new();
+    world.tell(
+        "root mkdir /d
+         root chmod /d 777
+         alice:a put /d/f
+         root setfattr /d/f trusted.t x",
+    );
+    let alice = Caller { groups: Vec::new(), groups_known: false, ..caller("alice") };
+    let all = |world: &World, who: &Caller| xattrs(&world.rows, who, &path("/d/f"), &[]).unwrap();
+    let blocks = |world: &World, who: &Caller| located(&world.rows, who, &path("/d/f"), 0, 1).unwrap().map(drop);
+    assert_eq!(all(&world, &caller("alice")), Ok(Vec::new()));
+    assert!(matches!(all(&world, &alice), Err(NsError::GroupsUnknown(_))), "the list would be short");
+    assert_eq!(blocks(&world, &alice), Ok(()));
+    world.tell(
+        "root rmfattr /d/f trusted.t
+         alice setfattr /d/f security.hdfs.unreadable.by.superuser ",
+    );
+    assert_eq!(blocks(&world, &caller("alice")), Ok(()));
+    assert!(matches!(blocks(&world, &alice), Err(NsError::GroupsUnknown(_))));
+    let remove = |space| RemoveXattr { path: path("/d/f"), name: XattrName { space, name: "t".into() } };
+    assert!(matches!(world.apply(&alice, remove(XattrSpace::Trusted)), Err(NsError::GroupsUnknown(_))));
+    let refused = world.apply(&alice, remove(XattrSpace::Security));
+    assert!(matches!(refused, Err(NsError::AccessDenied(_))), "superusers may not either");
 }

@@ -45,7 +45,7 @@ pub(crate) fn path(text: &str) -> FsPath {
 
 pub(crate) fn caller(user: &str) -> Caller {
     let groups = if matches!(user, "alice" | "bob") { vec!["staff".into()] } else { vec![] };
-    Caller { user: user.into(), groups, superuser: user == "root" }
+    Caller { user: user.into(), groups, groups_known: true, superuser: user == "root" }
 }
 
 impl World {
