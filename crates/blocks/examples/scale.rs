@@ -1,11 +1,12 @@
-//! How long each piece of work takes that is done under the lock of the cluster's picture, with a million containers on a thousand nodes.
+//! How long each piece of work takes that is done under the lock of the cluster's picture, with a million containers on
+//! a thousand nodes.
 //!
 //! ```text
 //! cargo run --release -p blocks --example scale [CONTAINERS [NODES]]
 //! ```
 //!
-//! A node is lost, its pipelines are mended, the store is balanced, an administrator drains a node. What a server does between two pieces
-//! (it proposes a command, asks datanodes) is not counted.
+//! A node is lost, its pipelines are mended, the store is balanced, an administrator drains a node. What a server does
+//! between two pieces (it proposes a command, asks datanodes) is not counted.
 
 use blocks::{
     Balancing, Cluster, Command, Healing, MendRules, MendStep, Mending, Node, Repair, Reply, Service, Surplus, Usage,

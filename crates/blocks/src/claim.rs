@@ -8,8 +8,9 @@
 //!                                 of another one ──▶ superseded, if that one still sends heartbeats: it ends
 //! ```
 //!
-//! Promise: a message counts only if it comes from the process that registered last, and while that one is live no process elsewhere
-//! takes its place, whatever it claims. So of a copied disk or machine one is refused, and says so when it ends; it is never both.
+//! Promise: a message counts only if it comes from the process that registered last, and while that one is live no
+//! process elsewhere takes its place, whatever it claims. So of a copied disk or machine one is refused, and says so
+//! when it ends; it is never both.
 
 use crate::cluster::Cluster;
 use crate::node::{Incarnation, Member, Node, SILENCE_MAX};
@@ -79,10 +80,11 @@ impl Member {
 }
 
 impl Cluster {
-    /// What to answer to `node`, which asks to be registered. `hearing_since`: since when heartbeats are received here without a gap.
+    /// What to answer to `node`, which asks to be registered. `hearing_since`: since when heartbeats are received here
+    /// without a gap.
     ///
-    /// One that is let in keeps all others out until [`Cluster::on_claimed`]: its row is not written yet, and a process that comes
-    /// back meanwhile must not count beside it.
+    /// One that is let in keeps all others out until [`Cluster::on_claimed`]: its row is not written yet, and a process
+    /// that comes back meanwhile must not count beside it.
     pub fn claim(&mut self, now: Duration, hearing_since: Duration, node: &Node) -> Claim {
         let Some(member) = self.nodes.get_mut(&node.id) else { return Claim::New };
         let is_claimed = member.is_claimed_from(node.incarnation, &node.xfer_addr());
@@ -108,7 +110,8 @@ impl Cluster {
         claim
     }
 
-    /// The row of `node`, which was let in, is written. False: another process was let in meanwhile, and this one must ask again.
+    /// The row of `node`, which was let in, is written. False: another process was let in meanwhile, and this one must
+    /// ask again.
     pub fn on_claimed(&mut self, node: &Node) -> bool {
         let Some(member) = self.nodes.get_mut(&node.id) else { return false };
         let is_known = member.node.incarnation == node.incarnation && member.node.is_at(node);
@@ -138,7 +141,8 @@ impl Cluster {
     }
 }
 
-/// Processes with ids that nobody has, until their next message shows that they are there. Nothing else is kept of them.
+/// Processes with ids that nobody has, until their next message shows that they are there. Nothing else is kept of
+/// them.
 #[derive(Debug, Default)]
 pub struct Newcomers {
     by_id: BTreeMap<NodeId, Newcomer>,
@@ -269,7 +273,8 @@ mod tests {
         Claim::InUse { addr: "a:9866".into() }
     }
 
-    /// While a node is heard nobody elsewhere takes its place; when it is not, anybody does, and the former one must end.
+    /// While a node is heard nobody elsewhere takes its place; when it is not, anybody does, and the former one must
+    /// end.
     #[test]
     fn of_two_processes_one_is_the_node() {
         let (first, copy) = (process(10, "a"), process(20, "b"));
@@ -324,8 +329,8 @@ mod tests {
         assert_eq!(claim(SECOND, &moved), Claim::Takes, "the same one, which this server reaches otherwise");
     }
 
-    /// A leader that received nothing for a while, as it was cut off from its group, takes nobody for silent: those it knew, those that
-    /// another member received less often before it led, and those that it has not received yet.
+    /// A leader that received nothing for a while, as it was cut off from its group, takes nobody for silent: those it
+    /// knew, those that another member received less often before it led, and those that it has not received yet.
     #[test]
     fn a_gap_in_the_reception_is_not_the_silence_of_a_process() {
         for seen in [Some(SECOND), None] {
@@ -335,7 +340,8 @@ mod tests {
         }
     }
 
-    /// Between the leave to take a node's place and the row that says so, the former process comes back: it does not count.
+    /// Between the leave to take a node's place and the row that says so, the former process comes back: it does not
+    /// count.
     #[test]
     fn who_comes_back_while_its_place_is_taken_does_not_count() {
         let (first, copy) = (process(10, "a"), process(20, "b"));
@@ -349,7 +355,8 @@ mod tests {
         assert_eq!(cluster.claim(now, Duration::ZERO, &process(30, "b")), Claim::Takes, "it was started again");
         assert_eq!(cluster.claim(now, Duration::ZERO, &copy), Claim::InUse { addr: "b:9866".into() });
 
-        // Its row does not come about. The former one's is written again, so that a late one of the other cannot come behind it.
+        // Its row does not come about. The former one's is written again, so that a late one of the other cannot come
+        // behind it.
         let later = now + SECOND + SILENCE_MAX;
         assert_eq!(cluster.claim(later, Duration::ZERO, &first), Claim::Takes);
         cluster.on_applied(&Command::Register(copy.clone()), &Ok(crate::Reply::Done));

@@ -1,4 +1,5 @@
-//! Room is made where there is room, but not where it is needed: on nodes that are members already of all that lacks a copy.
+//! Room is made where there is room, but not where it is needed: on nodes that are members already of all that lacks a
+//! copy.
 //!
 //! ```text
 //! short of a copy: A B .    room is on A alone, C is full
@@ -18,7 +19,8 @@ use crate::tables::ContainerState;
 use std::cmp::Reverse;
 use types::{ContainerId, NodeId, PipelineId};
 
-/// Nodes looked at as the one that takes, and as the one that is relieved: those with the most room. More are hardly worth the look.
+/// Nodes looked at as the one that takes, and as the one that is relieved: those with the most room. More are hardly
+/// worth the look.
 const NODE_COUNT_MAX: usize = 8;
 
 impl Cluster {
@@ -31,7 +33,8 @@ impl Cluster {
         })
     }
 
-    /// Moves a container off a node that could then take one of `stuck`, a pipeline that finds no room. `None`: no move helps.
+    /// Moves a container off a node that could then take one of `stuck`, a pipeline that finds no room. `None`: no move
+    /// helps.
     pub(crate) fn make_room(&self, stuck: PipelineId, repair: &Repair, rules: &MendRules) -> Option<Command> {
         let pipeline = self.pipelines.get(&stuck)?;
         let lens = pipeline.containers.iter().filter_map(|home| self.containers.get(home)).map(Container::held_len);
