@@ -73,6 +73,11 @@ impl Member {
         self.seen.is_some_and(is_live) && !self.disconnected
     }
 
+    /// `node` is the process that has registered, and says something else of itself than before.
+    fn describes_itself_anew(&self, node: &Node) -> bool {
+        self.node.incarnation == node.incarnation && self.node != *node
+    }
+
     /// Another process is about to become the node.
     fn is_claimed_from(&self, incarnation: Incarnation, xfer_addr: &str) -> bool {
         self.claimant.as_ref().is_some_and(|claimant| !claimant.is_of(incarnation, xfer_addr))
@@ -143,11 +148,15 @@ impl Cluster {
 
 /// Processes with ids that nobody has, until their next message shows that they are there. Nothing else is kept of
 /// them.
+///
+/// No address uses up what others need: each has its own share of the places and of the rate.
 #[derive(Debug, Default)]
 pub struct Newcomers {
     by_id: BTreeMap<NodeId, Newcomer>,
-    /// Nodes that may be made now, and when that was counted.
-    allowance: Option<(f64, Duration)>,
+    common: Allowance,
+    /// Of addresses that registrations came from, until they have all of it again. Each spends of `common`, too, which
+    /// keeps them few.
+    by_from: BTreeMap<String, Allowance>,
 }
 
 #[derive(Debug)]
@@ -156,6 +165,32 @@ struct Newcomer {
     /// Of its program.
     version: String,
     at: Duration,
+}
+
+/// Registrations that were written down of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Allowance {
+    /// Those not made up for by the time that has passed since, and when that was counted.
+    spent: f64,
+    counted: Duration,
+}
+
+/// How many registrations may be written down: so many at once, and so many a second from then on.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    count_max: f64,
+    per_s: f64,
+}
+
+impl Allowance {
+    fn earn(&mut self, now: Duration, rate: Rate) {
+        let earned = now.saturating_sub(self.counted).as_secs_f64() * rate.per_s;
+        (self.spent, self.counted) = ((self.spent - earned).max(0.0), now);
+    }
+
+    fn is_enough(&self, rate: Rate) -> bool {
+        self.spent + 1.0 <= rate.count_max
+    }
 }
 
 /// Why a process cannot become a datanode now.
@@ -167,10 +202,12 @@ pub enum Crowded {
     Machine { from: String, count: usize },
     #[error("{NODE_COUNT_MAX} datanodes are known, which is the limit")]
     Nodes,
-    #[error("{NEWCOMER_COUNT_MAX} processes are being registered; try again in a minute")]
-    Newcomers,
     #[error("datanodes registered too fast; try again in a second")]
     Rate,
+    #[error("datanodes registered too fast from {from}; try again in a second")]
+    MachineRate { from: String },
+    #[error("the datanode's addresses, names or rack changed less than a minute ago; try again in {wait_s} s")]
+    Changed { wait_s: u64 },
 }
 
 /// More than a store has.
@@ -181,14 +218,23 @@ pub(crate) const NODES_PER_MACHINE_MAX: usize = 200;
 /// A node that is silent for longer, and holds nothing, does not count among those of its machine.
 const UNUSED_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const NEWCOMER_COUNT_MAX: usize = 1000;
+/// Of one address: each is one for no longer than a round trip, unless it is none.
+const NEWCOMERS_PER_MACHINE_MAX: usize = 50;
 /// Between a registration and the next message; that comes at once.
 pub(crate) const NEWCOMER_WAIT: Duration = Duration::from_secs(60);
-/// Registrations that are written down: so many at once, as when a store starts, and so many a second from then on.
-const ALLOWANCE_MAX: f64 = 1000.0;
-const ALLOWANCE_PER_S: f64 = 20.0;
+/// Of all addresses: as when a store starts.
+const COMMON_RATE: Rate = Rate { count_max: 1000.0, per_s: 20.0 };
+/// Of one address: as when its machine starts. A guess; one that starts its datanodes again and again does so more
+/// slowly.
+const MACHINE_RATE: Rate = Rate { count_max: NODES_PER_MACHINE_MAX as f64, per_s: 1.0 };
+/// Between two descriptions that one process gives of itself. Its addresses change with its network.
+const CHANGE_PAUSE: Duration = Duration::from_secs(60);
 
 impl Newcomers {
     /// A process registered with an id that nobody has.
+    ///
+    /// Where there is no place for it, the oldest goes that has not sent its next message: of its own address, or of
+    /// the one with most.
     pub fn enter(&mut self, now: Duration, node: Node, version: String, cluster: &Cluster) -> Result<(), Crowded> {
         self.expire(now);
         let is_used = |member: &&Member| {
@@ -196,16 +242,36 @@ impl Newcomers {
             let is_heard = member.seen.is_some_and(|seen| now.saturating_sub(seen) <= UNUSED_AFTER);
             is_heard || !cluster.pipelines_of(id).is_empty()
         };
-        let known = || cluster.nodes().filter(is_used).map(|member| &member.node);
-        let waiting = self.by_id.values().map(|newcomer| &newcomer.node).filter(|other| other.id != node.id);
-        let count = known().chain(waiting).filter(|other| other.from == node.from).count();
+        let known = cluster.nodes().filter(is_used).filter(|member| member.node.from == node.from).count();
         match () {
-            () if count >= NODES_PER_MACHINE_MAX => return Err(Crowded::Machine { from: node.from, count }),
-            () if cluster.nodes().count() >= NODE_COUNT_MAX => return Err(Crowded::Nodes),
-            () if self.by_id.len() >= NEWCOMER_COUNT_MAX && !self.by_id.contains_key(&node.id) => {
-                return Err(Crowded::Newcomers);
+            () if known >= NODES_PER_MACHINE_MAX => {
+                return Err(Crowded::Machine { from: node.from, count: known });
             }
+            () if cluster.nodes().count() >= NODE_COUNT_MAX => return Err(Crowded::Nodes),
             () => {}
+        }
+        self.by_id.remove(&node.id);
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for newcomer in self.by_id.values() {
+            *counts.entry(&newcomer.node.from).or_default() += 1;
+        }
+        let of_own = counts.get(&*node.from).copied().unwrap_or_default();
+        let own_max = NEWCOMERS_PER_MACHINE_MAX.min(NODES_PER_MACHINE_MAX - known);
+        let crowded = if of_own >= own_max {
+            Some(node.from.clone())
+        } else if self.by_id.len() >= NEWCOMER_COUNT_MAX {
+            let most = counts.values().copied().max();
+            let of_most = |newcomer: &&Newcomer| counts.get(&*newcomer.node.from).copied() == most;
+            let oldest = self.by_id.values().filter(of_most).min_by_key(|newcomer| newcomer.at);
+            oldest.map(|newcomer| newcomer.node.from.clone())
+        } else {
+            None
+        };
+        if let Some(from) = crowded {
+            let of_from = self.by_id.values().filter(|newcomer| newcomer.node.from == from);
+            if let Some(id) = of_from.min_by_key(|newcomer| newcomer.at).map(|newcomer| newcomer.node.id) {
+                self.by_id.remove(&id);
+            }
         }
         self.by_id.insert(node.id, Newcomer { node, version, at: now });
         Ok(())
@@ -228,14 +294,30 @@ impl Newcomers {
         self.by_id.remove(&id).map(|newcomer| (newcomer.node, newcomer.version))
     }
 
-    /// Counts a registration that is to be written down.
-    pub fn spend(&mut self, now: Duration) -> Result<(), Crowded> {
-        let (left, counted) = self.allowance.unwrap_or((ALLOWANCE_MAX, now));
-        let earned = now.saturating_sub(counted).as_secs_f64() * ALLOWANCE_PER_S;
-        let left = (left + earned).min(ALLOWANCE_MAX);
-        let is_enough = left >= 1.0;
-        self.allowance = Some((if is_enough { left - 1.0 } else { left }, now));
-        if is_enough { Ok(()) } else { Err(Crowded::Rate) }
+    /// Counts the registration of `node`, which is to be written down.
+    pub fn spend(&mut self, now: Duration, node: &Node, cluster: &mut Cluster) -> Result<(), Crowded> {
+        self.by_from.retain(|_, allowance| {
+            allowance.earn(now, MACHINE_RATE);
+            allowance.spent > 0.0
+        });
+        self.common.earn(now, COMMON_RATE);
+        let member = cluster.nodes.get_mut(&node.id).filter(|member| member.describes_itself_anew(node));
+        let wait = member.as_ref().and_then(|member| (member.changed? + CHANGE_PAUSE).checked_sub(now));
+        let own = self.by_from.get(&node.from).copied().unwrap_or(Allowance { spent: 0.0, counted: now });
+        match wait.filter(|wait| !wait.is_zero()) {
+            Some(wait) => return Err(Crowded::Changed { wait_s: wait.as_millis().div_ceil(1000) as u64 }),
+            None if !own.is_enough(MACHINE_RATE) => {
+                return Err(Crowded::MachineRate { from: node.from.clone() });
+            }
+            None if !self.common.is_enough(COMMON_RATE) => return Err(Crowded::Rate),
+            None => {}
+        }
+        self.common.spent += 1.0;
+        self.by_from.insert(node.from.clone(), Allowance { spent: own.spent + 1.0, ..own });
+        if let Some(member) = member {
+            member.changed = Some(now);
+        }
+        Ok(())
     }
 
     fn expire(&mut self, now: Duration) {
@@ -410,34 +492,103 @@ mod tests {
     fn newcomers_are_few_and_forgotten() {
         let cluster = store(&process(10, "a"), None);
         let mut newcomers = Newcomers::default();
-        for number in 0..NODES_PER_MACHINE_MAX as u32 {
-            newcomers.enter(SECOND, numbered(number, "b"), String::new(), &cluster).unwrap();
+        for number in 0..NEWCOMER_COUNT_MAX as u32 + 10 {
+            newcomers.enter(SECOND, numbered(number, &format!("c{}", number % 100)), String::new(), &cluster).unwrap();
         }
-        let one_more = newcomers.enter(SECOND, numbered(1000, "b"), String::new(), &cluster).unwrap_err();
-        assert_eq!(one_more, Crowded::Machine { from: "b".into(), count: NODES_PER_MACHINE_MAX });
-        for number in NODES_PER_MACHINE_MAX..NEWCOMER_COUNT_MAX {
-            newcomers
-                .enter(SECOND, numbered(number as u32, &format!("c{}", number % 100)), String::new(), &cluster)
-                .unwrap();
-        }
-        assert_eq!(newcomers.enter(SECOND, numbered(5000, "d"), String::new(), &cluster), Err(Crowded::Newcomers));
-        let first = numbered(0, "b");
-        assert_eq!(newcomers.take(SECOND, first.id, Incarnation { start_ms: 0, nonce: 1 }, &first.xfer_addr()), None);
+        assert_eq!(newcomers.by_id.len(), NEWCOMER_COUNT_MAX);
+        let last = numbered(1000, "c0");
+        assert_eq!(newcomers.take(SECOND, last.id, Incarnation { start_ms: 0, nonce: 1 }, &last.xfer_addr()), None);
         assert_eq!(
-            newcomers.take(SECOND, first.id, first.incarnation, &first.xfer_addr()),
-            Some((first.clone(), String::new()))
+            newcomers.take(SECOND, last.id, last.incarnation, &last.xfer_addr()),
+            Some((last.clone(), String::new()))
         );
-        assert_eq!(newcomers.take(SECOND, first.id, first.incarnation, &first.xfer_addr()), None);
+        assert_eq!(newcomers.take(SECOND, last.id, last.incarnation, &last.xfer_addr()), None);
         newcomers.enter(SECOND * 3 + NEWCOMER_WAIT, numbered(7000, "f"), String::new(), &cluster).unwrap();
         assert_eq!(newcomers.by_id.len(), 1);
     }
 
+    /// Processes that register and never send a heartbeat, as fast as they can: whoever does send one becomes a node
+    /// all the same.
+    #[test]
+    fn addresses_that_only_register_keep_no_newcomer_out() {
+        let cluster = store(&process(10, "a"), None);
+        let mut newcomers = Newcomers::default();
+        let is_waiting = |newcomers: &Newcomers, node: &Node| newcomers.by_id.contains_key(&node.id);
+        let enter =
+            |newcomers: &mut Newcomers, at, node: &Node| newcomers.enter(at, node.clone(), String::new(), &cluster);
+        let count_of = |newcomers: &Newcomers, from: &str| {
+            newcomers.by_id.values().filter(|newcomer| newcomer.node.from == from).count()
+        };
+        for number in 0..1500u32 {
+            let at = SECOND + Duration::from_millis(number.into());
+            enter(&mut newcomers, at, &numbered(number, &format!("bad{}", number % 30))).unwrap();
+        }
+        assert_eq!(newcomers.by_id.len(), NEWCOMER_COUNT_MAX);
+        let (good, neighbour) = (numbered(9000, "good"), numbered(9001, "bad7"));
+        enter(&mut newcomers, SECOND * 7, &good).unwrap();
+        enter(&mut newcomers, SECOND * 7, &neighbour).unwrap();
+        for number in 5000..5200u32 {
+            enter(&mut newcomers, SECOND * 8, &numbered(number, &format!("bad{}", number % 30))).unwrap();
+        }
+        assert!(is_waiting(&newcomers, &good) && is_waiting(&newcomers, &neighbour));
+        for number in 6000..7000 {
+            enter(&mut newcomers, SECOND * 9, &numbered(number, &format!("bad{}", number % 30))).unwrap();
+        }
+        assert!(is_waiting(&newcomers, &good), "others crowd each other out");
+        assert_eq!(newcomers.by_id.len(), NEWCOMER_COUNT_MAX);
+        for number in 8000..8100 {
+            enter(&mut newcomers, SECOND * 9, &numbered(number, "bad0")).unwrap();
+        }
+        assert!(count_of(&newcomers, "bad0") <= NEWCOMERS_PER_MACHINE_MAX);
+    }
+
     #[test]
     fn registrations_that_are_written_down_have_a_rate() {
-        let mut newcomers = Newcomers::default();
-        let spent = |newcomers: &mut Newcomers, now| (0..2000).filter(|_| newcomers.spend(now).is_ok()).count();
-        assert_eq!(spent(&mut newcomers, SECOND), 1000);
-        assert_eq!(spent(&mut newcomers, SECOND * 3), 40);
-        assert_eq!(spent(&mut newcomers, SECOND * 1000), 1000);
+        let (mut newcomers, mut cluster) = (Newcomers::default(), store(&process(10, "a"), None));
+        let mut spent = |now| {
+            let of = |number: u32| numbered(number, &format!("m{}", number % 100));
+            (0..2000).filter(|number| newcomers.spend(now, &of(*number), &mut cluster).is_ok()).count()
+        };
+        assert_eq!(spent(SECOND), 1000);
+        assert_eq!(spent(SECOND * 3), 40);
+        assert_eq!(spent(SECOND * 1000), 1000);
+    }
+
+    /// One address spends its own allowance, and leaves that of all to others.
+    #[test]
+    fn one_address_uses_up_its_own_rate() {
+        let (mut newcomers, mut cluster) = (Newcomers::default(), store(&process(10, "a"), None));
+        let mut spent = |now, from: &str| {
+            (0..2000).filter(|number| newcomers.spend(now, &numbered(*number, from), &mut cluster).is_ok()).count()
+        };
+        assert_eq!(spent(SECOND, "b"), NODES_PER_MACHINE_MAX);
+        assert_eq!(spent(SECOND * 11, "b"), 10);
+        assert_eq!(spent(SECOND * 11, "c"), NODES_PER_MACHINE_MAX, "another one");
+        assert_eq!(newcomers.by_from.len(), 2);
+        newcomers.spend(SECOND * 1000, &numbered(0, "d"), &mut cluster).unwrap();
+        assert_eq!(newcomers.by_from.len(), 1, "those who have all of it are forgotten");
+    }
+
+    /// A process that says something else of itself at each registration is written down now and then.
+    #[test]
+    fn a_description_changes_once_a_minute() {
+        let first = process(10, "a");
+        let (mut newcomers, mut cluster) = (Newcomers::default(), store(&first, Some(SECOND)));
+        let named = |host: &str| Node { host: host.into(), ..first.clone() };
+        let mut write = |newcomers: &mut Newcomers, now, node: &Node| {
+            newcomers.spend(now, node, &mut cluster)?;
+            cluster.on_applied(&Command::Register(node.clone()), &Ok(crate::Reply::Done));
+            Ok(())
+        };
+        assert_eq!(write(&mut newcomers, SECOND, &named("one")), Ok(()));
+        assert_eq!(write(&mut newcomers, SECOND * 11, &named("two")), Err(Crowded::Changed { wait_s: 50 }));
+        assert_eq!(
+            write(&mut newcomers, SECOND * 11, &named("one")),
+            Ok(()),
+            "it says the same, and must be written again"
+        );
+        assert_eq!(write(&mut newcomers, SECOND * 61, &named("two")), Ok(()));
+        let restarted = Node { incarnation: Incarnation { start_ms: 20, nonce: 3 }, ..named("three") };
+        assert_eq!(write(&mut newcomers, SECOND * 62, &restarted), Ok(()), "another process");
     }
 }

@@ -103,6 +103,8 @@ pub struct Member {
     pub(crate) disconnected: bool,
     /// The process that is to become the node: its registration is being written down.
     pub(crate) claimant: Option<Claimant>,
+    /// When its process described itself otherwise than before, last.
+    pub(crate) changed: Option<Duration>,
     /// All its disks have failed: what it says is no sign of life.
     pub(crate) diskless: bool,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
@@ -121,6 +123,7 @@ impl Member {
             hung_up: false,
             disconnected: false,
             claimant: None,
+            changed: None,
             diskless: false,
             placed_count: 0,
             incoming_len: 0,

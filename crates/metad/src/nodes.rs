@@ -235,7 +235,9 @@ async fn accept(
     let is_written = core.with_cluster(|cluster, _| cluster.node(node.id).is_some_and(|member| member.node == node));
     let (id, addr, claimed) = (node.id, node.xfer_addr(), node.clone());
     if !is_written || must_write {
-        core.newcomers().spend(core.monotonic()).map_err(crowded)?;
+        let now = core.monotonic();
+        let spent = core.with_cluster(|cluster, _| core.newcomers().spend(now, &node, cluster));
+        spent.map_err(crowded)?;
         let answer = core.change_blocks(blocks::Command::Register(node)).await.map_err(refusal::raft)?;
         answer.map_err(|refused| Exception::io(refused.to_string()))?;
     }
