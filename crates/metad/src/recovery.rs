@@ -141,23 +141,7 @@ pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::row
     holders.retain(|holder| holder != RECOVERY_HOLDER);
     holders.push(RECOVERY_HOLDER.to_owned());
     for holder in holders {
-        let mut after = None;
-        loop {
-            let of_whom = holder.clone();
-            let files = core.chore_rows(move |rows| read::lease_files(rows, &of_whom, after, PAGE_COUNT)).await?;
-            if after.is_none() && files.is_empty() {
-                core.leases().forget(&holder, now.saturating_sub(core.config.lease_hard()));
-            }
-            after = files.last().copied();
-            for file in files {
-                if core.recoveries.count() < RUNNING_COUNT_MAX && !core.recoveries.is_running(file) {
-                    take(core, file, &holder).await;
-                }
-            }
-            if after.is_none() {
-                break;
-            }
-        }
+        take_all(core, &holder, now).await?;
     }
     // Clients that closed all they had and went.
     let silent = core.leases().silent(now, core.config.lease_soft());
@@ -168,6 +152,31 @@ pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::row
         }
     }
     Ok(())
+}
+
+/// Takes the files of a holder whose lease had run out at `seen`, until the holder renews it.
+async fn take_all(core: &Arc<Core>, holder: &str, seen: Duration) -> Result<(), types::rows::RowsError> {
+    let limit = core.config.lease_hard();
+    let mut after = None;
+    loop {
+        let of_whom = holder.to_owned();
+        let files = core.chore_rows(move |rows| read::lease_files(rows, &of_whom, after, PAGE_COUNT)).await?;
+        if after.is_none() && files.is_empty() {
+            core.leases().forget(holder, seen.saturating_sub(limit));
+        }
+        after = files.last().copied();
+        for file in files {
+            if !core.leases().may_be_taken(holder, core.monotonic(), limit) {
+                return Ok(());
+            }
+            if core.recoveries.count() < RUNNING_COUNT_MAX && !core.recoveries.is_running(file) {
+                take(core, file, holder).await;
+            }
+        }
+        if after.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 /// True: the file is closed.
@@ -307,5 +316,33 @@ async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generat
             tracing::error!(%file, %error, "a recovery could not be recorded");
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealing::tests::{create, with_node};
+    use types::FsPath;
+
+    async fn count_of(core: &Core, holder: &'static str) -> usize {
+        core.chore_rows(move |rows| read::lease_files(rows, holder, None, PAGE_COUNT)).await.unwrap().len()
+    }
+
+    /// Its files wait for those of others to be taken, and it renews its lease meanwhile.
+    #[tokio::test]
+    async fn a_holder_that_comes_back_keeps_its_files() {
+        let (_dir, metad, core) = with_node().await;
+        create(&core, &FsPath::parse("/f").unwrap()).await;
+        let now = core.monotonic();
+        core.leases().asks("writer");
+        core.leases().answered("writer", true, now);
+        take_all(&core, "writer", now).await.unwrap();
+        assert_eq!(count_of(&core, "writer").await, 1);
+        core.leases().forget("writer", now);
+        take_all(&core, "writer", now).await.unwrap();
+        assert_eq!(count_of(&core, "writer").await, 0, "it does not come back");
+        drop(core);
+        metad.shutdown().await;
     }
 }

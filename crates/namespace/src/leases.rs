@@ -67,6 +67,11 @@ impl Leases {
         !self.asking.contains_key(holder) && renewed.is_none_or(|renewed| now.saturating_sub(*renewed) > limit)
     }
 
+    /// Ask before each file that is taken from `holder`: a list of holders is old by then, and one may have come back.
+    pub fn may_be_taken(&self, holder: &str, now: Duration, limit: Duration) -> bool {
+        holder == RECOVERY_HOLDER || self.is_silent(holder, now, limit)
+    }
+
     pub fn silent(&self, now: Duration, limit: Duration) -> Vec<String> {
         let silent = self.renewed.iter().filter(|(_, renewed)| now.saturating_sub(**renewed) > limit);
         silent.map(|(holder, _)| holder.clone()).collect()
@@ -100,6 +105,10 @@ mod tests {
         leases.answered("a", true, second(0));
         leases.renew("a", second(50));
         leases.renew("stranger", second(50));
+        assert!(
+            !leases.may_be_taken("a", second(110), second(60)) && leases.may_be_taken("a", second(111), second(60))
+        );
+        assert!(leases.may_be_taken(RECOVERY_HOLDER, second(50), second(60)), "nobody writes there");
         assert_eq!(leases.len(), 1);
         assert!(!leases.is_silent("a", second(110), second(60)));
         assert!(leases.is_silent("a", second(111), second(60)));

@@ -111,7 +111,9 @@ impl Metad {
                 self.leases.borrow_mut().forget(&holder, now.saturating_sub(LEASE_HARD));
             }
             for file in files {
-                if self.recoveries.borrow().contains_key(&file) {
+                if self.recoveries.borrow().contains_key(&file)
+                    || !self.leases.borrow().may_be_taken(&holder, self.now(), LEASE_HARD)
+                {
                     continue;
                 }
                 let begin = BeginRecovery { target: RecoveryTarget::File(file), holder: Some(holder.clone()) };
