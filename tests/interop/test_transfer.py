@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 import content
-from rawdata import BAD_CHECKSUM, CREATE, FAILED, OK, Located, Names, Transfer
+from rawdata import BAD_CHECKSUM, CREATE, FAILED, OK, Located, Names, Refused, Transfer
 from rawrpc import fields, message
 from store import SUPERUSER, eventually
 
@@ -158,6 +158,37 @@ class TestWriting:
             assert transfer.ack() == (99, [OK])
         self.finish(names, path, located, len(data))
         assert root.read(path) == data
+
+    def test_fan_out_that_dies(self, names, dial, root, home):
+        """What HBase's writer had in a block beyond the file's block size is the file's, when another one closes it."""
+        path, data = f"{home}/wal", content.make(1_600_000)
+        names.create(path, block=1 << 20)
+        located = names.add_block(path)
+        transfers = [dial(where) for where in located.addresses()]
+        for transfer in transfers:
+            assert transfer.write(located)[1] == [OK]
+            transfer.send(0, 0, data, sync=True)
+            assert transfer.ack() == (0, [OK])
+        for transfer in transfers:
+            transfer.close()
+        recovered = lambda: names.call("recoverLease", (1, path), (2, "another"))[1] == [1]
+        eventually(recovered, 30, "the file was recovered", every=0.1)
+        assert root.read(path) == data
+
+    def test_longer_than_what_nodes_have(self, names, dial, home):
+        """Whoever says that a block is longer than the file's blocks needs a datanode that has so much."""
+        path, data = f"{home}/f", content.make(1_600_000)
+        names.create(path, block=1 << 20)
+        located = names.add_block(path)
+        transfer = dial(located.addresses()[0])
+        assert transfer.write(located, located.infos[1:])[1] == [OK]
+        transfer.send(0, 0, data)
+        transfer.send(len(data), 1, last=True)
+        assert [transfer.ack()[1] for _ in range(2)] == [[OK] * 3] * 2
+        for wrong in (len(data) + 1, 1 << 62):
+            with pytest.raises(Refused, match="no datanode has so much of it"):
+                names.complete(path, located.extended(length=wrong))
+        self.finish(names, path, located, len(data))
 
     def test_heartbeats_and_syncs(self, names, dial, root, home):
         path, data = f"{home}/f", content.make(1000)

@@ -45,6 +45,11 @@ impl Answers {
         Self { of: whole.collect() }
     }
 
+    /// True if any node has number `at` of the list whole.
+    pub fn is_any_fit(&self, at: usize) -> bool {
+        self.of.values().any(|said| said.get(at) == Some(&Fitness::Fit))
+    }
+
     pub(crate) fn is_silent(&self, node: NodeId) -> bool {
         !self.of.contains_key(&node)
     }

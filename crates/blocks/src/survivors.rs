@@ -43,8 +43,8 @@ pub struct Agreed {
     pub nodes: Vec<NodeId>,
 }
 
-/// Finds the length, at most `len_max`. `generation` and `len` are what the namespace has recorded. `None`: nothing of the block is left.
-fn agree(survivors: &[Survivor], generation: Generation, len: u64, len_max: u64) -> Option<Agreed> {
+/// Finds the length, at most that of `cut`. `generation` and `len` are what the namespace has recorded. `None`: nothing of the block is left.
+fn agree(survivors: &[Survivor], generation: Generation, len: u64, cut: Option<u64>) -> Option<Agreed> {
     let usable: Vec<&Survivor> = survivors.iter().filter(|survivor| survivor.generation >= generation).collect();
     // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If something is,
     // the block was opened again under the same generation, as some clients do, and this node was not there.
@@ -69,7 +69,7 @@ fn agree(survivors: &[Survivor], generation: Generation, len: u64, len_max: u64)
         agreed = usable.iter().map(|survivor| survivor.len).filter(|have| *have >= len).min().unwrap_or(agreed);
     }
     // Who has all that shall be left is as good as who has more.
-    let agreed = agreed.min(len_max);
+    let agreed = cut.map_or(agreed, |cut| agreed.min(cut));
     let nodes = usable.iter().filter(|survivor| survivor.len >= agreed).map(|survivor| survivor.node).collect();
     Some(Agreed { len: agreed, nodes })
 }
@@ -120,8 +120,6 @@ pub struct Inquest {
     pub len: u64,
     /// The block was whole, and is to be cut to this.
     pub cut: Option<u64>,
-    /// The length of the file's blocks: what a writer sent beyond it was never the file's.
-    pub len_max: u64,
 }
 
 impl Inquest {
@@ -130,13 +128,8 @@ impl Inquest {
         self.cut.unwrap_or(self.len)
     }
 
-    /// What shall be left at most.
-    fn len_left_max(&self) -> u64 {
-        self.cut.unwrap_or(u64::MAX).min(self.len_max)
-    }
-
     fn agree(&self, survivors: &[Survivor]) -> Option<Agreed> {
-        agree(survivors, self.generation, self.recorded(), self.len_left_max())
+        agree(survivors, self.generation, self.recorded(), self.cut)
     }
 
     /// Whether it is as good as sure that the block never got a byte: none was recorded, every member answers, at least one of them had
@@ -354,7 +347,7 @@ mod tests {
             })
             .collect();
         let nodes = nodes.iter().map(|number| NodeId([*number; 16])).collect();
-        assert_eq!(agree(&survivors, Generation(10), recorded, u64::MAX), Some(Agreed { len, nodes }), "{replicas:?}");
+        assert_eq!(agree(&survivors, Generation(10), recorded, None), Some(Agreed { len, nodes }), "{replicas:?}");
     }
 
     #[test]
@@ -407,15 +400,15 @@ mod tests {
     #[test]
     fn stale_replicas_are_nothing() {
         let stale = Survivor { node: NodeId([1; 16]), state: Finalized, generation: Generation(9), len: 5 };
-        assert_eq!(agree(&[stale], Generation(10), 0, u64::MAX), None);
-        assert_eq!(agree(&[], Generation(10), 0, u64::MAX), None);
+        assert_eq!(agree(&[stale], Generation(10), 0, None), None);
+        assert_eq!(agree(&[], Generation(10), 0, None), None);
     }
 
     #[test]
     fn who_may_lack_acknowledged_bytes_is_not_believed_soon() {
         let check = |state, len, recorded, wanted| {
             let survivors = [Survivor { node: NodeId([1; 16]), state, generation: Generation(1001), len }];
-            let agreed = agree(&survivors, Generation(1001), recorded, u64::MAX);
+            let agreed = agree(&survivors, Generation(1001), recorded, None);
             assert_eq!(is_sound(&survivors, &agreed.unwrap(), recorded), wanted, "{state:?} {len} of {recorded}");
         };
         check(Open, 5, 0, true);
@@ -427,7 +420,7 @@ mod tests {
     #[test]
     fn silent_members_are_waited_for_and_forever_if_nobody_has_anything() {
         let open = Survivor { node: NodeId([1; 16]), state: Open, generation: Generation(10), len: 5 };
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
         let step = |survivors: &[Survivor], silent, seconds| {
             next_step(survivors, silent, Duration::from_secs(seconds), &inquest)
         };
@@ -446,7 +439,7 @@ mod tests {
     /// The members came while the block was open: they have nothing, or something old, and those who have it are elsewhere.
     #[test]
     fn bytes_are_looked_for_where_the_home_is_no_more() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
         let step = |members: &[Shown], others: &[Shown], seconds| {
             inquest.next_step(members, others, Duration::from_secs(seconds))
         };
@@ -470,7 +463,7 @@ mod tests {
     #[test]
     fn recorded_bytes_are_never_given_up_and_a_cut_waits_for_what_shall_be_left() {
         let long = Duration::from_secs(1_000_000);
-        let appended = Inquest { generation: Generation(10), len: 80, cut: None, len_max: u64::MAX };
+        let appended = Inquest { generation: Generation(10), len: 80, cut: None };
         assert!(matches!(appended.next_step(&[Shown::Nothing], &[Shown::Nothing], long), Step::Wait(_)));
         let cut = Inquest { cut: Some(30), ..appended };
         let whole = [shown(1, Finalized, 10, 80)];
@@ -485,7 +478,7 @@ mod tests {
     /// Node 1 has rotted, and shows what it always showed; nodes 2 and 3 do not answer.
     #[test]
     fn who_goes_on_without_others_is_read_before_it_is_believed() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
         let long = Duration::from_secs(1_000_000);
         let finish = |numbers: &[u8]| {
             let nodes = numbers.iter().map(|number| NodeId([*number; 16])).collect();
@@ -531,7 +524,7 @@ mod tests {
     /// All members show a replica, so none was read; but only node 1 finishes, and it has rotted. Nodes 2 and 3 would be deleted.
     #[test]
     fn who_finishes_alone_is_read_before_it_is_recorded() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
         let put = |number| shown(number, Finalized, 10, 80);
         let node = |number| NodeId([number; 16]);
         let agreed = |numbers: &[u8]| Agreed { len: 80, nodes: numbers.iter().map(|number| node(*number)).collect() };
@@ -548,7 +541,7 @@ mod tests {
     /// A block that is cut was whole for long: what rotted meanwhile must not cost who is sound, whether a member or not.
     #[test]
     fn a_block_is_read_before_it_is_cut() {
-        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(30), len_max: u64::MAX };
+        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(30) };
         let node = |number| NodeId([number; 16]);
         let finish = |number| Next::Do(Step::Finish(Agreed { len: 30, nodes: vec![node(number)] }));
         let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, Finalized, 10, 80)]);
@@ -570,7 +563,7 @@ mod tests {
     /// What is damaged is better than nothing, and than what lacks bytes that it tells of, once everybody has spoken.
     #[test]
     fn damage_is_taken_when_nobody_is_left_who_may_have_better() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
         let first = NodeId([1; 16]);
         let mut alone = Hearing::new(inquest, vec![shown(1, Finalized, 10, 80), Shown::Nothing]);
         alone.was_read(first, Some(Fitness::Unfit));
@@ -590,7 +583,7 @@ mod tests {
     /// Node 1 has rotted. Node 2 was cut to what shall be left, and fell before it was put.
     #[test]
     fn damage_is_not_taken_for_bytes_that_are_cut_off() {
-        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50), len_max: u64::MAX };
+        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50) };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
         let step = |len| {
             let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80)]);
@@ -606,7 +599,7 @@ mod tests {
     /// A file was to have one copy, so its block moved to a home of one member, which has rotted. Those of the home before still have it.
     #[test]
     fn who_is_alone_in_its_home_is_read_before_it_is_believed() {
-        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50), len_max: u64::MAX };
+        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50) };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
         let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80)]);
         assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![first]));
@@ -622,7 +615,7 @@ mod tests {
     /// Reading is part of fencing what a crash left, and while it is written nobody is asked to read.
     #[test]
     fn what_was_found_at_a_start_is_not_read_again() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
         let mut fell = Hearing::new(inquest, vec![shown(1, WaitingForRecovery, 10, 30), Shown::Nothing]);
         fell.others_said(vec![]);
         let agreed = Agreed { len: 30, nodes: vec![NodeId([1; 16])] };
@@ -633,7 +626,7 @@ mod tests {
     /// until somebody brings the disk back.
     #[test]
     fn who_cannot_say_is_not_waited_for_for_ever_where_nothing_was_ever_shown() {
-        let begun = Inquest { generation: Generation(10), len: 0, cut: None, len_max: u64::MAX };
+        let begun = Inquest { generation: Generation(10), len: 0, cut: None };
         let step = |inquest: &Inquest, members: &[Shown], seconds| {
             inquest.next_step(members, &[Shown::Nothing, Shown::Unknown], Duration::from_secs(seconds))
         };

@@ -65,7 +65,7 @@ mod tests {
         for path in ["/first", "/second"].map(|path| FsPath::parse(path).unwrap()) {
             create(&core, &path).await;
             let (last, home) = write_block(&core, &path).await;
-            let complete = Complete { path, client: "writer".into(), file: None, last: Some(last) };
+            let complete = Complete { path, client: "writer".into(), file: None, last: Some(last), seen: false };
             core.change_unasked(complete).await.unwrap();
             homes.push(home);
         }

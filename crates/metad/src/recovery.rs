@@ -209,12 +209,11 @@ enum Attempt {
 
 async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, begun: Duration) -> Attempt {
     // A block that is being cut was whole: what must be there is what shall be left.
-    let BlockView { block, file, .. } = *last;
-    let recorded = core.chore_rows(move |rows| Ok((read::cut_len(rows, block)?, read::block_len_max(rows, file)?)));
-    let Ok((cut, len_max)) = recorded.await else {
+    let block = last.block;
+    let Ok(cut) = core.chore_rows(move |rows| read::cut_len(rows, block)).await else {
         return Attempt::Again("the store cannot be read");
     };
-    let inquest = Inquest { generation: last.generation, len: last.len, cut, len_max: len_max.unwrap_or(u64::MAX) };
+    let inquest = Inquest { generation: last.generation, len: last.len, cut };
     let mut nodes: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
         cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
     });

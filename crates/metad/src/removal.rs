@@ -55,7 +55,8 @@ mod tests {
         let (last, full) = write_block(&core, &first).await;
         let is_there = || core.with_cluster(|cluster, _| cluster.container(full).is_some());
         write_block(&core, &second).await;
-        let complete = Complete { path: first.clone(), client: "writer".into(), file: None, last: Some(last) };
+        let complete =
+            Complete { path: first.clone(), client: "writer".into(), file: None, last: Some(last), seen: false };
         core.change_unasked(complete).await.unwrap();
         crate::sealing::round(&core).await.unwrap();
         round(&core, &mut turn).await.unwrap();

@@ -130,7 +130,7 @@ pub(crate) mod tests {
         assert_ne!(next, full);
         round(&core).await.unwrap();
         assert_eq!(state(full), ContainerState::Sealing, "its file is still open");
-        let complete = Complete { path: first, client: "writer".into(), file: None, last: Some(last) };
+        let complete = Complete { path: first, client: "writer".into(), file: None, last: Some(last), seen: false };
         core.change_unasked(complete).await.unwrap();
         round(&core).await.unwrap();
         assert_eq!(state(full), ContainerState::Sealed);

@@ -154,12 +154,13 @@ pub(crate) fn view(file: FileId, (offset, row): &Placed) -> BlockView {
 }
 
 /// The writer says how long its last block became, and the block is whole by that. An empty one is dropped.
-/// `node` is the file, and is changed but not written.
+/// `node` is the file, and is changed but not written. `seen`: a datanode has it whole at that length.
 pub(crate) fn commit(
     rows: &mut dyn RowsMut,
     node: &mut Node,
     (offset, mut row): Placed,
     claim: &BlockRef,
+    seen: bool,
 ) -> Result<(), Failure> {
     let id = node.inode.id;
     check_claim(&row, claim)?;
@@ -171,7 +172,11 @@ pub(crate) fn commit(
         return Ok(resize(node, row.len, 0, -1)?);
     }
     let before = row.len;
-    check_len(&node.inode, offset, claim.len)?;
+    if seen {
+        check_end(offset, claim.len)?;
+    } else {
+        check_len(&node.inode, offset, claim.len)?;
+    }
     row.len = claim.len;
     row.generation = claim.generation;
     row.state = BlockState::Complete;
@@ -198,20 +203,25 @@ pub(crate) fn check_claim(row: &BlockRow, claim: &BlockRef) -> Result<(), NsErro
     Ok(())
 }
 
-/// True if a block of `file` may have `len` bytes: whoever says how long a block became is a client, and may say anything.
+/// Refuses a length that a block of `file` cannot have: whoever says how long a block became is a client, and may say anything.
 pub(crate) fn check_len(file: &Inode, offset: u64, len: u64) -> Result<(), NsError> {
-    // Twice as much: HBase's writer of logs has one block a file, and goes on in it until it rolls over.
-    let len_max = file.file().map_or(0, |file| file.block_len.saturating_mul(2));
+    let len_max = block_len(file);
     if len > len_max {
         return Err(NsError::Other(format!(
-            "A block of {len} bytes in {}, whose blocks have at most {len_max} bytes: close the file with the length that was written",
+            "A block of {len} bytes in {}, whose blocks have at most {len_max} bytes, and no datanode has so much of it: close the \
+             file with the length that was written",
             file.id
         )));
     }
     check_end(offset, len)
 }
 
-/// True if a file may go on with `len` bytes at `offset`.
+/// How long a block of the file becomes, unless its writer goes on in it, as HBase's does.
+pub(crate) fn block_len(file: &Inode) -> u64 {
+    file.file().map_or(0, |file| file.block_len)
+}
+
+/// Refuses a file that would be too long with `len` bytes at `offset`.
 pub(crate) fn check_end(offset: u64, len: u64) -> Result<(), NsError> {
     if offset.checked_add(len).is_none_or(|end| end > FILE_LEN_MAX) {
         return Err(NsError::Other(format!("A block of {len} bytes at offset {offset} makes the file too long")));

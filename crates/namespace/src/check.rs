@@ -442,9 +442,6 @@ fn check_blocks(id: FileId, file: &File, rows: &[(u64, BlockRow)], stands: bool,
             found.push(format!("{} of {id} begins at {offset}, not at {next}", row.block));
         }
         next = offset.saturating_add(row.len);
-        if row.len > file.block_len {
-            found.push(format!("{} of {id} has {} bytes, its blocks at most {}", row.block, row.len, file.block_len));
-        }
         if row.is_complete() && row.len == 0 {
             found.push(format!("{} of {id} is complete and empty", row.block));
         }

@@ -78,7 +78,7 @@ fn operations() -> Vec<Op> {
             home: Some(HOME),
         }
         .into(),
-        Complete { path: path("/a/file"), client: client(), file: Some(FILE), last: Some(LAST) }.into(),
+        Complete { path: path("/a/file"), client: client(), file: Some(FILE), last: Some(LAST), seen: false }.into(),
         Fsync { path: path("/a/file"), client: client(), file: None, last_len: Some(300) }.into(),
         Rename { from: path("/a"), to: path("/b") }.into(),
         Rename2 { from: path("/a"), to: path("/b"), overwrite: true, to_trash: true, examined: Some(FILE) }.into(),
@@ -151,7 +151,8 @@ fn rows_in_the_store() {
     let in_home = |index| Allocated { block: BlockId::new(HOME, index), home: HOME };
     let visitor = Allocated { block: BlockId::new(ContainerId(6), 1), home: HOME };
     let of = |text: &str, allocated, previous| AddBlock { file: None, previous, allocated, ..add(text) };
-    let done = |text: &str, last| Complete { path: path(text), client: "client-1".into(), file: None, last };
+    let done =
+        |text: &str, last| Complete { path: path(text), client: "client-1".into(), file: None, last, seen: false };
     let open = |text: &str| Create { takeover: None, ..create(text) };
     let whole = |index, generation| {
         Some(BlockRef { block: BlockId::new(HOME, index), generation: Generation(generation), len: 1 << 20 })

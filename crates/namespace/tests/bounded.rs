@@ -222,7 +222,7 @@ fn put_blocks(rows: &mut Counted, at: &str, block_count: u64, first: u64) {
         let Reply::Block(view) = apply(rows, &request).unwrap().unwrap() else { panic!("no block") };
         previous = Some(claim(number, view.generation));
     }
-    rows.apply("alice", Complete { path: path(at), client: "client".into(), file: None, last: previous });
+    rows.apply("alice", Complete { path: path(at), client: "client".into(), file: None, last: previous, seen: false });
 }
 
 /// Blocks that change by one entry of the log are bounded, whatever a file may have.

@@ -227,7 +227,7 @@ impl Run {
                 let client = self.model.writer_of(block).filter(|_| !self.chance(5)).unwrap_or(client);
                 UpdatePipeline { client, block, old: Generation(1), new, len, home }.into()
             }
-            14..=15 => Complete { path, client, file, last: self.any_claim(&last) }.into(),
+            14..=15 => Complete { path, client, file, last: self.any_claim(&last), seen: self.chance(3) }.into(),
             16 => Fsync { path, client, file, last_len: Some(self.random.below(120) as u64) }.into(),
             17 => Rename { from: self.any_path(), to: self.any_path() }.into(),
             18 => Rename2 {
@@ -304,6 +304,8 @@ impl Run {
             1 => claim.len = 0,
             2 => claim.generation.0 += 1,
             3 => {}
+            // As HBase's writer, which goes on in one block.
+            4 => claim.len = claim.len.max(BLOCK_LEN + 50),
             _ => claim.len = claim.len.max(BLOCK_LEN - self.random.below(2) as u64 * 30),
         }
         Some(claim)

@@ -10,8 +10,8 @@ use types::BlockId;
 /// A block whose recorded length a call may change.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    block: BlockId,
-    before: Option<BlockView>,
+    pub(super) block: BlockId,
+    pub(super) before: Option<BlockView>,
 }
 
 async fn recorded(core: &Core, block: BlockId) -> Result<Option<BlockView>, Exception> {
@@ -61,7 +61,7 @@ mod tests {
         for claimed in [LEN + 1, LEN, LEN, LEN - 1, u64::MAX] {
             let growth = Growth::begin(&core, last.block).await.unwrap();
             let last = Some(namespace::BlockRef { len: claimed, ..last });
-            let complete = Complete { path: path.clone(), client: "writer".into(), file: None, last };
+            let complete = Complete { path: path.clone(), client: "writer".into(), file: None, last, seen: false };
             let answer = core.change_unasked(complete).await;
             assert_eq!(answer.is_ok(), claimed == LEN, "{claimed}: {answer:?}");
             growth.end(&core).await.unwrap();

@@ -4,6 +4,7 @@ mod absent;
 mod attributes;
 mod batched;
 mod changing;
+mod claimed;
 mod growth;
 mod leases;
 mod meta_save;

@@ -2,6 +2,7 @@
 
 use super::absent::no_policy;
 use super::changing::{mode, yes};
+use super::claimed::Claimed;
 use super::growth::Growth;
 use super::leases::grant;
 use crate::caller::Session;
@@ -384,11 +385,18 @@ pub(super) async fn complete(
 ) -> Result<CompleteResponseProto, Exception> {
     let path = must_find("complete", &request.src)?;
     let last = request.last.as_ref().map(block_ref);
-    let growth = Growth::begin_of(core, last.map(|last| last.block)).await?;
-    let complete = Complete { path, client: request.client_name, file: file_id(request.file_id), last };
+    let claimed = match last {
+        Some(last) => Some(Claimed::begin(core, &request.client_name, last).await?),
+        None => None,
+    };
+    let seen = match &claimed {
+        Some(claimed) => claimed.is_seen(core).await,
+        None => false,
+    };
+    let complete = Complete { path, client: request.client_name, file: file_id(request.file_id), last, seen };
     let result = yes(&core.change(session, complete).await?);
-    if let (true, Some(growth)) = (result, growth)
-        && let Some(last) = growth.end(core).await?
+    if let (true, Some(claimed)) = (result, claimed)
+        && let Some(last) = claimed.end(core).await?
     {
         core.doubt_if_short(last.block, last.home);
     }

@@ -133,6 +133,12 @@ async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, 
     core.heal(|healing: &mut Healing<'_>| comparison.on_list(&blocks, &answers, healing));
 }
 
+/// True if a member of the block's home has a whole replica, as long as told or longer.
+pub(crate) async fn has_whole(core: &Core, wanted: &BlockView) -> bool {
+    let members = core.with_cluster(|cluster, _| cluster.member_ids(wanted.home).to_vec());
+    answers(core, &[expected(wanted)], &members).await.is_any_fit(0)
+}
+
 /// What each of the nodes says of each of the blocks.
 pub(super) async fn answers(core: &Core, blocks: &[Expected], nodes: &[NodeId]) -> Answers {
     let replica = |wanted: &Expected| Replica {

@@ -28,6 +28,8 @@ mod resize;
 pub(crate) mod scrub;
 mod surplus;
 
+pub(crate) use compare::has_whole;
+
 use crate::core::{ChangeError, Core};
 use blocks::{Healing, MendRules};
 use namespace::{IndexVisitors, Reply, read};

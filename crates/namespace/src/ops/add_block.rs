@@ -54,7 +54,7 @@ impl AddBlock {
             Step::Again(existing) => return Ok(Reply::Block(block::view(id, &existing))),
             Step::Behind(Some((last, claim))) => {
                 replaces = (!last.1.is_complete() && claim.len == 0).then_some(last.1.block);
-                commit(context.rows, &mut node, last, &claim)?;
+                commit(context.rows, &mut node, last, &claim, false)?;
             }
             Step::Behind(None) => {}
         }

@@ -21,6 +21,8 @@ pub struct Complete {
     pub client: String,
     pub file: Option<FileId>,
     pub last: Option<BlockRef>,
+    /// A datanode has the last block whole at that length, so it may be longer than the blocks of its file.
+    pub seen: bool,
 }
 
 impl Complete {
@@ -33,7 +35,7 @@ impl Complete {
         let bill = usage::bill(context.rows, &node)?;
         match (&self.last, last_row(context.rows, &node.inode)?) {
             (Some(claim), Some(last)) if claim.block == last.1.block => {
-                commit(context.rows, &mut node, last, claim)?;
+                commit(context.rows, &mut node, last, claim, self.seen)?;
             }
             (Some(claim), last) => {
                 let have = last.map_or("null".into(), |(_, row)| named(row.block, row.generation));

@@ -7,7 +7,7 @@ use crate::ops::reap_first_tree;
 use crate::permission::{self, Access, Ask};
 use crate::record::{DoomedRow, File, Inode, decode};
 use crate::request::Caller;
-use crate::resolve::{Purpose, find_standing, resolve};
+use crate::resolve::{Purpose, resolve};
 use crate::tables::{DOOMED_BLOCK, doomed_block_key, split_pair};
 use crate::view::{BlockView, DoomedBlock, FileBlocks};
 use crate::xattr;
@@ -84,12 +84,6 @@ pub fn file_of_block(rows: &dyn Rows, block: BlockId) -> Result<Option<(FileId, 
 /// The length that a block is being cut to, if it is.
 pub fn cut_len(rows: &dyn Rows, block: BlockId) -> Result<Option<u64>, RowsError> {
     Ok(block::find(rows, block)?.and_then(|(_, (_, row))| row.cut_len()))
-}
-
-/// How long a block can have become at most.
-pub fn block_len_max(rows: &dyn Rows, file: FileId) -> Result<Option<u64>, RowsError> {
-    let node = find_standing(rows, file)?.map(|(node, _)| node);
-    Ok(node.and_then(|node| Some(node.inode.file()?.block_len)))
 }
 
 /// Blocks whose replicas are to be deleted, in order, behind `after`.

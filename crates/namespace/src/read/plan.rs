@@ -8,7 +8,7 @@ use crate::ops::{BlockRef, Step, find_under_construction, next_step};
 use crate::record::Inode;
 use crate::request::Caller;
 use crate::view::{BlockView, Status};
-use types::rows::Rows;
+use types::rows::{Rows, RowsError};
 use types::{BlockId, FileId, FsPath};
 
 /// An open file as its writer may ask about it.
@@ -62,6 +62,12 @@ pub fn plan_block(
 /// The block `client` is writing; refused as `UpdatePipeline` would be.
 pub fn written_block(rows: &dyn Rows, block: BlockId, client: &str) -> Answer<BlockView> {
     split(find_under_construction(rows, block, client).map(|(node, placed)| block::view(node.inode.id, &placed)))
+}
+
+/// True if `client` writes `block`, and `len` is more than blocks of its file have: it is held against what nodes have.
+pub fn is_outgrown(rows: &dyn Rows, block: BlockId, client: &str, len: u64) -> Result<bool, RowsError> {
+    let found = split(find_under_construction(rows, block, client))?;
+    Ok(found.is_ok_and(|(node, _)| len > block::block_len(&node.inode)))
 }
 
 fn find_writing(

@@ -89,13 +89,13 @@ impl File {
         self.blocks.iter().map(|block| block.len).sum()
     }
 
-    fn commit(&mut self, claim: &BlockRef) -> Result<(), &'static str> {
+    fn commit(&mut self, claim: &BlockRef, len_max: u64) -> Result<(), &'static str> {
         let last = self.blocks.last_mut().unwrap();
         let generation = claim.generation.0;
         if last.complete {
             return if (generation, claim.len) == (last.generation, last.len) { Ok(()) } else { Err("Other") };
         }
-        if !(last.generation..=last.issued).contains(&generation) || !(last.len..=FULL).contains(&claim.len) {
+        if !(last.generation..=last.issued).contains(&generation) || !(last.len..=len_max).contains(&claim.len) {
             return Err("Other");
         }
         if claim.len == 0 {
@@ -406,7 +406,6 @@ impl Model {
                     None | Some(0) => {
                         file.blocks.pop();
                     }
-                    Some(len) if len > FULL => return Err("Other"),
                     Some(len) => {
                         (last.len, last.generation, last.issued, last.complete) = (len, recovery, recovery, true);
                         last.cut = None;
@@ -432,7 +431,7 @@ impl Model {
             (Some(last), Some(claim)) if last.id == claim.block => {
                 let empty = !last.complete && claim.len == 0;
                 instead_of = empty.then_some(last.id);
-                file.commit(claim)?;
+                file.commit(claim, FULL)?;
                 true
             }
             (Some(last), None) if last.complete && last.len >= FULL => true,
@@ -486,7 +485,9 @@ impl Model {
         }
         let file = self.addressed(&op.path, op.file)?.unwrap();
         match (file.blocks.last_mut(), &op.last) {
-            (Some(last), Some(claim)) if last.id == claim.block => file.commit(claim)?,
+            (Some(last), Some(claim)) if last.id == claim.block => {
+                file.commit(claim, if op.seen { u64::MAX } else { FULL })?;
+            }
             (_, Some(_)) => return Err("Other"),
             (Some(last), None) if !last.complete && last.as_before => last.complete = true,
             (Some(last), None) if !last.complete => return Ok("false".into()),

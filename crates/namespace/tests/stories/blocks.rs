@@ -305,19 +305,35 @@ fn joined_files_keep_their_blocks() {
     );
 }
 
-/// Whoever says how long a block became may say anything: it is held against twice the length of the file's blocks.
+/// Whoever says how long a block became may say anything: it is held against the length of the file's blocks, or what nodes have.
 #[test]
-fn no_block_is_longer_than_the_blocks_of_its_file() {
+fn a_writer_is_believed_up_to_the_length_of_a_block() {
     check(
         "root:w create /f block=100
          root:w add /f a => a@0+0! g1001 c1
-         root:w fsync /f 201 => refused Other: A block of 201 bytes in inode 16386, whose blocks have at most 200 bytes
-         root:w add /f b a=201 => refused Other: A block of 201 bytes
-         root:w complete /f a=201 => refused Other: A block of 201 bytes
+         root:w fsync /f 101 => refused Other: A block of 101 bytes in inode 16386, whose blocks have at most 100 bytes, and no datanode
+         root:w add /f b a=101 => refused Other: A block of 101 bytes
+         root:w complete /f a=101 => refused Other: A block of 101 bytes
          root:w bump a => generation 1002
-         root:w update a 201 1002 => refused Other: A block of 201 bytes
-         root:w complete /f a=100 => true
+         root:w update a 101 1002 => refused Other: A block of 101 bytes
+         root:w complete /f a=9223372036854775808 seen => refused Other: A block of 9223372036854775808 bytes at offset 0 makes the file too long
+         root:w complete /f a=250 seen => true
+         root blocks /f => 250 bytes closed last=a
+         root:w append /f => last=none
+         root:w add /f c => c@250+0! g1003 c1
          root:w create /g block=1099511627777 => refused IllegalArgument: A block size of 1099511627777 bytes is too large; ask for at most 1099511627776
          root:w create /g block=1099511627776 => file",
+    );
+}
+
+/// A writer that goes on in one block, as HBase's does, may die: what its nodes have of it is the file's.
+#[test]
+fn a_recovery_takes_what_nodes_have() {
+    check(
+        "root:w create /f block=100
+         root:w add /f a => a@0+0! g1001 c1
+         root recover /f => recovering a@0+0! g1001 c1 at generation 1002
+         root finish /f a 1002 250 => done
+         root blocks /f => 250 bytes closed last=a",
     );
 }

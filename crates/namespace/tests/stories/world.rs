@@ -248,7 +248,7 @@ impl World {
             }
             "complete" => {
                 let last = args.get(1).and_then(|arg| self.claim(arg));
-                Complete { path: target?, client, file, last }.into()
+                Complete { path: target?, client, file, last, seen: has("seen") }.into()
             }
             "fsync" => {
                 Fsync { path: target?, client, file, last_len: args.get(1).map(|len| len.parse().unwrap()) }.into()

@@ -85,8 +85,7 @@ impl Metad {
 
     async fn inquire(&self, last: &BlockView, generation: Generation, begun: Duration) -> Answer<(Step, Hearing)> {
         let cut = read::cut_len(&*self.group.rows(), last.block).expect("memory can be read");
-        let len_max = read::block_len_max(&*self.group.rows(), last.file).expect("memory can be read");
-        let inquest = Inquest { generation: last.generation, len: last.len, cut, len_max: len_max.unwrap_or(u64::MAX) };
+        let inquest = Inquest { generation: last.generation, len: last.len, cut };
         let ids = self.with_cluster(|cluster, _| cluster.member_ids(last.home).to_vec())?;
         let mut hearing = Hearing::new(inquest, self.show(last.block, &ids, generation).await);
         loop {

@@ -197,7 +197,7 @@ impl Metad {
         file: FileId,
         last: Option<BlockRef>,
     ) -> Answer<bool> {
-        match self.change(None, Complete { path, client, file: Some(file), last }).await? {
+        match self.change(None, Complete { path, client, file: Some(file), last, seen: false }).await? {
             namespace::Reply::Bool(done) => {
                 if let Some((last, view)) =
                     last.filter(|_| done).and_then(|last| Some((last, self.view_of(last.block)?)))
