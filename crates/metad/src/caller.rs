@@ -43,7 +43,11 @@ impl Session {
 
     /// Where the client runs, as datanodes' addresses are written.
     pub(crate) fn host(&self) -> String {
-        self.peer.to_canonical().to_string()
+        self.address().to_string()
+    }
+
+    pub(crate) fn address(&self) -> IpAddr {
+        self.peer.to_canonical()
     }
 }
 

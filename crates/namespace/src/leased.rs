@@ -11,16 +11,20 @@
 //! client, and calls no block nobody's. (Where no id was ever reserved, none can be out.) Whoever judges a replica asks here
 //! *before* it looks for an owner in the rows: what is nobody's then, and has no owner after, can have none any more.
 
+mod holders;
+
+use crate::limits::HOLDER_LEN_MAX;
 use crate::read;
+use holders::Holders;
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, PipelineId};
 
-/// Ids one holder may have out. A client with more writers than that is several clients.
-const HELD_COUNT_MAX: usize = 4096;
-/// Ids out at all, some 60 bytes each.
+/// Ids out at all, some 100 bytes each.
 const COUNT_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -30,7 +34,7 @@ pub struct Leased {
     limit: Duration,
     /// Leaders before this one may have given out ids.
     inherited: bool,
-    holders: HashMap<String, Holder>,
+    holders: Holders,
     out: HashMap<BlockId, Out>,
     /// Puts that were begun.
     begun: u64,
@@ -41,17 +45,11 @@ pub struct Leased {
     generation: Generation,
 }
 
-#[derive(Debug, Default)]
-struct Holder {
-    renewed: Duration,
-    blocks: BTreeSet<BlockId>,
-}
-
 #[derive(Debug)]
 struct Out {
     file: FileId,
     home: LeasedHome,
-    holder: String,
+    holder: Arc<str>,
     committing: bool,
 }
 
@@ -76,6 +74,7 @@ pub struct LeasedHome {
 pub enum LeaseRefused {
     /// Of files; some must be reserved first.
     NoIds,
+    /// Of the holder, of all on its host, or at all.
     TooMany,
     /// The block is not the holder's, or not any more.
     NotHeld,
@@ -109,10 +108,12 @@ impl Leased {
         self.files.end - self.files.start >= count as u64
     }
 
-    /// Gives blocks of `home` to `holder`, each with the id of a file: of an open one, or a new one each.
+    /// Gives blocks of `home` to `holder`, which calls from `host`, each with the id of a file: of an open one, or a
+    /// new one each.
     pub fn grant(
         &mut self,
         holder: &str,
+        host: IpAddr,
         home: LeasedHome,
         blocks: &[BlockId],
         open: Option<FileId>,
@@ -123,18 +124,15 @@ impl Leased {
             return Err(LeaseRefused::NoIds);
         }
         self.renew(holder, now);
-        let held = self.holders.get(holder).map_or(0, |holder| holder.blocks.len());
-        if held + blocks.len() > HELD_COUNT_MAX || self.out.len() + blocks.len() > COUNT_MAX {
+        if !self.holders.has_room(holder, host, blocks.len()) || self.out.len() + blocks.len() > COUNT_MAX {
             return Err(LeaseRefused::TooMany);
         }
-        let entry = self.holders.entry(holder.to_owned()).or_default();
-        entry.renewed = now;
-        entry.blocks.extend(blocks);
+        let holder = self.holders.take(holder, host, blocks, now);
         let mut file = || open.or_else(|| self.files.next().map(InodeId));
         let grants: Vec<Grant> =
             blocks.iter().filter_map(|block| Some(Grant { block: *block, file: file()? })).collect();
         for Grant { block, file } in &grants {
-            let out = Out { file: *file, home, holder: holder.to_owned(), committing: false };
+            let out = Out { file: *file, home, holder: Arc::clone(&holder), committing: false };
             self.out.insert(*block, out);
         }
         Ok((grants, self.generation))
@@ -143,7 +141,7 @@ impl Leased {
     /// `holder` does not want these any more.
     pub fn give_back(&mut self, holder: &str, blocks: impl Iterator<Item = BlockId>) {
         for block in blocks {
-            if self.out.get(&block).is_some_and(|out| out.holder == holder && !out.committing) {
+            if self.out.get(&block).is_some_and(|out| *out.holder == *holder && !out.committing) {
                 self.end_put(block);
             }
         }
@@ -151,9 +149,9 @@ impl Leased {
 
     /// A client says it still lives. One that was silent for too long begins anew, without what it held.
     pub fn renew(&mut self, holder: &str, now: Duration) {
-        let Some(entry) = self.holders.get_mut(holder) else { return };
-        if now.saturating_sub(entry.renewed) <= self.limit {
-            entry.renewed = now;
+        let Some(renewed) = self.holders.renewed(holder) else { return };
+        if now.saturating_sub(renewed) <= self.limit {
+            self.holders.renew(holder, now);
         } else {
             self.drop_holder(holder);
         }
@@ -161,16 +159,13 @@ impl Leased {
 
     /// Forgets those who were silent for too long.
     pub fn sweep(&mut self, now: Duration) {
-        let silent = |holder: &Holder| now.saturating_sub(holder.renewed) > self.limit;
-        let gone: Vec<String> =
-            self.holders.iter().filter(|(_, holder)| silent(holder)).map(|(name, _)| name.clone()).collect();
-        for name in gone {
+        for name in self.holders.expired(now, self.limit) {
             self.drop_holder(&name);
         }
     }
 
     fn drop_holder(&mut self, name: &str) {
-        for block in self.holders.remove(name).unwrap_or_default().blocks {
+        for block in self.holders.remove(name) {
             // What is being put is decided by that.
             if self.out.get(&block).is_some_and(|out| !out.committing) {
                 self.out.remove(&block);
@@ -184,13 +179,13 @@ impl Leased {
         let young = self.is_young(now);
         self.begun += 1;
         match self.out.get_mut(&put.block) {
-            Some(out) if out.holder == holder && out.file == put.file => {
+            Some(out) if *out.holder == *holder && out.file == put.file => {
                 out.committing = true;
                 Ok(out.home)
             }
-            None if young => {
+            None if young && holder.len() <= HOLDER_LEN_MAX => {
                 let home = LeasedHome { container: put.block.born_in(), set: None };
-                let out = Out { file: put.file, home, holder: holder.to_owned(), committing: true };
+                let out = Out { file: put.file, home, holder: Arc::from(holder), committing: true };
                 self.out.insert(put.block, out);
                 Ok(home)
             }
@@ -201,10 +196,8 @@ impl Leased {
     /// The put was applied, or certainly was not. A lease ends with either: a client takes another block then.
     fn end_put(&mut self, block: BlockId) {
         self.doubted.remove(&block);
-        if let Some(out) = self.out.remove(&block)
-            && let Some(holder) = self.holders.get_mut(&out.holder)
-        {
-            holder.blocks.remove(&block);
+        if let Some(out) = self.out.remove(&block) {
+            self.holders.release(&out.holder, block);
         }
     }
 
@@ -234,8 +227,8 @@ impl Leased {
         match self.out.get(&block) {
             Some(out) if out.committing => true,
             Some(out) => {
-                let holder = self.holders.get(&out.holder);
-                holder.is_some_and(|holder| now.saturating_sub(holder.renewed) <= self.limit)
+                let renewed = self.holders.renewed(&out.holder);
+                renewed.is_some_and(|renewed| now.saturating_sub(renewed) <= self.limit)
             }
             None => self.is_young(now),
         }
@@ -267,9 +260,12 @@ impl Leased {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holders::HELD_COUNT_MAX;
+    use std::net::Ipv4Addr;
     use types::rows::{MemoryRows, RowsMut};
 
     const HOME: ContainerId = ContainerId(1);
+    const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const PLACE: LeasedHome = LeasedHome { container: HOME, set: Some((PipelineId(3), Epoch(2))) };
 
     fn at(seconds: u64) -> Duration {
@@ -287,9 +283,9 @@ mod tests {
             rows.put(crate::tables::RESERVED, &[], vec![0; 8]);
         }
         let mut leased = Leased::load(&rows, at(100), at(60)).unwrap();
-        assert_eq!(leased.grant("a", PLACE, &[block(0)], None, at(100)), Err(LeaseRefused::NoIds));
+        assert_eq!(leased.grant("a", HOST, PLACE, &[block(0)], None, at(100)), Err(LeaseRefused::NoIds));
         leased.reserved(InodeId(50), 10, Generation(1001));
-        let (grants, generation) = leased.grant("a", PLACE, &[block(0), block(1)], None, at(100)).unwrap();
+        let (grants, generation) = leased.grant("a", HOST, PLACE, &[block(0), block(1)], None, at(100)).unwrap();
         assert_eq!(generation, Generation(1001));
         (leased, grants)
     }
@@ -305,7 +301,7 @@ mod tests {
         leased.renew("a", at(211));
         assert!(!leased.may_be_put(block(0), at(211)), "too late");
         assert_eq!(leased.begin_put("a", grants[0], at(211)), Err(LeaseRefused::NotHeld));
-        leased.grant("a", PLACE, &[block(5)], None, at(212)).unwrap();
+        leased.grant("a", HOST, PLACE, &[block(5)], None, at(212)).unwrap();
         assert_eq!(leased.begin_put("a", grants[0], at(213)), Err(LeaseRefused::NotHeld));
     }
 
@@ -368,7 +364,7 @@ mod tests {
         let (mut leased, _) = leader(false);
         let open = InodeId(40);
         let left = leased.files.clone();
-        let (grants, _) = leased.grant("a", PLACE, &[block(3), block(4)], Some(open), at(100)).unwrap();
+        let (grants, _) = leased.grant("a", HOST, PLACE, &[block(3), block(4)], Some(open), at(100)).unwrap();
         assert_eq!(grants, [block(3), block(4)].map(|block| Grant { block, file: open }));
         assert_eq!(leased.files, left);
         assert_eq!(leased.begin_put("a", grants[1], at(101)), Ok(PLACE));
@@ -390,8 +386,27 @@ mod tests {
         let (mut leased, _) = leader(false);
         leased.reserved(InodeId(100), 60_000, Generation(1002));
         let blocks: Vec<BlockId> = (10..10 + HELD_COUNT_MAX as u32).map(block).collect();
-        assert_eq!(leased.grant("a", PLACE, &blocks, None, at(101)), Err(LeaseRefused::TooMany));
-        assert!(leased.grant("a", PLACE, &blocks[2..], None, at(101)).is_ok());
-        assert!(leased.grant("b", PLACE, &[block(9000)], None, at(101)).is_ok());
+        assert_eq!(leased.grant("a", HOST, PLACE, &blocks, None, at(101)), Err(LeaseRefused::TooMany));
+        assert!(leased.grant("a", HOST, PLACE, &blocks[2..], None, at(101)).is_ok());
+        assert!(leased.grant("b", HOST, PLACE, &[block(9000)], None, at(101)).is_ok());
+        leased.give_back("a", blocks.into_iter().chain([block(0), block(1)]));
+        assert_eq!(leased.len(), 1);
+        leased.holders.check();
+        assert_eq!(leased.holders.renewed("a"), None, "a client that holds nothing is not remembered");
+    }
+
+    #[test]
+    fn one_host_can_not_take_everything_under_many_names() {
+        let (mut leased, _) = leader(false);
+        let open = Some(InodeId(40));
+        let refused = (1..=COUNT_MAX / HELD_COUNT_MAX).map(|number| {
+            let first = number * HELD_COUNT_MAX;
+            let blocks: Vec<BlockId> = (first..first + HELD_COUNT_MAX).map(|index| block(index as u32)).collect();
+            leased.grant(&format!("name {number}"), HOST, PLACE, &blocks, open, at(101)).err()
+        });
+        assert_eq!(refused.last(), Some(Some(LeaseRefused::TooMany)));
+        let other = IpAddr::from([10, 0, 0, 1]);
+        assert!(leased.grant("b", other, PLACE, &[block(1 << 20)], open, at(101)).is_ok());
+        leased.holders.check();
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn lease_blocks(
     let (grants, generation) = {
         let mut attempts = 0..RESERVE_ATTEMPTS;
         loop {
-            match core.leased().grant(&request.holder, place, &blocks, open, core.monotonic()) {
+            match core.leased().grant(&request.holder, session.address(), place, &blocks, open, core.monotonic()) {
                 Ok(granted) => break granted,
                 Err(LeaseRefused::NoIds) if attempts.next().is_some() => {}
                 Err(why) => {
