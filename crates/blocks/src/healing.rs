@@ -1,4 +1,5 @@
-//! The leader's picture and what it remembers of healing, together: what decisions about missing and needless replicas rest on.
+//! The leader's picture and what it remembers of healing, together: what decisions about missing and needless replicas
+//! rest on.
 //!
 //! ```text
 //!              the shell: rows, questions, the log                        decided here
@@ -7,11 +8,13 @@
 //!   Clearance    rows of surplus blocks, lists of members           ──▶   what may go
 //! ```
 //!
-//! Promise: nothing here waits or asks; a server and a simulation that feed it the same answers come to the same orders.
+//! Promise: nothing here waits or asks; a server and a simulation that feed it the same answers come to the same
+//! orders.
 
 use crate::answers::{Answers, Expected};
 use crate::cluster::Cluster;
 use crate::command::Command;
+use crate::judge::Wanted;
 use crate::mend::MendRules;
 use crate::node::Member;
 use crate::repair::Repair;
@@ -19,7 +22,7 @@ use crate::surplus::Surplus;
 use crate::tables::Service;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use types::{ContainerId, NodeId};
+use types::{BlockId, ContainerId, Generation, NodeId};
 
 #[derive(Debug)]
 pub struct Healing<'a> {
@@ -42,8 +45,35 @@ impl Healing<'_> {
         }
     }
 
-    /// A node that was lost since `known`, or is back, and whether it is lost: its containers are compared, as of some nobody else has a copy,
-    /// and that is to be named, or taken back. One node at a time, to be asked again until there is none.
+    /// `node` reports that its replica of a block is damaged. It counts if the node should have one, or has reported
+    /// one: a block that it has nothing to do with would take the place of another in what is remembered. `may_be_put`:
+    /// the block is on lease, and has no file yet.
+    pub fn on_bad_reported(
+        &mut self,
+        (block, generation): (BlockId, Generation),
+        node: NodeId,
+        wanted: Option<&Wanted>,
+        may_be_put: bool,
+    ) {
+        let may_hold = |home| self.cluster.may_hold(home, node);
+        let counts = match wanted {
+            None => may_be_put,
+            // Its chain may have nodes that its home has not yet.
+            Some(wanted) if !wanted.complete => true,
+            Some(wanted) => {
+                may_hold(wanted.home)
+                    || self.repair.moving_to(block).is_some_and(may_hold)
+                    || self.surplus.holds(block, node)
+            }
+        };
+        if counts {
+            self.repair.on_bad(block, node, generation);
+        }
+    }
+
+    /// A node that was lost since `known`, or is back, and whether it is lost: its containers are compared, as of some
+    /// nobody else has a copy, and that is to be named, or taken back. One node at a time, to be asked again until
+    /// there is none.
     pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Option<(NodeId, bool)> {
         // What writers said that they wrote, and no node has, must not keep the rest of its pipeline from being copied.
         self.cluster.set_missing(self.repair.missing_lens());
@@ -65,8 +95,8 @@ impl Healing<'_> {
         changed
     }
 
-    /// Containers have got other members by `command`: what they hold is compared with them, copies to those who went are off,
-    /// and who went tells what it has. `before` are the members they had.
+    /// Containers have got other members by `command`: what they hold is compared with them, copies to those who went
+    /// are off, and who went tells what it has. `before` are the members they had.
     pub fn on_members(&mut self, command: &Command, before: &[NodeId]) {
         let (containers, members) = match command {
             Command::SetMembers { pipeline, members, .. } => {
@@ -106,9 +136,10 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::Told;
     use crate::{Fitness, Node, Usage, apply};
     use types::rows::MemoryRows;
-    use types::{BlockId, Generation, InodeId, PipelineId};
+    use types::{InodeId, PipelineId};
 
     /// No chance at all.
     struct First;
@@ -125,8 +156,8 @@ mod tests {
         NodeId([number; 16])
     }
 
-    /// A writer completed its block with a terabyte that it never wrote. Of the three members one is lost, and the node that is left has
-    /// room for what the others really have.
+    /// A writer completed its block with a terabyte that it never wrote. Of the three members one is lost, and the node
+    /// that is left has room for what the others really have.
     #[test]
     fn a_length_that_no_node_has_keeps_nobody_from_being_healed() {
         let (mut rows, home) = (MemoryRows::default(), ContainerId(1));
@@ -172,5 +203,49 @@ mod tests {
         healing.repair.found(blocks[0].block);
         healing.watch(&mut known);
         assert_eq!(healing.cluster.mend(&rules, &mut First), None);
+    }
+
+    /// A node reports damage to blocks that it has nothing to do with, and then to all that it could have: neither
+    /// keeps the damage that others find from being remembered.
+    #[test]
+    fn a_node_reports_damage_to_what_it_holds_and_no_more_than_its_share() {
+        let (mut rows, home) = (MemoryRows::default(), ContainerId(1));
+        let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+        commands.push(Command::CreatePipeline { members: vec![node(1), node(2)], planned: true });
+        commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+        commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
+        let mut cluster = Cluster::load(&rows, 1).unwrap();
+        let now = 100 * SECOND;
+        let rules = MendRules { now, hearing_since: Duration::ZERO, lost_after: 15 * SECOND, usual_replication: 3 };
+        let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
+        let generation = Generation(5);
+        let surplus_one = BlockId::new(home, 7);
+        let told = Told { block: surplus_one, generation, len: 1, file: None, home: None, finalized: true };
+        surplus.keep(node(3), told, home, now);
+        let mut healing = Healing { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        let wanted = Wanted { file: InodeId(20_000), generation, home, complete: true };
+        let open = Wanted { complete: false, ..wanted };
+        let mut counts = |number, block: BlockId, wanted: Option<&Wanted>, may_be_put| {
+            healing.on_bad_reported((block, generation), node(number), wanted, may_be_put);
+            healing.repair.is_bad(block, node(number), generation)
+        };
+        let block = |index: u32| BlockId::new(home, index);
+        assert!(!counts(3, block(0), Some(&wanted), false), "it belongs to others");
+        assert!(!counts(1, block(1), None, false), "no file has it");
+        assert!(counts(1, block(0), Some(&wanted), false));
+        assert!(counts(3, surplus_one, Some(&wanted), false), "it has reported that it has it");
+        assert!(
+            counts(3, block(2), Some(&open), false) && counts(3, block(3), None, true),
+            "its chain may be elsewhere"
+        );
+        let of_one = (0..200_000).filter(|index| counts(1, block(*index), Some(&wanted), false)).count();
+        assert!(of_one < 100_000 / 3, "{of_one}");
+        assert!(counts(2, block(300_000), Some(&wanted), false), "there is a place left for others");
+        let later = Generation(6);
+        healing.on_bad_reported((block(0), later), node(1), Some(&wanted), false);
+        assert!(healing.repair.is_bad(block(0), node(1), later), "one that is known");
+        healing.repair.forget_bad(block(0), node(1));
+        healing.on_bad_reported((block(300_001), generation), node(1), Some(&wanted), false);
+        assert!(healing.repair.is_bad(block(300_001), node(1), generation), "one was replaced");
     }
 }

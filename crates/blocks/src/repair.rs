@@ -36,6 +36,8 @@ const RETRY_LAST: Duration = Duration::from_secs(300);
 const DOUBT_COUNT_MAX: usize = 100_000;
 /// Damaged replicas remembered.
 const BAD_COUNT_MAX: usize = 100_000;
+/// Of one node: a disk with more of them is to be replaced. Those beyond are reported again by the next scrub.
+const BAD_OF_NODE_COUNT_MAX: usize = 10_000;
 /// A damaged replica of a block that has no other copy is read again, first and last: doubling.
 const AGAIN_FIRST: Duration = Duration::from_secs(20);
 const AGAIN_LAST: Duration = Duration::from_secs(3600);
@@ -167,6 +169,8 @@ pub struct Repair {
     failures_heard: BTreeMap<NodeId, u64>,
     /// Replicas that were found damaged, and are not replaced yet.
     bad: BTreeMap<(BlockId, NodeId), Damage>,
+    /// How many of these each node has.
+    bad_of: BTreeMap<NodeId, usize>,
     /// Single blocks to compare once they are complete.
     doubts: BTreeSet<BlockId>,
     /// Whose turn it is among these.
@@ -257,10 +261,28 @@ impl Repair {
 
     /// A replica is known to be damaged, of this generation: it is no source, and it is to be replaced.
     pub fn on_bad(&mut self, block: BlockId, node: NodeId, generation: Generation) {
-        if self.bad.len() < BAD_COUNT_MAX && !self.is_bad(block, node, generation) {
-            self.bad.insert((block, node), Damage { generation, at: None, pause: Duration::ZERO });
-            self.doubt(block);
+        let of_node = self.bad_of.get(&node).copied().unwrap_or_default();
+        let is_full = self.bad.len() >= BAD_COUNT_MAX || of_node >= BAD_OF_NODE_COUNT_MAX;
+        if self.is_bad(block, node, generation) || is_full && !self.bad.contains_key(&(block, node)) {
+            return;
         }
+        let damage = Damage { generation, at: None, pause: Duration::ZERO };
+        if self.bad.insert((block, node), damage).is_none() {
+            self.bad_of.insert(node, of_node + 1);
+        }
+        self.doubt(block);
+    }
+
+    /// False: it was not known to be damaged.
+    fn remove_bad(&mut self, block: BlockId, node: NodeId) -> bool {
+        let was_bad = self.bad.remove(&(block, node)).is_some();
+        if was_bad && let Some(count) = self.bad_of.get_mut(&node) {
+            *count -= 1;
+            if *count == 0 {
+                self.bad_of.remove(&node);
+            }
+        }
+        was_bad
     }
 
     /// Whether a replica is known to be damaged that its node says to have of `wanted`, or of a later generation.
@@ -293,7 +315,7 @@ impl Repair {
 
     /// A replica was read from end to end, and agrees with its checksums. True: it had been taken for damaged.
     pub fn reads_well(&mut self, block: BlockId, node: NodeId) -> bool {
-        let was_bad = self.bad.remove(&(block, node)).is_some();
+        let was_bad = self.remove_bad(block, node);
         if was_bad {
             self.doubt(block);
         }
@@ -302,14 +324,14 @@ impl Repair {
 
     /// A damaged replica is gone, with its block or by its node's word.
     pub fn forget_bad(&mut self, block: BlockId, node: NodeId) {
-        self.bad.remove(&(block, node));
+        self.remove_bad(block, node);
     }
 
     /// No file owns the block any more.
     pub fn forget_block(&mut self, block: BlockId) {
         let bad: Vec<_> = self.bad.range(all_of(block)).map(|(key, _)| *key).collect();
-        for key in bad {
-            self.bad.remove(&key);
+        for (block, node) in bad {
+            self.remove_bad(block, node);
         }
         let absent: Vec<_> = self.absent.range(all_of(block)).map(|(key, _)| *key).collect();
         for key in absent {
@@ -456,7 +478,7 @@ impl Repair {
 
     /// `node` has this replica now.
     pub fn on_put(&mut self, node: NodeId, block: BlockId, generation: Generation, now: Duration) {
-        self.bad.remove(&(block, node));
+        self.remove_bad(block, node);
         self.absent.remove(&(block, node));
         self.refused.remove(&(node, block));
         if self.missing.get(&block).is_some_and(|gone| gone.generation <= generation) {
@@ -656,7 +678,7 @@ impl Repair {
     /// A member said that it has a block.
     pub(crate) fn on_fit(&mut self, block: BlockId, node: NodeId) {
         self.absent.remove(&(block, node));
-        self.bad.remove(&(block, node)); // of an earlier generation, or it would not count as fit
+        self.remove_bad(block, node); // of an earlier generation, or it would not count as fit
     }
 
     /// Replicas that members said to lack, as far as they have not got them since.

@@ -256,6 +256,12 @@ impl Surplus {
         fit.map(|((_, node), _)| *node).collect()
     }
 
+    /// Whether `node` has reported a surplus replica of `block`.
+    pub(crate) fn holds(&self, block: BlockId, node: NodeId) -> bool {
+        let mut homes = self.homes.get(&block).into_iter().flatten().filter_map(|home| self.by_home.get(home));
+        homes.any(|kept| kept.contains_key(&(block, node)))
+    }
+
     pub fn len(&self) -> usize {
         self.count
     }

@@ -339,6 +339,7 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
         return Ok(Orders::default());
     }
     tell_repair(core, node, &request, now);
+    bad(core, node, request.bad).await?;
     let told = request.put.iter().chain(&request.stale).map(told).collect();
     let mut orders = reconcile(core, node, told).await?;
     let undecided = core.undecided().of(node);
@@ -458,18 +459,43 @@ fn tell_repair(core: &Core, node: NodeId, request: &HeartbeatRequest, now: Durat
         repair.on_failed(node, block, source, now);
         complaints.extend(source.filter(|_| failure.corrupt).map(|source| (block, source)));
     }
-    for replica in &request.bad {
-        repair.on_bad(replica.block_id(), node, replica.generation_stamp());
-    }
     let working = request.copying.iter().map(|block| BlockId(*block)).collect();
     repair.on_working(node, &working, now);
-    if !(request.put.is_empty() && request.copy_failures.is_empty() && request.bad.is_empty()) {
+    if !(request.put.is_empty() && request.copy_failures.is_empty()) {
         core.repair_wake.notify_one();
     }
     drop(repair);
     for (block, source) in complaints {
         core.note_bad(block, source, Complainant::Ours);
     }
+}
+
+/// Replicas that a node has found damaged, by its own reading of them.
+async fn bad(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Result<(), Exception> {
+    if replicas.is_empty() {
+        return Ok(());
+    }
+    let core = Arc::clone(core);
+    io::task::blocking(move || {
+        let told: Vec<Told> = replicas.iter().map(told).collect();
+        for page in told.chunks(VIEW_COUNT) {
+            let now = core.monotonic();
+            // Before the rows, as in `reconcile`.
+            let leased: Vec<bool> = {
+                let leased = core.leased();
+                page.iter().map(|told| leased.may_be_put(told.block, now)).collect()
+            };
+            let found = core.rows_here(|rows| look_up(rows, page))?;
+            core.heal(|healing| {
+                for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {
+                    healing.on_bad_reported((told.block, told.generation), node, wanted.as_ref(), may_be_put);
+                }
+            });
+        }
+        core.repair_wake.notify_one();
+        Ok(())
+    })
+    .await
 }
 
 fn copies(core: &Core, node: NodeId, now: Duration) -> Vec<Copy> {

@@ -84,6 +84,10 @@ impl Metad {
         }
         self.world.counts(told.process);
         self.tell_repair(&told);
+        for bad in &told.bad {
+            let (wanted, may_be_put) = (self.wanted(bad.0), self.leased.borrow().may_be_put(bad.0, now));
+            self.heal(|healing| healing.on_bad_reported(*bad, told.node, wanted.as_ref(), may_be_put))?;
+        }
         let mut orders = Orders::default();
         self.reconcile(told.node, told.put.into_iter().chain(told.stale).collect(), &mut orders)?;
         let undecided = self.undecided.borrow().of(told.node);
@@ -122,9 +126,6 @@ impl Metad {
             if let Some(source) = failure.source.filter(|_| failure.corrupt) {
                 self.reported.borrow_mut().insert((failure.block, source));
             }
-        }
-        for (block, generation) in &told.bad {
-            repair.on_bad(*block, node, *generation);
         }
         repair.on_working(node, &told.copying, now);
         if !(told.put.is_empty() && told.copy_failures.is_empty() && told.bad.is_empty()) {
