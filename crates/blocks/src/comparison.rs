@@ -30,6 +30,8 @@ pub struct Outcome {
     pub lacks: usize,
     /// Blocks of which nobody has a copy.
     pub missing: usize,
+    /// Bytes of those that are not known by name, as there are too many.
+    pub unnamed_len: u64,
     /// Members that did not answer, and blocks that somebody writes to.
     pub unanswered: usize,
 }
@@ -96,9 +98,10 @@ impl Comparison {
     }
 
     pub fn on_list(&mut self, blocks: &[Expected], answers: &Answers, healing: &mut Healing<'_>) {
-        let Outcome { lacks, missing, unanswered } = healing.on_list(blocks, &self.members, answers);
+        let Outcome { lacks, missing, unnamed_len, unanswered } = healing.on_list(blocks, &self.members, answers);
         self.sum.lacks += lacks;
         self.sum.missing += missing;
+        self.sum.unnamed_len = self.sum.unnamed_len.saturating_add(unnamed_len);
         self.sum.unanswered += unanswered;
     }
 
@@ -115,6 +118,10 @@ impl Comparison {
         let Self { home, epoch, sum, .. } = self;
         let Healing { cluster, repair, rules, .. } = healing;
         let now = rules.now;
+        // What was not looked at, or not by all, may still be missing as it was before.
+        if sum.unanswered == 0 {
+            repair.set_unnamed_len(home, sum.unnamed_len);
+        }
         let Some(container) = cluster.container(home) else { return Compared { whole: None, missing: 0 } };
         let (of, whole_at) = (container.pipeline, container.epoch);
         // Members that are lost say nothing; those who are here must have said all.
@@ -243,6 +250,9 @@ impl Repair {
             }
             if members.is_empty() && sources.is_empty() {
                 self.on_lack(lack(wanted, wanted.home, NodeId([0; 16]), Vec::new(), false));
+            }
+            if sources.is_empty() && outcome.unanswered == 0 && !self.is_missing(wanted.block) {
+                outcome.unnamed_len = outcome.unnamed_len.saturating_add(wanted.len);
             }
         }
         outcome
@@ -400,6 +410,36 @@ mod tests {
         assert_eq!(world.compare(&["A-"], &[]).missing, 0, "who is silent may have it");
         world.compare(&["FF"], &[]);
         assert!(!world.repair.is_missing(wanted(0).block));
+    }
+
+    /// More is missing than can be named. What the container has lost takes nobody's room all the same, and counts once.
+    #[test]
+    fn what_is_missing_without_a_name_takes_no_room() {
+        let mut world = World::new();
+        for index in 0.. {
+            let elsewhere = Expected { home: ContainerId(2), ..wanted(1000 + index) };
+            world.repair.on_lack(lack(&elsewhere, elsewhere.home, id(1), Vec::new(), false));
+            if world.repair.is_missing_full() {
+                break;
+            }
+        }
+        world.cluster.on_written(HOME, 100);
+        let held_len = |world: &mut World| {
+            world.healing().watch(&mut BTreeSet::new());
+            world.cluster.check();
+            world.cluster.container(HOME).unwrap().held_len()
+        };
+        for _ in 0..2 {
+            world.compare(&["AU", "FF", "AA"], &[]);
+            assert!(!world.repair.is_missing(wanted(0).block));
+            assert_eq!(held_len(&mut world), 100 - 2 * 5);
+        }
+        world.compare(&["FF", "F-", "AA"], &[]);
+        assert_eq!(held_len(&mut world), 100 - 2 * 5, "one did not answer: as before");
+        world.compare(&["FF", "FF", "AA"], &[]);
+        assert_eq!(held_len(&mut world), 100 - 5);
+        world.compare(&["FF", "FF", "FF"], &[]);
+        assert_eq!(held_len(&mut world), 100);
     }
 
     /// Somebody who is no member has it, and says so later than they say that they have not.

@@ -76,6 +76,7 @@ impl Healing<'_> {
     /// there is none.
     pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Option<(NodeId, bool)> {
         // What writers said that they wrote, and no node has, must not keep the rest of its pipeline from being copied.
+        self.repair.forget_unnamed(|home| self.cluster.container(home).is_none());
         self.cluster.set_missing(self.repair.missing_lens());
         let changed = self.cluster.nodes().find_map(|member| {
             let (node, lost) = (member.node.id, self.rules.is_lost(Some(member)));

@@ -160,6 +160,8 @@ pub struct Repair {
     retries: BTreeMap<ContainerId, Retry>,
     missing: BTreeMap<BlockId, Gone>,
     missing_of: BTreeMap<ContainerId, BTreeSet<BlockId>>,
+    /// Bytes of missing blocks for whose names there was no room, as the last comparison of their container found them.
+    unnamed_len_of: BTreeMap<ContainerId, u64>,
     lack_len: u64,
     lack_len_by: BTreeMap<ContainerId, u64>,
     lack_len_to: BTreeMap<NodeId, u64>,
@@ -372,10 +374,30 @@ impl Repair {
         }
     }
 
-    /// Bytes of a container that no node has which is here, as far as they are known by name.
+    /// Bytes of containers that no node has which is here: of blocks that are known by name, and of the others as many
+    /// as were found last.
     pub fn missing_lens(&self) -> impl Iterator<Item = (ContainerId, u64)> + '_ {
         let len = |block: &BlockId| self.missing.get(block).map_or(0, |gone| gone.len);
-        self.missing_of.iter().map(move |(home, blocks)| (*home, types::len::total(blocks.iter().map(len))))
+        let mut lens = self.unnamed_len_of.clone();
+        for (home, blocks) in &self.missing_of {
+            let of_home = lens.entry(*home).or_default();
+            *of_home = types::len::total(blocks.iter().map(len).chain([*of_home]));
+        }
+        lens.into_iter()
+    }
+
+    /// A comparison of `home` has come to its end: so many bytes are missing beside what is known by name.
+    pub(crate) fn set_unnamed_len(&mut self, home: ContainerId, len: u64) {
+        if len == 0 {
+            self.unnamed_len_of.remove(&home);
+        } else {
+            self.unnamed_len_of.insert(home, len);
+        }
+    }
+
+    /// Nothing is missing of containers that are not there any more.
+    pub(crate) fn forget_unnamed(&mut self, is_gone: impl Fn(ContainerId) -> bool) {
+        self.unnamed_len_of.retain(|home, _| !is_gone(*home));
     }
 
     pub fn is_missing(&self, block: BlockId) -> bool {

@@ -548,7 +548,7 @@ impl World {
             self.repair.begin(home);
             let blocks: Vec<BlockId> =
                 self.blocks.iter().filter(|(_, block)| block.home == home).map(|(block, _)| *block).collect();
-            let Outcome { lacks, missing, unanswered } = self.compare_list(&blocks, &members);
+            let Outcome { lacks, missing, unanswered, .. } = self.compare_list(&blocks, &members);
             if missing > 0 || unanswered > 0 {
                 self.repair.retry(home, self.now);
             } else if lacks == 0 && !self.repair.is_open(home) {
