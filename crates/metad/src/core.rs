@@ -77,6 +77,7 @@ pub(crate) struct Core {
     leased: Mutex<Leased>,
     doomed: Mutex<Doomed>,
     undecided: Mutex<Undecided>,
+    kept_back: Mutex<Undecided>,
     newcomers: Mutex<Newcomers>,
     repair: Mutex<Repair>,
     surplus: Mutex<Surplus>,
@@ -175,6 +176,7 @@ impl Core {
             leased,
             doomed: Mutex::default(),
             undecided: Mutex::default(),
+            kept_back: Mutex::default(),
             newcomers: Mutex::default(),
             repair: Mutex::default(),
             surplus: Mutex::default(),
@@ -278,6 +280,11 @@ impl Core {
 
     pub(crate) fn undecided(&self) -> MutexGuard<'_, Undecided> {
         lock(&self.undecided)
+    }
+
+    /// Replicas to be deleted that safe mode keeps. To be locked after what is undecided, if both are.
+    pub(crate) fn kept_back(&self) -> MutexGuard<'_, Undecided> {
+        lock(&self.kept_back)
     }
 
     /// What is to be copied. To be locked after the picture of the cluster, if both are.

@@ -327,7 +327,7 @@ fn usage(usage: &wire::node::Usage, transfer_count: u32) -> Usage {
     Usage { capacity_len: usage.capacity_len, used_len: usage.used_len, free_len: usage.free_len, transfer_count }
 }
 
-async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders, Exception> {
+pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders, Exception> {
     let node = node_id(&request.node)?;
     check_lists(&request)?;
     let now = core.monotonic();
@@ -342,14 +342,15 @@ async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders
     bad(core, node, request.bad).await?;
     let told = request.put.iter().chain(&request.stale).map(told).collect();
     let mut orders = reconcile(core, node, told).await?;
+    let frozen = core.safe_mode().map_err(refusal::rows)?.is_some();
     let undecided = core.undecided().of(node);
-    if !undecided.is_empty() {
-        let later = reconcile(core, node, undecided).await?;
+    let kept_back = if frozen { Vec::new() } else { core.kept_back().of(node) };
+    for again in [undecided, kept_back] {
+        let later = reconcile(core, node, again).await?;
         orders.delete.extend(later.delete);
         orders.owners.extend(later.owners);
     }
     let confirms = !request.deleted.is_empty();
-    let frozen = core.safe_mode().map_err(refusal::rows)?.is_some();
     let owed = {
         let mut doomed = core.doomed();
         for block in request.deleted {
@@ -570,15 +571,19 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
                 page.iter().map(|told| leased.may_be_put(told.block, now)).collect()
             };
             let found = core.rows_here(|rows| look_up(rows, page))?;
-            let mut undecided = core.undecided();
+            let (mut undecided, mut kept_back) = (core.undecided(), core.kept_back());
             core.with_cluster(|cluster, _| {
                 for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {
-                    let mut judgement = cluster.judge(node, told, wanted.as_ref(), may_be_put);
+                    let judgement = cluster.judge(node, told, wanted.as_ref(), may_be_put);
                     strange.extend((judgement.fate == Fate::Strange).then_some(told.block));
                     if frozen && judgement.fate == Fate::Goes {
-                        // Nothing is deleted in safe mode. The node tells of it no second time, so it is judged again.
-                        judgement = Judgement { fate: Fate::Stays, again: true };
+                        // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again when
+                        // safe mode ends: until then nothing changes that could decide otherwise.
+                        kept_back.keep(node, *told);
+                        undecided.settle(node, told);
+                        continue;
                     }
+                    kept_back.settle(node, told);
                     order(told, wanted.as_ref(), judgement, &mut orders);
                     let mut again = judgement.again;
                     if let (Fate::Surplus, Some(wanted)) = (judgement.fate, &wanted) {

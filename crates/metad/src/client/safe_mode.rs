@@ -16,11 +16,12 @@ pub(super) async fn set_safe_mode(
     session: &Session,
     request: SetSafeModeRequestProto,
 ) -> Result<SetSafeModeResponseProto, Exception> {
-    let on = match wanted(&request)? {
+    let wanted = wanted(&request)?;
+    let on = match wanted {
         None => core.safe_mode().map_err(refusal::rows)?.is_some(),
         Some(on) => matches!(core.change(session, SetSafeMode { on }).await?, Reply::Bool(true)),
     };
-    if !on {
+    if wanted == Some(false) {
         // What was deleted before may be freed now, and files whose writers are gone be closed.
         core.was_doomed();
         core.repair_wake.notify_one();
@@ -36,5 +37,67 @@ pub(crate) fn wanted(request: &SetSafeModeRequestProto) -> Result<Option<bool>, 
         // There is nothing that it would have to be forced against.
         Ok(SafeModeActionProto::SafemodeLeave | SafeModeActionProto::SafemodeForceExit) => Ok(Some(false)),
         Err(_) => Err(refusal::illegal(format!("{} is no action of safe mode", request.action))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::heartbeat;
+    use crate::sealing::tests::with_node;
+    use blocks::Ask;
+    use types::{BlockId, FsPath, NodeId};
+    use wire::node::{HeartbeatRequest, Orders, Replica};
+
+    async fn order(core: &Arc<Core>, user: &str, action: SafeModeActionProto) -> Result<bool, Exception> {
+        let session = core.users.session_of(user, [127, 0, 0, 1].into(), core.monotonic()).await.unwrap();
+        let request = SetSafeModeRequestProto { action: action.into(), checked: None };
+        set_safe_mode(core, &session, request).await.map(|answer| answer.result)
+    }
+
+    /// Who only asks, or may not leave it, has nobody look for what is to be freed and mended.
+    #[tokio::test]
+    async fn leaving_it_alone_wakes_what_waited() {
+        use SafeModeActionProto::{SafemodeEnter, SafemodeGet, SafemodeLeave};
+        let (_dir, metad, core) = with_node().await;
+        let owner = core.users.owner().to_owned();
+        for (user, action, wakes) in [
+            ("nobody", SafemodeGet, false),
+            ("nobody", SafemodeLeave, false),
+            (&owner, SafemodeEnter, false),
+            (&owner, SafemodeLeave, true),
+        ] {
+            core.take_unfed();
+            let answer = order(&core, user, action).await;
+            assert_eq!(core.take_unfed(), wakes, "{action:?} of {user}: {answer:?}");
+        }
+        drop(core);
+        metad.shutdown().await;
+    }
+
+    /// A replica that nobody needs is looked up once when it is reported, and again when it may be deleted.
+    #[tokio::test]
+    async fn what_it_keeps_is_not_looked_up_with_every_heartbeat() {
+        let (_dir, metad, core) = with_node().await;
+        let (node, owner) = (NodeId([1; 16]), core.users.owner().to_owned());
+        let ask = Ask { replication: 1, block_len: 1, ..Ask::default() };
+        let block = core.allocate(&FsPath::root(), &ask).await.unwrap().block;
+        let beat = async |put: &[BlockId]| -> Orders {
+            let replica = |block: &BlockId| Replica { block: block.0, generation: 1001, len: 1, ..Replica::default() };
+            let put = put.iter().map(replica).collect();
+            let request = HeartbeatRequest { node: node.to_string(), put, ..HeartbeatRequest::default() };
+            heartbeat(&core, request).await.unwrap()
+        };
+        assert!(order(&core, &owner, SafeModeActionProto::SafemodeEnter).await.unwrap());
+        for put in [&[block][..], &[]] {
+            assert_eq!(beat(put).await.delete, []);
+            assert_eq!(core.undecided().of(node), [], "it would be looked up again");
+            assert_eq!(core.kept_back().of(node).len(), 1);
+        }
+        assert!(!order(&core, &owner, SafeModeActionProto::SafemodeLeave).await.unwrap());
+        assert_eq!(beat(&[]).await.delete.iter().map(|order| order.block).collect::<Vec<_>>(), [block.0]);
+        assert_eq!(core.kept_back().of(node), []);
+        drop(core);
+        metad.shutdown().await;
     }
 }
