@@ -40,8 +40,11 @@ impl DiskBalance {
         Self { number, job, len_per_s, within, stopping: false, nodes }
     }
 
+    /// A node that was not asked has no part in it: it could keep it from ending.
     pub fn on_report(&mut self, node: NodeId, levelled: Levelled) {
-        self.nodes.insert(node, (levelled, false));
+        if let Some(known) = self.nodes.get_mut(&node) {
+            *known = (levelled, false);
+        }
     }
 
     /// It cannot be waited for, unless it comes back.

@@ -37,9 +37,12 @@ impl Scrub {
         Self { number, job, len_per_s, stopping: false, nodes, lost: BTreeSet::new() }
     }
 
+    /// A node that was not asked has no part in it: it could keep it from ending.
     pub fn on_report(&mut self, node: NodeId, scrubbed: Scrubbed) {
-        self.lost.remove(&node);
-        self.nodes.insert(node, scrubbed);
+        if let Some(known) = self.nodes.get_mut(&node) {
+            *known = scrubbed;
+            self.lost.remove(&node);
+        }
     }
 
     /// It cannot be waited for.

@@ -371,8 +371,8 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     }
     orders.copy = copies(core, node, now);
     orders.tell_all = core.surplus().take_ask(node);
-    orders.scrub = repair::scrub::beat(core, node, request.scrub.as_ref(), now);
-    orders.disk_balance = repair::disks::beat(core, node, request.disk_balance.as_ref(), now);
+    orders.scrub = repair::scrub::beat(core, node, request.scrub.as_ref());
+    orders.disk_balance = repair::disks::beat(core, node, request.disk_balance.as_ref());
     repair::disks::told(core, node, request.disks);
     Ok(orders)
 }

@@ -94,8 +94,6 @@ fn disk_balance_report() -> DiskBalanceReport {
         failed_count: 1,
         ended: true,
         note: "stopped".into(),
-        len_per_s: 1 << 20,
-        within: 50_000_000,
     }
 }
 

@@ -287,11 +287,6 @@ pub struct DiskBalanceReport {
     /// Why it ended, if not because the disks are even; for people.
     #[prost(string, tag = "7")]
     pub note: String,
-    /// As they were ordered, for a server that leads anew.
-    #[prost(uint64, tag = "8")]
-    pub len_per_s: u64,
-    #[prost(uint64, tag = "9")]
-    pub within: u64,
 }
 
 /// All replicas are to be read against their checksums.

@@ -69,8 +69,8 @@ impl Leveller {
         if known || state.running {
             return;
         }
-        let DiskBalanceOrder { number, len_per_s, within, .. } = order;
-        let fresh = DiskBalanceReport { number, len_per_s, within, ..DiskBalanceReport::default() };
+        let DiskBalanceOrder { number, .. } = order;
+        let fresh = DiskBalanceReport { number, ..DiskBalanceReport::default() };
         if order.stop {
             state.report = Some(DiskBalanceReport { ended: true, ..fresh });
             return;

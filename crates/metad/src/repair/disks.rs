@@ -3,7 +3,6 @@
 use super::{RepairError, jobs, rules};
 use crate::core::Core;
 use blocks::{DiskBalance, JobKind, JobState, JobTask, Levelled};
-use std::time::Duration;
 use types::NodeId;
 use wire::node::{Disk, DiskBalanceOrder, DiskBalanceReport};
 
@@ -50,22 +49,13 @@ pub(crate) fn stop(core: &Core) {
     }
 }
 
-/// What a node tells, and what it is told.
-pub(crate) fn beat(
-    core: &Core,
-    node: NodeId,
-    report: Option<&DiskBalanceReport>,
-    now: Duration,
-) -> Option<DiskBalanceOrder> {
+/// What a node tells, and what it is told. One that moves for an order that has ended, or that nobody gave it, is to stop.
+pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&DiskBalanceReport>) -> Option<DiskBalanceOrder> {
     let mut known = core.disk_balance();
-    if known.is_none()
-        && let Some(report) = report.filter(|report| !report.ended)
-    {
-        // It was lost when the others ended, or knows an order of before.
-        let job = core.jobs().begin(JobKind::BalanceDisks, "", now);
-        *known = Some(DiskBalance::new(report.number, job, report.len_per_s, report.within, [node]));
-    }
-    let balance = known.as_mut()?;
+    let Some(balance) = known.as_mut().filter(|balance| balance.concerns(node)) else {
+        let under_way = report.filter(|report| !report.ended)?;
+        return Some(DiskBalanceOrder { number: under_way.number, len_per_s: 0, stop: true, within: 0 });
+    };
     if let Some(report) = report.filter(|report| report.number == balance.number) {
         let DiskBalanceReport { done_count, done_len, total_len, failed_count, ended, .. } = *report;
         let mut note = report.note.clone();
@@ -73,7 +63,7 @@ pub(crate) fn beat(
         balance.on_report(node, Levelled { done_count, done_len, total_len, failed_count, ended, note });
     }
     let DiskBalance { number, len_per_s, within, stopping, .. } = *balance;
-    balance.concerns(node).then_some(DiskBalanceOrder { number, len_per_s, stop: stopping, within })
+    Some(DiskBalanceOrder { number, len_per_s, stop: stopping, within })
 }
 
 pub(super) fn round(core: &Core) {

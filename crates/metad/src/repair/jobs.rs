@@ -1,6 +1,7 @@
 //! What people see of repairing: a job for all of it while there is something to copy, one for each node that drains.
 //!
-//! What somebody asked for is written down when it begins and when it ends, so that the next leader goes on with it, and tells how it ended.
+//! What somebody asked for is written down when it begins and when it ends, so that the next leader goes on with it,
+//! and tells how it ended.
 
 use super::balance::Balance;
 use super::census::{self, Census};
@@ -74,8 +75,7 @@ pub(crate) async fn begin(
     Err(RepairError::Refused("the numbers of jobs are taken by others; try again".to_owned()))
 }
 
-/// What somebody asked for, locked together with the jobs that show it, so that nobody meets one without the other: a datanode that tells of work
-/// which nobody here knows has a job begun for it.
+/// What somebody asked for, locked together with the jobs that show it, so that nobody meets one without the other.
 struct UnderWay<'a> {
     scrub: MutexGuard<'a, Option<Scrub>>,
     balance: MutexGuard<'a, Option<Balance>>,
@@ -88,7 +88,7 @@ impl<'a> UnderWay<'a> {
         Self { scrub: core.scrub(), balance: core.balance(), disk_balance: core.disk_balance(), jobs: core.jobs() }
     }
 
-    /// Goes on with what is written down as job `id`. What a datanode told of before is told to end by that.
+    /// Goes on with what is written down as job `id`.
     fn take_on(&mut self, id: u64, task: JobTask) {
         match task {
             JobTask::Known => {}
@@ -188,7 +188,8 @@ fn drains(core: &Core) -> Vec<NodeId> {
     let mut without = Vec::new();
     let now = core.monotonic();
     let rules = rules(core);
-    // Before the picture: these locks are taken in that order elsewhere. It is held, or what a node tells between the two would count nowhere.
+    // Before the picture: these locks are taken in that order elsewhere. It is held, or what a node tells between the
+    // two would count nowhere.
     let undecided = core.undecided();
     let undecided_of = undecided.nodes();
     let leased = core.leased().any_out(now).then(|| core.config.lease_soft());
@@ -207,7 +208,8 @@ fn drains(core: &Core) -> Vec<NodeId> {
             }
             let picture = cluster.drain_picture(id, &rules, &core.repair());
             let is_lost = rules.is_lost(cluster.node(id));
-            // One that is down tells nothing more, and nobody puts anything there: what its pipelines held is all there is to copy.
+            // One that is down tells nothing more, and nobody puts anything there: what its pipelines held is all there
+            // is to copy.
             let rest = if picture.pipelines_left == 0 && !is_lost {
                 left_behind(core, id, undecided_of.contains(&id), leased, now)
             } else {
@@ -325,22 +327,25 @@ pub(crate) async fn begin_drain(core: &Core, node: NodeId) -> Result<u64, Repair
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::repair::disks;
+    use crate::repair::{disks, scrub};
     use crate::sealing::tests::with_node;
-    use wire::node::DiskBalanceReport;
+    use wire::node::{DiskBalanceReport, ScrubReport};
 
-    /// A datanode that was lost comes back and tells of balancing that had ended without it, just when another one is written down and not noted
-    /// yet. `heard` is whether the answer to the proposal came.
+    /// A datanode that was lost comes back and reports balancing that had ended without it, just when another one is
+    /// written down and not noted yet. `heard` is whether the answer to the proposal came.
     async fn check(heard: bool) {
         let (_dir, metad, core) = with_node().await;
         let (kind, node) = (JobKind::BalanceDisks, NodeId([1; 16]));
         let report = |number, ended| DiskBalanceReport { number, ended, ..DiskBalanceReport::default() };
-        let beat = |number, ended| disks::beat(&core, node, Some(&report(number, ended)), core.monotonic());
+        let beat = |number, ended| {
+            let order = disks::beat(&core, node, Some(&report(number, ended)));
+            order.map(|order| (order.number, order.stop))
+        };
         let task = JobTask::BalanceDisks { number: 8, len_per_s: 0, within: 0, nodes: vec![node] };
         let id = core.jobs().next_id();
         let row = JobRow { kind, subject: String::new(), started: core.now(), task: task.clone(), end: None };
         core.change_blocks(Command::BeginJob { id, row }).await.unwrap().unwrap();
-        assert_eq!(beat(7, false).map(|order| order.number), Some(7));
+        assert_eq!((beat(7, false), beat(7, true)), (Some((7, true)), None), "it is told to end");
         if heard {
             let mut under_way = UnderWay::lock(&core);
             under_way.jobs.begun(id, kind, "", core.monotonic());
@@ -348,7 +353,7 @@ mod tests {
         } else {
             take_up(&core).unwrap();
         }
-        assert_eq!(beat(7, false).map(|order| order.number), Some(8), "it is told to do this one");
+        assert_eq!(beat(7, false), Some((8, false)), "it is told to do this one");
         assert_eq!(core.jobs().find(kind, "").map(|job| job.id), Some(id));
         beat(8, true);
         disks::round(&core);
@@ -361,5 +366,39 @@ mod tests {
     async fn balancing_of_before_makes_way_for_what_was_just_asked_for() {
         check(true).await;
         check(false).await;
+    }
+
+    /// Reports of work that nobody asked for begin no job, and nobody who was not asked keeps one from ending.
+    #[tokio::test]
+    async fn a_report_counts_for_a_job_that_runs_on_its_node() {
+        let (_dir, metad, core) = with_node().await;
+        let (asked, other) = (NodeId([1; 16]), NodeId([2; 16]));
+        let scrubbed = |number, ended| ScrubReport { number, ended, ..ScrubReport::default() };
+        let levelled = |number, ended| DiskBalanceReport { number, ended, ..DiskBalanceReport::default() };
+        let scrub = |node, number, ended| {
+            let order = scrub::beat(&core, node, Some(&scrubbed(number, ended)));
+            order.map(|order| (order.number, order.stop))
+        };
+        let balance = |node, number, ended| {
+            let order = disks::beat(&core, node, Some(&levelled(number, ended)));
+            order.map(|order| (order.number, order.stop))
+        };
+        assert_eq!((scrub(asked, 5, false), balance(asked, 5, false)), (Some((5, true)), Some((5, true))));
+        let is_idle =
+            || [JobKind::Scrub, JobKind::BalanceDisks].iter().all(|kind| core.jobs().find(*kind, "").is_none());
+        assert!(is_idle());
+        scrub::begin(&core, vec![asked], 1).await.unwrap().unwrap();
+        disks::begin(&core, vec![asked], 1, 1).await.unwrap().unwrap();
+        let scrub_number = core.scrub().as_ref().unwrap().number;
+        let balance_number = core.disk_balance().as_ref().unwrap().number;
+        assert_eq!(scrub(other, scrub_number, false), Some((scrub_number, true)));
+        assert_eq!(balance(other, balance_number, false), Some((balance_number, true)));
+        assert_eq!(scrub(asked, scrub_number, true), Some((scrub_number, false)));
+        assert_eq!(balance(asked, balance_number, true), Some((balance_number, false)));
+        scrub::round(&core);
+        disks::round(&core);
+        assert!(is_idle(), "those who were asked have ended");
+        drop(core);
+        metad.shutdown().await;
     }
 }

@@ -2,9 +2,8 @@
 
 use super::{RepairError, jobs, rules};
 use crate::core::Core;
-use blocks::{JobKind, JobState, JobTask, Scrub, Scrubbed};
+use blocks::{JobKind, JobState, JobTask, Scrubbed};
 use namespace::read;
-use std::time::Duration;
 use types::{BlockId, NodeId};
 use wire::node::{ScrubOrder, ScrubReport};
 
@@ -23,23 +22,18 @@ pub(crate) fn stop(core: &Core) {
     }
 }
 
-/// What a node tells, and what it is told.
-pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>, now: Duration) -> Option<ScrubOrder> {
+/// What a node tells, and what it is told. One that reads for a scrub that has ended, or that nobody asked it for, is to stop.
+pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>) -> Option<ScrubOrder> {
     let mut known = core.scrub();
-    if known.is_none()
-        && let Some(report) = report.filter(|report| !report.ended)
-    {
-        // It was lost when the others ended, or knows an order of before.
-        let job = core.jobs().begin(JobKind::Scrub, "", now);
-        *known = Some(Scrub::new(report.number, job, LEN_PER_S_USUAL, [node]));
-    }
-    let scrub = known.as_mut()?;
+    let Some(scrub) = known.as_mut().filter(|scrub| scrub.concerns(node)) else {
+        let under_way = report.filter(|report| !report.ended)?;
+        return Some(ScrubOrder { number: under_way.number, len_per_s: 0, stop: true });
+    };
     if let Some(report) = report.filter(|report| report.number == scrub.number) {
         let ScrubReport { checked_count, checked_len, total_count, total_len, bad_count, ended, .. } = *report;
         scrub.on_report(node, Scrubbed { checked_count, checked_len, total_count, total_len, bad_count, ended });
     }
-    let order = ScrubOrder { number: scrub.number, len_per_s: scrub.len_per_s, stop: scrub.stopping };
-    scrub.concerns(node).then_some(order)
+    Some(ScrubOrder { number: scrub.number, len_per_s: scrub.len_per_s, stop: scrub.stopping })
 }
 
 /// A block whose file is open is not replaced: the recovery of the file decides about it, and may wait for a node that never comes.
