@@ -20,6 +20,12 @@ pub(super) struct Block {
     pub(super) located: proto::LocatedBlockProto,
 }
 
+/// Blocks kept of one answer; those behind are asked for when the reader comes to them. Files of usual blocks have ten
+/// in an answer, those that were concatenated from small ones may have any number.
+const PAGE_COUNT_MAX: usize = 1000;
+/// Longest answer of a datanode about one block: a number, or an exception with its stack trace. A guess, far above
+/// both.
+const VISIBLE_ANSWER_LEN_MAX: u32 = 64 << 10;
 /// Locations are asked for this many bytes at a time: ten blocks of the usual length, as HDFS's client does.
 const PREFETCH_LEN: u64 = 10 * types::limits::BLOCK_LEN_DEFAULT;
 
@@ -69,7 +75,7 @@ impl Blocks {
     }
 
     fn add(&mut self, located: Vec<proto::LocatedBlockProto>) {
-        for located in located {
+        for located in located.into_iter().take(PAGE_COUNT_MAX) {
             let (offset, len) = (located.offset, located.b.num_bytes.unwrap_or(0));
             // What lies beyond the length is still being written, and is known by its own way.
             if offset < self.len {
@@ -85,7 +91,9 @@ async fn visible_len(client: &Client, block: &proto::LocatedBlockProto) -> Resul
     let mut missing = 0;
     for node in &block.locs {
         let addr = format!("{}:{}", node.id.ip_addr, node.id.ipc_port);
-        let datanode = rpc::Client::new(addr.clone(), client.user().to_owned(), hdfs::protocol::CLIENT_DATANODE);
+        let (user, protocol) = (client.user().to_owned(), hdfs::protocol::CLIENT_DATANODE);
+        let options = rpc::ClientOptions { frame_len_max: VISIBLE_ANSWER_LEN_MAX, ..rpc::ClientOptions::default() };
+        let datanode = rpc::Client::with_options(addr.clone(), user, protocol, options);
         let request = proto::GetReplicaVisibleLengthRequestProto { block: block.b.clone() };
         let answer: Result<proto::GetReplicaVisibleLengthResponseProto, _> =
             datanode.call("getReplicaVisibleLength", &request).await;
@@ -99,5 +107,52 @@ async fn visible_len(client: &Client, block: &proto::LocatedBlockProto) -> Resul
         // No node has it, or none is named: the block was asked for, and nothing was written yet.
         None => Ok(if missing == block.locs.len() { 0 } else { block.b.num_bytes.unwrap_or(0) }),
         Some(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Url;
+    use std::time::Duration;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    fn located(offset: u64, len: u64) -> proto::LocatedBlockProto {
+        let b = proto::ExtendedBlockProto { num_bytes: Some(len), ..Default::default() };
+        proto::LocatedBlockProto { offset, b, ..Default::default() }
+    }
+
+    /// Of a file of very many blocks a page is kept; the reader asks for the next one when it comes there.
+    #[test]
+    fn a_long_answer_is_kept_as_far_as_a_page_goes() {
+        let count = PAGE_COUNT_MAX as u64;
+        let mut blocks = Blocks { known: BTreeMap::new(), len: 3 * count };
+        let from = |first: u64| (first..3 * count).map(|offset| located(offset, 1)).collect::<Vec<_>>();
+        blocks.add(from(0));
+        assert_eq!(blocks.known.len(), PAGE_COUNT_MAX);
+        assert!(blocks.at(count - 1).is_some() && blocks.at(count).is_none());
+        blocks.add(from(count));
+        assert_eq!(blocks.at(count).map(|block| block.offset), Some(count));
+    }
+
+    /// A datanode begins an answer of a hundred megabytes. Nobody waits for the rest of it, nor makes room for it.
+    #[tokio::test]
+    async fn a_datanode_answers_shortly() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut block = located(0, 5);
+        let id = proto::DatanodeIdProto { ip_addr: "127.0.0.1".into(), ipc_port: port.into(), ..Default::default() };
+        block.locs = vec![proto::DatanodeInfoProto { id, ..Default::default() }];
+        let client = Client::connect(&Url::parse("hdfs://127.0.0.1:1/").unwrap(), "me");
+        let answer = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            socket.write_all(&(100u32 << 20).to_be_bytes()).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        let asked = timeout(Duration::from_secs(10), visible_len(&client, &block));
+        let asked = tokio::select! { asked = asked => asked, () = answer => unreachable!() };
+        assert!(asked.expect("it is refused at once").is_err());
     }
 }
