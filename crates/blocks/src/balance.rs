@@ -234,18 +234,10 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::first::First;
     use crate::{Node, Usage, apply};
     use std::time::Duration;
     use types::rows::MemoryRows;
-
-    /// No chance at all.
-    struct First;
-
-    impl types::Random for First {
-        fn next_u64(&mut self) -> u64 {
-            0
-        }
-    }
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -137,19 +137,11 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::first::First;
     use crate::judge::Told;
     use crate::{Fitness, Node, Usage, apply};
     use types::rows::MemoryRows;
     use types::{InodeId, PipelineId};
-
-    /// No chance at all.
-    struct First;
-
-    impl types::Random for First {
-        fn next_u64(&mut self) -> u64 {
-            0
-        }
-    }
 
     const SECOND: Duration = Duration::from_secs(1);
 

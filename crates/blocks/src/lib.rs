@@ -28,6 +28,8 @@ mod disk_balance;
 mod doomed;
 mod drain;
 mod exchange;
+#[cfg(test)]
+mod first;
 #[doc(hidden)]
 pub mod fuzz;
 #[cfg(test)]

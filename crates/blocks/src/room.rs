@@ -122,13 +122,7 @@ impl Cluster {
             let members = swap(&row.members, out, Some(member.node.id));
             return Ok(Command::SetMembers { pipeline: id, epoch: row.epoch, members });
         }
-        // Those with the fewest whole members first.
-        let mut groups: BTreeMap<Reverse<usize>, Vec<Part>> = BTreeMap::new();
-        for part in self.parts(pipeline) {
-            groups.entry(Reverse(part.lacking_count)).or_default().push(part);
-        }
-        let carved =
-            groups.into_values().find_map(|parts| self.carve_off((id, out), parts, u128::MAX, repair, rules, random));
+        let carved = self.carve_scarcest((id, out), self.parts(pipeline), repair, rules, random);
         carved.ok_or_else(|| {
             let here =
                 |node: &&NodeId| Some(**node) != out && !self.drains(**node) && !rules.is_lost(self.nodes.get(node));
@@ -150,14 +144,9 @@ impl Cluster {
         let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
         let out = pipeline.row.members.iter().copied().find(lost)?;
         let has_source = |part: &Part| pipeline.row.whole_at(part.epoch).iter().any(|node| !lost(node));
-        let mut groups: BTreeMap<Reverse<usize>, Vec<Part>> = BTreeMap::new();
-        for part in self.parts(pipeline).filter(has_source) {
-            groups.entry(Reverse(part.lacking_count)).or_default().push(part);
-        }
-        let count = groups.values().map(Vec::len).sum();
-        let len = groups.values().flatten().map(|part| u128::from(part.len)).sum();
-        let carve = |parts| self.carve_off((id, Some(out)), parts, u128::MAX, repair, rules, random);
-        let carved = groups.into_values().find_map(carve);
+        let parts = || self.parts(pipeline).filter(has_source);
+        let (count, len) = (parts().count(), parts().map(|part| u128::from(part.len)).sum());
+        let carved = self.carve_scarcest((id, Some(out)), parts(), repair, rules, random);
         (count > 0).then(|| carved.ok_or_else(|| Shortage::new(count, len)))
     }
 
@@ -222,6 +211,22 @@ impl Cluster {
             let (len, lacking_count) = (container.held_len(), lacking.count());
             Some(Part { home: *home, len, is_open, lacking_count, epoch: container.epoch })
         })
+    }
+
+    /// As [`Self::carve_off`], of the parts with the fewest whole members of which any finds a node.
+    fn carve_scarcest(
+        &self,
+        from: (PipelineId, Option<NodeId>),
+        parts: impl Iterator<Item = Part>,
+        repair: &Repair,
+        rules: &MendRules,
+        random: &mut dyn Random,
+    ) -> Option<Command> {
+        let mut groups: BTreeMap<Reverse<usize>, Vec<Part>> = BTreeMap::new();
+        for part in parts {
+            groups.entry(Reverse(part.lacking_count)).or_default().push(part);
+        }
+        groups.into_values().find_map(|parts| self.carve_off(from, parts, u128::MAX, repair, rules, random))
     }
 
     /// The node that takes most of `parts`, all of which the same members have whole, and what it takes: no more than makes up `enough`.
