@@ -31,6 +31,7 @@ mod groups;
 mod ha;
 mod heard;
 mod hearing;
+mod hearts;
 #[cfg(test)]
 mod histories;
 #[cfg(test)]

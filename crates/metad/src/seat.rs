@@ -16,6 +16,7 @@ use crate::command::{Command, Founding};
 use crate::config::Config;
 use crate::core::{Core, Parts};
 use crate::heard::Heard;
+use crate::hearts::Hearts;
 use crate::machine::Machine;
 use crate::peers::Peers;
 use crate::room::Room;
@@ -25,7 +26,6 @@ use io::Clock;
 use io::task::Owned;
 use raft::{Raft, RaftError, Standing};
 use rpc::Call;
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -49,14 +49,6 @@ pub(crate) struct Seat {
     pub(crate) rpc_addr: OnceLock<SocketAddr>,
     taken: Mutex<Option<Taken>>,
     hearts: Mutex<Hearts>,
-}
-
-/// Connections over which datanodes send heartbeats that count.
-#[derive(Debug, Default)]
-struct Hearts {
-    nodes: HashMap<SocketAddr, NodeId>,
-    /// The last one of each node: its end is the node's, that of others says nothing.
-    last: HashMap<NodeId, SocketAddr>,
 }
 
 /// The time of one leadership.
@@ -107,22 +99,26 @@ impl Seat {
         self.hearts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn opened(&self, peer: SocketAddr) {
+        self.hearts().opened(peer);
+    }
+
     /// A heartbeat came from `peer`, of the process that is the datanode.
     pub(crate) fn beat(&self, peer: SocketAddr, node: NodeId) {
-        let mut hearts = self.hearts();
-        hearts.nodes.insert(peer, node);
-        hearts.last.insert(node, peer);
+        if !self.hearts().beat(peer, node) {
+            self.disconnected(node);
+        }
     }
 
     /// A connection has ended. If it was a datanode's, the process is likely to be gone: the next blocks go elsewhere until it is
     /// heard again.
     pub(crate) fn hung_up(&self, peer: SocketAddr) {
-        let node = {
-            let mut hearts = self.hearts();
-            let node = hearts.nodes.remove(&peer).filter(|node| hearts.last.get(node) == Some(&peer));
-            node.inspect(|node| _ = hearts.last.remove(node))
-        };
-        if let (Some(node), Some(core)) = (node, self.core()) {
+        let node = self.hearts().hung_up(peer);
+        node.into_iter().for_each(|node| self.disconnected(node));
+    }
+
+    fn disconnected(&self, node: NodeId) {
+        if let Some(core) = self.core() {
             core.with_cluster(|cluster, _| cluster.on_disconnected(node));
         }
     }

@@ -61,6 +61,10 @@ impl rpc::Service for Service {
         self.seat.admission.admit(&self.seat, peer).await
     }
 
+    fn opened(&self, peer: SocketAddr) {
+        self.seat.opened(peer);
+    }
+
     fn hung_up(&self, peer: SocketAddr) {
         self.seat.admission.hung_up(peer);
         self.seat.hung_up(peer);

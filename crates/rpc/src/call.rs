@@ -95,6 +95,9 @@ pub trait Service: Send + Sync + 'static {
         async { Err(Exception::unauthorized(hdfs::exception::ACCESS_CONTROL, "no urgent requests are accepted here")) }
     }
 
+    /// A connection of this peer has begun. No call of it came yet.
+    fn opened(&self, _peer: SocketAddr) {}
+
     /// The connection of this peer has ended, in whatever way. Calls of it may still be under way.
     fn hung_up(&self, _peer: SocketAddr) {}
 }

@@ -43,6 +43,7 @@ pub(crate) async fn serve<S: Service>(
     host: Arc<Host<S>>,
     mut phase: watch::Receiver<Phase>,
 ) {
+    host.service.opened(peer);
     let _told = HungUp { peer, host: host.clone() };
     let ended = {
         let (mut inward, mut outward) = socket.split();
