@@ -249,7 +249,7 @@ mod tests {
     fn world() -> (MemoryRows, Cluster, MendRules) {
         let mut rows = MemoryRows::default();
         let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
-        commands.push(Command::CreatePipeline { members: vec![node(1), node(2)], planned: true });
+        commands.push(Command::CreateSet { members: vec![node(1), node(2)], wanted: 2, planned: true });
         for (number, len) in [(1, 100 << 30), (2, 100 << 30), (3, 100 << 30), (4, 700 << 30)] {
             commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
             commands.push(Command::LeaseIndexes { container: ContainerId(number), from: 0, up_to: 10, lessee: 1, len });

@@ -476,7 +476,7 @@ mod tests {
         let refused = Err(Crowded::Machine { from: "b".into(), count: NODES_PER_MACHINE_MAX });
         assert_eq!(enter(&cluster, SECOND + UNUSED_AFTER), refused);
         assert_eq!(enter(&cluster, SECOND * 2 + UNUSED_AFTER), Ok(()));
-        let all_hold = Command::CreatePipeline { members: ids[..500.min(ids.len())].to_vec(), planned: true };
+        let all_hold = Command::CreateSet { members: ids[..500.min(ids.len())].to_vec(), wanted: 500, planned: true };
         let reply = apply(&mut rows, &all_hold).unwrap();
         cluster.on_applied(&all_hold, &reply);
         assert_eq!(enter(&cluster, SECOND * 2 + UNUSED_AFTER), refused, "they are waited for");

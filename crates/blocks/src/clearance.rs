@@ -37,7 +37,7 @@ struct Set {
 
 fn set_of(home: ContainerId, healing: &Healing<'_>) -> Option<Set> {
     let row = &healing.cluster.pipeline(healing.cluster.container(home)?.pipeline)?.row;
-    let wanted = row.wanted_or(healing.rules.usual_replication);
+    let wanted = row.wanted;
     Some(Set { epoch: row.epoch, members: row.members.clone(), wanted })
 }
 
@@ -163,7 +163,7 @@ mod tests {
     fn check(generation: u64, found: Option<Option<Expected>>, said: [Option<Fitness>; 2], goes: usize) {
         let mut rows = MemoryRows::default();
         let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
-        commands.push(Command::CreatePipeline { members: vec![id(1), id(2)], planned: true });
+        commands.push(Command::CreateSet { members: vec![id(1), id(2)], wanted: 2, planned: true });
         commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
         commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();

@@ -173,21 +173,13 @@ impl Cluster {
                     self.nodes.insert(node.id, Member::remembered(node.clone()));
                 }
             },
-            (
-                Command::CreatePipeline { members, planned } | Command::CreateSet { members, planned, .. },
-                Reply::Pipeline(id),
-            ) => {
+            (Command::CreateSet { members, wanted, planned }, Reply::Pipeline(id)) => {
                 if let Some(known) = self.pipelines.get_mut(id) {
                     known.row.planned |= planned;
                 } else {
                     let mut members = members.clone();
                     members.sort_unstable();
-                    let wanted = match command {
-                        Command::CreateSet { wanted, .. } => *wanted,
-                        _ if *planned => members.len() as u16,
-                        _ => 0,
-                    };
-                    self.mirror_pipeline(*id, PipelineRow::new(members, wanted, *planned));
+                    self.mirror_pipeline(*id, PipelineRow::new(members, *wanted, *planned));
                 }
             }
             (Command::OpenContainer { pipeline }, Reply::Container(id)) => {
@@ -247,8 +239,7 @@ impl Cluster {
                 }
             }
             (
-                Command::CreatePipeline { .. }
-                | Command::CreateSet { .. }
+                Command::CreateSet { .. }
                 | Command::OpenContainer { .. }
                 | Command::Carve { .. }
                 | Command::BeginJob { .. }
@@ -447,7 +438,7 @@ impl Cluster {
     /// The count of replicas that blocks of a container should have.
     pub fn wanted(&self, home: ContainerId) -> u16 {
         let pipeline = self.containers.get(&home).and_then(|container| self.pipelines.get(&container.pipeline));
-        pipeline.map_or(0, |pipeline| pipeline.row.wanted_or(0))
+        pipeline.map_or(0, |pipeline| pipeline.row.wanted)
     }
 
     /// False for a member that came later than what the container holds, and has not copied all of it yet.
@@ -613,7 +604,7 @@ mod tests {
         let (mut rows, mut cluster) = (MemoryRows::default(), None);
         let (pipeline, members) = (PipelineId(1), vec![NodeId([1; 16])]);
         let mut commands = vec![Command::Register(Node::example(1, "/r"))];
-        commands.push(Command::CreatePipeline { members, planned: true });
+        commands.push(Command::CreateSet { members, wanted: 1, planned: true });
         commands.extend([Command::OpenContainer { pipeline }, Command::OpenContainer { pipeline }]);
         for command in &commands {
             let cluster = cluster.get_or_insert_with(|| Cluster::load(&rows, 1).unwrap());
@@ -641,7 +632,7 @@ mod tests {
             members: members.map(id).to_vec(),
         };
         let mut commands: Vec<Command> = (1..=5).map(|number| Command::Register(Node::example(number, "/r"))).collect();
-        commands.push(Command::CreatePipeline { members: vec![id(1), id(2)], planned: true });
+        commands.push(Command::CreateSet { members: vec![id(1), id(2)], wanted: 2, planned: true });
         commands.extend([Command::OpenContainer { pipeline: from }, Command::OpenContainer { pipeline: from }]);
         commands.extend([set(1, [1, 3]), set(2, [1, 4])]);
         let late = Command::Whole { containers: vec![(home, from, Epoch(3)), (other, from, Epoch(3))] };
@@ -668,7 +659,7 @@ mod tests {
         let (home, pipeline) = (ContainerId(1), PipelineId(1));
         let id = |number: u8| NodeId([number; 16]);
         let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
-        commands.push(Command::CreatePipeline { members: vec![id(1), id(2)], planned: true });
+        commands.push(Command::CreateSet { members: vec![id(1), id(2)], wanted: 2, planned: true });
         commands.push(Command::OpenContainer { pipeline });
         commands.push(Command::SetMembers { pipeline, epoch: Epoch(1), members: vec![id(1), id(3)] });
         for command in &commands {

@@ -15,9 +15,9 @@ const MEMBER_COUNT_MAX: usize = types::limits::REPLICATION_MAX as usize;
 pub enum Command {
     /// A node came, or came back with another address.
     Register(Node),
-    /// Makes a set of nodes known. A set that is known keeps its id; `planned` can only be added to it. How many members it should
-    /// have is not told, as in logs from before that was recorded.
-    CreatePipeline { members: Vec<NodeId>, planned: bool },
+    /// Makes a set of nodes known that should have `wanted` members, which may be more than there are. A set that is known keeps
+    /// its id; `planned` can only be added to it.
+    CreateSet { members: Vec<NodeId>, wanted: u16, planned: bool },
     /// Gives a pipeline one more container for new blocks.
     OpenContainer { pipeline: PipelineId },
     /// Hands the indexes `from..up_to` to `lessee`. `from` must be where the last lease ended, so that of two who ask, one gets it.
@@ -26,8 +26,6 @@ pub enum Command {
     Seal { container: ContainerId, len: u64 },
     /// All blocks of a sealing container are finalized.
     FinishSeal { container: ContainerId },
-    /// As `CreatePipeline`, for a set that should have `wanted` members, which may be more than there are.
-    CreateSet { members: Vec<NodeId>, wanted: u16, planned: bool },
     /// Gives a pipeline other members, if its epoch is still `epoch`. Who is new copies what the containers hold.
     SetMembers { pipeline: PipelineId, epoch: Epoch, members: Vec<NodeId> },
     /// All members of these containers have all their blocks, as of the epoch of the pipeline beside each. One that has come into another
@@ -105,8 +103,7 @@ pub fn apply_with(
             tables::put_node(rows, node);
             Ok(Ok(Reply::Done))
         }
-        Command::CreatePipeline { members, planned } => create_set(rows, members, None, *planned),
-        Command::CreateSet { members, wanted, planned } => create_set(rows, members, Some(*wanted), *planned),
+        Command::CreateSet { members, wanted, planned } => create_set(rows, members, *wanted, *planned),
         Command::SetMembers { pipeline, epoch, members } => set_members(rows, *pipeline, *epoch, members),
         Command::Whole { containers } => {
             for (id, pipeline, epoch) in containers {
@@ -233,16 +230,19 @@ fn check_members(rows: &dyn RowsMut, members: &[NodeId]) -> Result<Result<Vec<No
 fn create_set(
     rows: &mut dyn RowsMut,
     members: &[NodeId],
-    wanted: Option<u16>,
+    wanted: u16,
     planned: bool,
 ) -> Result<Result<Reply, BlocksError>, RowsError> {
+    if wanted == 0 {
+        return Ok(Err(BlocksError::Members { count: 0 }));
+    }
     let set = match check_members(rows, members)? {
         Ok(set) => set,
         Err(refused) => return Ok(Err(refused)),
     };
     // Pipelines are few, some thousands at most, and made rarely: a scan costs less than a second index.
     for (key, mut row) in tables::all::<PipelineRow>(rows, tables::PIPELINE)? {
-        if row.members == set && wanted.is_none_or(|wanted| wanted == row.wanted) {
+        if row.members == set && row.wanted == wanted {
             let id = PipelineId(tables::number(&key)?);
             if planned && !row.planned {
                 row.planned = true;
@@ -255,7 +255,6 @@ fn create_set(
     counters.pipeline += 1;
     let id = PipelineId(counters.pipeline);
     tables::put_counters(rows, counters);
-    let wanted = wanted.unwrap_or(if planned { set.len() as u16 } else { 0 });
     tables::put_pipeline(rows, id, &PipelineRow::new(set, wanted, planned));
     Ok(Ok(Reply::Pipeline(id)))
 }
@@ -382,7 +381,7 @@ impl PipelineRow {
 
     /// A new set, of these members, for containers that were whole at `epoch`.
     pub(crate) fn carved(&self, epoch: Epoch, mut members: Vec<NodeId>) -> Self {
-        let wanted = self.wanted_or(self.members.len() as u16);
+        let wanted = self.wanted;
         let mut carved = Self::new(self.whole_at(epoch), wanted, false);
         carved.former.clone_from(&self.former);
         members.sort_unstable();

@@ -313,7 +313,7 @@ mod tests {
                 world.apply(&Command::Register(Node::example(number, "/r")));
                 world.cluster.on_registered(NOW, id(number), Usage::default());
             }
-            world.apply(&Command::CreatePipeline { members: vec![id(1), id(2)], planned: true });
+            world.apply(&Command::CreateSet { members: vec![id(1), id(2)], wanted: 2, planned: true });
             world.apply(&Command::OpenContainer { pipeline: PipelineId(1) });
             world
         }

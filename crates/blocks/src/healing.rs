@@ -155,7 +155,7 @@ mod tests {
     fn a_length_that_no_node_has_keeps_nobody_from_being_healed() {
         let (mut rows, home) = (MemoryRows::default(), ContainerId(1));
         let mut commands: Vec<Command> = (1..=4).map(|number| Command::Register(Node::example(number, "/r"))).collect();
-        commands.push(Command::CreatePipeline { members: vec![node(1), node(2), node(3)], planned: true });
+        commands.push(Command::CreateSet { members: vec![node(1), node(2), node(3)], wanted: 3, planned: true });
         commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
         commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     fn a_node_reports_damage_to_what_it_holds_and_no_more_than_its_share() {
         let (mut rows, home) = (MemoryRows::default(), ContainerId(1));
         let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
-        commands.push(Command::CreatePipeline { members: vec![node(1), node(2)], planned: true });
+        commands.push(Command::CreateSet { members: vec![node(1), node(2)], wanted: 2, planned: true });
         commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
         commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();

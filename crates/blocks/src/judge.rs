@@ -141,7 +141,7 @@ mod tests {
         for command in [
             Command::Register(Node::example(1, "/r")),
             Command::Register(Node::example(2, "/r")),
-            Command::CreatePipeline { members, planned: true },
+            Command::CreateSet { members, wanted: 2, planned: true },
             Command::OpenContainer { pipeline: PipelineId(1) },
             Command::LeaseIndexes { container: HOME, from: 0, up_to: 10, lessee: 1, len: 0 },
         ] {

@@ -167,7 +167,7 @@ impl Cluster {
         let row = &pipeline.row;
         let set = |members: Vec<NodeId>| Look::Change(Command::SetMembers { pipeline: id, epoch: row.epoch, members });
         let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
-        let wanted = usize::from(row.wanted_or(rules.usual_replication)).max(1);
+        let wanted = usize::from(row.wanted).max(1);
         if !row.joining.is_empty() && pipeline.lagging_count == 0 && !row.joining.iter().any(|(node, _)| lost(node)) {
             return Look::Change(Command::Joined { pipeline: id, epoch: row.epoch });
         }

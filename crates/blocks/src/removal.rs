@@ -52,7 +52,7 @@ mod tests {
             reply.unwrap();
         };
         run(Command::Register(Node::example(1, "/r")));
-        run(Command::CreatePipeline { members: vec![NodeId([1; 16])], planned: true });
+        run(Command::CreateSet { members: vec![NodeId([1; 16])], wanted: 1, planned: true });
         for container in [FIRST, SECOND] {
             run(Command::OpenContainer { pipeline: PIPELINE });
             run(Command::LeaseIndexes { container, from: 0, up_to: 10, lessee: 1, len: 0 });

@@ -49,7 +49,7 @@ mod tests {
         let pipeline = PipelineId(1);
         let mut commands = vec![
             Command::Register(Node::example(1, "/r")),
-            Command::CreatePipeline { members: vec![NodeId([1; 16])], planned: true },
+            Command::CreateSet { members: vec![NodeId([1; 16])], wanted: 1, planned: true },
         ];
         commands.extend((1..=4).map(|_| Command::OpenContainer { pipeline }));
         commands.extend((1..=3).map(|id| Command::Seal { container: ContainerId(id), len: 5 }));

@@ -197,7 +197,8 @@ fn read<T: Record>(rows: &dyn Rows, table: Table, key: &[u8]) -> Result<Option<T
     rows.get(table, key)?.map(|value| decode(&value)).transpose()
 }
 
-/// What stands in a row, behind the byte that tells its version. A new form gets a new number, and the old one stays readable.
+/// What stands in a row, behind the byte that tells its version. A new form gets a new number, so that an older row
+/// is refused and not misread.
 pub(crate) trait Record: Serialize + DeserializeOwned {
     const VERSION: u8 = 1;
 
@@ -220,11 +221,6 @@ impl PipelineRow {
     /// A member that has not all yet of what was here before it came.
     pub fn is_joining(&self, node: NodeId) -> bool {
         self.joining.iter().any(|(joiner, _)| *joiner == node)
-    }
-
-    /// How many members there should be, if `usual` is what files have as a rule.
-    pub fn wanted_or(&self, usual: u16) -> u16 {
-        if self.wanted == 0 { usual.max(self.members.len() as u16) } else { self.wanted }
     }
 }
 

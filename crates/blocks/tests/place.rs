@@ -13,7 +13,7 @@ fn full(free_len: u64) -> (MemoryRows, Cluster) {
     let mut rows = MemoryRows::default();
     let id = |number: u8| NodeId([number; 16]);
     let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
-    commands.push(Command::CreatePipeline { members: (1..=3).map(id).collect(), planned: true });
+    commands.push(Command::CreateSet { members: (1..=3).map(id).collect(), wanted: 3, planned: true });
     commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
     for command in &commands {
         apply(&mut rows, command).unwrap().unwrap();

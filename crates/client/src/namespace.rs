@@ -6,6 +6,7 @@ use crate::listing::Listing;
 use crate::status::{BlockLocation, FsStats, Status, Summary};
 use hdfs::proto;
 use types::Millis;
+use types::limits::MODE_MASK;
 
 /// "All of it", where a length is asked. Java's largest number: one above would be negative to a Java server.
 pub(crate) const LEN_ALL: u64 = i64::MAX as u64;
@@ -170,7 +171,7 @@ impl Client {
 }
 
 pub(crate) fn permission(mode: u16) -> proto::FsPermissionProto {
-    proto::FsPermissionProto { perm: u32::from(mode & 0o1777) }
+    proto::FsPermissionProto { perm: u32::from(mode & MODE_MASK) }
 }
 
 fn refuse_unless(done: bool, message: &str) -> Result<()> {

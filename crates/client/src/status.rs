@@ -2,6 +2,7 @@
 
 use hdfs::proto;
 use types::Millis;
+use types::limits::MODE_MASK;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -49,7 +50,7 @@ impl Status {
             // A name is UTF-8 on every server; paths travel as strings, so another could not be asked for anyway.
             name: String::from_utf8_lossy(&status.path).into_owned(),
             len: status.length,
-            mode: (status.permission.perm & 0o1777) as u16,
+            mode: status.permission.perm as u16 & MODE_MASK,
             owner: status.owner,
             group: status.group,
             modified: Millis(status.modification_time),

@@ -1,4 +1,4 @@
-//! The bytes of headers, records and index rows: replicas of today are read by later versions.
+//! The bytes of headers, records and index rows: no change of them is made by accident.
 
 use crate::header::{Kept, Stage, SumsHeader};
 use crate::index::{self, ContainerRow, Place, Row, Totals};

@@ -176,7 +176,7 @@ fn below(dir: &Path) -> Vec<PathBuf> {
 fn requests() -> Vec<Request> {
     let path = |text: &str| FsPath::parse(text).expect("a path");
     let format = Format { owner: "root".into(), group: "supergroup".into() };
-    let mkdirs = |text: &str| Mkdirs { path: path(text), mode: 0o755, create_parent: true };
+    let mkdirs = |text: &str| Mkdirs { path: path(text), mode: 0o755, unmasked: None, create_parent: true };
     let attribute = SetTimes { path: path("/a/b"), modified: Some(Millis(7)), accessed: None };
     let ops = [
         Op::from(format),

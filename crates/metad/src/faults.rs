@@ -158,7 +158,7 @@ mod tests {
 
     fn mkdirs(path: &str) -> Command {
         let path = FsPath::parse(path).unwrap();
-        request(namespace::Mkdirs { path, mode: 0o755, create_parent: true })
+        request(namespace::Mkdirs { path, mode: 0o755, unmasked: None, create_parent: true })
     }
 
     fn register(number: u8, host: &str) -> Command {

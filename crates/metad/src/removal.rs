@@ -40,14 +40,13 @@ pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealE
 mod tests {
     use super::*;
     use crate::sealing::tests::{create, with_node, write_block};
-    use namespace::{Complete, Delete, ForgetDoomed, IndexVisitors};
+    use namespace::{Complete, Delete, ForgetDoomed};
     use types::FsPath;
 
     /// Full, sealed, emptied: it goes when the last replica was deleted, and a block that was on its way there is refused.
     #[tokio::test]
     async fn a_sealed_container_goes_when_its_last_block_is_deleted() {
         let (_dir, metad, core) = with_node().await;
-        core.change_unasked(IndexVisitors { count: 1000 }).await.unwrap();
         let mut turn = Turn::default();
         let (first, second) = (FsPath::parse("/first").unwrap(), FsPath::parse("/second").unwrap());
         create(&core, &first).await;

@@ -81,6 +81,7 @@ pub(crate) mod tests {
             client: "writer".into(),
             client_host: "here".into(),
             mode: 0o644,
+            unmasked: None,
             create: true,
             overwrite: false,
             create_parent: true,

@@ -15,6 +15,7 @@ use namespace::ops::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use types::limits::MODE_MASK;
 use types::{ContainerId, FileId, Millis, NodeId};
 use wire::BlockScope;
 
@@ -23,6 +24,11 @@ pub(crate) const MINUS_ONE: u64 = u64::MAX;
 
 /// A bit of a status's flags.
 const HAS_ACL: u32 = 1;
+
+/// A mode as it travels.
+pub(crate) fn mode(bits: u32) -> u16 {
+    bits as u16 & MODE_MASK
+}
 
 /// `locations`: for listings and calls that ask for them; every file must have them then.
 pub(crate) fn status(status: Status, locations: Option<LocatedBlocksProto>) -> HdfsFileStatusProto {
@@ -34,7 +40,7 @@ pub(crate) fn status(status: Status, locations: Option<LocatedBlocksProto>) -> H
         file_type: kind.into(),
         path: status.name.into(),
         length: status.len,
-        permission: FsPermissionProto { perm: u32::from(status.mode & 0o1777) },
+        permission: FsPermissionProto { perm: u32::from(status.mode & MODE_MASK) },
         owner: status.owner,
         group: status.group,
         modification_time: status.modified.0,

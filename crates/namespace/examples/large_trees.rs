@@ -25,7 +25,7 @@ fn main() {
     let (root, alice) = (caller("root"), caller("alice"));
     apply_as(&store, &root, Format { owner: "root".into(), group: "supergroup".into() });
     for top in ["/home", "/trash", "/limited"] {
-        apply_as(&store, &root, Mkdirs { path: path(top), mode: 0o755, create_parent: true });
+        apply_as(&store, &root, Mkdirs { path: path(top), mode: 0o755, unmasked: None, create_parent: true });
         apply_as(&store, &root, SetOwner { path: path(top), owner: Some("alice".into()), group: None });
     }
     let limit = |on: &str| SetQuota {
@@ -129,6 +129,7 @@ fn create(at: &str) -> Create {
         client: "client".into(),
         client_host: "here".into(),
         mode: 0o644,
+        unmasked: None,
         create: true,
         overwrite: false,
         create_parent: true,

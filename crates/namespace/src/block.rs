@@ -98,7 +98,7 @@ pub(crate) fn move_home(rows: &mut dyn RowsMut, row: &mut BlockRow, home: Contai
 }
 
 /// Blocks at home where they were born are found by their ids; the others by VISITOR.
-pub(crate) fn list_visitor(rows: &mut dyn RowsMut, row: &BlockRow) {
+fn list_visitor(rows: &mut dyn RowsMut, row: &BlockRow) {
     if row.home != row.block.born_in() {
         rows.put(VISITOR, &visitor_key(row.home, row.block), Vec::new());
     }

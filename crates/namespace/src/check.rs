@@ -18,7 +18,7 @@
 
 use crate::acl::AclScope;
 use crate::lease::RECOVERY_HOLDER;
-use crate::limits::{MODE_MASK, TREE_DEPTH_MAX};
+use crate::limits::TREE_DEPTH_MAX;
 use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, Record, decode};
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
@@ -33,7 +33,7 @@ use crate::xattr::XATTR_COUNT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
-use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX, REPLICATION_MAX};
+use types::limits::{CHILDREN_COUNT_MAX, MODE_MASK, NAME_LEN_MAX, REPLICATION_MAX};
 use types::rows::{Rows, RowsError, Table};
 use types::{BlockId, ContainerId, FileId, Generation, InodeId};
 
@@ -76,7 +76,6 @@ struct Check {
     open: BTreeSet<FileId>,
     doomed: Vec<(BlockId, DoomedRow)>,
     visitors: BTreeSet<(ContainerId, BlockId)>,
-    all_listed: bool,
     outcomes: BTreeSet<Vec<u8>>,
     expiries: BTreeSet<Vec<u8>>,
     fronts: Vec<(Table, Vec<u8>)>,
@@ -155,8 +154,6 @@ impl Check {
             }
             COUNTERS => self.counters = Some(record(value)?),
             RESERVED => self.reserved = Some(split_inode(value)?),
-            // Before all is listed, at most too little is.
-            VISITOR if key.is_empty() => self.all_listed = value == u64::MAX.to_be_bytes(),
             VISITOR => {
                 let (home, block) = split_pair(key)?;
                 self.visitors.insert((ContainerId(home), BlockId(block)));
@@ -281,8 +278,7 @@ impl Check {
             let odd = odd.or_else(|| self.owners.keys().find(|block| !owners.contains_key(block)).copied());
             found.push(format!("blocks and owners do not agree, for one of {odd:?}"));
         }
-        let unlisted = visitors.difference(&self.visitors).next().filter(|_| self.all_listed);
-        if let Some(odd) = unlisted.or_else(|| self.visitors.difference(&visitors).next()) {
+        if let Some(odd) = visitors.symmetric_difference(&self.visitors).next() {
             found.push(format!("the list of blocks that moved is wrong about {odd:?}"));
         }
         for (block, doomed) in &self.doomed {

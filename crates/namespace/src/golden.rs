@@ -1,4 +1,4 @@
-//! The bytes of every operation, as the log has it, and of every kind of row: an entry or a row of today is read by later versions.
+//! The bytes of every operation, as the log has it, and of every kind of row: no change of them is made by accident.
 
 use crate::acl::{AclChange, AclEntry, AclKey, AclKind, AclScope};
 use crate::ops::*;
@@ -21,6 +21,7 @@ fn create(text: &str) -> Create {
         client: "client-1".into(),
         client_host: "10.0.0.7".into(),
         mode: 0o640,
+        unmasked: Some(0o660),
         create: true,
         overwrite: false,
         create_parent: true,
@@ -32,7 +33,7 @@ fn create(text: &str) -> Create {
 }
 
 fn mkdirs(text: &str) -> Mkdirs {
-    Mkdirs { path: path(text), mode: 0o755, create_parent: true }
+    Mkdirs { path: path(text), mode: 0o755, unmasked: None, create_parent: true }
 }
 
 fn xattr_name() -> XattrName {
@@ -94,8 +95,6 @@ fn operations() -> Vec<Op> {
         TouchAccessTime { path: path("/a/file"), at: Millis(9) }.into(),
         put().into(),
         Reserve { count: 100 }.into(),
-        CreateUnmasked { create: create("/a/file"), unmasked: 0o666 }.into(),
-        MkdirsUnmasked { mkdirs: mkdirs("/a"), unmasked: 0o777 }.into(),
         SetAcl { path: path("/a"), change: AclChange::Modify(vec![entry]) }.into(),
         SetXattr {
             path: path("/a"),
@@ -112,7 +111,6 @@ fn operations() -> Vec<Op> {
         }
         .into(),
         ForgetResized { file: FILE, replication: 2 }.into(),
-        IndexVisitors { count: 1_000 }.into(),
         SetQuota {
             path: path("/a"),
             names: QuotaChange::Set(100),
@@ -120,7 +118,6 @@ fn operations() -> Vec<Op> {
             of_type: Some(StorageType::Ssd),
         }
         .into(),
-        PutFileUnmasked { put: put(), unmasked: 0o666 }.into(),
         Truncate { path: path("/a/f"), len: 100, client: client(), client_host: client_host(), takeover: None }.into(),
         SetSafeMode { on: true }.into(),
     ]

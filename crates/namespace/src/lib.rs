@@ -57,10 +57,10 @@ pub use leases::Leases;
 pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
 pub use ops::{
     AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BlockRef, BumpGeneration, Complete,
-    Concat, Create, CreateUnmasked, Delete, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync, IndexVisitors,
-    IsThere, Mkdirs, MkdirsUnmasked, MoveBlocks, Op, PutBlock, PutFile, PutFileUnmasked, QuotaChange, Reap,
-    RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission, SetQuota, SetReplication,
-    SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline, apply, apply_with,
+    Concat, Create, Delete, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync, IsThere, Mkdirs, MoveBlocks,
+    Op, PutBlock, PutFile, QuotaChange, Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner,
+    SetPermission, SetQuota, SetReplication, SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate,
+    UpdatePipeline, apply, apply_with,
 };
 pub use permission::Access;
 pub use quota::{Limits, StorageType};

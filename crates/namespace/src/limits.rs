@@ -21,7 +21,5 @@ pub const RESERVED_COUNT_MAX: u32 = 65_536;
 pub const RETRY_KEPT: Duration = Duration::from_secs(600);
 /// Expired outcomes dropped by each applied request. Above 1, so that the table shrinks after a burst.
 pub(crate) const RETRY_PURGED_PER_APPLY: usize = 4;
-/// Bits of a mode that are kept: rwxrwxrwx and sticky.
-pub(crate) const MODE_MASK: u16 = 0o1777;
 
 const _: () = assert!(1 + HOLDER_LEN_MAX + 1 + 8 <= 511, "LMDB's longest key, with the table's byte");

@@ -4,12 +4,11 @@ use crate::acl;
 use crate::doom;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, Place, change_children, hook_node, next_inode, unhook_node};
-use crate::limits::MODE_MASK;
 use crate::ops::Context;
 use crate::record::{Body, Extra, Inode};
 use crate::resolve::Resolved;
 use crate::usage;
-use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
+use types::limits::{CHILDREN_COUNT_MAX, MODE_MASK, NAME_LEN_MAX};
 use types::{InodeId, Millis};
 
 /// What directories made on the way to a new inode grant their owner in any case.
@@ -20,7 +19,7 @@ const PARENT_MODE_AT_LEAST: u16 = 0o300;
 pub(crate) struct Mode {
     /// With the client's umask applied.
     pub(crate) masked: u16,
-    /// Without: what counts where the parent has defaults for its children, since these take the umask's place. `None`: an old client.
+    /// Without: what counts where the parent has defaults for its children, since these take the umask's place. `None`: as masked.
     pub(crate) unmasked: Option<u16>,
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn check(caller: &Caller, op: &Op) -> Result<(), NsError> {
         ));
     }
     match (op, path) {
-        (Op::Mkdirs(_) | Op::MkdirsUnmasked(_), Some(path)) if !may_be_made(path) => Err(NsError::IllegalArgument(
+        (Op::Mkdirs(_), Some(path)) if !may_be_made(path) => Err(NsError::IllegalArgument(
             "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of the existing \
              file or directory to another name before upgrading to the new release."
                 .into(),

@@ -36,15 +36,12 @@ pub(crate) fn clear(rows: &mut dyn RowsMut) {
 /// What HDFS says cannot be done, the beginning of its message. `None`: the operation runs in safe mode, too.
 pub(crate) fn cannot(op: &Op) -> Option<String> {
     let text = match op {
-        // A namespace is made before anybody is served. A list of where blocks are is no part of it, and healing needs it.
-        Op::SetSafeMode(_) | Op::Format(_) | Op::IndexVisitors(_) => return None,
+        // A namespace is made before anybody is served.
+        Op::SetSafeMode(_) | Op::Format(_) => return None,
         Op::Mkdirs(op) => format!("Cannot create directory {}", op.path),
-        Op::MkdirsUnmasked(op) => format!("Cannot create directory {}", op.mkdirs.path),
         // As in HDFS, without a space.
         Op::Create(op) => format!("Cannot create file{}", op.path),
-        Op::CreateUnmasked(op) => format!("Cannot create file{}", op.create.path),
         Op::PutFile(op) => format!("Cannot create file{}", op.create.path),
-        Op::PutFileUnmasked(op) => format!("Cannot create file{}", op.put.create.path),
         Op::Append(op) => format!("Cannot append to file{}", op.path),
         Op::AddBlock(op) => add_block(&op.path),
         Op::AddLeased(op) => add_block(&op.add.path),

@@ -83,7 +83,7 @@ fn path(text: &str) -> FsPath {
 }
 
 fn mkdirs(at: &str) -> Mkdirs {
-    Mkdirs { path: path(at), mode: 0o755, create_parent: true }
+    Mkdirs { path: path(at), mode: 0o755, unmasked: None, create_parent: true }
 }
 
 fn create(at: &str) -> Create {
@@ -92,6 +92,7 @@ fn create(at: &str) -> Create {
         client: "client".into(),
         client_host: "here".into(),
         mode: 0o644,
+        unmasked: None,
         create: true,
         overwrite: false,
         create_parent: true,

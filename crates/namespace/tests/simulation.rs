@@ -179,12 +179,13 @@ impl Run {
         let file = self.model.id(&path).filter(|_| self.chance(2)).map(types::InodeId);
         let last = self.model.last_blocks(&path);
         match self.random.below(29) {
-            0 => Mkdirs { path: self.any_path(), mode: 0o755, create_parent: self.chance(2) }.into(),
+            0 => Mkdirs { path: self.any_path(), mode: 0o755, unmasked: None, create_parent: self.chance(2) }.into(),
             1..=3 => Create {
                 path: self.any_path(),
                 client: CLIENTS[self.random.below(3)].into(),
                 client_host: "h".into(),
                 mode: 0o644,
+                unmasked: None,
                 create: !self.chance(10),
                 overwrite: self.chance(2),
                 create_parent: !self.chance(4),
@@ -271,6 +272,7 @@ impl Run {
             client: CLIENTS[self.random.below(3)].into(),
             client_host: "h".into(),
             mode: 0o644,
+            unmasked: None,
             create: true,
             overwrite: self.chance(2),
             create_parent: !self.chance(4),

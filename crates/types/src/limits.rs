@@ -13,6 +13,8 @@ pub const PATH_DEPTH_MAX: usize = 1000;
 pub const NAME_LEN_MAX: usize = 255;
 /// HDFS's `dfs.namenode.fs-limits.max-directory-items`.
 pub const CHILDREN_COUNT_MAX: u32 = 1_048_576;
+/// Bits of a mode that are kept: rwxrwxrwx and sticky. Requests may carry higher ones, which mean nothing here.
+pub const MODE_MASK: u16 = 0o1777;
 /// HDFS's `dfs.ls.limit`: entries of one page of a listing, and block locations of one page.
 pub const LISTING_PAGE_COUNT: usize = 1000;
 /// Bytes under one checksum. HDFS's default is 512; a client may choose any number up to a packet.

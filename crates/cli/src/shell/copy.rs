@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 use types::Millis;
+use types::limits::MODE_MASK;
 
 /// How files are copied, whichever way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -305,7 +306,7 @@ pub(crate) fn attributes_of(metadata: &std::fs::Metadata) -> Attributes {
         Millis(since.map_or(0, |since| since.as_millis() as u64))
     };
     Attributes {
-        mode: (metadata.mode() & 0o1777) as u16,
+        mode: metadata.mode() as u16 & MODE_MASK,
         modified: millis(metadata.modified()),
         accessed: millis(metadata.accessed()),
         owner: None,

@@ -1,5 +1,7 @@
 //! File modes: printed as `rwxr-xr-x`, read in octal or as `u+x,go-w`.
 
+use types::limits::MODE_MASK;
+
 /// Ten letters, as `ls -l` has them; the sticky bit shows as `t` or `T`.
 pub(crate) fn letters(is_dir: bool, mode: u16) -> String {
     let mut text = String::with_capacity(10);
@@ -49,7 +51,11 @@ impl Change {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if !text.is_empty() && text.len() <= 5 && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
             let mode = u16::from_str_radix(text, 8).map_err(|error| error.to_string())?;
-            return if mode <= 0o1777 { Ok(Self::Set(mode)) } else { Err(format!("mode {text} is above 1777")) };
+            return if mode <= MODE_MASK {
+                Ok(Self::Set(mode))
+            } else {
+                Err(format!("mode {text} is above {MODE_MASK:o}"))
+            };
         }
         let clauses: Option<Vec<Vec<Clause>>> = text.split(',').map(Clause::parse).collect();
         let clauses = clauses.ok_or_else(|| format!("{text:?} is no mode; write 644, or u+x,go-w"))?;

@@ -3,13 +3,12 @@
 use crate::caller::Session;
 use crate::core::{ChangeError, Core, find_path, make_path, must_find};
 use crate::refusal;
-use crate::words::MINUS_ONE;
+use crate::words::{self, MINUS_ONE};
 use hdfs::Exception;
 use hdfs::proto::*;
 use namespace::read::{self, Removal};
 use namespace::{
-    Concat, Delete, Mkdirs, MkdirsUnmasked, NsError, Op, Rename, Rename2, Reply, SetOwner, SetPermission,
-    SetReplication, SetTimes,
+    Concat, Delete, Mkdirs, NsError, Op, Rename, Rename2, Reply, SetOwner, SetPermission, SetReplication, SetTimes,
 };
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
@@ -20,9 +19,9 @@ const WALK_STEP_COUNT: usize = 5000;
 /// How often a tree is examined if each time another one stands in its place before it is changed.
 const EXAMINED_COUNT_MAX: usize = 4;
 
-/// The low bits of a mode as it travels; requests may carry higher ones, which mean nothing here.
+/// A mode as it travels.
 pub(super) fn mode(permission: &FsPermissionProto) -> u16 {
-    (permission.perm & 0o1777) as u16
+    words::mode(permission.perm)
 }
 
 /// The answer of a request that says yes or no.
@@ -36,11 +35,9 @@ pub(super) async fn mkdirs(
     request: MkdirsRequestProto,
 ) -> Result<MkdirsResponseProto, Exception> {
     let path = make_path("mkdirs", &request.src)?;
-    let mkdirs = Mkdirs { path, mode: mode(&request.masked), create_parent: request.create_parent };
-    let reply = match request.unmasked.as_ref().map(mode) {
-        Some(unmasked) if unmasked != mkdirs.mode => core.change(session, MkdirsUnmasked { mkdirs, unmasked }).await?,
-        _ => core.change(session, mkdirs).await?,
-    };
+    let unmasked = request.unmasked.as_ref().map(mode);
+    let mkdirs = Mkdirs { path, mode: mode(&request.masked), unmasked, create_parent: request.create_parent };
+    let reply = core.change(session, mkdirs).await?;
     Ok(MkdirsResponseProto { result: yes(&reply) })
 }
 
@@ -217,7 +214,9 @@ mod tests {
 
     async fn mkdirs_as(core: &Arc<Core>, owner: &str, at: &str) {
         let path = FsPath::parse(at).unwrap();
-        core.change_unasked(Mkdirs { path: path.clone(), mode: 0o755, create_parent: true }).await.unwrap();
+        core.change_unasked(Mkdirs { path: path.clone(), mode: 0o755, unmasked: None, create_parent: true })
+            .await
+            .unwrap();
         core.change_unasked(SetOwner { path, owner: Some(owner.into()), group: None }).await.unwrap();
     }
 

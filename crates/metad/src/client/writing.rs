@@ -14,8 +14,8 @@ use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, RECOVERY_IN_PROGRESS};
 use hdfs::proto::*;
 use namespace::{
-    AbandonBlock, AddBlock, Allocated, Append, BlockRef, BlockView, BumpGeneration, Complete, Create, CreateUnmasked,
-    Fsync, Recovery, Reply, Truncate, UpdatePipeline, read,
+    AbandonBlock, AddBlock, Allocated, Append, BlockRef, BlockView, BumpGeneration, Complete, Create, Fsync, Recovery,
+    Reply, Truncate, UpdatePipeline, read,
 };
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
@@ -63,6 +63,7 @@ pub(super) async fn create(
         client: request.client_name.clone(),
         client_host: session.host(),
         mode: mode(&request.masked),
+        unmasked: request.unmasked.as_ref().map(mode),
         create: has(request.create_flag, CreateFlagProto::Create),
         overwrite,
         create_parent: request.create_parent,
@@ -72,12 +73,7 @@ pub(super) async fn create(
         path,
     };
     let holder = &request.client_name;
-    let reply = match request.unmasked.as_ref().map(mode) {
-        Some(unmasked) if unmasked != create.mode => {
-            grant(core, session, holder, CreateUnmasked { create, unmasked }).await?
-        }
-        _ => grant(core, session, holder, create).await?,
-    };
+    let reply = grant(core, session, holder, create).await?;
     if overwrite {
         core.was_doomed();
     }

@@ -4,9 +4,9 @@ use super::Held;
 use crate::caller::Session;
 use crate::client::{silent_holder, wait_for};
 use crate::core::{Core, make_path};
-use crate::refusal;
+use crate::{refusal, words};
 use hdfs::Exception;
-use namespace::{Create, Grant, LeasedHome, NsError, PutBlock, PutFile, PutFileUnmasked, Reply, read};
+use namespace::{Create, Grant, LeasedHome, NsError, PutBlock, PutFile, Reply, read};
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
 use types::{BlockId, FileId, Generation, InodeId};
@@ -23,7 +23,8 @@ pub(super) async fn put_file(
         takeover: if request.overwrite { None } else { silent_holder(core, &path).await? },
         client: request.holder,
         client_host: session.host(),
-        mode: (request.mode & 0o1777) as u16,
+        mode: words::mode(request.mode),
+        unmasked: request.unmasked.map(words::mode),
         create: true,
         overwrite: request.overwrite,
         create_parent: request.create_parent,
@@ -32,15 +33,10 @@ pub(super) async fn put_file(
         block_len_min: core.config.block_len_min,
         path,
     };
-    let unmasked = request.unmasked.map(|mode| (mode & 0o1777) as u16).filter(|mode| *mode != create.mode);
     let Some(block) = request.block else {
         let overwrite = create.overwrite;
         let put = PutFile { create, block: None };
-        let changed = match unmasked {
-            Some(unmasked) => core.change(session, PutFileUnmasked { put, unmasked }).await,
-            None => core.change(session, put).await,
-        };
-        return was_put(core, overwrite, changed?);
+        return was_put(core, overwrite, core.change(session, put).await?);
     };
     let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
     let Ok((mut held, LeasedHome { container: home, set })) = Held::begin(core, &create.client, grant) else {
@@ -64,11 +60,7 @@ pub(super) async fn put_file(
     };
     let overwrite = create.overwrite;
     let put = PutFile { create, block: Some(put_block) };
-    let changed = match unmasked {
-        Some(unmasked) => held.change(session, PutFileUnmasked { put, unmasked }).await,
-        None => held.change(session, put).await,
-    };
-    let answer = was_put(core, overwrite, changed?)?;
+    let answer = was_put(core, overwrite, held.change(session, put).await?)?;
     core.with_cluster(|cluster, _| cluster.on_written(home, block.len));
     core.doubt_if_leased_short(grant.block, home, set, request.short);
     Ok(answer)

@@ -188,7 +188,7 @@ impl Known {
         let doubtful = core.with_cluster(|cluster, _| cluster.doubtful_pipelines(|member| is_here(member, &rules)));
         let short = |id: PipelineId| {
             core.with_cluster(|cluster, _| {
-                let wanted = cluster.pipeline(id).map_or(1, |known| known.row.wanted_or(rules.usual_replication));
+                let wanted = cluster.pipeline(id).map_or(1, |known| known.row.wanted);
                 let has_few = |home: &ContainerId| self.having(cluster, &rules, *home).count() < usize::from(wanted);
                 cluster.containers_of(id).filter(has_few).collect::<Vec<_>>()
             })

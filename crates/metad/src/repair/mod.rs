@@ -32,7 +32,6 @@ pub(crate) use compare::has_whole;
 
 use crate::core::{ChangeError, Core};
 use blocks::{Healing, MendRules};
-use namespace::{IndexVisitors, Reply, read};
 use raft::RaftError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +55,6 @@ const AUDIT_COUNT_MAX: u64 = 1000;
 const FIRST_AUDIT_PERIOD: Duration = Duration::from_secs(600);
 /// And by so many a second at least: a small store is looked at in seconds.
 const FIRST_AUDIT_PER_S: u64 = 20;
-/// Rows looked at by one entry of the log that lists moved blocks of an older store.
-const INDEX_COUNT: u32 = 1000;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RepairError {
@@ -123,10 +120,6 @@ fn take_up(core: &Core) {
 }
 
 async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairError> {
-    if !core.chore_rows(read::visitors_listed).await? {
-        // A container's blocks cannot be named yet.
-        while let Reply::Bool(false) = core.change_unasked(IndexVisitors { count: INDEX_COUNT }).await? {}
-    }
     compare::round(core).await?;
     // Copies are made in safe mode, too; nothing moves and nothing goes.
     if core.safe_mode()?.is_none() {

@@ -24,7 +24,10 @@ pub struct Create {
     pub client: String,
     /// Shown in messages and in the list of open files.
     pub client_host: String,
+    /// With the client's umask applied already.
     pub mode: u16,
+    /// Before the client's umask was applied: what counts where the parent has default access lists. `None`: the same as `mode`.
+    pub unmasked: Option<u16>,
     /// HDFS's flag CREATE: without it, the file must exist.
     pub create: bool,
     pub overwrite: bool,
@@ -37,19 +40,6 @@ pub struct Create {
     pub takeover: Option<String>,
 }
 
-/// As `Create`, with the mode before the client's umask: what counts where the parent has default access lists.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CreateUnmasked {
-    pub create: Create,
-    pub unmasked: u16,
-}
-
-impl CreateUnmasked {
-    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        self.create.open(context, Some(self.unmasked))
-    }
-}
-
 /// What became of the wish for a file.
 pub(crate) enum Made {
     File(Node),
@@ -59,13 +49,9 @@ pub(crate) enum Made {
 
 impl Create {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        self.open(context, None)
-    }
-
-    fn open(&self, context: &mut Context<'_>, unmasked: Option<u16>) -> Result<Reply, Failure> {
         let open = OpenFile { holder: self.client.clone(), client_host: self.client_host.clone(), recovery: None };
         let file = File { len: 0, block_count: 0, open: Some(open), ..self.wished() };
-        match self.make(context, None, unmasked, file)? {
+        match self.make(context, None, file)? {
             Made::File(node) => {
                 lease::grant(context.rows, node.inode.id, &self.client);
                 Ok(Reply::Status(status_of(&node.inode, "")))
@@ -75,13 +61,7 @@ impl Create {
     }
 
     /// Makes the file, under a new id or one that was reserved, after whatever stands in the way is gone.
-    pub(crate) fn make(
-        &self,
-        context: &mut Context<'_>,
-        id: Option<FileId>,
-        unmasked: Option<u16>,
-        file: File,
-    ) -> Result<Made, Failure> {
+    pub(crate) fn make(&self, context: &mut Context<'_>, id: Option<FileId>, file: File) -> Result<Made, Failure> {
         let mut resolved = resolve(context.rows, context.caller, &self.path, Purpose::Make)?;
         self.check_wishes()?;
         let exists = resolved.last().is_some();
@@ -116,7 +96,7 @@ impl Create {
         }
         // Parents made on the way are like the directory they stand in.
         let parent_mode = resolved.nodes.last().map_or(0, |node| node.inode.mode);
-        let new = New { id, mode: Mode::new(self.mode, unmasked), body: Body::File(file) };
+        let new = New { id, mode: Mode::new(self.mode, self.unmasked), body: Body::File(file) };
         Ok(Made::File(make(context, &mut resolved, Mode::new(parent_mode, None), new)?))
     }
 

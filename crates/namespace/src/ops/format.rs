@@ -1,6 +1,6 @@
 //! Making an empty namespace.
 
-use super::{Context, IndexVisitors};
+use super::Context;
 use crate::error::Failure;
 use crate::inode::{Node, Place, hook_node, read_counters, write_counters};
 use crate::record::{Body, Counters, Extra, Inode};
@@ -36,8 +36,6 @@ impl Format {
             body: Body::Directory { child_count: 0 },
             extra: Extra::default(),
         };
-        // There is nothing to list in a new one.
-        IndexVisitors { count: 1 }.run(context)?;
         hook_node(context.rows, &Node { place: Place { parent: NOWHERE, name: String::new() }, inode });
         Ok(Reply::Done)
     }

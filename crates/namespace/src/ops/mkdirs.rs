@@ -16,28 +16,13 @@ pub struct Mkdirs {
     pub path: FsPath,
     /// With the client's umask applied already; no other is applied here.
     pub mode: u16,
+    /// Before the client's umask was applied: what counts where the parent has default access lists. `None`: the same as `mode`.
+    pub unmasked: Option<u16>,
     pub create_parent: bool,
-}
-
-/// As `Mkdirs`, with the mode before the client's umask: what counts where the parent has default access lists.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MkdirsUnmasked {
-    pub mkdirs: Mkdirs,
-    pub unmasked: u16,
-}
-
-impl MkdirsUnmasked {
-    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        self.mkdirs.make(context, Some(self.unmasked))
-    }
 }
 
 impl Mkdirs {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        self.make(context, None)
-    }
-
-    fn make(&self, context: &mut Context<'_>, unmasked: Option<u16>) -> Result<Reply, Failure> {
         let mut resolved = resolve(context.rows, context.caller, &self.path, Purpose::Make)?;
         match resolved.last() {
             Some(node) if node.inode.is_directory() => return Ok(Reply::Bool(true)),
@@ -51,7 +36,7 @@ impl Mkdirs {
         if !self.create_parent {
             check_parent(&resolved)?;
         }
-        let mode = Mode::new(self.mode, unmasked);
+        let mode = Mode::new(self.mode, self.unmasked);
         let new = New { id: None, mode, body: Body::Directory { child_count: 0 } };
         make(context, &mut resolved, mode, new)?;
         Ok(Reply::Bool(true))

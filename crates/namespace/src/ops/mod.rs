@@ -15,7 +15,6 @@ mod forget_doomed;
 mod forget_resized;
 mod format;
 mod fsync;
-mod index_visitors;
 mod mkdirs;
 mod move_blocks;
 mod put_file;
@@ -44,18 +43,16 @@ pub use begin_recovery::{BeginRecovery, RecoveryTarget};
 pub use bump_generation::BumpGeneration;
 pub use complete::Complete;
 pub use concat::Concat;
-pub use create::{Create, CreateUnmasked};
+pub use create::Create;
 pub use delete::Delete;
 pub use finish_recovery::FinishRecovery;
 pub use forget_doomed::ForgetDoomed;
 pub use forget_resized::ForgetResized;
 pub use format::Format;
 pub use fsync::Fsync;
-pub use index_visitors::IndexVisitors;
-pub(crate) use index_visitors::next_unlisted;
-pub use mkdirs::{Mkdirs, MkdirsUnmasked};
+pub use mkdirs::Mkdirs;
 pub use move_blocks::{BlockMove, MoveBlocks};
-pub use put_file::{PutBlock, PutFile, PutFileUnmasked};
+pub use put_file::{PutBlock, PutFile};
 pub use reap::Reap;
 pub(crate) use reap::first_tree as reap_first_tree;
 pub use rename::Rename;
@@ -150,8 +147,6 @@ operations! {
     TouchAccessTime: "touchAccessTime", false;
     PutFile: "putFile", true;
     Reserve: "reserve", false;
-    CreateUnmasked: "create", true;
-    MkdirsUnmasked: "mkdirs", false;
     SetAcl: "setAcl", false;
     SetXattr: "setXAttr", true;
     RemoveXattr: "removeXAttr", true;
@@ -159,9 +154,7 @@ operations! {
     AddLeased: "addLeased", false;
     MoveBlocks: "moveBlocks", false;
     ForgetResized: "forgetResized", false;
-    IndexVisitors: "indexVisitors", false;
     SetQuota: "setQuota", false;
-    PutFileUnmasked: "putFile", true;
     Truncate: "truncate", false;
     SetSafeMode: "setSafeMode", false;
 }
@@ -187,14 +180,11 @@ impl Op {
             Self::SetTimes(op) => (Some(&op.path), None),
             Self::SetReplication(op) => (Some(&op.path), None),
             Self::TouchAccessTime(op) => (Some(&op.path), None),
-            Self::CreateUnmasked(op) => (Some(&op.create.path), None),
-            Self::MkdirsUnmasked(op) => (Some(&op.mkdirs.path), None),
             Self::SetAcl(op) => (Some(&op.path), None),
             Self::SetXattr(op) => (Some(&op.path), None),
             Self::RemoveXattr(op) => (Some(&op.path), None),
             Self::SetQuota(op) => (Some(&op.path), None),
             Self::Truncate(op) => (Some(&op.path), None),
-            Self::PutFileUnmasked(op) => (Some(&op.put.create.path), None),
             Self::Concat(op) => (op.sources.first(), Some(&op.target)),
             Self::BeginRecovery(BeginRecovery { target: RecoveryTarget::Path(path), .. }) => (Some(path), None),
             Self::BeginRecovery(_)
@@ -207,7 +197,6 @@ impl Op {
             | Self::ForgetDoomed(_)
             | Self::MoveBlocks(_)
             | Self::ForgetResized(_)
-            | Self::IndexVisitors(_)
             | Self::SetSafeMode(_) => (None, None),
         }
     }
@@ -255,7 +244,6 @@ impl Op {
             Self::AddBlock(op) => vec![op.allocated.home],
             Self::AddLeased(op) => vec![op.add.allocated.home],
             Self::PutFile(op) => op.block.iter().map(|put| put.home).collect(),
-            Self::PutFileUnmasked(op) => op.put.block.iter().map(|put| put.home).collect(),
             Self::UpdatePipeline(op) => op.home.into_iter().collect(),
             Self::MoveBlocks(op) => op.moves.iter().map(|one| one.to).collect(),
             _ => Vec::new(),
@@ -266,10 +254,7 @@ impl Op {
 /// HDFS names a path that can be no new one in two ways.
 fn in_its_words(op: &Op, failure: Failure) -> Failure {
     match (op, failure) {
-        (
-            Op::Mkdirs(_) | Op::MkdirsUnmasked(_) | Op::Rename(_) | Op::Rename2(_),
-            Failure::Refused(NsError::InvalidPath(text)),
-        ) => {
+        (Op::Mkdirs(_) | Op::Rename(_) | Op::Rename2(_), Failure::Refused(NsError::InvalidPath(text))) => {
             let path = text.strip_prefix(INVALID_PATH).unwrap_or(&text);
             NsError::InvalidPath(format!("{INVALID_PATH}Invalid file name: {path}")).into()
         }

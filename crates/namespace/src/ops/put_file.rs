@@ -35,31 +35,14 @@ pub struct PutBlock {
     pub home: ContainerId,
 }
 
-/// As `PutFile`, with the mode before the client's umask: what counts where the parent has default access lists.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PutFileUnmasked {
-    pub put: PutFile,
-    pub unmasked: u16,
-}
-
-impl PutFileUnmasked {
-    pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        self.put.make(context, Some(self.unmasked))
-    }
-}
-
 impl PutFile {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        self.make(context, None)
-    }
-
-    fn make(&self, context: &mut Context<'_>, unmasked: Option<u16>) -> Result<Reply, Failure> {
         let mut file = self.create.wished();
         if let Some(put) = &self.block {
             put.check(context.rows, &file)?;
             (file.len, file.block_count) = (put.len, 1);
         }
-        let node = match self.create.make(context, self.block.map(|put| put.file), unmasked, file)? {
+        let node = match self.create.make(context, self.block.map(|put| put.file), file)? {
             Made::File(node) => node,
             Made::Must(recovery) => return Ok(Reply::Recovery(recovery)),
         };

@@ -3,12 +3,12 @@
 use super::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, write_node};
-use crate::limits::MODE_MASK;
 use crate::permission::{self, Ask};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
 use serde::{Deserialize, Serialize};
 use types::FsPath;
+use types::limits::MODE_MASK;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetPermission {

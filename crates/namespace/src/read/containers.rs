@@ -3,7 +3,6 @@
 use crate::block::{self, scan_rows};
 use crate::error::corrupt;
 use crate::inode::read_node;
-use crate::ops::next_unlisted;
 use crate::tables::{
     DOOMED_BLOCK, OWNER, RESIZED, VISITOR, doomed_block_key, inode_key, owner_key, split_inode, split_pair, visitor_key,
 };
@@ -95,11 +94,6 @@ pub fn container_page(rows: &dyn Rows, home: ContainerId, place: Place, limit: u
     Ok(page)
 }
 
-/// Whether [`container_page`] shows all blocks: in a store from before there was a list, `IndexVisitors` makes it first.
-pub fn visitors_listed(rows: &dyn Rows) -> Result<bool, RowsError> {
-    Ok(next_unlisted(rows)?.is_none())
-}
-
 /// Whether nothing speaks of a container: no block was born there or is at home there, and no replica of those born there is still to be
 /// deleted.
 pub fn is_empty(rows: &dyn Rows, home: ContainerId) -> Result<bool, RowsError> {
@@ -108,8 +102,7 @@ pub fn is_empty(rows: &dyn Rows, home: ContainerId) -> Result<bool, RowsError> {
     let doomed = doomed_block_key(BlockId::new(home, 0), ContainerId(0));
     let visitor = visitor_key(home, BlockId(0));
     // In each of these tables what concerns the container lies together.
-    Ok(visitors_listed(rows)?
-        && first_number(rows, OWNER, &owned)?.is_none_or(|block| block >= end)
+    Ok(first_number(rows, OWNER, &owned)?.is_none_or(|block| block >= end)
         && first_number(rows, DOOMED_BLOCK, &doomed)?.is_none_or(|block| block >= end)
         && first_number(rows, VISITOR, &visitor)?.is_none_or(|container| container != home.0))
 }

@@ -18,13 +18,14 @@ fn below(top: &str) -> String {
 fn dig(world: &mut World) -> FileId {
     let (root, alice) = (caller("root"), caller("alice"));
     world.apply(&root, SetPermission { path: path("/"), mode: 0o777 }).unwrap();
-    let mkdirs = |top: &str| Mkdirs { path: path(&below(top)), mode: 0o755, create_parent: true };
+    let mkdirs = |top: &str| Mkdirs { path: path(&below(top)), mode: 0o755, unmasked: None, create_parent: true };
     world.apply(&alice, mkdirs("/t")).unwrap();
     let create = Create {
         path: path(&format!("{}/f", below("/t"))),
         client: "w".into(),
         client_host: "here".into(),
         mode: 0o644,
+        unmasked: None,
         create: true,
         overwrite: false,
         create_parent: true,
@@ -54,12 +55,12 @@ fn a_tree_too_deep_to_climb_is_never_made() {
     let mut world = World::new();
     let file = dig(&mut world);
     let alice = caller("alice");
-    world.apply(&alice, Mkdirs { path: path("/x/y"), mode: 0o755, create_parent: true }).unwrap();
+    world.apply(&alice, Mkdirs { path: path("/x/y"), mode: 0o755, unmasked: None, create_parent: true }).unwrap();
     // From `/t` to `f` are 1997 levels.
     for (to, fits) in [("/x/y/t", true), ("/t", true), ("/x/a/b/c/t", false), ("/x/a/b/t", true)] {
         if to != "/t" {
             let above = path(to).parent().unwrap();
-            world.apply(&alice, Mkdirs { path: above, mode: 0o755, create_parent: true }).unwrap();
+            world.apply(&alice, Mkdirs { path: above, mode: 0o755, unmasked: None, create_parent: true }).unwrap();
         }
         let from = path(if to == "/t" { "/x/y/t" } else { "/t" });
         let moved = world.apply(&alice, Rename { from: from.clone(), to: path(to) });
@@ -91,7 +92,7 @@ fn moves_to_and_fro_add_no_depth() {
     let mut world = World::new();
     let root = caller("root");
     for top in ["/a/own", "/b/own"] {
-        world.apply(&root, Mkdirs { path: path(top), mode: 0o755, create_parent: true }).unwrap();
+        world.apply(&root, Mkdirs { path: path(top), mode: 0o755, unmasked: None, create_parent: true }).unwrap();
     }
     for _ in 0..1200 {
         for (from, to) in [("/a", "/b/a"), ("/b/a", "/a"), ("/b", "/a/b"), ("/a/b", "/b")] {

@@ -55,7 +55,7 @@ fn superusers_enter_and_leave_it_and_it_tells_who_and_when() {
 fn a_refusal_says_how_it_is_left() {
     let mut world = World::new();
     world.apply(&caller("root"), SetSafeMode { on: true }).unwrap();
-    let mkdirs = namespace::Mkdirs { path: path("/d"), mode: 0o755, create_parent: true };
+    let mkdirs = namespace::Mkdirs { path: path("/d"), mode: 0o755, unmasked: None, create_parent: true };
     let refused = world.apply(&caller("root"), mkdirs).unwrap_err();
     assert_eq!(
         refused.to_string(),

@@ -144,11 +144,8 @@ impl World {
         let client = client.to_string();
         Some(match verb {
             "mkdir" => {
-                let mkdirs = Mkdirs { path: target?, mode: mode("755"), create_parent: !has("noparent") };
-                match option("unmasked") {
-                    Some(mode) => MkdirsUnmasked { mkdirs, unmasked: u16::from_str_radix(mode, 8).unwrap() }.into(),
-                    None => mkdirs.into(),
-                }
+                let unmasked = option("unmasked").map(|mode| u16::from_str_radix(mode, 8).unwrap());
+                Mkdirs { path: target?, mode: mode("755"), unmasked, create_parent: !has("noparent") }.into()
             }
             "concat" => {
                 let sources = args[1..].iter().map(|source| path(source)).collect();
@@ -185,6 +182,7 @@ impl World {
                     client,
                     client_host: "10.0.0.1".into(),
                     mode: mode("644"),
+                    unmasked: option("unmasked").map(|mode| u16::from_str_radix(mode, 8).unwrap()),
                     create: !has("nocreate"),
                     overwrite: has("overwrite"),
                     create_parent: !has("noparent"),
@@ -193,17 +191,9 @@ impl World {
                     block_len_min: 10,
                     takeover: option("takeover").map(String::from),
                 };
-                let unmasked = option("unmasked").map(|mode| u16::from_str_radix(mode, 8).unwrap());
-                match (verb, unmasked) {
-                    ("create", None) => create.into(),
-                    ("create", Some(unmasked)) => CreateUnmasked { create, unmasked }.into(),
-                    (_, unmasked) => {
-                        let put = PutFile { create, block: self.put_block(args) };
-                        match unmasked {
-                            Some(unmasked) => PutFileUnmasked { put, unmasked }.into(),
-                            None => put.into(),
-                        }
-                    }
+                match verb {
+                    "create" => create.into(),
+                    _ => PutFile { create, block: self.put_block(args) }.into(),
                 }
             }
             "reserve" => Reserve { count: args[0].parse().unwrap() }.into(),

@@ -165,6 +165,7 @@ impl Client {
             client: format!("client{}", self.number),
             client_host: String::new(),
             mode: tag,
+            unmasked: None,
             create: true,
             overwrite,
             create_parent: true,

@@ -39,7 +39,7 @@ impl Metad {
     }
 
     pub(crate) async fn mkdirs(self: Rc<Self>, path: FsPath) -> Answer<()> {
-        self.change(None, Mkdirs { path, mode: 0o755, create_parent: true }).await.map(|_| ())
+        self.change(None, Mkdirs { path, mode: 0o755, unmasked: None, create_parent: true }).await.map(|_| ())
     }
 
     pub(crate) async fn status(self: Rc<Self>, path: FsPath) -> Answer<Option<Status>> {

@@ -131,6 +131,7 @@ impl Metad {
             client: holder.clone(),
             client_host: holder.clone(),
             mode: 0o644,
+            unmasked: None,
             create: true,
             overwrite: false,
             create_parent: true,

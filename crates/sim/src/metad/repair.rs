@@ -3,7 +3,6 @@
 
 use super::{Answer, Metad, REPLICATION};
 use blocks::MendRules;
-use namespace::{IndexVisitors, Reply, read};
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId};
@@ -50,9 +49,6 @@ impl Metad {
     }
 
     async fn heal_round(self: &Rc<Self>) -> Answer<()> {
-        if !read::visitors_listed(&*self.group.rows()).expect("memory can be read") {
-            while let Reply::Bool(false) = self.change(None, IndexVisitors { count: 1000 }).await? {}
-        }
         self.compare().await?;
         self.resize().await?;
         self.settle_surplus().await?;

@@ -45,6 +45,7 @@ impl Metad {
             client: client.clone(),
             client_host: client.clone(),
             mode,
+            unmasked: None,
             create: true,
             overwrite,
             create_parent: true,
