@@ -178,11 +178,15 @@ async fn write_some(sim: &crate::executor::Sim, writer: &mut crate::client::Writ
     let pieces = sim.below(6);
     for _ in 0..pieces {
         let len = 1 + if sim.one_in(3) { sim.below(2 * BLOCK_LEN) } else { sim.below(90) };
-        if writer.write(len).await.is_err() {
+        let gives_up = sim.one_in(4) && writer.stays_in_block(len);
+        if let Some(Err(_)) = patiently(sim, gives_up, writer.write(len)).await {
             return false;
         }
         let flush = sim.below(6);
-        if flush < 2 && writer.flush(flush == 0).await.is_err() {
+        let gives_up = sim.one_in(4);
+        if flush < 2
+            && let Some(Err(_)) = patiently(sim, gives_up, writer.flush(flush == 0)).await
+        {
             return false;
         }
         if sim.one_in(3) {
@@ -190,6 +194,15 @@ async fn write_some(sim: &crate::executor::Sim, writer: &mut crate::client::Writ
         }
     }
     !sim.one_in(25)
+}
+
+/// `None`: the program gave the call up, as with a deadline around it, and goes on with its writer.
+async fn patiently<T>(sim: &crate::executor::Sim, gives_up: bool, call: impl Future<Output = T>) -> Option<T> {
+    if !gives_up {
+        return Some(call.await);
+    }
+    let deadline = [1, 10, 100, 1000, 5000][sim.below(5)];
+    sim.timeout(Duration::from_millis(deadline), call).await
 }
 
 async fn finish(client: &Client, writer: crate::client::Writer) -> bool {

@@ -51,6 +51,10 @@ pub enum Mutation {
     KeepRemoved,
     /// A rename moves a tree, and the directories above go on counting as if it had not moved.
     UncountedRenames,
+    /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given up for the end.
+    ForgetGivenUp,
+    /// Writers are believed whatever length they say that a block has.
+    BelieveLengths,
     /// Groups: whoever is told that the lead is given away takes it for himself.
     HandToAll,
     /// Groups: a leader that has given the lead away still believes what a majority said before.

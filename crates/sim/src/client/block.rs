@@ -5,7 +5,7 @@ use crate::executor::{Boxed, Either, race};
 use crate::metad::{Answer, Metad};
 use crate::platter::SPEC;
 use crate::stream::{Ack, Ends, PacketMessage, Stage, WriteOp};
-use crate::world::{World, rack_of};
+use crate::world::{Mutation, World, rack_of};
 use chain::{HEARTBEAT, Packet, Reply};
 use namespace::{BlockRef, BlockView};
 use std::cell::RefCell;
@@ -43,6 +43,14 @@ struct Chain {
     standstill_max: Duration,
 }
 
+/// What a broken chain leaves: the block stays so until another chain stands, whoever gives up the call that was to set it up.
+struct Rest {
+    window: VecDeque<Sent>,
+    acked: usize,
+    /// Places of the nodes to blame, ascending.
+    broken: Vec<usize>,
+}
+
 #[derive(Clone)]
 pub(super) struct Sent {
     pub(super) packet: Packet,
@@ -56,7 +64,9 @@ pub(super) struct Block {
     pub(super) nodes: Vec<NodeId>,
     /// The nodes of the present chain, and how often each had lost power when it was set up.
     pub(super) holders: RefCell<Vec<(NodeId, u64)>>,
+    /// Without one, and without a rest, a recovery has ended the block.
     chain: Option<Chain>,
+    rest: Option<Rest>,
     pub(super) next_seqno: i64,
     pub(super) sent: usize,
     stuck: (i64, u32),
@@ -82,7 +92,8 @@ impl Block {
         before: Option<Before>,
     ) -> std::result::Result<Self, NodeId> {
         let (holders, stuck) = (RefCell::default(), (-1, 0));
-        let mut block = Self { view, nodes, holders, chain: None, next_seqno: 0, sent: 0, stuck, shape, before };
+        let mut block =
+            Self { view, nodes, holders, chain: None, rest: None, next_seqno: 0, sent: 0, stuck, shape, before };
         match block.set_up(client, Stage::Create, view.generation, 0).await {
             Ok(chain) => {
                 block.chain = chain;
@@ -171,40 +182,58 @@ impl Block {
         }
     }
 
-    pub(super) async fn send(&mut self, client: &Rc<Client>, sent: Sent) -> Result<()> {
-        let Some(chain) = &mut self.chain else { return Err(Error::NoNodeLeft) };
-        let free = chain.until(client, |chain| chain.window.len() < IN_FLIGHT_MAX).await;
-        chain.owe(client);
-        chain.window.push_back(sent.clone());
-        if free.is_err() || !chain.put(client, &sent) {
+    /// Returns when another packet may be pushed.
+    pub(super) async fn room(&mut self, client: &Rc<Client>) -> Result<()> {
+        loop {
+            let has_room = match &mut self.chain {
+                Some(chain) => chain.until(client, |chain| chain.window.len() < IN_FLIGHT_MAX).await.is_ok(),
+                None if self.rest.is_none() => return Err(Error::NoNodeLeft),
+                None => false,
+            };
+            if has_room {
+                return Ok(());
+            }
             self.recover(client).await?;
         }
-        Ok(())
+    }
+
+    /// Sends a packet for which there is room.
+    pub(super) fn push(&mut self, client: &Rc<Client>, sent: Sent) {
+        let Some(chain) = &mut self.chain else { return };
+        chain.owe(client);
+        chain.window.push_back(sent.clone());
+        if !chain.put(client, &sent) && chain.broken.is_empty() {
+            chain.broken = vec![0];
+        }
     }
 
     pub(super) async fn drain(&mut self, client: &Rc<Client>) -> Result<()> {
-        while let Some(chain) = &mut self.chain {
-            match chain.until(client, |chain| chain.window.is_empty()).await {
-                Ok(()) => return Ok(()),
-                Err(()) => self.recover(client).await?,
+        let forgets = client.world.mutation == Some(Mutation::ForgetGivenUp);
+        loop {
+            let is_drained = match &mut self.chain {
+                Some(chain) => chain.until(client, |chain| chain.window.is_empty()).await.is_ok(),
+                None => self.rest.is_none() || forgets, // a recovered close: the block is finished
+            };
+            if is_drained {
+                return Ok(());
             }
+            self.recover(client).await?;
         }
-        Ok(()) // a recovered close: the block is finished
     }
 
     async fn recover(&mut self, client: &Rc<Client>) -> Result<()> {
         self.settle_before(client).await?;
-        let Some(chain) = self.chain.take() else { return Err(Error::NoNodeLeft) };
-        let Chain { ends, window, acked, broken, .. } = chain;
-        drop(ends);
-        let first = window.front().map_or(-1, |sent| sent.packet.seqno);
-        self.stuck = if self.stuck.0 == first { (first, self.stuck.1 + 1) } else { (first, 1) };
+        if let Some(Chain { ends, window, acked, broken, .. }) = self.chain.take() {
+            drop(ends);
+            let first = window.front().map_or(-1, |sent| sent.packet.seqno);
+            self.stuck = if self.stuck.0 == first { (first, self.stuck.1 + 1) } else { (first, 1) };
+            self.rest = Some(Rest { window, acked, broken: if broken.is_empty() { vec![0] } else { broken } });
+        }
         if self.stuck.1 > RECOVERIES_MAX {
             return Err(Error::NoNodeLeft);
         }
-        let mut broken = if broken.is_empty() { vec![0] } else { broken };
-        loop {
-            while let Some(bad) = broken.pop().filter(|_| !self.nodes.is_empty()) {
+        while let Some(rest) = &mut self.rest {
+            while let Some(bad) = rest.broken.pop().filter(|_| !self.nodes.is_empty()) {
                 let bad = self.nodes.remove(bad.min(self.nodes.len() - 1));
                 client.sim.say(|| {
                     let number = World::node_number(bad);
@@ -214,18 +243,19 @@ impl Block {
             if self.nodes.is_empty() {
                 return Err(Error::NoNodeLeft);
             }
-            match self.rejoin(client, &window, acked).await? {
+            let (only_end_missing, acked) =
+                (rest.window.len() == 1 && rest.window.iter().all(|sent| sent.packet.last), rest.acked);
+            let rejoined = self.rejoin(client, only_end_missing, acked).await?;
+            let Some(mut rest) = self.rest.take() else { break };
+            match rejoined {
                 Ok(chain) => {
                     self.chain = chain;
-                    break;
+                    rest.window.into_iter().for_each(|sent| self.push(client, sent));
                 }
-                Err(bad) => broken.push(bad),
-            }
-        }
-        if let Some(chain) = &mut self.chain {
-            for sent in window {
-                chain.window.push_back(sent.clone());
-                chain.put(client, &sent);
+                Err(bad) => {
+                    rest.broken.push(bad);
+                    self.rest = Some(rest);
+                }
             }
         }
         Ok(())
@@ -234,13 +264,12 @@ impl Block {
     async fn rejoin(
         &mut self,
         client: &Rc<Client>,
-        window: &VecDeque<Sent>,
+        only_end_missing: bool,
         acked: usize,
     ) -> Result<std::result::Result<Option<Chain>, usize>> {
         let (name, block) = (client.name.clone(), self.view.block);
         let (generation, view) = client.call(move |metad, _| Box::pin(metad.bump(name.clone(), block))).await?;
         self.view.home = view.home;
-        let only_end_missing = window.len() == 1 && window.iter().all(|sent| sent.packet.last);
         let stage = if only_end_missing { Stage::CloseRecovery } else { Stage::StreamingRecovery };
         let chain = match self.set_up(client, stage, generation, acked).await {
             Ok(chain) => chain,

@@ -4,7 +4,7 @@ use super::block::{Before, Block, Sent, Shape};
 use super::{BLOCK_LEN, Client, Error, Result};
 use crate::platter::SPEC;
 use crate::small::Lease;
-use crate::world::content;
+use crate::world::{Mutation, content};
 use chain::Packet;
 use namespace::{BlockRef, BlockView};
 use std::ops::Range;
@@ -16,6 +16,8 @@ const PAUSE_FIRST: Duration = Duration::from_millis(25);
 const PAUSE_COUNT: u32 = 10;
 const BLOCK_RETRIES: u32 = 3;
 const PACKET_LEN: usize = 4 * SPEC.chunk_len as usize;
+/// Longer than any block.
+const LEN_CLAIMED: u64 = 1 << 39;
 /// The next block is looked for when this part of a block is left.
 const AHEAD_SHARE: usize = 4;
 
@@ -76,6 +78,11 @@ impl Writer {
         self.block_offset + self.position
     }
 
+    /// A write of so much neither begins nor ends a block. Only such may be given up here; in the client tasks of their own do the rest.
+    pub(crate) fn stays_in_block(&self, len: usize) -> bool {
+        self.block.is_some() && self.position + len < BLOCK_LEN
+    }
+
     pub(crate) async fn write(&mut self, mut len: usize) -> Result<()> {
         while len > 0 {
             // A packet that begins inside of a chunk ends with it.
@@ -105,23 +112,29 @@ impl Writer {
         if self.block.is_none() {
             self.block = Some(self.next_block().await?);
         }
-        let start = self.block_offset + self.position;
+        let offset = self.position;
+        let start = self.block_offset + offset;
         let data: Vec<u8> = (start..start + len).map(|at| content(self.tag, at)).collect();
         let Some(block) = &mut self.block else { return Err(Error::NoNodeLeft) };
+        if self.client.world.mutation == Some(Mutation::ForgetGivenUp) {
+            self.position += len;
+        }
+        block.room(&self.client).await?;
+        // From here to the window nothing is waited for: the call may be given up wherever it waits.
+        self.position = offset + len;
         let packet = Packet {
             seqno: block.next_seqno,
-            offset: self.position as i64,
+            offset: offset as i64,
             data_len: len as u32,
             sums_len: SPEC.sums_len(len as u64) as u32,
             last: false,
             sync,
         };
         block.next_seqno += 1;
-        self.position += len;
         let sent = Sent { packet, data: Rc::new(data), end: self.position };
         self.client.world.oracle.borrow_mut().sent(self.file, start + len);
         block.sent = block.sent.max(self.position);
-        block.send(&self.client, sent).await?;
+        block.push(&self.client, sent);
         // In the client this goes on beside the stream, and takes as long as it takes.
         if block.before.is_none() || self.client.sim.one_in(3) {
             self.settle_before().await?;
@@ -158,9 +171,10 @@ impl Writer {
         self.settle_before().await?;
         let Some(mut block) = self.block.take() else { return Ok(()) };
         block.drain(&self.client).await?;
+        block.room(&self.client).await?;
         let packet = Packet { seqno: block.next_seqno, offset: self.position as i64, last: true, ..Packet::default() };
         block.next_seqno += 1;
-        block.send(&self.client, Sent { packet, data: Rc::default(), end: self.position }).await?;
+        block.push(&self.client, Sent { packet, data: Rc::default(), end: self.position });
         block.drain(&self.client).await?;
         let len = self.position;
         let range = self.block_offset..self.block_offset + len;
@@ -187,6 +201,7 @@ impl Writer {
         if let Some(lease) = self.ahead.take() {
             self.client.stock.give_back(&lease);
         }
+        self.claim_too_much().await;
         let mut pause = PAUSE_FIRST;
         for _ in 0..PAUSE_COUNT {
             let (client, path, file, last) = (self.client.name.clone(), self.path.clone(), self.file, self.previous);
@@ -201,6 +216,18 @@ impl Writer {
             pause *= 2;
         }
         Err(Error::NotComplete)
+    }
+
+    /// A client may say anything of the length of its block.
+    async fn claim_too_much(&self) {
+        let Some(last) = self.previous.filter(|_| self.client.sim.one_in(20)) else { return };
+        let (client, path, file) = (self.client.name.clone(), self.path.clone(), self.file);
+        let last = Some(BlockRef { len: last.len + LEN_CLAIMED, ..last });
+        let claim =
+            self.client.call(move |metad, _| Box::pin(metad.complete(client.clone(), path.clone(), file, last)));
+        if let Ok(true) = claim.await {
+            self.client.world.fail(|| format!("{} was believed that {last:?} is that long", self.client.name));
+        }
     }
 
     /// The block that was taken on lease, or one that is asked for now.

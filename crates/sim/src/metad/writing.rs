@@ -37,7 +37,10 @@ impl Metad {
         path: FsPath,
         wish: Wish,
     ) -> Answer<Status> {
-        let Wish { overwrite, mode, replication, block_len } = wish;
+        let Wish { overwrite, mode, replication, mut block_len } = wish;
+        if self.world.mutation == Some(Mutation::BelieveLengths) {
+            block_len = types::limits::BLOCK_LEN_MAX;
+        }
         self.group.read_barrier().await?;
         let create = Create {
             takeover: self.silent_holder(&path),
