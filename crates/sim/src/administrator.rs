@@ -1,4 +1,5 @@
-//! What an administrator does while the cluster works: empties nodes and takes them away, has everything read, spreads containers.
+//! What an administrator does while the cluster works: empties nodes and takes them away, has everything read, spreads
+//! containers, enters safe mode and leaves it.
 
 use crate::client::BLOCK_LEN;
 use crate::metad::{Answer, Metad};
@@ -26,6 +27,9 @@ const LOOK_EACH: Duration = Duration::from_secs(1);
 const BELIEVED_AFTER: Duration = Duration::from_millis(50);
 /// An administrator's patience.
 const DRAIN_MAX: Duration = Duration::from_secs(90);
+/// From leaving safe mode to entering it again, at most.
+const FREEZE_EACH: Duration = Duration::from_secs(40);
+const FROZEN_MAX: Duration = Duration::from_secs(40);
 const LEADER_WAIT: Duration = Duration::from_millis(300);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
@@ -38,8 +42,11 @@ async fn ask<T>(world: &Rc<World>, call: impl AsyncFnOnce(Rc<Metad>) -> Answer<T
     world.sim.timeout(ANSWER_MAX, call(leader)).await?.ok()
 }
 
-/// Has everything read, from now on.
+/// Has everything read, from now on. Nodes that the leader has not heard of for long would be left out.
 pub(crate) async fn scrub(world: &Rc<World>) {
+    while !world.leader().is_some_and(|leader| leader.hears_all()) {
+        world.sim.sleep(LOOK_EACH).await;
+    }
     // One that is under way may have passed over what rots since.
     while ask(world, Metad::begin_scrub).await != Some(true) {
         world.sim.sleep(LOOK_EACH).await;
@@ -89,6 +96,46 @@ async fn limit_any(world: &Rc<World>) {
 async fn serve_again(world: &Rc<World>, number: usize) {
     let id = World::node_id(number);
     while ask(world, |leader: Rc<Metad>| leader.set_service(id, Service::Serving)).await.is_none() {
+        world.sim.sleep(LEADER_WAIT).await;
+    }
+}
+
+/// Enters safe mode at times and leaves it again, until the faults are over.
+pub(crate) async fn freeze(world: Rc<World>) {
+    let sim = world.sim.clone();
+    let end = sim.now() + world.plan.rough;
+    if !world.plan.freezes {
+        return;
+    }
+    loop {
+        sim.sleep(sim.between(FREEZE_EACH / 4, FREEZE_EACH)).await;
+        if sim.now() >= end {
+            return;
+        }
+        let entered = until_done(&world, Metad::enter_safe_mode).await;
+        let since = sim.now();
+        world.frozen_since.set(Some(since));
+        sim.say(|| "SAFE MODE is on".to_owned());
+        sim.sleep(sim.between(Duration::ZERO, FROZEN_MAX)).await;
+        let left = until_done(&world, Metad::see_frozen).await;
+        if let Some(((table, key), _)) = entered.iter().find(|(key, value)| left.get(*key) != Some(value)) {
+            world.fail(|| format!("row {key:?} of {table:?} was changed in safe mode"));
+        }
+        if let Some(((table, key), _)) = left.iter().find(|(key, _)| !entered.contains_key(*key)) {
+            world.fail(|| format!("row {key:?} of {table:?} was made in safe mode"));
+        }
+        world.frozen_since.set(None);
+        until_done(&world, Metad::leave_safe_mode).await;
+        sim.say(|| "SAFE MODE is off".to_owned());
+    }
+}
+
+/// Asks again until it is answered.
+async fn until_done<T>(world: &Rc<World>, call: impl AsyncFn(Rc<Metad>) -> Answer<T>) -> T {
+    loop {
+        if let Some(done) = ask(world, &call).await {
+            return done;
+        }
         world.sim.sleep(LEADER_WAIT).await;
     }
 }

@@ -244,7 +244,6 @@ fn short(world: &World, leader: &Rc<Metad>) -> Vec<String> {
             is_known &= page.open.is_empty();
             for view in &page.blocks {
                 let there = (0..world.plan.node_count).map(World::node_id).any(|id| is_sound(world, id, view));
-                is_known &= there;
                 let lacks = members.iter().filter(|id| there && !is_fit(world, **id, view));
                 short.extend(lacks.map(|id| format!("node {} lacks {view:?}", World::node_number(*id))));
             }

@@ -23,6 +23,8 @@ pub(crate) enum Outcome {
     Found(Option<u16>),
     Deleted(bool),
     Refused,
+    /// Refused in safe mode: it never happened.
+    Frozen,
     /// Nobody knows: it happened at any later time, or never.
     Unknown,
 }
@@ -87,7 +89,8 @@ pub(crate) fn check(history: &[Event]) -> Result<(), String> {
             if !open(place) || Some(event.began) > first_end {
                 continue;
             }
-            let (next, outcome) = step(&state, event.op);
+            let is_frozen = event.outcome == Outcome::Frozen;
+            let (next, outcome) = if is_frozen { (state.clone(), Outcome::Frozen) } else { step(&state, event.op) };
             if event.outcome != Outcome::Unknown && outcome != event.outcome {
                 continue;
             }
@@ -127,6 +130,14 @@ mod tests {
         assert!(check(&[write, read(5, None), read(7, Some(7))]).is_ok());
         assert!(check(&[write, read(5, Some(7)), read(7, None)]).is_err());
         assert!(check(&[read(5, Some(7))]).is_err(), "from nowhere");
+    }
+
+    #[test]
+    fn what_safe_mode_refused_never_happened() {
+        let write = event(1, 0, 1, Op::Write(0, 7), Outcome::Frozen);
+        let read = |found| event(2, 5, 6, Op::Read(0), Outcome::Found(found));
+        assert!(check(&[write, read(None)]).is_ok());
+        assert!(check(&[write, read(Some(7))]).is_err());
     }
 
     #[test]

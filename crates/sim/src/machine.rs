@@ -147,6 +147,8 @@ impl raft::Machine for Machine {
                     rows.roll_back();
                 } else if self.mutation == Some(Mutation::UncountedRenames) && matches!(request.op, Op::Rename2(_)) {
                     rows.roll_back_table(tables::USAGE);
+                } else if self.mutation == Some(Mutation::ForgetSafeMode) && matches!(request.op, Op::SetSafeMode(_)) {
+                    rows.roll_back_table(tables::SAFE_MODE);
                 }
                 commit(digest, rows);
                 Reply::Namespace(answer)

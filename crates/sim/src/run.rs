@@ -1,6 +1,6 @@
 //! One run, from its seed to its end.
 
-use crate::administrator::{administer, scrub};
+use crate::administrator::{administer, freeze, scrub};
 use crate::check;
 use crate::executor::{HostId, Listener, Sim};
 use crate::groups::run_group;
@@ -99,11 +99,16 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     if world.plan.squeeze {
         sim.spawn(HostId::NOBODY, squeeze(Rc::clone(&world)));
     }
-    let administering = Rc::new(Cell::new(true));
-    let (at, over) = (Rc::clone(&world), Rc::clone(&administering));
+    let administering = Rc::new(Cell::new(2));
+    let (at, left) = (Rc::clone(&world), Rc::clone(&administering));
     sim.spawn(HostId::NOBODY, async move {
         administer(at).await;
-        over.set(false);
+        left.set(left.get() - 1);
+    });
+    let (at, left) = (Rc::clone(&world), Rc::clone(&administering));
+    sim.spawn(HostId::NOBODY, async move {
+        freeze(at).await;
+        left.set(left.get() - 1);
     });
     let end = sim.now() + world.plan.rough + Duration::from_millis(1);
     while sim.now() < end && world.failures().is_empty() {
@@ -115,7 +120,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 
     work.stopping.set(true);
     let end = sim.now() + WIND_DOWN;
-    while sim.now() < end && (work.busy.get() > 0 || administering.get()) && world.failures().is_empty() {
+    while sim.now() < end && (work.busy.get() > 0 || administering.get() > 0) && world.failures().is_empty() {
         sim.run_until(sim.now() + LOOK_EACH);
     }
     for number in 0..world.plan.client_count {

@@ -87,6 +87,8 @@ pub(crate) struct Plan {
     pub(crate) capacities: Vec<usize>,
     /// Before the end disks become nearly full, and a node goes, until what there is room for was healed.
     pub(crate) squeeze: bool,
+    /// Safe mode comes and goes.
+    pub(crate) freezes: bool,
 }
 
 impl Plan {
@@ -139,6 +141,7 @@ impl Plan {
             long: false,
             chores,
             copies: MachineCopy::of(seed, node_count),
+            freezes: Seeded(seed ^ 0xf0e0_5afe).below(4) == 0,
         }
     }
 

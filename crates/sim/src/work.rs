@@ -1,6 +1,7 @@
 //! What the clients of a run do: some write, read, append, rename and delete files; some work on a few names together.
 
-use crate::client::{BLOCK_LEN, Client, Error, Shape};
+use crate::client::{BLOCK_LEN, Client, Error, Shape, Writer};
+use crate::executor::Sim;
 use crate::history::{Event, Name, Op, Outcome};
 use crate::metad::{Refused, Wish};
 use crate::world::World;
@@ -12,6 +13,8 @@ use types::{FileId, FsPath};
 /// Operations of one run that are checked for an order: the checker's work grows with them.
 const HISTORY_COUNT_MAX: usize = 110;
 const NAMES: usize = 3;
+/// Until a writer that was refused in safe mode goes on.
+const SAFE_MODE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a cut is waited for.
 const CUT_MAX: Duration = Duration::from_secs(100);
 
@@ -98,18 +101,23 @@ async fn write_file(client: &Rc<Client>, work: &Rc<Work>, own: &mut Vec<Own>) {
     let number = work.next.get() + 1;
     work.next.set(number);
     let at = path(&format!("/files/{number}"));
-    let shape = [Shape::Chain, Shape::Chain, Shape::Tree, Shape::Star][sim.below(4)];
+    let shape = [Shape::Chain, Shape::Chain, Shape::Tree, Shape::Star, Shape::FanOut][sim.below(5)];
     let looks_ahead = sim.one_in(2);
     let created = client.create(&at, number, any_replication(sim), shape, looks_ahead).await;
     let Ok(mut writer) = created else { return };
     work.paths.borrow_mut().push(at.clone());
-    own.push(Own { path: at, file: writer.file, closed: false });
+    own.push(Own { path: at.clone(), file: writer.file, closed: false });
     let last = own.len() - 1;
-    own[last].closed = write_some(sim, &mut writer).await && finish(client, writer).await;
+    let (pieces, crash_of) = if shape == Shape::FanOut { (3 + sim.below(8), 3) } else { (sim.below(6), 25) };
+    own[last].closed = write_pieces(sim, &mut writer, pieces, crash_of).await && finish(client, writer).await;
+    if !own[last].closed && shape == Shape::FanOut && sim.one_in(2) {
+        // Whoever takes the log over has it closed, and reads what was acknowledged.
+        let _closed = client.call(move |metad, _| Box::pin(metad.recover_lease(at.clone()))).await;
+    }
 }
 
 /// Mostly the usual one.
-fn any_replication(sim: &crate::executor::Sim) -> u16 {
+fn any_replication(sim: &Sim) -> u16 {
     [3, 3, 3, 3, 2, 1][sim.below(6)]
 }
 
@@ -173,31 +181,44 @@ async fn truncate(client: &Rc<Client>, own: &[Own]) {
     }
 }
 
-/// False if the writer failed, or was left lying.
-async fn write_some(sim: &crate::executor::Sim, writer: &mut crate::client::Writer) -> bool {
-    let pieces = sim.below(6);
+/// False if the writer failed, or was left lying, one in `crash_of`.
+async fn write_pieces(sim: &Sim, writer: &mut Writer, pieces: usize, crash_of: usize) -> bool {
     for _ in 0..pieces {
         let len = 1 + if sim.one_in(3) { sim.below(2 * BLOCK_LEN) } else { sim.below(90) };
         let gives_up = sim.one_in(4) && writer.stays_in_block(len);
-        if let Some(Err(_)) = patiently(sim, gives_up, writer.write(len)).await {
+        let written = patiently(sim, gives_up, writer.write(len)).await;
+        if !goes_on(sim, writer, written).await {
             return false;
         }
         let flush = sim.below(6);
         let gives_up = sim.one_in(4);
-        if flush < 2
-            && let Some(Err(_)) = patiently(sim, gives_up, writer.flush(flush == 0)).await
-        {
-            return false;
+        if flush < 2 {
+            let flushed = patiently(sim, gives_up, writer.flush(flush == 0)).await;
+            if !goes_on(sim, writer, flushed).await {
+                return false;
+            }
         }
         if sim.one_in(3) {
             sim.sleep(sim.between(Duration::ZERO, Duration::from_secs(2))).await;
         }
     }
-    !sim.one_in(25)
+    !sim.one_in(crash_of)
+}
+
+/// A writer that is refused because of safe mode still has its file, and goes on later.
+async fn goes_on(sim: &Sim, writer: &Writer, outcome: Option<Result<(), Error>>) -> bool {
+    match outcome {
+        Some(Err(error)) if error.is_safe_mode() && writer.stays_in_block(0) => {
+            sim.sleep(SAFE_MODE_PAUSE).await;
+            true
+        }
+        Some(Err(_)) => false,
+        Some(Ok(())) | None => true,
+    }
 }
 
 /// `None`: the program gave the call up, as with a deadline around it, and goes on with its writer.
-async fn patiently<T>(sim: &crate::executor::Sim, gives_up: bool, call: impl Future<Output = T>) -> Option<T> {
+async fn patiently<T>(sim: &Sim, gives_up: bool, call: impl Future<Output = T>) -> Option<T> {
     if !gives_up {
         return Some(call.await);
     }
@@ -205,7 +226,7 @@ async fn patiently<T>(sim: &crate::executor::Sim, gives_up: bool, call: impl Fut
     sim.timeout(Duration::from_millis(deadline), call).await
 }
 
-async fn finish(client: &Client, writer: crate::client::Writer) -> bool {
+async fn finish(client: &Client, writer: Writer) -> bool {
     let file = writer.file;
     let outcome = writer.close().await;
     client.sim.say(|| format!("{} closes {file}: {outcome:?}", client.name));
@@ -223,7 +244,7 @@ async fn append(client: &Rc<Client>, own: &[Own]) {
     let sim = &client.sim;
     let Some(at) = any_closed(client, own).map(|own| own.path.clone()) else { return };
     if let Ok(Some(mut writer)) = client.append(&at).await
-        && write_some(sim, &mut writer).await
+        && write_pieces(sim, &mut writer, sim.below(6), 25).await
     {
         finish(client, writer).await;
     }
@@ -320,6 +341,7 @@ async fn work_on_names(client: &Rc<Client>, work: &Rc<Work>, number: usize) {
 fn known(outcome: Result<Outcome, Error>) -> Outcome {
     match outcome {
         Ok(outcome) => outcome,
+        Err(error) if error.is_safe_mode() => Outcome::Frozen,
         Err(Error::Refused(Refused::Namespace(_))) => Outcome::Refused,
         Err(_) => Outcome::Unknown,
     }

@@ -51,10 +51,17 @@ pub enum Mutation {
     KeepRemoved,
     /// A rename moves a tree, and the directories above go on counting as if it had not moved.
     UncountedRenames,
-    /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given up for the end.
+    /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given up
+    /// for the end.
     ForgetGivenUp,
     /// Writers are believed whatever length they say that a block has.
     BelieveLengths,
+    /// Containers with a block that nobody has are never called whole.
+    WaitForMissing,
+    /// Nobody remembers that safe mode was entered.
+    ForgetSafeMode,
+    /// Datanodes are ordered to delete in safe mode, too.
+    DeleteInSafeMode,
     /// Groups: whoever is told that the lead is given away takes it for himself.
     HandToAll,
     /// Groups: a leader that has given the lead away still believes what a majority said before.
@@ -73,6 +80,8 @@ pub enum Mutation {
     RefuseStrangers,
 }
 
+/// From the moment that safe mode is on until the last deletion is done that was ordered before, on a slow disk.
+const ORDERED_BEFORE_MAX: Duration = Duration::from_secs(15);
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(10);
 
@@ -98,6 +107,8 @@ pub(crate) struct World {
     process_count: Cell<u64>,
     /// A node that is not started again while disks are nearly full.
     pub(crate) gone: Cell<Option<usize>>,
+    /// Since when safe mode is on for certain.
+    pub(crate) frozen_since: Cell<Option<Duration>>,
 }
 
 struct MetadSeat {
@@ -192,6 +203,7 @@ impl World {
             reign_count: Cell::default(),
             process_count: Cell::default(),
             gone: Cell::default(),
+            frozen_since: Cell::default(),
             plan,
             sim,
         };
@@ -389,6 +401,13 @@ impl World {
     /// A sound copy of a replica was made: what was spoiled there is no more.
     pub(crate) fn was_copied(&self, number: usize, block: BlockId) {
         self.spoiled.borrow_mut().remove(&(number, block));
+    }
+
+    /// Nobody is told to delete anything in safe mode.
+    pub(crate) fn deletes(&self, number: usize, block: BlockId) {
+        if self.frozen_since.get().is_some_and(|since| self.sim.now() > since + ORDERED_BEFORE_MAX) {
+            self.fail(|| format!("node {number} deleted {block:?} in safe mode"));
+        }
     }
 
     /// A node deleted a replica as it was told. Those who have the block now hold what was promised of it; somebody must.

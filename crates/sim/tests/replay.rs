@@ -126,6 +126,24 @@ fn a_length_that_is_believed_is_found() {
     is_found(Mutation::BelieveLengths, &["was believed that"]);
 }
 
+/// A writer claimed more than it wrote: what else is in its container comes back to the right nodes all the same.
+#[test]
+fn a_block_that_nobody_has_and_all_wait_for_is_found() {
+    let options = Options { mutation: Some(Mutation::WaitForMissing), ..Options::default() };
+    // One seed in fifteen comes to it.
+    is_found_with(options, 20..100, &["it does not come to rest"]);
+}
+
+#[test]
+fn changes_in_safe_mode_are_found() {
+    is_found(Mutation::ForgetSafeMode, &["in safe mode"]);
+}
+
+#[test]
+fn deletions_in_safe_mode_are_found() {
+    is_found(Mutation::DeleteInSafeMode, &["in safe mode"]);
+}
+
 #[test]
 fn copies_of_damage_are_found() {
     is_found(Mutation::CopyUnverified, &["contradict each other", "read a wrong byte", "has a wrong byte"]);

@@ -27,6 +27,8 @@ pub(crate) enum Shape {
     Chain,
     Tree,
     Star,
+    /// As HBase's writer of logs: a star with one block, however long, which ends with the first node that is lost.
+    FanOut,
 }
 
 /// A connection to the head of a chain, and what is under way on it.
@@ -43,7 +45,8 @@ struct Chain {
     standstill_max: Duration,
 }
 
-/// What a broken chain leaves: the block stays so until another chain stands, whoever gives up the call that was to set it up.
+/// What a broken chain leaves. The block stays so until another chain stands, also when the call that was to set it up
+/// is given up.
 struct Rest {
     window: VecDeque<Sent>,
     acked: usize,
@@ -172,7 +175,7 @@ impl Block {
     fn route(&mut self) -> Routing {
         match self.shape {
             Shape::Chain => Routing::chain(self.nodes.len()),
-            Shape::Star => Routing::star(self.nodes.len()),
+            Shape::Star | Shape::FanOut => Routing::star(self.nodes.len()),
             Shape::Tree => {
                 let racks: Vec<String> = self.nodes.iter().map(|id| rack_of(World::node_number(*id))).collect();
                 let (order, table) = Routing::tree(&racks);
@@ -229,7 +232,7 @@ impl Block {
             self.stuck = if self.stuck.0 == first { (first, self.stuck.1 + 1) } else { (first, 1) };
             self.rest = Some(Rest { window, acked, broken: if broken.is_empty() { vec![0] } else { broken } });
         }
-        if self.stuck.1 > RECOVERIES_MAX {
+        if self.stuck.1 > RECOVERIES_MAX || self.shape == Shape::FanOut {
             return Err(Error::NoNodeLeft);
         }
         while let Some(rest) = &mut self.rest {

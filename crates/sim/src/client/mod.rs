@@ -11,7 +11,7 @@ use crate::net::CallError;
 use crate::platter::SPEC;
 use crate::small::Stock;
 use crate::world::World;
-use namespace::{BlockRef, BlockView, RetryKey};
+use namespace::{BlockRef, BlockView, NsError, RetryKey};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -40,6 +40,13 @@ pub(crate) enum Error {
     NoNodeLeft,
     NotComplete,
     NoReplica,
+}
+
+impl Error {
+    /// Nothing was changed, and it may be asked for again later.
+    pub(crate) fn is_safe_mode(&self) -> bool {
+        matches!(self, Self::Refused(Refused::Namespace(NsError::SafeMode(_))))
+    }
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;

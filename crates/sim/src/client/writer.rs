@@ -15,9 +15,10 @@ use types::{BlockId, FileId, FsPath, NodeId};
 const PAUSE_FIRST: Duration = Duration::from_millis(25);
 const PAUSE_COUNT: u32 = 10;
 const BLOCK_RETRIES: u32 = 3;
+const SAFE_MODE_PAUSE: Duration = Duration::from_secs(1);
 const PACKET_LEN: usize = 4 * SPEC.chunk_len as usize;
-/// Longer than any block.
-const LEN_CLAIMED: u64 = 1 << 39;
+/// Longer than any block here.
+const LEN_CLAIMED: u64 = 1 << 16;
 /// The next block is looked for when this part of a block is left.
 const AHEAD_SHARE: usize = 4;
 
@@ -78,9 +79,14 @@ impl Writer {
         self.block_offset + self.position
     }
 
-    /// A write of so much neither begins nor ends a block. Only such may be given up here; in the client tasks of their own do the rest.
+    fn block_len_max(&self) -> usize {
+        if self.shape == Shape::FanOut { usize::MAX } else { BLOCK_LEN }
+    }
+
+    /// A write of so much neither begins nor ends a block. Only such may be given up here; in the client tasks of their
+    /// own do the rest.
     pub(crate) fn stays_in_block(&self, len: usize) -> bool {
-        self.block.is_some() && self.position + len < BLOCK_LEN
+        self.block.is_some() && self.position + len < self.block_len_max()
     }
 
     pub(crate) async fn write(&mut self, mut len: usize) -> Result<()> {
@@ -88,11 +94,11 @@ impl Writer {
             // A packet that begins inside of a chunk ends with it.
             let chunk = SPEC.chunk_len as usize;
             let into = self.position % chunk;
-            let room = if into > 0 { chunk - into } else { PACKET_LEN.min(BLOCK_LEN - self.position) };
+            let room = if into > 0 { chunk - into } else { PACKET_LEN.min(self.block_len_max() - self.position) };
             let take = room.min(len);
             self.send(take, false).await?;
             len -= take;
-            if self.position == BLOCK_LEN {
+            if self.position == self.block_len_max() {
                 self.finish_block().await?;
             } else {
                 self.look_ahead().await;
@@ -102,7 +108,7 @@ impl Writer {
     }
 
     async fn look_ahead(&mut self) {
-        let late = BLOCK_LEN - self.position <= BLOCK_LEN / AHEAD_SHARE;
+        let late = self.block_len_max() - self.position <= BLOCK_LEN / AHEAD_SHARE;
         if let (Some(replication), None, true) = (self.ahead_of, &self.ahead, late) {
             self.ahead = self.client.lease_next(self.file, replication).await.ok();
         }
@@ -201,33 +207,52 @@ impl Writer {
         if let Some(lease) = self.ahead.take() {
             self.client.stock.give_back(&lease);
         }
-        self.claim_too_much().await;
-        let mut pause = PAUSE_FIRST;
-        for _ in 0..PAUSE_COUNT {
-            let (client, path, file, last) = (self.client.name.clone(), self.path.clone(), self.file, self.previous);
-            let call =
-                self.client.call(move |metad, _| Box::pin(metad.complete(client.clone(), path.clone(), file, last)));
-            if call.await? {
-                self.confirm();
-                self.client.world.oracle.borrow_mut().closed(self.file, self.block_offset);
-                return Ok(self.block_offset);
+        if self.claim_too_much().await {
+            return Ok(self.block_offset);
+        }
+        let (mut pause, mut pauses_left) = (PAUSE_FIRST, PAUSE_COUNT);
+        while pauses_left > 0 {
+            match self.complete(self.previous).await {
+                Ok(true) => {
+                    self.confirm();
+                    self.client.world.oracle.borrow_mut().closed(self.file, self.block_offset);
+                    return Ok(self.block_offset);
+                }
+                Ok(false) => {
+                    self.client.sim.sleep(pause).await;
+                    (pause, pauses_left) = (pause * 2, pauses_left - 1);
+                }
+                Err(error) if error.is_safe_mode() => self.client.sim.sleep(SAFE_MODE_PAUSE).await,
+                Err(error) => return Err(error),
             }
-            self.client.sim.sleep(pause).await;
-            pause *= 2;
         }
         Err(Error::NotComplete)
     }
 
-    /// A client may say anything of the length of its block.
-    async fn claim_too_much(&self) {
-        let Some(last) = self.previous.filter(|_| self.client.sim.one_in(20)) else { return };
+    async fn complete(&self, last: Option<BlockRef>) -> Result<bool> {
         let (client, path, file) = (self.client.name.clone(), self.path.clone(), self.file);
-        let last = Some(BlockRef { len: last.len + LEN_CLAIMED, ..last });
-        let claim =
-            self.client.call(move |metad, _| Box::pin(metad.complete(client.clone(), path.clone(), file, last)));
-        if let Ok(true) = claim.await {
-            self.client.world.fail(|| format!("{} was believed that {last:?} is that long", self.client.name));
+        let call = self.client.call(move |metad, _| Box::pin(metad.complete(client.clone(), path.clone(), file, last)));
+        call.await
+    }
+
+    /// A client may claim any length for its last block. One beyond the file's blocks must be refused, since no node has
+    /// so much. A shorter one costs the client its own block, and nobody else anything. True if that was believed.
+    async fn claim_too_much(&self) -> bool {
+        let Some(last) = self.previous.filter(|_| self.client.sim.one_in(20)) else { return false };
+        let is_within = self.client.sim.one_in(2);
+        if is_within && last.len >= BLOCK_LEN as u64 {
+            return false;
         }
+        let len = if is_within { BLOCK_LEN as u64 } else { last.len + LEN_CLAIMED };
+        self.client.sim.say(|| format!("{} claims {len} bytes for {last:?} of {}", self.client.name, self.file));
+        if is_within {
+            self.client.world.oracle.borrow_mut().doom(self.file);
+        }
+        let is_believed = matches!(self.complete(Some(BlockRef { len, ..last })).await, Ok(true));
+        if is_believed && !is_within {
+            self.client.world.fail(|| format!("{} was believed that {last:?} has {len} bytes", self.client.name));
+        }
+        is_believed
     }
 
     /// The block that was taken on lease, or one that is asked for now.

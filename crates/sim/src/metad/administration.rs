@@ -3,13 +3,17 @@
 use super::{Answer, LEASE_SOFT, Metad, Refused};
 use crate::world::Mutation;
 use blocks::{Command, Move, Scrub, Scrubbed, Service};
-use namespace::{NsError, QuotaChange, SetQuota};
-use std::collections::VecDeque;
+use namespace::{NsError, QuotaChange, SetQuota, SetSafeMode, read, tables};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use types::rows::Table;
 use types::{FsPath, NodeId};
 
 /// Containers under way at a time.
 const ACTIVE_COUNT_MAX: usize = 2;
+
+/// Rows that stay as they are in safe mode.
+pub(crate) type FrozenRows = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
 /// Work that was asked for, in the leader's memory.
 #[derive(Default)]
@@ -26,6 +30,42 @@ impl Metad {
         self.repair_wake.notify();
         self.prepare.notify();
         Ok(())
+    }
+
+    /// What clients can change, as it is when safe mode is on.
+    pub(crate) async fn enter_safe_mode(self: Rc<Self>) -> Answer<FrozenRows> {
+        self.change(None, SetSafeMode { on: true }).await?;
+        Ok(self.frozen_rows())
+    }
+
+    /// The same at a later time.
+    pub(crate) async fn see_frozen(self: Rc<Self>) -> Answer<FrozenRows> {
+        self.group.read_barrier().await?;
+        Ok(self.frozen_rows())
+    }
+
+    pub(crate) async fn leave_safe_mode(self: Rc<Self>) -> Answer<()> {
+        self.change(None, SetSafeMode { on: false }).await?;
+        self.was_doomed();
+        self.repair_wake.notify();
+        Ok(())
+    }
+
+    /// Whether nothing may be changed or deleted now.
+    pub(super) fn is_frozen(&self) -> bool {
+        let mode = read::safe_mode(&*self.group.rows()).expect("memory can be read");
+        mode.is_some() && self.world.mutation != Some(Mutation::DeleteInSafeMode)
+    }
+
+    /// All of the namespace but what safe mode itself, its own retries and healing change.
+    fn frozen_rows(&self) -> FrozenRows {
+        let rows = self.group.rows();
+        let is_frozen = |table: Table| {
+            let may_change = [tables::RETRY, tables::RETRY_EXPIRY, tables::VISITOR, tables::SAFE_MODE].contains(&table);
+            tables::ALL.contains(&table) && !may_change
+        };
+        let frozen = rows.iter().filter(|(table, ..)| is_frozen(*table));
+        frozen.map(|(table, key, value)| ((table, key.to_vec()), value.to_vec())).collect()
     }
 
     /// Whether others have all that a node had that was to be emptied.
@@ -57,6 +97,11 @@ impl Metad {
             Err(Refused::Namespace(NsError::NotFound(_))) => Ok(()),
             answer => answer.map(|_| ()),
         }
+    }
+
+    pub(crate) fn hears_all(&self) -> bool {
+        let live_count = self.with_cluster(|cluster, _| cluster.live_count(self.now()));
+        live_count.is_ok_and(|count| count == self.world.plan.node_count)
     }
 
     /// False: one is under way.

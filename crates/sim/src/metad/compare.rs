@@ -86,7 +86,9 @@ impl Metad {
                 break;
             }
         }
-        Ok(self.heal(|healing| comparison.end(healing))?.whole)
+        let compared = self.heal(|healing| comparison.end(healing))?;
+        let waits = self.world.mutation == Some(Mutation::WaitForMissing) && compared.missing > 0;
+        Ok(compared.whole.filter(|_| !waits))
     }
 
     /// What each of the nodes says of each of the blocks.

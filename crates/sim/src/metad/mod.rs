@@ -91,6 +91,8 @@ pub(crate) struct Metad {
     leased: RefCell<Leased>,
     doomed: RefCell<Doomed>,
     undecided: RefCell<Undecided>,
+    /// Replicas to be deleted that safe mode keeps.
+    kept_back: RefCell<Undecided>,
     recoveries: RefCell<BTreeMap<FileId, Generation>>,
     recovery_ended: Notify,
     planning: RefCell<Lock>,
@@ -129,6 +131,7 @@ impl Metad {
             leased: RefCell::new(Leased::load(&MemoryRows::default(), Duration::ZERO, LEASE_SOFT).expect("empty")),
             doomed: RefCell::default(),
             undecided: RefCell::default(),
+            kept_back: RefCell::default(),
             recoveries: RefCell::default(),
             recovery_ended: Notify::default(),
             planning: RefCell::default(),
@@ -185,6 +188,7 @@ impl Metad {
         *self.leased.borrow_mut() = leased.expect("memory can be read");
         *self.doomed.borrow_mut() = Doomed::default();
         *self.undecided.borrow_mut() = Undecided::default();
+        *self.kept_back.borrow_mut() = Undecided::default();
         *self.repair.borrow_mut() = Repair::default();
         *self.surplus.borrow_mut() = Surplus::default();
         self.reported.borrow_mut().clear();

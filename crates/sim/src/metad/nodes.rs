@@ -90,20 +90,27 @@ impl Metad {
         }
         let mut orders = Orders::default();
         self.reconcile(told.node, told.put.into_iter().chain(told.stale).collect(), &mut orders)?;
+        let frozen = self.is_frozen();
         let undecided = self.undecided.borrow().of(told.node);
+        let kept_back = if frozen { Vec::new() } else { self.kept_back.borrow().of(told.node) };
         self.reconcile(told.node, undecided, &mut orders)?;
+        self.reconcile(told.node, kept_back, &mut orders)?;
         let mut doomed = self.doomed.borrow_mut();
         for block in &told.deleted {
             doomed.on_deleted(told.node, *block);
             self.repair.borrow_mut().forget_bad(*block, told.node);
             self.surplus.borrow_mut().stays(told.node, *block);
         }
-        orders.delete.extend(doomed.orders(told.node, now));
+        if !frozen {
+            orders.delete.extend(doomed.orders(told.node, now));
+        }
         if !told.deleted.is_empty() {
             self.reap.notify();
         }
-        let surplus = self.surplus_orders(told.node)?;
-        orders.delete.extend(surplus.iter().map(|told| (told.block, told.generation)));
+        if !frozen {
+            let surplus = self.surplus_orders(told.node)?;
+            orders.delete.extend(surplus.iter().map(|told| (told.block, told.generation)));
+        }
         orders.copy = self.repair.borrow_mut().orders(told.node, now);
         orders.tell_all = self.surplus.borrow_mut().take_ask(told.node);
         orders.scrub = self.scrub_beat(told.node, told.scrub);
@@ -161,6 +168,13 @@ impl Metad {
             let may_be_put = self.leased.borrow().may_be_put(told.block, now);
             let wanted = self.wanted(told.block);
             let judgement = self.with_cluster(|cluster, _| cluster.judge(node, &told, wanted.as_ref(), may_be_put))?;
+            if self.is_frozen() && judgement.fate == Fate::Goes {
+                // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again afterwards.
+                self.kept_back.borrow_mut().keep(node, told);
+                self.undecided.borrow_mut().settle(node, &told);
+                continue;
+            }
+            self.kept_back.borrow_mut().settle(node, &told);
             let mut again = judgement.again;
             if self.world.mutation == Some(Mutation::KeepRemoved)
                 && self.with_cluster(|cluster, _| cluster.was_removed(told.block.born_in()))?

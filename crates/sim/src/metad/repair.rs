@@ -50,8 +50,12 @@ impl Metad {
 
     async fn heal_round(self: &Rc<Self>) -> Answer<()> {
         self.compare().await?;
-        self.resize().await?;
-        self.settle_surplus().await?;
+        self.read_reported().await;
+        // Copies are made in safe mode, too; nothing moves and nothing goes.
+        if !self.is_frozen() {
+            self.resize().await?;
+            self.settle_surplus().await?;
+        }
         self.balance_some().await
     }
 

@@ -58,6 +58,9 @@ impl Metad {
     }
 
     async fn remove_emptied(&self) -> Answer<()> {
+        if self.is_frozen() {
+            return Ok(());
+        }
         let Some(leased) = self.leased.borrow().homes(self.now()) else { return Ok(()) };
         let sealed =
             self.with_cluster(|cluster, _| cluster.removable(None, usize::MAX, &leased, &self.doomed.borrow()))?;

@@ -2,7 +2,7 @@
 
 use super::{Answer, Metad};
 use crate::world::World;
-use blocks::{Clearance, Fate, Fitness, Told};
+use blocks::{Clearance, Fate, Fitness, Told, Wanted};
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId};
@@ -20,12 +20,17 @@ impl Metad {
         Ok(())
     }
 
-    pub(super) async fn settle_surplus(self: &Rc<Self>) -> Answer<()> {
+    /// Replicas that somebody called bad are read, and those that are all there is of a block again, now and then.
+    pub(super) async fn read_reported(self: &Rc<Self>) {
         for _ in 0..VERIFY_COUNT {
             let reported = self.reported.borrow_mut().pop_first();
-            let Some((block, node)) = reported else { break };
+            let next = reported.or_else(|| self.repair.borrow_mut().take_bad_alone(self.now(), |_| true));
+            let Some((block, node)) = next else { break };
             self.verify(block, node).await;
         }
+    }
+
+    pub(super) async fn settle_surplus(self: &Rc<Self>) -> Answer<()> {
         self.surplus.borrow_mut().expire(self.now());
         for _ in 0..ROUND_COUNT {
             let next = self.surplus.borrow_mut().next(self.now());
@@ -75,6 +80,13 @@ impl Metad {
         })
     }
 
+    /// Whether a member that should have the block instead of `node` is known to have a damaged replica.
+    fn is_doubtful(&self, node: NodeId, told: &Told, wanted: &Wanted) -> bool {
+        let members = self.with_cluster(|cluster, _| cluster.member_ids(wanted.home).to_vec()).unwrap_or_default();
+        let mut others = members.into_iter().filter(|member| *member != node);
+        others.any(|member| self.repair.borrow().is_bad(told.block, member, wanted.generation))
+    }
+
     /// Surplus replicas that others have said to have. Each is judged again: its block may have moved here since.
     pub(super) fn surplus_orders(&self, node: NodeId) -> Answer<Vec<Told>> {
         let going = self.surplus.borrow_mut().orders(node, self.now());
@@ -84,7 +96,11 @@ impl Metad {
             let fate = self.with_cluster(|cluster, _| cluster.judge(node, &told, wanted.as_ref(), true))?.fate;
             // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
             let goes = wanted.is_none() || fate == Fate::Surplus;
-            if goes && !self.comes_here(node, told.block)? {
+            if let Some(wanted) = wanted.as_ref().filter(|wanted| self.is_doubtful(node, &told, wanted)) {
+                // One of those who said that they have it has not: all of them are asked again.
+                self.surplus.borrow_mut().stays(node, told.block);
+                self.surplus.borrow_mut().keep(node, told, wanted.home, self.now());
+            } else if goes && !self.comes_here(node, told.block)? {
                 orders.push(told);
             } else {
                 self.surplus.borrow_mut().stays(node, told.block);

@@ -59,6 +59,9 @@ impl Metad {
                 self.doomed.borrow_mut().on_lost(node);
             }
         }
+        if self.is_frozen() {
+            return Ok(());
+        }
         loop {
             let rows = self.doomed.borrow_mut().take_forgettable(PAGE_COUNT);
             if rows.is_empty() {
@@ -102,6 +105,9 @@ impl Metad {
     async fn look_after_leases(self: &Rc<Self>) -> Answer<()> {
         let now = self.now();
         self.leased.borrow_mut().sweep(now);
+        if self.is_frozen() {
+            return Ok(());
+        }
         let mut holders = self.leases.borrow().silent(now, LEASE_HARD);
         holders.retain(|holder| holder != RECOVERY_HOLDER);
         holders.push(RECOVERY_HOLDER.to_owned());

@@ -1,5 +1,6 @@
 //! Calls of writers.
 
+use super::compare::expected;
 use super::{Answer, LEASE_SOFT, Located, Metad, Refused};
 use crate::world::Mutation;
 use blocks::{Allocation, Ask, Cluster};
@@ -37,10 +38,7 @@ impl Metad {
         path: FsPath,
         wish: Wish,
     ) -> Answer<Status> {
-        let Wish { overwrite, mode, replication, mut block_len } = wish;
-        if self.world.mutation == Some(Mutation::BelieveLengths) {
-            block_len = types::limits::BLOCK_LEN_MAX;
-        }
+        let Wish { overwrite, mode, replication, block_len } = wish;
         self.group.read_barrier().await?;
         let create = Create {
             takeover: self.silent_holder(&path),
@@ -201,18 +199,36 @@ impl Metad {
         file: FileId,
         last: Option<BlockRef>,
     ) -> Answer<bool> {
-        match self.change(None, Complete { path, client, file: Some(file), last, seen: false }).await? {
+        let before = last.and_then(|last| self.view_of(last.block));
+        let seen = match last.zip(before) {
+            Some((last, before)) => self.is_seen(&client, last, before).await?,
+            None => false,
+        };
+        match self.change(None, Complete { path, client, file: Some(file), last, seen }).await? {
             namespace::Reply::Bool(done) => {
-                if let Some((last, view)) =
-                    last.filter(|_| done).and_then(|last| Some((last, self.view_of(last.block)?)))
-                {
-                    self.with_cluster(|cluster, _| cluster.on_written(view.home, last.len))?;
+                if let Some(view) = last.filter(|_| done).and_then(|last| self.view_of(last.block)) {
+                    let counted = before.filter(|before| before.home == view.home).map_or(0, |before| before.len);
+                    self.with_cluster(|cluster, _| cluster.on_written(view.home, view.len.saturating_sub(counted)))?;
                     self.doubt_if_short(view.block, view.home)?;
                 }
                 Ok(done)
             }
             _ => Err(Refused::Odd),
         }
+    }
+
+    /// Whether the block is said to be longer than the blocks of its file, and a datanode has it whole at that length.
+    async fn is_seen(self: &Rc<Self>, client: &str, claim: BlockRef, before: BlockView) -> Answer<bool> {
+        if self.world.mutation == Some(Mutation::BelieveLengths) {
+            return Ok(true);
+        }
+        let BlockRef { block, generation, len } = claim;
+        if !read::is_outgrown(&*self.group.rows(), block, client, len).expect("memory can be read") {
+            return Ok(false);
+        }
+        let members = self.with_cluster(|cluster, _| cluster.member_ids(before.home).to_vec())?;
+        let wanted = expected(&BlockView { block, generation, len, ..before });
+        Ok(self.answers(&[wanted], &members).await.is_any_fit(0))
     }
 
     pub(crate) async fn fsync(self: Rc<Self>, client: String, path: FsPath, file: FileId) -> Answer<()> {
