@@ -333,7 +333,13 @@ def test_containers_move_to_an_emptier_datanode(roles):
     new = address_of(store, name)
     assert before[new] == 0
     eventually(lambda: "just begun" not in levada(store.fs, "admin", "balance", "--within", 100, check=False).stderr, 30)
-    ended = admin(store, "balance", "--within", 0, "--wait")[-1]
+    levada(store.fs, "admin", "safemode", "enter")
+    number = admin(store, "balance", "--within", 0)[-1]["job"]
+    eventually(lambda: job(store, number)["total_count"] > 0, 20, "it is planned")
+    time.sleep(3)  # rounds are a second apart
+    assert job(store, number)["done_count"] == 0 and used()[new] == 0, "no container moves in safe mode"
+    levada(store.fs, "admin", "safemode", "leave")
+    ended = admin(store, "jobs", "wait", number)[-1]
     assert (ended["state"], ended["kind"]) == ("done", "balance"), ended
     assert ended["done_count"] == ended["total_count"] > 0 and ended["done_bytes"] == ended["total_bytes"] > 0
     assert "read back" in ended["note"]

@@ -7,7 +7,7 @@
 //! [`Undecided`] keeps it.
 
 use crate::cluster::Cluster;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
 /// A replica, as its node tells of it.
@@ -98,9 +98,9 @@ impl Undecided {
         }
     }
 
-    /// Nodes of which something that they told is still undecided.
-    pub fn nodes(&self) -> BTreeSet<NodeId> {
-        self.of.keys().copied().collect()
+    /// Something that `node` told is still undecided.
+    pub fn has(&self, node: NodeId) -> bool {
+        self.of.contains_key(&node)
     }
 
     /// All that `node` told, to be judged again. It stays undecided until that is done, or a drain could end in between.
@@ -193,9 +193,9 @@ mod tests {
         undecided.keep(node(2), told(5, 1001));
         assert_eq!(undecided.of(node(1)), [told(5, 1002)]);
         undecided.settle(node(1), &told(5, 1001));
-        assert!(undecided.nodes().contains(&node(1)), "another word was judged");
+        assert!(undecided.has(node(1)), "another word was judged");
         undecided.settle(node(1), &told(5, 1002));
-        assert_eq!((undecided.of(node(1)), undecided.nodes()), (vec![], BTreeSet::from([node(2)])));
+        assert_eq!((undecided.of(node(1)), undecided.has(node(1)), undecided.has(node(2))), (vec![], false, true));
         for index in 0..2 * KEPT_COUNT_MAX as u32 {
             undecided.keep(node(1), told(index, 1001));
         }

@@ -92,7 +92,7 @@ pub(crate) fn place(path: &FsPath, error: PlaceError) -> Exception {
 /// A fault of this node. What is wrong exactly goes to its log, not to strangers.
 pub(crate) fn rows(error: RowsError) -> Exception {
     tracing::error!(%error, "the store cannot be read");
-    Exception::io("the metadata server cannot read its store; see its log")
+    Exception::io("the metadata server cannot read its store; its messages (stderr) say why")
 }
 
 /// Clients that know several servers try the next one.
@@ -113,10 +113,17 @@ pub(crate) fn raft(error: RaftError) -> Exception {
         RaftError::NotLeader { .. } => return Exception::new(class::STANDBY, error.to_string()),
         RaftError::TooLong { .. } => return illegal(error.to_string()),
         RaftError::Doubt { .. } => return Exception::io(error.to_string()),
+        // Why it has stopped was said when it did; directories of this machine are nobody else's business.
+        RaftError::Stopped { .. } => {
+            tracing::error!(%error, "a change was not taken");
+            return Exception::io(
+                "this metadata server has stopped, and its messages (stderr) say why; ask another one, or start it again",
+            );
+        }
         _ => {}
     }
-    tracing::error!(%error, "a change could not be written to the log");
-    Exception::io("the metadata server cannot write its log; see its log")
+    tracing::error!(%error, "a change was not taken");
+    Exception::io("this metadata server cannot take a change at present; its messages (stderr) say why")
 }
 
 pub(crate) fn denied(message: impl Into<String>) -> Exception {

@@ -38,7 +38,11 @@ pub(crate) fn status(seat: &Seat) -> Value {
     status["failed_entries"] =
         json!({ "count": faults.count, "last": faults.last_entry, "last_operation": faults.last_operation });
     status["leader"] = seat.core().is_some().into();
-    status["group"] = json!({ "id": seat.config.id, "term": group.term, "last": group.last, "agreed": seat.raft.agreed(), "members": members });
+    let doubt = seat.raft.doubt();
+    status["group"] = json!({
+        "id": seat.config.id, "term": group.term, "last": group.last, "agreed": seat.raft.agreed(),
+        "in_doubt": doubt.is_some(), "doubt": doubt, "members": members,
+    });
     status
 }
 

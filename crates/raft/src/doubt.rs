@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The file that keeps a doubt while the member is down.
 const MARK: &str = "doubt";
 const ADVICE: &str = "Start the members that are down: a majority decides. If they are lost, stop the members, keep a copy of each \
-     directory, and join the others to one of them anew";
+     directory, and join the others to one of them anew (docs/cli.md, \"Members that differ\")";
 
 /// A cheap handle; all clones know the same.
 #[derive(Clone, Debug)]

@@ -360,6 +360,11 @@ impl<M: Machine> Raft<M> {
         self.inner.agreement.as_ref().and_then(|agreement| agreement.agreed())
     }
 
+    /// Why this member, if it leads, decides nothing: members have different rows, and no majority has the same.
+    pub fn doubt(&self) -> Option<String> {
+        self.inner.doubt.reason()
+    }
+
     /// Who is in the group, as this member sees it.
     pub fn group(&self) -> Group {
         Group::of(&self.inner.raft.metrics().borrow_watched())

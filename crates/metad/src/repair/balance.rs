@@ -148,7 +148,7 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
 }
 
 /// Counts what has been done, and ends what is over.
-fn settle(core: &Core) {
+pub(super) fn settle(core: &Core) {
     let now = core.monotonic();
     core.with_cluster(|cluster, _| {
         let repair = core.repair();

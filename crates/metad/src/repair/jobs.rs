@@ -8,8 +8,8 @@ use super::census::{self, Census};
 use super::{RepairError, rules};
 use crate::core::Core;
 use blocks::{
-    BlocksError, Cluster, Command, DiskBalance, JobKind, JobRow, JobState, JobTask, Jobs, LeftBehind, Member, Scrub,
-    Service, Shortage, Work, unended_jobs,
+    BlocksError, Cluster, Command, DiskBalance, DrainPicture, JobKind, JobRow, JobState, JobTask, Jobs, LeftBehind,
+    Member, Scrub, Service, Shortage, Work, unended_jobs,
 };
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -185,74 +185,74 @@ fn somebody_may_return(core: &Core) -> bool {
 
 /// Answers nodes that drain without a job.
 fn drains(core: &Core) -> Vec<NodeId> {
-    let mut without = Vec::new();
+    let ids: Vec<NodeId> = core.with_cluster(|cluster, _| cluster.nodes().map(|member| member.node.id).collect());
+    ids.into_iter().filter(|id| has_no_drain(core, *id)).collect()
+}
+
+/// Brings the job of a drain up to date. True: the node drains, and has none. One node at a time, since a drain looks at all containers of its node.
+fn has_no_drain(core: &Core, id: NodeId) -> bool {
     let now = core.monotonic();
     let rules = rules(core);
     // Before the picture: these locks are taken in that order elsewhere. It is held, or what a node tells between the
     // two would count nowhere.
     let undecided = core.undecided();
-    let undecided_of = undecided.nodes();
     let leased = core.leased().any_out(now).then(|| core.config.lease_soft());
     core.with_cluster(|cluster, _| {
-        let draining = |id: &NodeId| cluster.node(*id).is_some_and(|member| member.service == Service::Draining);
-        let ids: Vec<NodeId> = cluster.nodes().map(|member| member.node.id).collect();
-        for id in ids {
-            let subject = id.to_string();
-            let known = core.jobs().find(JobKind::Drain, &subject).map(|job| job.id);
-            if !draining(&id) {
-                core.surplus().is_in(id);
-                if let Some(job) = known {
-                    core.jobs().set_state(job, JobState::Stopped("it serves again".to_owned()), now);
-                }
-                continue;
+        let subject = id.to_string();
+        let known = core.jobs().find(JobKind::Drain, &subject).map(|job| job.id);
+        if cluster.node(id).is_none_or(|member| member.service != Service::Draining) {
+            core.surplus().is_in(id);
+            if let Some(job) = known {
+                core.jobs().set_state(job, JobState::Stopped("it serves again".to_owned()), now);
             }
-            let picture = cluster.drain_picture(id, &rules, &core.repair());
-            let is_lost = rules.is_lost(cluster.node(id));
-            // One that is down tells nothing more, and nobody puts anything there: what its pipelines held is all there
-            // is to copy.
-            let rest = if picture.pipelines_left == 0 && !is_lost {
-                left_behind(core, id, undecided_of.contains(&id), leased, now)
-            } else {
-                None
-            };
-            if picture.pipelines_left > 0 {
-                core.surplus().is_in(id);
-            }
-            let drained = (rest.is_none() && picture.pipelines_left == 0).then(|| drained_note(core, id, is_lost));
-            let Some(job) = known else {
-                // If it is in no pipeline, it was seen to end, by a leader before this one perhaps.
-                if picture.pipelines_left > 0 || !has_job(core, &subject) {
-                    without.push(id);
-                }
-                continue;
-            };
-            let mut jobs = core.jobs();
-            jobs.left(job, picture.len_left, picture.containers_left, now);
-            if let Some(why) = rest {
-                jobs.set_state(job, JobState::Waiting(why.to_owned()), now);
-            } else if let Some(note) = drained {
-                if jobs.set_state(job, JobState::Done(note), now) {
-                    tracing::info!(node = %id, "a datanode is drained: it may be taken away");
-                }
-            } else if picture.orphaned > 0 {
-                let note = format!(
-                    "{} of its pipelines have no other datanode that is up to copy from; start it, or one of those",
-                    picture.orphaned
-                );
-                jobs.set_state(job, JobState::Waiting(note), now);
-            } else if picture.stuck > 0 {
-                let note = format!(
-                    "{} of its pipelines, with {} bytes, find no other datanode with room that is not in them already; add \
-                     datanodes or disks, or delete files",
-                    picture.stuck, picture.stuck_len
-                );
-                jobs.set_state(job, JobState::Waiting(note), now);
-            } else {
-                jobs.set_state(job, JobState::Running, now);
-            }
+            return false;
         }
-    });
-    without
+        let picture = cluster.drain_picture(id, &rules, &core.repair());
+        let is_lost = rules.is_lost(cluster.node(id));
+        // One that is down tells nothing more, and nobody puts anything there: what its pipelines held is all there is to copy.
+        let rest = if picture.pipelines_left == 0 && !is_lost {
+            left_behind(core, id, undecided.has(id), leased, now)
+        } else {
+            None
+        };
+        if picture.pipelines_left > 0 {
+            core.surplus().is_in(id);
+        }
+        let drained = (rest.is_none() && picture.pipelines_left == 0).then(|| drained_note(core, id, is_lost));
+        let Some(job) = known else {
+            // If it is in no pipeline, it was seen to end, by a leader before this one perhaps.
+            return picture.pipelines_left > 0 || !has_job(core, &subject);
+        };
+        let state = match (rest, drained) {
+            (Some(why), _) => JobState::Waiting(why.to_owned()),
+            (None, Some(note)) => JobState::Done(note),
+            (None, None) => waits_for(&picture).map_or(JobState::Running, JobState::Waiting),
+        };
+        let has_ended = matches!(state, JobState::Done(_));
+        let mut jobs = core.jobs();
+        jobs.left(job, picture.len_left, picture.containers_left, now);
+        if jobs.set_state(job, state, now) && has_ended {
+            tracing::info!(node = %id, "a datanode is drained: it may be taken away");
+        }
+        false
+    })
+}
+
+/// What a drain needs of somebody before it can go on.
+fn waits_for(picture: &DrainPicture) -> Option<String> {
+    if picture.orphaned > 0 {
+        return Some(format!(
+            "{} of its pipelines have no other datanode that is up to copy from; start it, or one of those",
+            picture.orphaned
+        ));
+    }
+    (picture.stuck > 0).then(|| {
+        format!(
+            "{} of its pipelines, with {} bytes, find no other datanode with room that is not in them already; add \
+             datanodes or disks, or delete files",
+            picture.stuck, picture.stuck_len
+        )
+    })
 }
 
 /// How a drain ended. Blocks that no node has whole do not keep it from ending, and are named as such.
@@ -298,7 +298,6 @@ fn left_behind(
     })
 }
 
-/// True for a node that drains, and has nothing any more that others could lack.
 /// The node was to be emptied, and is.
 pub(crate) fn has_drained(core: &Core, cluster: &Cluster, member: &Member) -> bool {
     let node = member.node.id;

@@ -121,8 +121,9 @@ fn take_up(core: &Core) {
 
 async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairError> {
     compare::round(core).await?;
-    // Copies are made in safe mode, too; nothing moves and nothing goes.
-    if core.safe_mode()?.is_none() {
+    // Copies are made in safe mode, too; nothing goes, and no container moves for any other reason.
+    let is_frozen = core.safe_mode()?.is_some();
+    if !is_frozen {
         resize::round(core, turn).await?;
         surplus::round(core).await?;
     }
@@ -130,7 +131,11 @@ async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairEr
     let its_core = Arc::clone(core);
     core.chore(move || scrub::round(&its_core)).await;
     disks::round(core);
-    balance::round(core).await?;
+    if is_frozen {
+        balance::settle(core);
+    } else {
+        balance::round(core).await?;
+    }
     jobs::write_ends(core).await
 }
 

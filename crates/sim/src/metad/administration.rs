@@ -72,7 +72,7 @@ impl Metad {
     pub(crate) async fn is_drained(self: Rc<Self>, node: NodeId) -> Answer<bool> {
         self.group.read_barrier().await?;
         let (now, rules) = (self.now(), self.rules());
-        let undecided = self.undecided.borrow().nodes().contains(&node);
+        let undecided = self.undecided.borrow().has(node);
         let leased = self.leased.borrow().any_out(now);
         self.with_cluster(|cluster, _| {
             let drains = cluster.node(node).is_some_and(|member| member.service == Service::Draining);
