@@ -13,6 +13,7 @@
 use crate::disk::Disk;
 use crate::doubt::Doubt;
 use crate::machine::{Applier, Driver, Machine};
+use crate::mark;
 use crate::message::{Answer, Ask};
 use crate::network::Network;
 use crate::stop::Stop;
@@ -92,8 +93,7 @@ pub(crate) struct Outcast {
 impl Outcast {
     /// Why this member may not start, if it may not.
     pub(crate) fn reason(disk: &dyn Disk) -> io::Result<Option<String>> {
-        let is_marked = disk.names()?.iter().any(|name| name == MARK);
-        is_marked.then(|| disk.read(MARK).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())).transpose()
+        mark::read(disk, MARK)
     }
 
     fn cast(&self, index: u64, ours: RowsDigest, right: RowsDigest) {
@@ -101,13 +101,7 @@ impl Outcast {
             "after entry {index} the rows of this member have the digest {:016x}, those of most members {:016x}",
             ours.0, right.0
         );
-        let written = || -> io::Result<()> {
-            let mark = self.disk.create(MARK)?;
-            mark.write_at(reason.as_bytes(), 0)?;
-            mark.sync_all()?;
-            self.disk.sync_names()
-        };
-        if let Err(error) = written() {
+        if let Err(error) = mark::write(&*self.disk, MARK, &reason) {
             tracing::error!(%error, "the mark of a member that differs was not written; the next start may try again");
         }
         self.stop.because(format!("{reason}. {ADVICE}"));

@@ -10,6 +10,7 @@
 //! third member that comes back applies the log and makes a majority.
 
 use crate::disk::Disk;
+use crate::mark;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,9 +29,7 @@ pub(crate) struct Doubt {
 impl Doubt {
     /// As the process before left it.
     pub(crate) fn open(disk: Arc<dyn Disk>) -> io::Result<Self> {
-        let is_marked = disk.names()?.iter().any(|name| name == MARK);
-        let read = || disk.read(MARK).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let reason = is_marked.then(read).transpose()?;
+        let reason = mark::read(&*disk, MARK)?;
         Ok(Self { disk, reason: Arc::new(Mutex::new(reason)) })
     }
 
@@ -54,13 +53,7 @@ impl Doubt {
             *known = Some(reason.clone());
         }
         tracing::error!(reason, "this member decides nothing until a majority has the same rows");
-        let written = || -> io::Result<()> {
-            let mark = self.disk.create(MARK)?;
-            mark.write_at(reason.as_bytes(), 0)?;
-            mark.sync_all()?;
-            self.disk.sync_names()
-        };
-        if let Err(error) = written() {
+        if let Err(error) = mark::write(&*self.disk, MARK, &reason) {
             tracing::error!(%error, "the doubt was not written down; after a restart it begins with the next comparison");
         }
     }
@@ -70,7 +63,7 @@ impl Doubt {
         if !self.is_set() {
             return;
         }
-        if let Err(error) = self.disk.remove(MARK).and_then(|()| self.disk.sync_names()) {
+        if let Err(error) = mark::remove(&*self.disk, MARK) {
             tracing::warn!(%error, "the mark of a doubt that is over was not removed; after a restart it lasts until the next comparison");
         }
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = None;

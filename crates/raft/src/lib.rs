@@ -34,6 +34,7 @@ mod interfere;
 mod leading;
 mod log;
 mod machine;
+mod mark;
 mod members;
 mod message;
 mod network;
