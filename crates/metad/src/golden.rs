@@ -4,7 +4,7 @@
 use crate::command::{Command, Founding};
 use crate::machine::Machine;
 use raft::Machine as _;
-use testkit::golden::{Golden, is_variant, variant};
+use testkit::golden::Golden;
 use types::Millis;
 use types::rows::{Rows, Table};
 
@@ -22,14 +22,7 @@ fn commands() -> Vec<Command> {
 
 #[test]
 fn commands_in_the_log() {
-    let mut golden = Golden::default();
-    for (number, command) in commands().into_iter().enumerate() {
-        let bytes = postcard::to_stdvec(&command).unwrap();
-        assert_eq!(usize::from(bytes[0]), number, "{command:?}");
-        assert_eq!(postcard::from_bytes(&bytes), Ok(command.clone()));
-        golden.add(variant(&command), &bytes);
-    }
-    assert!(!is_variant::<Command>(commands().len()), "each command has its example");
+    let golden = Golden::of_variants(&commands());
     golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_commands.txt"));
 }
 

@@ -4,8 +4,9 @@
 //! makes the examples again and holds them to the file. Where a format is meant to change, the file is written anew by
 //! `LEVADA_GOLDEN=write cargo test …`, and the change stands in the commit for everybody to see.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 use std::fs;
 use std::path::Path;
 
@@ -16,6 +17,20 @@ pub struct Golden {
 }
 
 impl Golden {
+    /// Of an enum in postcard: one example of each variant, in the order of their numbers. All are read back from
+    /// their bytes.
+    pub fn of_variants<T: Serialize + DeserializeOwned + Debug + PartialEq>(examples: &[T]) -> Self {
+        let mut golden = Self::default();
+        for (number, example) in examples.iter().enumerate() {
+            let bytes = postcard::to_stdvec(example).expect("an example can be encoded");
+            assert_eq!(usize::from(bytes[0]), number, "{example:?}");
+            assert_eq!(postcard::from_bytes(&bytes).as_ref(), Ok(example));
+            golden.add(variant(example), &bytes);
+        }
+        assert!(!is_variant::<T>(examples.len()), "each variant has its example");
+        golden
+    }
+
     pub fn add(&mut self, name: impl Into<String>, bytes: &[u8]) {
         let name = name.into();
         assert!(!name.is_empty() && !name.contains(char::is_whitespace), "a name is one word, not {name:?}");
@@ -50,7 +65,7 @@ impl Golden {
 }
 
 /// The name of an enum's variant, from how it prints.
-pub fn variant(value: &impl std::fmt::Debug) -> String {
+pub fn variant(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     text.split(|character: char| !character.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
@@ -81,7 +96,7 @@ mod tests {
 
     #[test]
     fn variants_have_names() {
-        #[derive(Debug, serde::Deserialize)]
+        #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
         #[allow(dead_code)]
         enum Kind {
             Plain,
@@ -91,5 +106,9 @@ mod tests {
         let kinds = [Kind::Plain, Kind::Pair(1, 2), Kind::Named { field: 3 }];
         assert_eq!(kinds.each_ref().map(variant), ["Plain", "Pair", "Named"]);
         assert!((0..3).all(is_variant::<Kind>) && !is_variant::<Kind>(3));
+        assert_eq!(Golden::of_variants(&kinds).lines.len(), 3);
+        let [plain, pair, _] = kinds;
+        let lacks_one = std::panic::catch_unwind(|| Golden::of_variants(&[plain, pair]));
+        assert!(lacks_one.is_err());
     }
 }
