@@ -27,6 +27,22 @@ fn mount(at: PathBuf) -> Option<Mounted> {
     done.is_ok_and(|status| status.success()).then_some(Mounted(at))
 }
 
+/// A server on a small file system, which keeps this much in reserve. `None`: it is not tested here.
+async fn small(warn_len: u64, reserve_len: u64) -> Option<(Mounted, World)> {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mounted) = mount(dir.path().join("small")) else {
+        eprintln!("not tested: no file system can be mounted here");
+        return None;
+    };
+    let world = World::with(dir, |config| {
+        config.dir = mounted.0.join("meta");
+        config.free_warn_len = Some(warn_len);
+        config.free_reserve_len = Some(reserve_len);
+    });
+    let world = world.await;
+    Some((mounted, world))
+}
+
 /// Leaves `left` bytes free.
 fn fill(dir: &Path, left: u64) {
     let ballast = std::fs::File::create(dir.join("ballast")).unwrap();
@@ -58,17 +74,7 @@ async fn mkdirs(world: &World, path: &str) -> Result<MkdirsResponseProto, rpc::C
 /// Below one reserve the server warns, below the other it takes no more of clients but what frees space, and goes on when there is some.
 #[tokio::test]
 async fn the_last_bytes_are_left_for_what_frees_others() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(mounted) = mount(dir.path().join("small")) else {
-        eprintln!("not tested: no file system can be mounted here");
-        return;
-    };
-    let world = World::with(dir, |config| {
-        config.dir = mounted.0.join("meta");
-        config.free_warn_len = Some(32 << 20);
-        config.free_reserve_len = Some(16 << 20);
-    });
-    let world = world.await;
+    let Some((mounted, world)) = small(32 << 20, 16 << 20).await else { return };
     mkdirs(&world, "/old/tree").await.unwrap();
     until_level(&world, false, false).await;
     fill(&mounted.0, 24 << 20);
@@ -94,17 +100,7 @@ async fn the_last_bytes_are_left_for_what_frees_others() {
 /// A store that filled its disk by itself gives room back when its files are deleted, though its file stays as long as it is.
 #[tokio::test]
 async fn deleting_ends_the_refusal() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(mounted) = mount(dir.path().join("small")) else {
-        eprintln!("not tested: no file system can be mounted here");
-        return;
-    };
-    let world = World::with(dir, |config| {
-        config.dir = mounted.0.join("meta");
-        config.free_warn_len = Some(12 << 20);
-        config.free_reserve_len = Some(12 << 20);
-    });
-    let world = world.await;
+    let Some((mounted, world)) = small(12 << 20, 12 << 20).await else { return };
     fill(&mounted.0, 18 << 20);
     until_level(&world, false, false).await;
     let mut tree_count = 0;

@@ -7,11 +7,9 @@
 use crate::budget::Charge;
 use crate::lane::{Held, Lane};
 use crate::server::ServerOptions;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hdfs::frame::FrameError;
-use std::io;
 use std::sync::Arc;
-use tokio::io::AsyncRead;
 
 /// Answers on their way in, of all who share this.
 const CAME_LEN_MAX: usize = 32 << 20;
@@ -20,11 +18,13 @@ const DECODED_LEN_MAX: usize = 64 << 20;
 
 /// Room for answers. Clones are the same room.
 #[derive(Clone, Debug)]
-pub struct AnswerRoom(Arc<Lane>);
+pub struct AnswerRoom {
+    pub(crate) lane: Arc<Lane>,
+}
 
 impl Default for AnswerRoom {
     fn default() -> Self {
-        Self(Arc::new(Lane::new(&ServerOptions::default(), CAME_LEN_MAX, DECODED_LEN_MAX)))
+        Self { lane: Arc::new(Lane::new(&ServerOptions::default(), CAME_LEN_MAX, DECODED_LEN_MAX)) }
     }
 }
 
@@ -36,23 +36,13 @@ pub(crate) struct Place {
 }
 
 impl AnswerRoom {
-    /// Reads until `buffer` holds an answer's `whole` bytes.
-    pub(crate) async fn read(
-        &self,
-        socket: &mut (impl AsyncRead + Unpin),
-        buffer: &mut BytesMut,
-        whole: usize,
-    ) -> io::Result<Charge> {
-        self.0.read(socket, buffer, whole).await
-    }
-
     /// Says why an answer is not to be decoded, if so.
     pub(crate) fn place(&self, frame: &Bytes, came: Charge) -> Result<Place, FrameError> {
-        Ok(Place { came, grown: self.0.growth(frame)? })
+        Ok(Place { came, grown: self.lane.growth(frame)? })
     }
 
     /// Waits until it may be decoded. `None`: that took too long.
     pub(crate) async fn admit(&self, Place { came, grown }: Place) -> Option<Held> {
-        self.0.admit(grown, came).await
+        self.lane.admit(grown, came).await
     }
 }

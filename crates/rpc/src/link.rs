@@ -212,7 +212,7 @@ async fn read(
             let whole = frame::LENGTH_LEN + len;
             let came = match answers {
                 Some(answers) => {
-                    let came = answers.read(socket, &mut buffer, whole).await?;
+                    let came = answers.lane.read(socket, &mut buffer, whole).await?;
                     waiting.heard_len.fetch_add(whole as u64, Ordering::Relaxed);
                     Some((answers, came))
                 }
