@@ -189,13 +189,6 @@ impl Balancing {
 }
 
 impl Cluster {
-    /// As [`Balancing`], at once.
-    pub fn plan_balance(&self, rules: &MendRules, within: u64) -> Vec<Move> {
-        let mut balancing = Balancing::begin(self, rules, within);
-        while !balancing.step(self) {}
-        balancing.into_moves()
-    }
-
     pub(crate) fn keeps_racks(&self, members: &[NodeId], from: NodeId, to: NodeId) -> bool {
         let racks =
             |nodes: &mut dyn Iterator<Item = NodeId>| nodes.map(|node| self.rack(node)).collect::<BTreeSet<_>>().len();
@@ -235,6 +228,7 @@ impl Cluster {
 mod tests {
     use super::*;
     use crate::first::First;
+    use crate::mend::next_change;
     use crate::{Node, Usage, apply};
     use std::time::Duration;
     use types::rows::MemoryRows;
@@ -271,17 +265,23 @@ mod tests {
         (rows, cluster, rules)
     }
 
+    fn moves(cluster: &Cluster, rules: &MendRules, within: u64) -> Vec<Move> {
+        let mut balancing = Balancing::begin(cluster, rules, within);
+        while !balancing.step(cluster) {}
+        balancing.into_moves()
+    }
+
     #[test]
     fn the_emptiest_takes_what_brings_all_nearer_to_the_mean() {
         let (_, cluster, rules) = world();
-        let plan = cluster.plan_balance(&rules, FULL_PARTS / 100);
+        let plan = moves(&cluster, &rules, FULL_PARTS / 100);
         assert!(plan.iter().all(|next| next.to == node(3)), "{plan:?}");
         let moved: u64 = plan.iter().map(|next| next.len >> 30).sum();
         // 667 each would be even; the large one changes places only.
         assert!((300..=700).contains(&moved), "{plan:?}");
         let mut seen = BTreeSet::new();
         assert!(plan.iter().all(|next| seen.insert(next.container)), "no container twice");
-        assert_eq!(cluster.plan_balance(&rules, FULL_PARTS), [], "nobody asked for so much evenness");
+        assert_eq!(moves(&cluster, &rules, FULL_PARTS), [], "nobody asked for so much evenness");
     }
 
     #[test]
@@ -299,9 +299,9 @@ mod tests {
         assert_eq!(cluster.member_ids(ContainerId(2)), [node(1), node(2)], "the others stay");
         assert!(!cluster.is_whole(ContainerId(1), node(3)) && !cluster.has_moved(&next));
         assert!(cluster.begin_move(&next, &Repair::default(), &rules).is_none(), "it is under way");
-        assert_eq!(cluster.mend(&rules, &mut First), None, "nobody goes before all is copied");
+        assert_eq!(next_change(&cluster, &rules, &mut First), None, "nobody goes before all is copied");
         run(&mut cluster, &Command::Whole { containers: vec![(ContainerId(1), PipelineId(2), types::Epoch(2))] });
-        while let Some(command) = cluster.mend(&rules, &mut First) {
+        while let Some(command) = next_change(&cluster, &rules, &mut First) {
             run(&mut cluster, &command);
         }
         assert!(cluster.has_moved(&next));

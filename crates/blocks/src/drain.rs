@@ -1,6 +1,6 @@
 //! How far the emptying of a node is.
 //!
-//! A node that drains takes no new blocks; [`Cluster::mend`] brings another member into each pipeline it is in, and lets it go
+//! A node that drains takes no new blocks; [`Mending`](crate::Mending) brings another member into each pipeline it is in, and lets it go
 //! when all containers are whole on those who stay. So it is empty when it is in no pipeline any more, and not before. One that is down
 //! has left its pipelines when it was lost; those who took its places copy from the others, and until they have, it is not drained.
 //!

@@ -139,6 +139,7 @@ mod tests {
     use super::*;
     use crate::first::First;
     use crate::judge::Told;
+    use crate::mend::next_change;
     use crate::{Fitness, Node, Usage, apply};
     use types::rows::MemoryRows;
     use types::{InodeId, PipelineId};
@@ -184,18 +185,18 @@ mod tests {
         let (mut repair, mut surplus, mut known) = (Repair::default(), Surplus::default(), BTreeSet::new());
         let mut healing = Healing { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
         assert_eq!(healing.watch(&mut known), Some((node(3), true)));
-        assert_eq!(healing.cluster.mend(&rules, &mut First), None, "it is believed until somebody was asked");
+        assert_eq!(next_change(healing.cluster, &rules, &mut First), None, "it is believed until somebody was asked");
         let said = |id| (id, Some(vec![Fitness::Unfit, Fitness::Fit]));
         let answers = Answers::new(blocks.len(), members.map(said));
         healing.on_doubted(&blocks, &members, &answers);
         healing.watch(&mut known);
         let members = vec![node(1), node(2), node(4)];
         let expected = Command::SetMembers { pipeline: PipelineId(1), epoch: types::Epoch(1), members };
-        assert_eq!(healing.cluster.mend(&rules, &mut First), Some(expected));
+        assert_eq!(next_change(healing.cluster, &rules, &mut First), Some(expected));
         // Somebody brought it after all.
         healing.repair.found(blocks[0].block);
         healing.watch(&mut known);
-        assert_eq!(healing.cluster.mend(&rules, &mut First), None);
+        assert_eq!(next_change(healing.cluster, &rules, &mut First), None);
     }
 
     /// A node reports damage to blocks that it has nothing to do with, and then to all that it could have: neither

@@ -32,7 +32,7 @@ pub struct MendRules {
     pub hearing_since: Duration,
     /// A node that was silent for longer is lost.
     pub lost_after: Duration,
-    /// Members of sets of which that was never recorded.
+    /// Members that a set should have which is not known any more.
     pub usual_replication: u16,
 }
 
@@ -141,19 +141,6 @@ impl Mending {
 }
 
 impl Cluster {
-    /// The next change of a pipeline's members; `None` when all is as it should be, or as good as it gets.
-    pub fn mend(&self, rules: &MendRules, random: &mut dyn Random) -> Option<Command> {
-        let repair = Repair::default();
-        let mut mending = Mending::begin(self, &repair, rules);
-        loop {
-            match mending.step(self, &repair, rules, random) {
-                Step::Propose(command) => return Some(command),
-                Step::Again => {}
-                Step::Done(_) => return None,
-            }
-        }
-    }
-
     /// Blocks of a set are on its whole members. With none of them there, nobody could copy; they are waited for. Where nothing lags those who
     /// joined are whole as well, also while one of them is lost.
     fn source_count(&self, pipeline: &Pipeline, rules: &MendRules) -> usize {
@@ -249,4 +236,18 @@ pub(crate) fn swap(members: &[NodeId], out: Option<NodeId>, into: Option<NodeId>
     members.sort_unstable();
     members.dedup();
     members
+}
+
+/// The next change of a pipeline's members that a round proposes, if no copy is under way; for tests.
+#[cfg(test)]
+pub(crate) fn next_change(cluster: &Cluster, rules: &MendRules, random: &mut dyn Random) -> Option<Command> {
+    let repair = Repair::default();
+    let mut mending = Mending::begin(cluster, &repair, rules);
+    loop {
+        match mending.step(cluster, &repair, rules, random) {
+            Step::Propose(command) => return Some(command),
+            Step::Again => {}
+            Step::Done(_) => return None,
+        }
+    }
 }

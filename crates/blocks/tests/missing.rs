@@ -2,14 +2,14 @@
 //! nodes that say what the test has them say.
 
 use blocks::{
-    Answers, Cluster, Command, Comparison, Expected, Fitness, Healing, MendRules, Node, Repair, Service, Surplus,
-    Usage, apply,
+    Answers, Cluster, Command, Comparison, Expected, Fitness, Healing, MendRules, MendStep, Mending, Node, Repair,
+    Service, Surplus, Usage, apply,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{BlockId, ContainerId, Generation, InodeId, NodeId, PipelineId};
+use types::{BlockId, ContainerId, Generation, InodeId, NodeId, PipelineId, Random};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LOST_AFTER: Duration = Duration::from_secs(15);
@@ -67,7 +67,7 @@ impl World {
         self.now += SECOND;
         self.hear();
         for changes in 0.. {
-            let Some(command) = self.cluster.mend(&self.rules(), &mut Seeded(1)) else { break };
+            let Some(command) = next_change(&self.cluster, &self.rules(), &mut Seeded(1)) else { break };
             self.apply(&command);
             assert!(changes < CHANGES_MAX, "it comes to an end");
         }
@@ -137,4 +137,17 @@ fn what_lags_in_one_container_keeps_no_other_one_from_being_healed() {
     world.lose(1, &[SOUND]);
     assert!(world.is_healed(SOUND), "{:?}", world.members(SOUND));
     assert!(world.members(SICK).contains(&1), "it alone has all of it: {:?}", world.members(SICK));
+}
+
+/// The next change that a round of mending proposes, if no copy is under way.
+fn next_change(cluster: &Cluster, rules: &MendRules, random: &mut dyn Random) -> Option<Command> {
+    let repair = Repair::default();
+    let mut mending = Mending::begin(cluster, &repair, rules);
+    loop {
+        match mending.step(cluster, &repair, rules, random) {
+            MendStep::Propose(command) => return Some(command),
+            MendStep::Again => {}
+            MendStep::Done(_) => return None,
+        }
+    }
 }

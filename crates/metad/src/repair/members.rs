@@ -1,4 +1,4 @@
-//! Pipelines get the members that `Cluster::mend` wants, one change of the log after the other.
+//! Pipelines get the members that `blocks::Mending` wants, one change of the log after the other.
 
 use super::{RepairError, rules};
 use crate::core::Core;

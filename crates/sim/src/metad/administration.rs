@@ -2,7 +2,7 @@
 
 use super::{Answer, LEASE_SOFT, Metad, Refused};
 use crate::world::Mutation;
-use blocks::{Command, Move, Scrub, Scrubbed, Service};
+use blocks::{Balancing, Command, Move, Scrub, Scrubbed, Service};
 use namespace::{NsError, QuotaChange, SetQuota, SetSafeMode, read, tables};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -152,7 +152,9 @@ impl Metad {
     pub(crate) async fn begin_balance(self: Rc<Self>) -> Answer<()> {
         self.group.read_barrier().await?;
         let rules = self.rules();
-        let moves = self.with_cluster(|cluster, _| cluster.plan_balance(&rules, 0))?;
+        let mut balancing = self.with_cluster(|cluster, _| Balancing::begin(cluster, &rules, 0))?;
+        while !self.with_cluster(|cluster, _| balancing.step(cluster))? {}
+        let moves = balancing.into_moves();
         let mut asked = self.asked.borrow_mut();
         if asked.waiting.is_empty() && asked.active.is_empty() {
             asked.waiting = moves.into();

@@ -1,4 +1,4 @@
-//! Pipelines get the members that `Cluster::mend` wants, in a task of its own.
+//! Pipelines get the members that `blocks::Mending` wants, in a task of its own.
 
 use super::{Answer, Metad};
 use crate::world::Mutation;

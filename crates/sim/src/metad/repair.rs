@@ -1,5 +1,5 @@
 //! Blocks come back to as many copies as they should have: what `metad`'s repair does, around `blocks::{Repair, Surplus}` and
-//! `Cluster::mend`.
+//! `Healing`.
 
 use super::{Answer, Metad, REPLICATION};
 use blocks::MendRules;
