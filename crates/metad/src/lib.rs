@@ -6,7 +6,12 @@
 //!   datanodes ─ NodeProtocol ─▶    │          │                               ▲
 //!                                  ▼          └─changes─▶ Raft log ─▶ machine ┘──▶ blocks::Cluster (picture)
 //!                                nodes
-//!   beside: prepare · reaper · leases and recovery · sealer                                 (tasks)
+//!
+//!   beside, while this server leads (`tasks`):
+//!     for new blocks    prepare ── sets, containers, ids ahead     sealer ── measures, seals and removes containers
+//!     for files         leases ── those that timed out, recovery   reaper ── frees deleted trees, deletes replicas
+//!     for copies        members ─▶ repair ◀── reported, census, contents                            (`repair`)
+//!     for all of them   hearing ── confirms that this server leads: only then a silence says something
 //! ```
 //!
 //! Promise: nothing is answered before its entry is synced in the log; what a call sees is the state after all that was

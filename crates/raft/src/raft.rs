@@ -314,8 +314,8 @@ impl<M: Machine> Raft<M> {
         self.inner.inbox.take(message).await
     }
 
-    /// Takes note of a message whose sender may be a stranger: it is not answered. Others may know this member with other
-    /// data than it has; see [`Options`] on who founds a group alone.
+    /// Takes note of a message whose sender may be a stranger: it is not answered. One that is meant for another incarnation
+    /// of this member shows that a group knows it with data that it has lost; then it neither founds nor leads. `founding` says more.
     pub async fn overhear(&self, message: &[u8]) {
         self.inner.inbox.overhear(message).await;
     }
