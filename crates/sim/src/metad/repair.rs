@@ -55,8 +55,9 @@ impl Metad {
         if !self.is_frozen() {
             self.resize().await?;
             self.settle_surplus().await?;
+            self.balance_some().await?;
         }
-        self.balance_some().await
+        Ok(())
     }
 
     pub(super) fn rules(&self) -> MendRules {
