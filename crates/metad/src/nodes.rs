@@ -35,6 +35,8 @@ const LOGGED_LEN_MAX: usize = 100;
 const CATALOGUE_WAIT: Duration = Duration::from_secs(2);
 /// By which a datanode's clock may be ahead of this server's when it begins. A guess, far above what clocks differ by.
 const CLOCK_AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
+/// Replicas that a message may tell of: a page of those that were put, and one of stale ones.
+const REPORT_COUNT_MAX: usize = 2 * PAGE_COUNT_MAX;
 /// Replicas looked up under one view.
 const VIEW_COUNT: usize = 500;
 
@@ -382,13 +384,21 @@ fn check_lists(request: &HeartbeatRequest) -> Result<(), Exception> {
     let HeartbeatRequest { put, stale, deleted, copying, copy_failures, bad, disks, .. } = request;
     let replicas = put.len() + stale.len();
     let others = [deleted.len(), copying.len(), copy_failures.len(), bad.len()];
-    if replicas > 2 * PAGE_COUNT_MAX || others.into_iter().any(|count| count > PAGE_COUNT_MAX) {
+    check_replicas(replicas)?;
+    if others.into_iter().any(|count| count > PAGE_COUNT_MAX) {
         return Err(refusal::illegal(format!(
             "a list in a heartbeat is too long; send at most {PAGE_COUNT_MAX} entries"
         )));
     }
     if disks.len() > DISK_COUNT_MAX {
         return Err(refusal::illegal(format!("{} disks are too many; a node may have {DISK_COUNT_MAX}", disks.len())));
+    }
+    Ok(())
+}
+
+fn check_replicas(count: usize) -> Result<(), Exception> {
+    if count > REPORT_COUNT_MAX {
+        return Err(refusal::illegal(format!("{count} replicas in one message; send at most {REPORT_COUNT_MAX}")));
     }
     Ok(())
 }
@@ -476,8 +486,9 @@ async fn bad(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Result<(
     if replicas.is_empty() {
         return Ok(());
     }
+    let at = core;
     let core = Arc::clone(core);
-    io::task::blocking(move || {
+    at.chore(move || {
         let told: Vec<Told> = replicas.iter().map(told).collect();
         for page in told.chunks(VIEW_COUNT) {
             let now = core.monotonic();
@@ -534,6 +545,7 @@ async fn catalogue(core: &Arc<Core>, request: CatalogueRequest) -> Result<Orders
     if request.from == 0 {
         core.surplus().on_telling(node, core.monotonic());
     }
+    check_replicas(request.replicas.len())?;
     let orders = reconcile(core, node, request.replicas.iter().map(told).collect()).await?;
     if request.through == u64::MAX {
         core.surplus().on_told_all(node);
@@ -549,18 +561,13 @@ fn told(replica: &Replica) -> Told {
 
 /// What to do with replicas a node told of.
 async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Result<Orders, Exception> {
-    if replicas.len() > 2 * PAGE_COUNT_MAX {
-        return Err(refusal::illegal(format!(
-            "{} replicas in one message; send at most {PAGE_COUNT_MAX}",
-            replicas.len()
-        )));
-    }
     let mut orders = Orders { known: true, ..Orders::default() };
     if replicas.is_empty() {
         return Ok(orders);
     }
+    let at = core;
     let core = Arc::clone(core);
-    io::task::blocking(move || {
+    at.chore(move || {
         let mut strange = Vec::new();
         let frozen = core.safe_mode().map_err(refusal::rows)?.is_some();
         for page in replicas.chunks(VIEW_COUNT) {
