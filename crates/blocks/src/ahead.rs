@@ -66,7 +66,7 @@ impl Cluster {
             };
             let container = &self.containers[home];
             if container.is_full(self.container_len_max) {
-                return Some(Command::Seal { container: *home, len: container.len });
+                return Some(Command::Seal { container: *home, len: container.held_len() });
             }
             let count = lease_count(container, BLOCK_LEN_DEFAULT, self.container_len_max);
             let low = container.in_hand.len() as u32 <= count / 4;
@@ -75,7 +75,7 @@ impl Cluster {
                 from: container.leased,
                 up_to: container.leased + count,
                 lessee: self.lessee(),
-                len: container.len,
+                len: container.held_len(),
             })
         })
     }
@@ -123,8 +123,10 @@ impl Cluster {
 /// How many ids to lease: about what fills the rest of the container, judged by the blocks it got so far. So the length that goes into
 /// the rows with each lease is never far behind.
 pub(crate) fn lease_count(container: &Container, block_len: u64, len_max: u64) -> u32 {
-    let usual = container.written_len.checked_div(container.given_count).unwrap_or(block_len).max(1);
-    let room = len_max.saturating_sub(container.len) / usual;
+    let unconfirmed_len = u64::try_from(container.unconfirmed_len).unwrap_or(u64::MAX);
+    let written_len = container.written_len.saturating_sub(unconfirmed_len);
+    let usual = written_len.checked_div(container.given_count).unwrap_or(block_len).max(1);
+    let room = len_max.saturating_sub(container.held_len()) / usual;
     let count = u32::try_from(room).unwrap_or(u32::MAX).clamp(LEASE_COUNT_MIN, LEASE_COUNT_MAX);
     count.min(BlockId::INDEX_COUNT - container.leased.min(BlockId::INDEX_COUNT))
 }

@@ -4,6 +4,7 @@ use crate::command::{BlocksError, Command, Reply};
 use crate::index::Index;
 use crate::node::{Member, Node, Usage};
 use crate::tables::{self, ContainerRow, ContainerState, PipelineRow, Service};
+use crate::unconfirmed::Claims;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct Container {
     pub(crate) len: u64,
     /// Of those: bytes that no node has which is here. Nobody can copy them, or a writer said that they are there and lied.
     pub(crate) missing_len: u64,
+    /// Of the others: bytes that writers named, and that no node has confirmed yet.
+    pub(crate) unconfirmed_len: u128,
     /// Indexes leased by this process and not given out yet.
     pub(crate) in_hand: Range<u32>,
     /// Indexes given out by this process, and the bytes written to them since: tells how long blocks are here.
@@ -64,6 +67,7 @@ impl Container {
             leased: row.leased,
             len: row.len,
             missing_len: 0,
+            unconfirmed_len: 0,
             in_hand: 0..0,
             given_count: 0,
             written_len: 0,
@@ -75,9 +79,10 @@ impl Container {
         self.len
     }
 
-    /// Bytes that whoever takes it over would have to copy, about.
+    /// Bytes that its nodes have, and whoever takes it over would have to copy, about.
     pub(crate) fn held_len(&self) -> u64 {
-        self.len.saturating_sub(self.missing_len)
+        let held_len = u128::from(self.len.saturating_sub(self.missing_len)).saturating_sub(self.unconfirmed_len);
+        u64::try_from(held_len).unwrap_or_default()
     }
 
     /// Block indexes given out.
@@ -87,7 +92,7 @@ impl Container {
 
     /// Full containers are sealed. What is being written just then makes them a little longer than that.
     pub(crate) fn is_full(&self, len_max: u64) -> bool {
-        self.len >= len_max || self.in_hand.is_empty() && self.leased >= BlockId::INDEX_COUNT
+        self.held_len() >= len_max || self.in_hand.is_empty() && self.leased >= BlockId::INDEX_COUNT
     }
 }
 
@@ -116,6 +121,7 @@ pub struct Cluster {
     pub(crate) index: Index,
     /// Containers of which bytes are missing.
     missing_of: Vec<ContainerId>,
+    pub(crate) claims: Claims,
 }
 
 impl Cluster {
@@ -135,6 +141,7 @@ impl Cluster {
             copied: BTreeMap::new(),
             index: Index::default(),
             missing_of: Vec::new(),
+            claims: Claims::default(),
         };
         for (_, node) in tables::all::<Node>(rows, tables::NODE)? {
             cluster.nodes.insert(node.id, Member::remembered(node));
@@ -301,7 +308,7 @@ impl Cluster {
         }
     }
 
-    /// A block in `home` got `len` more bytes.
+    /// Blocks in `home` got `len` more bytes, as its nodes have said. What a writer says: [`Cluster::on_claimed_len`].
     pub fn on_written(&mut self, home: ContainerId, len: u64) {
         self.change_container(home, |container| {
             container.len = container.len.saturating_add(len);

@@ -181,13 +181,38 @@ impl Healing<'_> {
     /// Notes what `members` lack of `blocks`.
     pub(crate) fn on_list(&mut self, blocks: &[Expected], members: &[NodeId], answers: &Answers) -> Outcome {
         let is_live = |id: NodeId| self.cluster.node(id).is_some_and(|member| member.is_live(self.rules.now));
-        self.repair.on_list(blocks, members, answers, self.surplus, &is_live)
+        let outcome = self.repair.on_list(blocks, members, answers, self.surplus, &is_live);
+        let mut is_counted_anew = false;
+        for (at, wanted) in blocks.iter().enumerate() {
+            if answers.is_any_fit(at) {
+                // As long as it is recorded, which may be less than was claimed: it was truncated since.
+                self.cluster.forget_claim(wanted.block);
+            } else if self.repair.is_missing(wanted.block) {
+                is_counted_anew |= self.cluster.forget_claim(wanted.block);
+            }
+        }
+        if is_counted_anew {
+            self.cluster.set_missing(self.repair.missing_lens());
+        }
+        outcome
+    }
+
+    /// What the namespace has of blocks that were doubted; see [`Repair::sort_doubts`].
+    pub fn sort_doubts(
+        &mut self,
+        found: impl IntoIterator<Item = (BlockId, Option<Expected>)>,
+    ) -> BTreeMap<ContainerId, Vec<Expected>> {
+        let found: Vec<(BlockId, Option<Expected>)> = found.into_iter().collect();
+        for (block, _) in found.iter().filter(|(_, wanted)| wanted.is_none()) {
+            self.cluster.forget_claim(*block);
+        }
+        self.repair.sort_doubts(found)
     }
 }
 
 impl Repair {
     /// What the namespace has of blocks that were doubted: by home, those that can be compared. One that is written yet stays doubted.
-    pub fn sort_doubts(
+    fn sort_doubts(
         &mut self,
         found: impl IntoIterator<Item = (BlockId, Option<Expected>)>,
     ) -> BTreeMap<ContainerId, Vec<Expected>> {

@@ -76,6 +76,9 @@ impl Healing<'_> {
     /// there is none.
     pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Option<(NodeId, bool)> {
         // What writers said that they wrote, and no node has, must not keep the rest of its pipeline from being copied.
+        for block in self.cluster.take_overdue(self.rules.now) {
+            self.repair.doubt(block);
+        }
         self.repair.forget_unnamed(|home| self.cluster.container(home).is_none());
         self.cluster.set_missing(self.repair.missing_lens());
         let changed = self.cluster.nodes().find_map(|member| {

@@ -163,6 +163,7 @@ impl Cluster {
             let pipeline = self.pipelines.get(&container.pipeline);
             assert!(pipeline.is_none_or(|pipeline| pipeline.containers.contains(home)), "{home} is in its pipeline");
         }
+        self.check_claims();
         for (node, member) in &self.nodes {
             let listed: BTreeSet<PipelineId> = self.pipelines_of(*node).iter().copied().collect();
             assert_eq!(listed.len(), self.pipelines_of(*node).len(), "pipelines of {node} are listed once");

@@ -52,6 +52,7 @@ mod sealing;
 mod surplus;
 mod survivors;
 pub mod tables;
+mod unconfirmed;
 
 pub use answers::{Answers, Expected, Fitness};
 pub use balance::{Balancing, FULL_PARTS, Move};

@@ -217,7 +217,7 @@ impl Cluster {
         };
         Ok(match self.pipelines[&id].open.last() {
             Some(home) if self.containers[home].is_full(self.container_len_max) => {
-                Plan::Propose(Command::Seal { container: *home, len: self.containers[home].len })
+                Plan::Propose(Command::Seal { container: *home, len: self.containers[home].held_len() })
             }
             Some(home) => Plan::Use(*home),
             None => Plan::Propose(Command::OpenContainer { pipeline: id }),
@@ -320,12 +320,18 @@ impl Cluster {
         let lessee = self.lessee();
         let container = self.containers.get_mut(&home).expect("open containers are mirrored");
         if container.is_full(self.container_len_max) {
-            return Plan::Propose(Command::Seal { container: home, len: container.len });
+            return Plan::Propose(Command::Seal { container: home, len: container.held_len() });
         }
         if container.in_hand.is_empty() {
             let (from, up_to) =
                 (container.leased, container.leased + lease_count(container, block_len, self.container_len_max));
-            return Plan::Propose(Command::LeaseIndexes { container: home, from, up_to, lessee, len: container.len });
+            return Plan::Propose(Command::LeaseIndexes {
+                container: home,
+                from,
+                up_to,
+                lessee,
+                len: container.held_len(),
+            });
         }
         let taken = container.in_hand.by_ref().take(count.max(1) as usize);
         let blocks: Vec<BlockId> = taken.map(|index| BlockId::new(home, index)).collect();

@@ -582,6 +582,9 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
             core.with_cluster(|cluster, _| {
                 for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {
                     let judgement = cluster.judge(node, told, wanted.as_ref(), may_be_put);
+                    if told.finalized {
+                        cluster.on_confirmed_len(told.block, told.len);
+                    }
                     strange.extend((judgement.fate == Fate::Strange).then_some(told.block));
                     if frozen && judgement.fate == Fate::Goes {
                         // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again when

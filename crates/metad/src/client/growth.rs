@@ -37,7 +37,8 @@ impl Growth {
         let after = recorded(core, self.block).await?;
         if let Some(view) = after {
             let counted = self.before.filter(|before| before.home == view.home).map_or(0, |before| before.len);
-            core.with_cluster(|cluster, _| cluster.on_written(view.home, view.len.saturating_sub(counted)));
+            let (now, grown) = (core.monotonic(), view.len.saturating_sub(counted));
+            core.with_cluster(|cluster, _| cluster.on_claimed_len(now, view.home, (self.block, view.len), grown));
         }
         Ok(after)
     }

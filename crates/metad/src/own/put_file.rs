@@ -61,7 +61,8 @@ pub(super) async fn put_file(
     let overwrite = create.overwrite;
     let put = PutFile { create, block: Some(put_block) };
     let answer = was_put(core, overwrite, held.change(session, put).await?)?;
-    core.with_cluster(|cluster, _| cluster.on_written(home, block.len));
+    let now = core.monotonic();
+    core.with_cluster(|cluster, _| cluster.on_claimed_len(now, home, (grant.block, block.len), block.len));
     core.doubt_if_leased_short(grant.block, home, set, request.short);
     Ok(answer)
 }

@@ -48,7 +48,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
 async fn doubted(core: &Arc<Core>) -> Result<(), RepairError> {
     let blocks = core.repair().take_doubts(DOUBT_COUNT);
     let found = look_up(core, blocks).await?;
-    let by_home = core.repair().sort_doubts(found);
+    let by_home = core.heal(|healing| healing.sort_doubts(found));
     let begun = core.monotonic();
     for (home, blocks) in by_home {
         for page in blocks.chunks(PAGE_COUNT) {

@@ -47,7 +47,7 @@ impl Metad {
     async fn compare_doubted(self: &Rc<Self>) -> Answer<()> {
         let blocks = self.repair.borrow_mut().take_doubts(PAGE_COUNT);
         let found = self.look_up(blocks);
-        let by_home = self.repair.borrow_mut().sort_doubts(found);
+        let by_home = self.heal(|healing| healing.sort_doubts(found))?;
         for (home, blocks) in by_home {
             let members = self.heal(|healing| healing.members_to_ask(home))?;
             let answers = self.answers(&blocks, &members).await;

@@ -168,6 +168,9 @@ impl Metad {
             let may_be_put = self.leased.borrow().may_be_put(told.block, now);
             let wanted = self.wanted(told.block);
             let judgement = self.with_cluster(|cluster, _| cluster.judge(node, &told, wanted.as_ref(), may_be_put))?;
+            if told.finalized {
+                self.with_cluster(|cluster, _| cluster.on_confirmed_len(told.block, told.len))?;
+            }
             if self.is_frozen() && judgement.fate == Fate::Goes {
                 // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again afterwards.
                 self.kept_back.borrow_mut().keep(node, told);

@@ -157,7 +157,8 @@ impl Metad {
             Reply::Recovery(recovery) => return Err(self.wait_for(recovery)),
             _ => return Err(Refused::Odd),
         };
-        self.with_cluster(|cluster, _| cluster.on_written(home, len))?;
+        let now = self.now();
+        self.with_cluster(|cluster, _| cluster.on_claimed_len(now, home, (grant.block, len), len))?;
         if self.world.mutation == Some(Mutation::ForgetShortPuts) {
             return Ok(answer);
         }
@@ -192,7 +193,8 @@ impl Metad {
         let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
         held.change(None, AddLeased { add, generation }).await?;
         if let (Some(written), Some(before)) = (previous, plan.previous) {
-            self.with_cluster(|cluster, _| cluster.on_written(before.home, written.len))?;
+            let (now, claimed) = (self.now(), (written.block, written.len));
+            self.with_cluster(|cluster, _| cluster.on_claimed_len(now, before.home, claimed, written.len))?;
             self.doubt_if_short(before.block, before.home)?;
         }
         self.doubt_if_leased_short(block, home, set, false)

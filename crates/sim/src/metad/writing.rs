@@ -127,7 +127,8 @@ impl Metad {
         let reply = self.change(None, AddBlock { path, client, file: Some(file), previous, allocated }).await?;
         let namespace::Reply::Block(view) = reply else { return Err(Refused::Odd) };
         if let (Some(written), Some(before)) = (previous, plan.previous) {
-            self.with_cluster(|cluster, _| cluster.on_written(before.home, written.len))?;
+            let (now, claimed) = (self.now(), (written.block, written.len));
+            self.with_cluster(|cluster, _| cluster.on_claimed_len(now, before.home, claimed, written.len))?;
             self.doubt_if_short(written.block, before.home)?;
         }
         if view.block == allocation.block {
@@ -208,7 +209,9 @@ impl Metad {
             namespace::Reply::Bool(done) => {
                 if let Some(view) = last.filter(|_| done).and_then(|last| self.view_of(last.block)) {
                     let counted = before.filter(|before| before.home == view.home).map_or(0, |before| before.len);
-                    self.with_cluster(|cluster, _| cluster.on_written(view.home, view.len.saturating_sub(counted)))?;
+                    let (now, grown) = (self.now(), view.len.saturating_sub(counted));
+                    let claimed = (view.block, view.len);
+                    self.with_cluster(|cluster, _| cluster.on_claimed_len(now, view.home, claimed, grown))?;
                     self.doubt_if_short(view.block, view.home)?;
                 }
                 Ok(done)
