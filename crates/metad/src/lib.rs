@@ -61,6 +61,8 @@ mod service;
 mod settings;
 mod standby;
 mod status;
+#[cfg(test)]
+mod status_page;
 mod tasks;
 mod words;
 
