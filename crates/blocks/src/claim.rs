@@ -17,6 +17,7 @@ use crate::node::{Incarnation, Member, Node, SILENCE_MAX};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::NodeId;
+use types::limits::DATANODE_COUNT_MAX;
 
 /// What becomes of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +201,10 @@ pub enum Crowded {
         "{count} datanodes are registered from {from}; at most {NODES_PER_MACHINE_MAX} are accepted from one address"
     )]
     Machine { from: String, count: usize },
-    #[error("{NODE_COUNT_MAX} datanodes are known, which is the limit")]
+    #[error(
+        "{DATANODE_COUNT_MAX} datanodes are known, which is the limit, and no command forgets one that is gone: start \
+         this one on the directory of a known datanode that does not run, or begin another store"
+    )]
     Nodes,
     #[error("datanodes registered too fast; try again in a second")]
     Rate,
@@ -210,8 +214,6 @@ pub enum Crowded {
     Changed { wait_s: u64 },
 }
 
-/// More than a store has.
-pub(crate) const NODE_COUNT_MAX: usize = 10_000;
 /// More than a machine runs: one would do. Counted are those that are heard or hold something: a datanode that is made
 /// anew each day leaves a row each time, and none of them goes.
 pub(crate) const NODES_PER_MACHINE_MAX: usize = 200;
@@ -247,7 +249,7 @@ impl Newcomers {
             () if known >= NODES_PER_MACHINE_MAX => {
                 return Err(Crowded::Machine { from: node.from, count: known });
             }
-            () if cluster.nodes().count() >= NODE_COUNT_MAX => return Err(Crowded::Nodes),
+            () if cluster.nodes().count() >= DATANODE_COUNT_MAX => return Err(Crowded::Nodes),
             () => {}
         }
         self.by_id.remove(&node.id);

@@ -21,7 +21,7 @@ use types::{ContainerId, NodeId, PipelineId};
 
 /// Nodes looked at as the one that takes, and as the one that is relieved: those with the most room. More are hardly
 /// worth the look.
-const NODE_COUNT_MAX: usize = 8;
+const LOOKED_AT_COUNT_MAX: usize = 8;
 
 impl Cluster {
     /// Whether a container is on its way to another node though it has all its copies: as when room is made, or when
@@ -41,7 +41,7 @@ impl Cluster {
         let least = lens.min()?;
         let most_room = |mut nodes: Vec<&Member>| -> Vec<NodeId> {
             nodes.sort_by_key(|member| Reverse(self.room_len(member, repair)));
-            nodes.into_iter().take(NODE_COUNT_MAX).map(|member| member.node.id).collect()
+            nodes.into_iter().take(LOOKED_AT_COUNT_MAX).map(|member| member.node.id).collect()
         };
         let here = self.nodes.values().filter(|member| rules.is_here(member) && member.is_taken(rules.now));
         let takes = most_room(here.filter(|member| self.room_len(member, repair) > 0).collect());

@@ -83,7 +83,7 @@ impl Link {
     pub(crate) async fn send_op(&mut self, op: Op, message: &impl prost::Message) -> Result<(), Fault> {
         let mut bytes = OpHeader { op }.encode().to_vec();
         delimited::put(message, &mut bytes);
-        debug_assert!(bytes.len() <= OP_MESSAGE_LEN_MAX as usize);
+        assert!(bytes.len() <= OP_MESSAGE_LEN_MAX as usize);
         self.send(&bytes).await
     }
 
@@ -150,7 +150,7 @@ impl Link {
     ///
     /// Reading a packet's data and the head of the next one with one call saves a call a packet.
     pub(crate) async fn fill(&mut self, dest: &mut [u8], ahead: usize) -> Result<usize, Fault> {
-        debug_assert!(dest.is_empty() || self.at == self.front.len(), "buffered bytes come before those of the socket");
+        assert!(dest.is_empty() || self.at == self.front.len(), "buffered bytes come before those of the socket");
         if self.at > 0 {
             self.front.drain(..self.at);
             self.at = 0;

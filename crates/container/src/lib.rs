@@ -19,6 +19,7 @@ mod ahead;
 mod batch;
 mod compact;
 mod delete;
+mod errno;
 mod error;
 #[doc(hidden)]
 pub mod fuzz;

@@ -5,13 +5,14 @@
 //! of another salt, hides itself alone: it is not cut off, and no record is put where it may reach. The records' form:
 //! [`crate::record`].
 
+use crate::errno::is_lost;
 use crate::group::GroupSync;
 use crate::record::{RecordHeader, Records, Seat};
 use crate::replica::Identity;
 use crate::version::Salt;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
-use std::io::{Error, ErrorKind, Result};
+use std::io::{ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,8 +26,6 @@ const PUNCHED_LEN_MIN: u64 = 16 << 10;
 const UNREADABLE_COUNT_MAX: usize = 64;
 /// How far apart they are told: what a disk reads at once.
 const SECTOR_LEN: u64 = 4096;
-/// What a disk says of bytes it has lost: EIO, ENODATA, EBADMSG, EUCLEAN, EREMOTEIO.
-const LOST: [i32; 5] = [5, 61, 74, 117, 121];
 
 #[derive(Debug)]
 pub(crate) struct Pack {
@@ -474,11 +473,6 @@ fn next_magic(file: &impl FileExt, mut at: u64, file_len: u64, unreadable: &mut 
     Ok(file_len)
 }
 
-/// The disk had these bytes, and has them no more.
-pub(crate) fn is_lost(error: &Error) -> bool {
-    error.raw_os_error().is_some_and(|code| LOST.contains(&code))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -580,7 +574,7 @@ mod tests {
     impl FileExt for Holed<'_> {
         fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
             let lost = |at: &u64| *at < offset + bytes.len() as u64 && offset < *at + SECTOR_LEN;
-            if self.1.iter().any(lost) { Err(Error::from_raw_os_error(5)) } else { self.0.read_at(bytes, offset) }
+            if self.1.iter().any(lost) { Err(rustix::io::Errno::IO.into()) } else { self.0.read_at(bytes, offset) }
         }
 
         fn write_at(&self, _: &[u8], _: u64) -> Result<usize> {

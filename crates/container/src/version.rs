@@ -10,9 +10,9 @@
 //! pool = BP-…                                        once the node was registered
 //! ```
 
+use crate::errno::is_lost;
 use crate::error::VolumeError;
 use crate::layout::Layout;
-use crate::pack::is_lost;
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};

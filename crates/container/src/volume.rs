@@ -5,6 +5,7 @@
 //! only and never while another lock is waited for. Writers take no stripe, so a slow put holds up only its own block.
 
 use crate::ahead::Ahead;
+use crate::errno;
 use crate::error::{DiskOp, ReplicaError, Result, VolumeError, is_full};
 use crate::group::GroupSync;
 use crate::header::{Kept, Stage, SumsHeader};
@@ -139,7 +140,7 @@ impl Unloaded {
             KvError::Damaged { .. } | KvError::Unsound { .. } | KvError::Format { .. } | KvError::Lmdb { .. } => {
                 Self::IndexDamaged(error.to_string())
             }
-            KvError::Io { source, .. } if is_disk_error(source) => Self::IndexDamaged(error.to_string()),
+            KvError::Io { source, .. } if errno::is_of_disk(source) => Self::IndexDamaged(error.to_string()),
             error => Self::Other(VolumeError::of_index(&layout.index(), error)),
         }
     }
@@ -161,10 +162,6 @@ fn quarantine_index(layout: &Layout) -> std::io::Result<()> {
         _ => {}
     }
     std::fs::rename(layout.index(), to)
-}
-
-fn is_disk_error(error: &std::io::Error) -> bool {
-    error.raw_os_error().is_some_and(|code| DISK_ERRORS.contains(&code))
 }
 
 #[derive(Debug)]
@@ -196,9 +193,6 @@ pub(crate) enum Reserve {
     Half,
 }
 
-/// Errors that speak of the disk itself: EIO, ENXIO, ENODEV, EROFS (ext4 turns read-only after an error), EUCLEAN.
-const DISK_ERRORS: [i32; 5] = [5, 6, 19, READ_ONLY, 117];
-const READ_ONLY: i32 = 30;
 /// The most that is reserved of a disk unless somebody says more.
 const RESERVED_LEN_MAX: u64 = 1_000_000_000;
 /// A volume that is closed waits for its disk so long: what is written then are some seconds' changes of the index. What is not is
@@ -518,7 +512,7 @@ impl Inner {
     /// one that failed may be gone, whatever the next one says. A volume that is full only then keeps what it has.
     pub(crate) fn note<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(ReplicaError::Io { source, op, .. }) = &outcome {
-            let disk_error = is_disk_error(source);
+            let disk_error = errno::is_of_disk(source);
             let is_full = is_full(source);
             match op {
                 // Those who share it, or ask later, get no number of the system.
@@ -526,10 +520,10 @@ impl Inner {
                     let advice = "what was written may be lost; make room on the disk, then restart the datanode";
                     self.stop_full(format!("{op}: {source}: {advice}"));
                 }
-                DiskOp::Sync(_) => self.fail(format!("{op}: {source}"), source.raw_os_error() == Some(READ_ONLY)),
+                DiskOp::Sync(_) => self.fail(format!("{op}: {source}"), errno::is_read_only(source)),
                 // One bad sector is the matter of one replica.
                 DiskOp::Read(_) => {}
-                _ if disk_error => self.fail(format!("{op}: {source}"), source.raw_os_error() == Some(READ_ONLY)),
+                _ if disk_error => self.fail(format!("{op}: {source}"), errno::is_read_only(source)),
                 _ => {}
             }
         }

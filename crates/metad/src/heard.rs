@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use types::NodeId;
-
-/// Datanodes remembered. More than a group has; strangers must not fill the memory.
-const NODE_COUNT_MAX: usize = 10_000;
+use types::limits::DATANODE_COUNT_MAX;
 
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
@@ -33,7 +31,7 @@ impl Heard {
 
     pub(crate) fn registered(&self, node: Node, usage: Usage, version: String, at: Duration) {
         let mut nodes = self.lock();
-        if nodes.len() < NODE_COUNT_MAX || nodes.contains_key(&node.id) {
+        if nodes.len() < DATANODE_COUNT_MAX || nodes.contains_key(&node.id) {
             nodes.insert(node.id, Word { node, usage, at, version });
         }
     }

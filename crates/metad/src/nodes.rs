@@ -274,7 +274,9 @@ fn version(request: &RegisterRequest) -> String {
 
 fn incarnation(told: &wire::node::Incarnation) -> Result<Incarnation, Exception> {
     if told.nonce == 0 {
-        return Err(refusal::illegal("a datanode's message names no incarnation: it is of another version"));
+        return Err(refusal::illegal(
+            "a datanode's message names no incarnation: run the same version of levada on it as here",
+        ));
     }
     Ok(Incarnation { start_ms: told.start_ms, nonce: told.nonce })
 }
@@ -297,7 +299,9 @@ fn described(request: RegisterRequest, peer: SocketAddr) -> Result<Node, Excepti
     let port = |port: u32| u16::try_from(port).map_err(|_| refusal::illegal(format!("{port} is no port")));
     let texts = [&request.ip, &request.host, &request.storage, &request.rack];
     if texts.iter().any(|text| text.len() > TEXT_LEN_MAX) {
-        return Err(refusal::illegal("a datanode's address, name or rack is too long"));
+        return Err(refusal::illegal(format!(
+            "a datanode's address, name or rack is longer than {TEXT_LEN_MAX} bytes; shorten it in its configuration"
+        )));
     }
     let from = peer.ip().to_canonical();
     let ip = request.ip.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());

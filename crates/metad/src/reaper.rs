@@ -92,6 +92,6 @@ async fn forget(core: &Core) -> Result<(), ReapError> {
         let blocks =
             rows.into_iter().map(|DoomedReplicas { block, home, generation }| DoomedBlock { block, home, generation });
         let reply = core.change_unasked(ForgetDoomed { blocks: blocks.collect() }).await?;
-        debug_assert!(matches!(reply, Reply::Done));
+        assert!(matches!(reply, Reply::Done), "what is forgotten is answered by Done, not {reply:?}");
     }
 }

@@ -27,10 +27,12 @@ use std::time::Duration;
 const LOOK_EACH: Duration = Duration::from_secs(1);
 /// What is warned of where nothing is configured, and on a small disk.
 const WARN_LEN: u64 = 2 << 30;
+/// Of a small disk a tenth. A guess.
 const WARN_PART: u64 = 10;
 /// The same of the reserve: some flushes of the largest overlay, with the pages that LMDB writes anew for each, and the log kept for
 /// others. A small disk would be all reserve; there it is less than what a datanode beside it leaves.
 const RESERVE_LEN: u64 = 512 << 20;
+/// A guess.
 const RESERVE_PART: u64 = 40;
 /// Space that comes and goes around a limit changes nothing until it is above it by this part.
 const BACK_PART: u64 = 8;

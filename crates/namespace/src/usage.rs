@@ -150,7 +150,10 @@ fn counting(rows: &dyn Rows, directory: InodeId) -> Result<Vec<InodeId>, Failure
         let Some(place) = read_place(rows, at)? else { return Ok(Vec::new()) };
         if found.len() > TREE_DEPTH_MAX {
             // Not an error of the rows: all members would stop over a bound that is wrong.
-            return Err(NsError::Other(format!("{directory} stands too deep: below {TREE_DEPTH_MAX} levels")).into());
+            return Err(NsError::Other(format!(
+                "{directory} stands too deep: below {TREE_DEPTH_MAX} levels; move it up first"
+            ))
+            .into());
         }
         at = place.parent;
         found.push(at);

@@ -91,7 +91,7 @@ impl<M: Machine> First<M> {
             return;
         };
         if let Err(error) = self.raft.initialize(nodes).await {
-            tracing::error!(%error, "the group could not be founded");
+            tracing::error!(%error, "the group could not be founded; correct what it says, and start this server again");
         }
     }
 

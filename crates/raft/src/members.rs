@@ -24,8 +24,9 @@ use std::time::Duration;
 const HAND_OVER_WAIT: Duration = Duration::from_millis(2_500);
 /// For one that is to join to say that it is there.
 const GREET_WAIT: Duration = Duration::from_secs(5);
+/// Members that are offered the lead, one after the other; the same one again where there is one other. A guess.
 const HAND_OVER_COUNT: usize = 4;
-/// Tries of a change that others cross.
+/// Tries of a change that others cross. A guess: changes of members are made by people.
 const CHANGE_COUNT: usize = 4;
 
 impl<M: Machine> Raft<M> {

@@ -89,7 +89,7 @@ pub enum RaftError {
     NotLeader { leader: String },
     #[error("Raft has stopped on this node: {reason}")]
     Stopped { reason: String },
-    #[error("no leader after {waited:?}")]
+    #[error("no leader after {waited:?}; start the other members, and see whether they reach each other")]
     NoLeader { waited: Duration },
     #[error("this member belongs to a group of several; give all of them in its configuration")]
     Several,
@@ -144,7 +144,8 @@ impl<M: Machine> fmt::Debug for Raft<M> {
 
 /// A second of work is what a restart applies again at most, and what the log holds.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// While a copy of the state is on its way, so many times as much of what follows it is kept at most.
+/// While a copy of the state is on its way, so many times as much of what follows it is kept at most. A guess: 256 MB by
+/// default.
 const RETAIN_SENDING: usize = 8;
 /// A flush that takes longer is asked for again, which does nothing while it goes on.
 const FLUSH_WAIT: Duration = Duration::from_secs(60);

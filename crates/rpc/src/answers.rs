@@ -11,9 +11,10 @@ use bytes::Bytes;
 use hdfs::frame::FrameError;
 use std::sync::Arc;
 
-/// Answers on their way in, of all who share this.
+/// Answers on their way in, of all who share this. A guess: several of the longest pages.
 const CAME_LEN_MAX: usize = 32 << 20;
-/// What they may take together while they are decoded. A page of a node's blocks takes some 20 MB.
+/// What they may take together while they are decoded. A page of a node's blocks takes some 20 MB: a guess, three of
+/// them.
 const DECODED_LEN_MAX: usize = 64 << 20;
 
 /// Room for answers. Clones are the same room.

@@ -138,7 +138,7 @@ pub(crate) struct Charge {
 impl Charge {
     /// Counts what was made instead of what was expected. Once.
     pub(crate) fn made(&mut self, len: usize) {
-        debug_assert!(!self.made, "an answer is made once");
+        assert!(!self.made, "an answer is made once");
         self.made = true;
         self.budget.made_len.fetch_add(len, Ordering::AcqRel);
         self.resize(len);

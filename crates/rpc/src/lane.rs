@@ -27,7 +27,8 @@ use wire::delimited::{self, FIELD_LEN};
 /// lists are counted as these. A list that would take more than there is for all is refused; one that lies deeper waits until nothing
 /// else is held, as it may be no list but a text.
 pub(crate) const USUAL_LEN_MAX: usize = 64 << 10;
-const EXPANSION: usize = 200;
+/// Per byte: 400 for each two.
+const EXPANSION: usize = 400 / 2;
 /// Messages within messages that are looked into for such lists. No request nests so deep.
 const DEPTH_MAX: usize = 8;
 /// The part of a lane's memory that requests of usual length have to themselves. A guess: it holds some thousands of them.

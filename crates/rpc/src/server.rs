@@ -58,6 +58,14 @@ pub struct ServerOptions {
     pub drain_time_max: Duration,
 }
 
+/// How `held_len_max` is divided: requests as they come, requests while they are decoded, answers. Guesses: what is
+/// decoded is the largest, and a single long request must fit.
+const REQUESTS_PART: usize = 4;
+const DECODED_PART: usize = 2;
+const ANSWERS_PART: usize = 4;
+const _: () = assert!(4 / REQUESTS_PART + 4 / DECODED_PART + 4 / ANSWERS_PART == 4, "together they are the whole");
+
+/// Guesses where nothing else is said here or at the field.
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
@@ -129,9 +137,9 @@ impl Server {
         let drain_time_max = options.drain_time_max;
         let host = Arc::new(Host {
             service,
-            usual: Lane::new(&options, options.held_len_max / 4, options.held_len_max / 2),
+            usual: Lane::new(&options, options.held_len_max / REQUESTS_PART, options.held_len_max / DECODED_PART),
             urgent: Lane::new(&options, options.urgent_len_max, options.urgent_decoded_len_max),
-            answers: Budget::new(options.held_len_max / 4),
+            answers: Budget::new(options.held_len_max / ANSWERS_PART),
             expected: ExpectedLens::default(),
             crowd: Crowd::new(options.connections_max),
             options,

@@ -29,6 +29,8 @@ pub const BLOCK_LEN_MAX: u64 = 1 << 40;
 pub const SMALL_WRITE_LEN_MAX: u32 = 4 << 20;
 /// HDFS's `dfs.replication.max`.
 pub const REPLICATION_MAX: u16 = 512;
+/// Datanodes of one store. More than a store has; strangers must not fill the memory.
+pub const DATANODE_COUNT_MAX: usize = 10_000;
 /// Where a container is full: about 5 GB, as in Ozone; large enough that a million of them hold petabytes.
 pub const CONTAINER_LEN_MAX: u64 = 5 << 30;
 

@@ -24,7 +24,7 @@ pub const FAN_OUT: usize = 256;
 /// The last depth at which there are sums.
 pub const DEPTH_MAX: u32 = 2;
 /// Nodes of the tree in one question.
-pub const NODE_COUNT_MAX: usize = 16;
+pub const TREE_NODE_COUNT_MAX: usize = 16;
 /// Leaves in one answer.
 pub const LEAF_COUNT_MAX: usize = 4096;
 /// Replicas in one question whose checksums are to be read anew.

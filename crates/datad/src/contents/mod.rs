@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tree::Tree;
 use types::{BlockId, ContainerId, Generation};
-use wire::tree::{ANEW_COUNT_MAX, Content, Leaf, NODE_COUNT_MAX, TreeNode, TreeRequest, TreeResponse};
+use wire::tree::{ANEW_COUNT_MAX, Content, Leaf, TREE_NODE_COUNT_MAX, TreeNode, TreeRequest, TreeResponse};
 
 /// Replicas looked up at a time.
 const STEP_COUNT: usize = 1000;
@@ -105,8 +105,8 @@ impl Contents {
 
     pub(crate) fn answer(&self, node: &Arc<Node>, request: &TreeRequest) -> Result<TreeResponse, Exception> {
         let home = ContainerId(request.home);
-        if request.nodes.len() > NODE_COUNT_MAX || request.anew.len() > ANEW_COUNT_MAX {
-            return Err(Exception::io(format!("{NODE_COUNT_MAX} nodes or {ANEW_COUNT_MAX} replicas at a time")));
+        if request.nodes.len() > TREE_NODE_COUNT_MAX || request.anew.len() > ANEW_COUNT_MAX {
+            return Err(Exception::io(format!("{TREE_NODE_COUNT_MAX} nodes or {ANEW_COUNT_MAX} replicas at a time")));
         }
         if !request.anew.is_empty() {
             let leaves = request.anew.iter().filter_map(|block| self.anew(node, BlockId(*block)));

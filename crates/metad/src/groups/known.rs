@@ -23,7 +23,10 @@ pub(super) const FRESH: Duration = Duration::from_secs(300);
 pub(super) const SERVED: Duration = Duration::from_secs(3000);
 /// After a look-up that failed the next one waits for so long: an error is remembered, but not for long. A guess.
 pub(super) const RETRY: Duration = Duration::from_secs(10);
+/// A guess: more people and programs than work on one store within an hour.
 const USER_COUNT_MAX: usize = 10_000;
+/// What is left when some are dropped, in eighths, so that not each new one needs a look at all. A guess.
+const KEPT_EIGHTHS: usize = 7;
 /// Bytes of all that is remembered. 10,000 users in fifty groups each take about as much.
 const LEN_MAX: usize = 32 << 20;
 /// What a user, and a group of a user, take beside the bytes of their names. About: the map's entry and the allocations.
@@ -102,7 +105,7 @@ impl Known {
         let mut order: Vec<_> = self.users.iter().map(|(name, user)| (worth(user), name.clone())).collect();
         order.sort_unstable();
         for (_, name) in order {
-            if self.users.len() <= USER_COUNT_MAX / 8 * 7 && self.len <= LEN_MAX / 8 * 7 {
+            if self.users.len() <= USER_COUNT_MAX / 8 * KEPT_EIGHTHS && self.len <= LEN_MAX / 8 * KEPT_EIGHTHS {
                 return;
             }
             if let Some(user) = self.users.remove(&name) {

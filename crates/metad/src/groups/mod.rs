@@ -94,7 +94,7 @@ impl Groups {
 
     /// `user` passes [`is_name`].
     pub(crate) async fn of(&self, user: &str, now: Duration) -> Answer {
-        debug_assert!(is_name(user));
+        assert!(is_name(user), "callers check a name before they ask for its groups");
         let mut answer = {
             let mut state = self.shared.lock();
             match state.known.standing(user, now) {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, NodeId};
 use wire::tree::{
-    ANEW_COUNT_MAX, DEPTH_MAX, FAN_OUT, LEAF_COUNT_MAX, Leaf, NODE_COUNT_MAX, TREE, TreeNode, TreeRequest,
+    ANEW_COUNT_MAX, DEPTH_MAX, FAN_OUT, LEAF_COUNT_MAX, Leaf, TREE, TREE_NODE_COUNT_MAX, TreeNode, TreeRequest,
     TreeResponse, TreeSum,
 };
 
@@ -291,7 +291,7 @@ async fn descend(core: &Core, home: ContainerId, members: &Nodes, count: u64) ->
         if open.is_empty() {
             break;
         }
-        let asked: Vec<TreeNode> = open.drain(..open.len().min(NODE_COUNT_MAX)).map(|(node, _)| node).collect();
+        let asked: Vec<TreeNode> = open.drain(..open.len().min(TREE_NODE_COUNT_MAX)).map(|(node, _)| node).collect();
         let answers = ask(core, members, &question(&asked, false)).await?;
         if answers.iter().any(|answer| answer.branches.len() != asked.len() * FAN_OUT) {
             return None;
@@ -302,7 +302,7 @@ async fn descend(core: &Core, home: ContainerId, members: &Nodes, count: u64) ->
     let mut small = small.into_iter().peekable();
     while small.peek().is_some() && rows.len() < DIFFERENCE_COUNT_MAX {
         let (mut nodes, mut room) = (Vec::new(), LEAF_COUNT_MAX as u64);
-        while nodes.len() < NODE_COUNT_MAX
+        while nodes.len() < TREE_NODE_COUNT_MAX
             && let Some((node, count)) = small.next_if(|(_, count)| nodes.is_empty() || *count <= room)
         {
             nodes.push(node);

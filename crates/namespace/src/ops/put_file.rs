@@ -58,7 +58,10 @@ impl PutFile {
 impl PutBlock {
     fn check(&self, rows: &dyn Rows, file: &File) -> Result<(), Failure> {
         if self.len == 0 || self.len > file.block_len {
-            let message = format!("a block of {} bytes in a file with blocks of {}", self.len, file.block_len);
+            let message = format!(
+                "a block of {} bytes in a file with blocks of {}; put at least a byte, and one block at most",
+                self.len, file.block_len
+            );
             return Err(NsError::IllegalArgument(message).into());
         }
         check_end(0, self.len)?;
