@@ -354,7 +354,7 @@ const FULLNESS: [u64; 8] = [50, 60, 70, 75, 80, 85, 90, 95];
 fn what_there_is_room_for_is_healed() {
     for uneven in [false, true] {
         for percent in FULLNESS {
-            for seed in 0..1 {
+            for seed in 0..3 {
                 let mut world = World::new(seed, uneven, percent);
                 let planned = world.set_count();
                 let first = 1 + world.random.below(usize::from(NODE_COUNT)) as u8;
@@ -366,7 +366,8 @@ fn what_there_is_room_for_is_healed() {
                     assert!(!fits || world.shortage == Shortage::default(), "{what}: {:?}", world.shortage);
                     println!("{what}: {:?}, {} sets of {planned}", world.shortage, world.set_count());
                 }
-                assert!(world.set_count() <= 8 * planned, "{} sets", world.set_count());
+                // Each container by itself would make a set of any three nodes. Of the 14 planned ones 32 came at most.
+                assert!(world.set_count() <= 3 * planned, "{} sets of {planned}", world.set_count());
             }
         }
     }
@@ -386,7 +387,10 @@ fn a_drain_ends_or_says_how_much_room_lacks() {
                 assert_eq!((picture.pipelines_left, world.shortage), (0, Shortage::default()), "{what}");
                 assert!(world.stored[&node].is_empty());
             } else {
-                assert!(picture.pipelines_left == picture.stuck || picture.stuck > 0, "{what}: {picture:?}");
+                assert_eq!(
+                    picture.pipelines_left, picture.stuck,
+                    "{what}: at rest, what is left finds no room: {picture:?}"
+                );
                 assert_eq!(picture.stuck_len, world.shortage.len, "{what}");
                 for home in &world.stored[&node] {
                     let takes = |other: &&NodeId| {
