@@ -342,7 +342,6 @@ impl Datanode {
             if deleted {
                 self.deleted_count.set(self.deleted_count.get() + 1);
                 self.sim.say(|| format!("node {} deleted {block:?} up to {generation}", self.number));
-                self.world.deletes(self.number, block);
                 self.world.was_deleted(self.number, block);
                 self.copier.forget_bad(block);
                 for changes in &self.changes {

@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
-use types::{BlockId, FileId, NodeId};
+use types::{BlockId, FileId, Generation, NodeId};
 
 /// Deliberate faults of the program, one at a time: each must be found by a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -80,8 +80,6 @@ pub enum Mutation {
     RefuseStrangers,
 }
 
-/// From the moment that safe mode is on until the last deletion is done that was ordered before, on a slow disk.
-const ORDERED_BEFORE_MAX: Duration = Duration::from_secs(15);
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(10);
 
@@ -403,10 +401,11 @@ impl World {
         self.spoiled.borrow_mut().remove(&(number, block));
     }
 
-    /// Nobody is told to delete anything in safe mode.
-    pub(crate) fn deletes(&self, number: usize, block: BlockId) {
-        if self.frozen_since.get().is_some_and(|since| self.sim.now() > since + ORDERED_BEFORE_MAX) {
-            self.fail(|| format!("node {number} deleted {block:?} in safe mode"));
+    /// No node is ordered to delete anything in safe mode, which was on `since` before the call. When it does so is another
+    /// matter: an answer from before may be on its way until a cut is mended.
+    pub(crate) fn check_orders(&self, node: NodeId, delete: &[(BlockId, Generation)], since: Option<Duration>) {
+        if since.is_some() && self.frozen_since.get() == since && !delete.is_empty() {
+            self.fail(|| format!("node {} is to delete {delete:?} in safe mode", Self::node_number(node)));
         }
     }
 

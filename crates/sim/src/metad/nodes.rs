@@ -72,6 +72,7 @@ impl Metad {
     }
 
     pub(crate) async fn heartbeat(self: Rc<Self>, told: Heartbeat) -> Answer<Option<Orders>> {
+        let frozen_since = self.world.frozen_since.get();
         // A leader that fell would judge by what it does not know.
         self.group.confirm().await?;
         self.receives();
@@ -111,6 +112,7 @@ impl Metad {
             let surplus = self.surplus_orders(told.node)?;
             orders.delete.extend(surplus.iter().map(|told| (told.block, told.generation)));
         }
+        self.world.check_orders(told.node, &orders.delete, frozen_since);
         orders.copy = self.repair.borrow_mut().orders(told.node, now);
         orders.tell_all = self.surplus.borrow_mut().take_ask(told.node);
         orders.scrub = self.scrub_beat(told.node, told.scrub);
@@ -146,6 +148,7 @@ impl Metad {
     }
 
     pub(crate) async fn catalogue(self: Rc<Self>, process: Process, replicas: Vec<Told>) -> Answer<Option<Orders>> {
+        let frozen_since = self.world.frozen_since.get();
         self.group.confirm().await?;
         if !self.is_current(process)? {
             return Ok(None);
@@ -158,6 +161,7 @@ impl Metad {
         self.surplus.borrow_mut().on_telling(node, self.now());
         self.reconcile(node, replicas, &mut orders)?;
         self.surplus.borrow_mut().on_told_all(node);
+        self.world.check_orders(node, &orders.delete, frozen_since);
         Ok(Some(orders))
     }
 
