@@ -97,6 +97,11 @@ impl Cluster {
         overdue
     }
 
+    /// Bytes that writers named, and no node has confirmed.
+    pub fn unconfirmed_len(&self) -> u128 {
+        self.containers.values().map(|container| container.unconfirmed_len).sum()
+    }
+
     fn keep_claim(&mut self, block: BlockId, claim: Claim) {
         self.claims.insert(block, claim);
         let more = u128::from(claim.grown);

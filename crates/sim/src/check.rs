@@ -132,6 +132,10 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
     let rows = leader.group.rows();
     let mut unrest = Vec::new();
     let (open, _) = read::open_files(&*rows, types::InodeId(0), 10_000).expect("memory can be read");
+    // Of a block whose file is open nobody is asked.
+    let unconfirmed =
+        leader.group.see_cluster(blocks::Cluster::unconfirmed_len).filter(|len| *len > 0 && open.is_empty());
+    unrest.extend(unconfirmed.map(|len| format!("{len} bytes that writers named are not confirmed by any node")));
     let open = open.iter().filter(|file| !waits_for_the_lost(world, &rows, &file.path));
     unrest.extend(open.map(|file| format!("{} is open by {}", file.path, file.holder.holder)));
     let doomed = read::doomed_blocks(&*rows, None, 10_000).expect("memory can be read");
