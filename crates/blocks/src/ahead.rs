@@ -1,8 +1,9 @@
-//! What is prepared before anybody asks: sets of nodes, a container for each, and ids in hand, so that a new block waits for none
-//! of them.
+//! What is prepared before anybody asks: sets of nodes, a container for each, and ids in hand, so that a new block
+//! waits for none of them.
 //!
-//! Few distinct sets: if three nodes die at once, data is lost only when they are a set. With each node in a handful of sets,
-//! that is some thousand times less likely than with sets drawn for each block, and costs nothing else (Cidon et al., Copysets, 2013).
+//! Few distinct sets: if three nodes die at once, data is lost only when they are a set. With each node in a handful of
+//! sets, that is some thousand times less likely than with sets drawn for each block, and costs nothing else (Cidon et
+//! al., Copysets, 2013).
 
 use crate::cluster::{Cluster, Container};
 use crate::command::Command;
@@ -19,14 +20,15 @@ const DRAW_COUNT: usize = 8;
 const LEASE_COUNT_MIN: u32 = 32;
 const LEASE_COUNT_MAX: u32 = 4096;
 
-/// Blocks will go there. A node that has just fallen silent is in too few sets as soon as others take its place in them, and would be
-/// given one after the other.
+/// Blocks will go there. A node that has just fallen silent is in too few sets as soon as others take its place in
+/// them, and would be given one after the other.
 fn is_expected(member: &Member, now: Duration) -> bool {
     member.is_taken(now) && !member.is_quiet(now)
 }
 
 impl Cluster {
-    /// The next thing to prepare for blocks of this replication; `None` when all is ready. To be asked again after each answer.
+    /// The next thing to prepare for blocks of this replication; `None` when all is ready. To be asked again after each
+    /// answer.
     pub fn ahead(&self, replication: u16, now: Duration, random: &mut dyn Random) -> Option<Command> {
         self.missing_pipeline(replication, now, random).or_else(|| self.missing_ids(replication, now))
     }
@@ -120,8 +122,8 @@ impl Cluster {
     }
 }
 
-/// How many ids to lease: about what fills the rest of the container, judged by the blocks it got so far. So the length that goes into
-/// the rows with each lease is never far behind.
+/// How many ids to lease: about what fills the rest of the container, judged by the blocks it got so far. So the length
+/// that goes into the rows with each lease is never far behind.
 pub(crate) fn lease_count(container: &Container, block_len: u64, len_max: u64) -> u32 {
     let unconfirmed_len = u64::try_from(container.unconfirmed_len).unwrap_or(u64::MAX);
     let written_len = container.written_len.saturating_sub(unconfirmed_len);

@@ -22,7 +22,8 @@ pub struct Expected {
 pub enum Fitness {
     /// It has it, of this generation or a later one, and as long.
     Fit,
-    /// As [`Self::Absent`], but for now it reads well on a disk that is lost for everything else: a source of copies, and no copy.
+    /// As [`Self::Absent`], but for now it reads well on a disk that is lost for everything else: a source of copies,
+    /// and no copy.
     Readable,
     /// It has none, or one of an earlier generation.
     Absent,
@@ -58,8 +59,8 @@ impl Answers {
         self.of.keys().copied()
     }
 
-    /// What to think of the replica of `wanted`, which is number `at` of the list. One that is known to be damaged serves nobody, and
-    /// one that was ordered away is as good as gone, whatever its node says.
+    /// What to think of the replica of `wanted`, which is number `at` of the list. One that is known to be damaged
+    /// serves nobody, and one that was ordered away is as good as gone, whatever its node says.
     pub(crate) fn of(
         &self,
         node: NodeId,

@@ -5,9 +5,10 @@
 //!                     (who copies it; when it has, `mend` lets the fullest go)
 //! ```
 //!
-//! Promise: each move makes the fuller of two nodes emptier and leaves the other emptier than that one was; no container comes to stand in
-//! fewer racks than before; what is decided here rests on one look at the nodes' disks, so moves under way are never counted twice. A plan
-//! is made in steps of bounded work, since there may be a million pairs of nodes.
+//! Promise: each move makes the fuller of two nodes emptier and leaves the other emptier than that one was; no
+//! container comes to stand in fewer racks than before; what is decided here rests on one look at the nodes' disks, so
+//! moves under way are never counted twice. A plan is made in steps of bounded work, since there may be a million pairs
+//! of nodes.
 
 use crate::cluster::Cluster;
 use crate::command::Command;
@@ -73,7 +74,8 @@ pub struct Balancing {
 }
 
 impl Balancing {
-    /// Moves after which no node's fullness differs from the mean by more than `within` (of [`FULL_PARTS`]), or after which none helps any more.
+    /// Moves after which no node's fullness differs from the mean by more than `within` (of [`FULL_PARTS`]), or after
+    /// which none helps any more.
     pub fn begin(cluster: &Cluster, rules: &MendRules, within: u64) -> Self {
         let serving = cluster.nodes.values().filter(|member| rules.is_here(member) && member.is_taken(rules.now));
         let disk =
@@ -154,7 +156,8 @@ impl Balancing {
         self.moves.push(next);
     }
 
-    /// The largest that does not carry the one below the mean, or the other above it; otherwise the smallest that still helps.
+    /// The largest that does not carry the one below the mean, or the other above it; otherwise the smallest that still
+    /// helps.
     fn container_to_move(&mut self, cluster: &Cluster, from: NodeId, to: NodeId) -> Option<Move> {
         let (source, target) = (self.disks[&from], self.disks[&to]);
         let spare =

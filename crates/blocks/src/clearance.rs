@@ -4,8 +4,8 @@
 //! Surplus::next ──▶ begin ──▶ (the namespace) on_found ──▶ members of the home are asked ──▶ on_answers: gone, kept, or not surplus
 //! ```
 //!
-//! Promise: a replica as young as its block goes only if so many members have said they have it as there should be, an older one
-//! only if one has; and only if the members are still those who were asked.
+//! Promise: a replica as young as its block goes only if so many members have said they have it as there should be, an
+//! older one only if one has; and only if the members are still those who were asked.
 
 use crate::answers::{Answers, Expected, Fitness};
 use crate::healing::Healing;
@@ -158,8 +158,8 @@ mod tests {
         NodeId([number; 16])
     }
 
-    /// Nodes 1 and 2 hold a container, node 3 told of a replica of its block, of this generation. The namespace has the block as `found`.
-    /// What goes, if the members say this.
+    /// Nodes 1 and 2 hold a container, node 3 told of a replica of its block, of this generation. The namespace has the
+    /// block as `found`. What goes, if the members say this.
     fn check(generation: u64, found: Option<Option<Expected>>, said: [Option<Fitness>; 2], goes: usize) {
         let mut rows = MemoryRows::default();
         let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();

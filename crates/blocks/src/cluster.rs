@@ -17,8 +17,8 @@ use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 pub struct Pipeline {
     pub row: PipelineRow,
     pub(crate) containers: BTreeSet<ContainerId>,
-    /// Containers that take new blocks; the last one is used. A pipeline has one as a rule: the more blocks share a container,
-    /// the more of them share its pack and its syncs.
+    /// Containers that take new blocks; the last one is used. A pipeline has one as a rule: the more blocks share a
+    /// container, the more of them share its pack and its syncs.
     pub(crate) open: Vec<ContainerId>,
     /// Something was placed here by this process, so its ids are kept at hand.
     pub(crate) in_use: bool,
@@ -46,7 +46,8 @@ pub struct Container {
     pub(crate) leased: u32,
     /// Bytes of its blocks, about.
     pub(crate) len: u64,
-    /// Of those: bytes that no node has which is here. Nobody can copy them, or a writer said that they are there and lied.
+    /// Of those: bytes that no node has which is here. Nobody can copy them, or a writer said that they are there and
+    /// lied.
     pub(crate) missing_len: u64,
     /// Of the others: bytes that writers named, and that no node has confirmed yet.
     pub(crate) unconfirmed_len: u128,
@@ -96,8 +97,8 @@ impl Container {
     }
 }
 
-/// What the leader knows. Changes come in by [`Cluster::on_applied`] and [`Cluster::on_heartbeat`]; decisions go out by the
-/// methods of `place` and `ahead`.
+/// What the leader knows. Changes come in by [`Cluster::on_applied`] and [`Cluster::on_heartbeat`]; decisions go out by
+/// the methods of `place` and `ahead`.
 #[derive(Debug)]
 pub struct Cluster {
     /// Names this process in leases of indexes. Must differ from that of every process before.
@@ -115,8 +116,8 @@ pub struct Cluster {
     pub(crate) by_node: BTreeMap<NodeId, Vec<PipelineId>>,
     /// Of clients' machines, as a topology script told. Not durable: it is asked again.
     pub(crate) racks: BTreeMap<String, String>,
-    /// Containers of which those who joined up to this epoch hold every complete block, though they are not whole yet, as blocks
-    /// begun before are still being written.
+    /// Containers of which those who joined up to this epoch hold every complete block, though they are not whole yet,
+    /// as blocks begun before are still being written.
     pub(crate) copied: BTreeMap<ContainerId, (PipelineId, Epoch)>,
     pub(crate) index: Index,
     /// Containers of which bytes are missing.
@@ -271,8 +272,8 @@ impl Cluster {
         }
     }
 
-    /// All its disks have failed. It counts as silent from now on, so that others take its place. As [`Self::on_heartbeat`], false if it
-    /// has to register first.
+    /// All its disks have failed. It counts as silent from now on, so that others take its place. As
+    /// [`Self::on_heartbeat`], false if it has to register first.
     pub fn on_diskless(&mut self, node: NodeId, usage: Usage) -> bool {
         match self.nodes.get_mut(&node) {
             Some(member) if member.seen.is_some() => {
@@ -283,7 +284,8 @@ impl Cluster {
         }
     }
 
-    /// The connection over which it was heard has ended: new blocks go elsewhere, and another process may take its place.
+    /// The connection over which it was heard has ended: new blocks go elsewhere, and another process may take its
+    /// place.
     pub fn on_disconnected(&mut self, node: NodeId) {
         if let Some(member) = self.nodes.get_mut(&node) {
             (member.hung_up, member.disconnected) = (true, true);
@@ -316,7 +318,8 @@ impl Cluster {
         });
     }
 
-    /// The blocks in `home` were counted: they have so many bytes. Those that were deleted since the last time count no more.
+    /// The blocks in `home` were counted: they have so many bytes. Those that were deleted since the last time count no
+    /// more.
     pub fn on_measured(&mut self, home: ContainerId, len: u64) {
         self.change_container(home, |container| container.len = len);
     }
@@ -378,8 +381,8 @@ impl Cluster {
         self.index.joining.iter().copied()
     }
 
-    /// Pipelines some containers of which may have fewer whole copies than they should: those with a member that is not `here`, or that
-    /// somebody joins, or with another number of members than they should have.
+    /// Pipelines some containers of which may have fewer whole copies than they should: those with a member that is not
+    /// `here`, or that somebody joins, or with another number of members than they should have.
     pub fn doubtful_pipelines(&self, here: impl Fn(&Member) -> bool) -> BTreeSet<PipelineId> {
         let away = self.nodes.values().filter(|member| !here(member)).map(|member| member.node.id);
         let of_away = away.flat_map(|node| self.pipelines_of(node).iter().copied());
@@ -410,8 +413,8 @@ impl Cluster {
         self.pipelines.iter().map(|(id, pipeline)| (*id, pipeline))
     }
 
-    /// False for a block no process was ever given the id of: it is not from here, or from a time this state has lost. Of a container that
-    /// was removed nobody can be given one any more.
+    /// False for a block no process was ever given the id of: it is not from here, or from a time this state has lost.
+    /// Of a container that was removed nobody can be given one any more.
     pub fn was_given_out(&self, block: BlockId) -> bool {
         let home = block.born_in();
         self.containers.get(&home).map_or(self.was_removed(home), |container| block.index() < container.leased)
@@ -562,7 +565,8 @@ impl Cluster {
         }
     }
 
-    /// A container goes into another pipeline, whole on those who have been its members for longest there, and takes no new blocks.
+    /// A container goes into another pipeline, whole on those who have been its members for longest there, and takes no
+    /// new blocks.
     fn rehome(&mut self, home: ContainerId, into: PipelineId) {
         self.count_out(home);
         self.copied.remove(&home);
@@ -627,7 +631,8 @@ mod tests {
         cluster.check();
     }
 
-    /// A container was found whole under an epoch of the pipeline that it has left since. Another pipeline counts its own.
+    /// A container was found whole under an epoch of the pipeline that it has left since. Another pipeline counts its
+    /// own.
     #[test]
     fn a_container_is_not_whole_by_the_epochs_of_a_pipeline_it_was_in_before() {
         let (mut rows, mut cluster) = (MemoryRows::default(), None);

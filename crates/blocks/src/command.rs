@@ -15,12 +15,13 @@ const MEMBER_COUNT_MAX: usize = types::limits::REPLICATION_MAX as usize;
 pub enum Command {
     /// A node came, or came back with another address.
     Register(Node),
-    /// Makes a set of nodes known that should have `wanted` members, which may be more than there are. A set that is known keeps
-    /// its id; `planned` can only be added to it.
+    /// Makes a set of nodes known that should have `wanted` members, which may be more than there are. A set that is
+    /// known keeps its id; `planned` can only be added to it.
     CreateSet { members: Vec<NodeId>, wanted: u16, planned: bool },
     /// Gives a pipeline one more container for new blocks.
     OpenContainer { pipeline: PipelineId },
-    /// Hands the indexes `from..up_to` to `lessee`. `from` must be where the last lease ended, so that of two who ask, one gets it.
+    /// Hands the indexes `from..up_to` to `lessee`. `from` must be where the last lease ended, so that of two who ask,
+    /// one gets it.
     LeaseIndexes { container: ContainerId, from: u32, up_to: u32, lessee: u64, len: u64 },
     /// Takes a container out of use for new blocks.
     Seal { container: ContainerId, len: u64 },
@@ -28,17 +29,18 @@ pub enum Command {
     FinishSeal { container: ContainerId },
     /// Gives a pipeline other members, if its epoch is still `epoch`. Who is new copies what the containers hold.
     SetMembers { pipeline: PipelineId, epoch: Epoch, members: Vec<NodeId> },
-    /// All members of these containers have all their blocks, as of the epoch of the pipeline beside each. One that has come into another
-    /// pipeline meanwhile, which counts other epochs, is passed over.
+    /// All members of these containers have all their blocks, as of the epoch of the pipeline beside each. One that has
+    /// come into another pipeline meanwhile, which counts other epochs, is passed over.
     Whole { containers: Vec<(ContainerId, PipelineId, Epoch)> },
     /// Nobody joins this pipeline any more: all its containers are whole.
     Joined { pipeline: PipelineId, epoch: Epoch },
-    /// Some containers of one pipeline move to another one of the same members. With its last container the first is gone.
+    /// Some containers of one pipeline move to another one of the same members. With its last container the first is
+    /// gone.
     Merge { from: PipelineId, into: PipelineId, containers: Vec<ContainerId> },
     /// What an administrator wants of a node.
     SetService { node: NodeId, service: Service },
-    /// Some containers of a pipeline, if its epoch is still `epoch`, get a set of their own, of these members: who has not all of them yet
-    /// copies them. The same of its present members must have all of each of them.
+    /// Some containers of a pipeline, if its epoch is still `epoch`, get a set of their own, of these members: who has
+    /// not all of them yet copies them. The same of its present members must have all of each of them.
     Carve { from: PipelineId, epoch: Epoch, containers: Vec<ContainerId>, members: Vec<NodeId> },
     /// Somebody asked for work that takes a while. `id` is the first that no job has had.
     BeginJob { id: u64, row: JobRow },

@@ -5,11 +5,11 @@
 //!                                                                                      └──▶ end: whole, or again later
 //! ```
 //!
-//! Promise: a container is called whole only if every member that is not lost has said, since the comparison began, that it has every
-//! complete block that any node has which is here; and, while somebody joins, only when no block is open any more whose
-//! chain that one may not be in. A block that nobody has is missing, and is looked for again, but it holds nothing else
-//! up: it is passed over only if somebody with all the rest was asked, and every former member that is here has
-//! reported what it has. Whoever comes back with the block reports it, and it is copied then.
+//! Promise: a container is called whole only if every member that is not lost has said, since the comparison began,
+//! that it has every complete block that any node has which is here; and, while somebody joins, only when no block is
+//! open any more whose chain that one may not be in. A block that nobody has is missing, and is looked for again, but
+//! it holds nothing else up: it is passed over only if somebody with all the rest was asked, and every former member
+//! that is here has reported what it has. Whoever comes back with the block reports it, and it is copied then.
 
 use crate::answers::{Answers, Expected, Fitness};
 use crate::healing::Healing;
@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 
-/// Between looks at a container that waits for what nobody tells it of: blocks that were begun before its members joined, and copies that are
-/// made for another container.
+/// Between looks at a container that waits for what nobody tells it of: blocks that were begun before its members
+/// joined, and copies that are made for another container.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 
 /// What came of asking about some blocks.
@@ -76,7 +76,8 @@ impl Comparison {
 
     /// Blocks of the container that are still written.
     pub fn on_open(&mut self, open: &[BlockId], repair: &mut Repair) {
-        // Nobody is asked for them now, and whoever came back with an empty disk, or joined, has none: they are looked at when complete.
+        // Nobody is asked for them now, and whoever came back with an empty disk, or joined, has none: they are looked
+        // at when complete.
         open.iter().for_each(|block| repair.doubt(*block));
         if self.is_joining {
             self.open.extend(open);
@@ -151,8 +152,8 @@ impl Comparison {
         }
         if !is_copied {
             if !repair.is_open(home) && !repair.is_due(home) {
-                // What lacks is being copied for the container that the block moves to, and nobody says here when that is done. Nothing has
-                // failed: it is looked at as often however long that takes.
+                // What lacks is being copied for the container that the block moves to, and nobody says here when that
+                // is done. Nothing has failed: it is looked at as often however long that takes.
                 repair.suspect(home, now + LOOK_AGAIN_AFTER);
             }
             return not_yet;
@@ -211,7 +212,8 @@ impl Healing<'_> {
 }
 
 impl Repair {
-    /// What the namespace has of blocks that were doubted: by home, those that can be compared. One that is written yet stays doubted.
+    /// What the namespace has of blocks that were doubted: by home, those that can be compared. One that is written yet
+    /// stays doubted.
     fn sort_doubts(
         &mut self,
         found: impl IntoIterator<Item = (BlockId, Option<Expected>)>,
@@ -356,8 +358,8 @@ mod tests {
             Healing { cluster, repair, surplus, rules }
         }
 
-        /// Compares blocks 0, 1, … : a letter for each member says what it has of it, `F`it, `R`eadable, `A`bsent, `U`nfit, `B`usy;
-        /// `-` no answer.
+        /// Compares blocks 0, 1, … : a letter for each member says what it has of it, `F`it, `R`eadable, `A`bsent,
+        /// `U`nfit, `B`usy; `-` no answer.
         fn compare(&mut self, said: &[&str], open: &[BlockId]) -> Compared {
             let mut healing = self.healing();
             let mut comparison = Comparison::begin(HOME, &mut healing).expect("a container");
@@ -414,8 +416,8 @@ mod tests {
         assert_eq!(world.compare(&["RA"], &[]).missing, 1, "it was read, and is damaged");
     }
 
-    /// It was damaged behind its sixth byte, and a recovery cut it there. Its node, which read it for that, says later that what it read
-    /// was damaged.
+    /// It was damaged behind its sixth byte, and a recovery cut it there. Its node, which read it for that, says later
+    /// that what it read was damaged.
     #[test]
     fn damage_of_an_earlier_generation_is_none_of_a_recovered_replica() {
         let mut world = World::new();
@@ -437,7 +439,8 @@ mod tests {
         assert!(!world.repair.is_missing(wanted(0).block));
     }
 
-    /// More is missing than can be named. What the container has lost takes nobody's room all the same, and counts once.
+    /// More is missing than can be named. What the container has lost takes nobody's room all the same, and counts
+    /// once.
     #[test]
     fn what_is_missing_without_a_name_takes_no_room() {
         let mut world = World::new();
@@ -545,7 +548,8 @@ mod tests {
         assert_eq!(world.compare(&["A", "A"], &[]), Compared { whole: None, missing: 2 });
     }
 
-    /// The node copies it already, for a container that the block moves to: that copy's end has nobody look at this one again.
+    /// The node copies it already, for a container that the block moves to: that copy's end has nobody look at this one
+    /// again.
     #[test]
     fn a_container_whose_only_lack_is_copied_for_another_one_is_compared_again() {
         let mut world = World::new();

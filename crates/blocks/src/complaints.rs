@@ -1,7 +1,7 @@
 //! Replicas that somebody called bad, until their nodes have read them.
 //!
-//! Promise: nobody takes another one's place. Each who complains has a few places of his own, and is served in turn; a replica that was
-//! just read and is well is not read again because somebody says once more that it is not.
+//! Promise: nobody takes another one's place. Each who complains has a few places of his own, and is served in turn; a
+//! replica that was just read and is well is not read again because somebody says once more that it is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use types::{BlockId, NodeId};
 const COUNT_MAX: usize = 10_000;
 /// Of one machine. Its programs read hundreds of replicas in a second, but find few of them bad.
 const COUNT_OF_ONE_MAX: usize = 100;
-/// How long nobody is believed who calls a replica bad that its node has read and found well: his own memory or network may be bad.
+/// How long nobody is believed who calls a replica bad that its node has read and found well: his own memory or network
+/// may be bad.
 const WELL_FOR: Duration = Duration::from_secs(300);
 
 type Replica = (BlockId, NodeId);

@@ -1,7 +1,7 @@
 //! Disks of several nodes become even: who has moved how much, and when all of it is over.
 //!
-//! Promise: it has ended only when every node has said so or is lost; nodes move replicas among their own disks, so they do not wait
-//! for each other.
+//! Promise: it has ended only when every node has said so or is lost; nodes move replicas among their own disks, so
+//! they do not wait for each other.
 
 use crate::job::Work;
 use std::collections::BTreeMap;

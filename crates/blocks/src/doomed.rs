@@ -7,8 +7,8 @@
 //!                        no member left: the row can be forgotten
 //! ```
 //!
-//! Promise: a row is given for forgetting only when each live member confirmed, or did not object after several orders. A node
-//! that comes back later is put right by its catalogue, so nothing is lost if this memory is.
+//! Promise: a row is given for forgetting only when each live member confirmed, or did not object after several orders.
+//! A node that comes back later is put right by its catalogue, so nothing is lost if this memory is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

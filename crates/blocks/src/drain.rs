@@ -1,8 +1,9 @@
 //! How far the emptying of a node is.
 //!
-//! A node that drains takes no new blocks; [`Mending`](crate::Mending) brings another member into each pipeline it is in, and lets it go
-//! when all containers are whole on those who stay. So it is empty when it is in no pipeline any more, and not before. One that is down
-//! has left its pipelines when it was lost; those who took its places copy from the others, and until they have, it is not drained.
+//! A node that drains takes no new blocks; [`Mending`](crate::Mending) brings another member into each pipeline it is
+//! in, and lets it go when all containers are whole on those who stay. So it is empty when it is in no pipeline any
+//! more, and not before. One that is down has left its pipelines when it was lost; those who took its places copy from
+//! the others, and until they have, it is not drained.
 //!
 //! A block that no node has whole keeps no drain from ending, which then says so: what the node has of it is damaged or
 //! too short.
@@ -22,7 +23,8 @@ pub struct DrainPicture {
     pub containers_left: u64,
     /// Bytes that others have still to copy, about.
     pub len_left: u64,
-    /// Pipelines for which nobody can take the node's place: no other node is here, serves, and has room for one more of their containers.
+    /// Pipelines for which nobody can take the node's place: no other node is here, serves, and has room for one more
+    /// of their containers.
     pub stuck: u64,
     /// Bytes of these, about.
     pub stuck_len: u64,
@@ -40,8 +42,8 @@ pub enum LeftBehind {
 }
 
 impl Surplus {
-    /// `undecided`: of what `node` told, something is still being written. `leased`: if clients may hold ids of blocks, how long such a
-    /// lease may last.
+    /// `undecided`: of what `node` told, something is still being written. `leased`: if clients may hold ids of blocks,
+    /// how long such a lease may last.
     pub fn left_behind(
         &mut self,
         node: NodeId,

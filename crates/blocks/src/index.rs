@@ -121,7 +121,8 @@ impl Cluster {
         self.index.twins.remove(&id);
     }
 
-    /// Every relation between the rows that are mirrored here and what is counted of them. Looks at everything: for tests and simulations.
+    /// Every relation between the rows that are mirrored here and what is counted of them. Looks at everything: for
+    /// tests and simulations.
     pub fn check(&self) {
         let mut index = Index::default();
         let mut incoming: BTreeMap<NodeId, u128> = BTreeMap::new();

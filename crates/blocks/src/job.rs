@@ -1,8 +1,9 @@
 //! Work that takes a while, for people: how much is done, how fast, how long it will take yet.
 //!
-//! Promise: what one leader tells of a job never runs backwards, though more work may be found; the rate is that of the last minute; a job
-//! that ended is remembered for a while, and there is a bound on how many are. What somebody asked for stands in the rows
-//! ([`JobRow`]), so the next leader goes on with it under the same number; repair, which nobody asks for, each leader counts anew.
+//! Promise: what one leader tells of a job never runs backwards, though more work may be found; the rate is that of the
+//! last minute; a job that ended is remembered for a while, and there is a bound on how many are. What somebody asked
+//! for stands in the rows ([`JobRow`]), so the next leader goes on with it under the same number; repair, which nobody
+//! asks for, each leader counts anew.
 
 use crate::tables::{self, JobEnd, JobRow};
 use serde::{Deserialize, Serialize};
@@ -153,8 +154,8 @@ impl Jobs {
         Ok(jobs)
     }
 
-    /// Adds what stands in the rows and is not known here: a leader that was not sure to lead may have written it down all the same. Answers
-    /// what of that has not ended.
+    /// Adds what stands in the rows and is not known here: a leader that was not sure to lead may have written it down
+    /// all the same. Answers what of that has not ended.
     pub fn take_up(&mut self, rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Vec<(u64, JobRow)>, RowsError> {
         let mut unended = Vec::new();
         for (key, row) in tables::all::<JobRow>(rows, tables::JOB)? {

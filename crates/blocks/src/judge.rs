@@ -1,10 +1,10 @@
 //! What becomes of a replica that a node tells of, by what the namespace says of its block.
 //!
-//! Promise: a replica is ordered away at once only when no file owns its block and none can come to own it. One whose place a
-//! younger one took, or whose home is elsewhere, may be the best that is left: it is surplus, and goes when the members of the home
-//! have said that they have the block ([`crate::Surplus`]). What the namespace cannot know yet (a block of a container or an index that was never given out
-//! here) is left alone. What is told while its block is still written must be judged again until the block is complete:
-//! [`Undecided`] keeps it.
+//! Promise: a replica is ordered away at once only when no file owns its block and none can come to own it. One whose
+//! place a younger one took, or whose home is elsewhere, may be the best that is left: it is surplus, and goes when the
+//! members of the home have said that they have the block ([`crate::Surplus`]). What the namespace cannot know yet (a
+//! block of a container or an index that was never given out here) is left alone. What is told while its block is still
+//! written must be judged again until the block is complete: [`Undecided`] keeps it.
 
 use crate::cluster::Cluster;
 use std::collections::BTreeMap;
@@ -19,7 +19,8 @@ pub struct Told {
     /// Whose it is and where it is at home, if the node knows.
     pub file: Option<FileId>,
     pub home: Option<ContainerId>,
-    /// It was put, and is as it was put: others can read it. One that is open, or waits for recovery, is no source of copies.
+    /// It was put, and is as it was put: others can read it. One that is open, or waits for recovery, is no source of
+    /// copies.
     pub finalized: bool,
 }
 
@@ -42,8 +43,8 @@ pub enum Fate {
     Goes,
     /// It goes once those who should have the block were asked and have it.
     Surplus,
-    /// Its block was never given out here. It may be from a time this store has forgotten: a log that was put back from an
-    /// old copy, for example.
+    /// Its block was never given out here. It may be from a time this store has forgotten: a log that was put back from
+    /// an old copy, for example.
     Strange,
 }
 
@@ -55,8 +56,8 @@ pub struct Judgement {
 }
 
 impl Cluster {
-    /// `may_be_put`: somebody holds the block on lease, to put a file with it. To be looked at before `wanted`: what nobody holds
-    /// then, and has no owner after, will have none.
+    /// `may_be_put`: somebody holds the block on lease, to put a file with it. To be looked at before `wanted`: what
+    /// nobody holds then, and has no owner after, will have none.
     pub fn judge(&self, node: NodeId, told: &Told, wanted: Option<&Wanted>, may_be_put: bool) -> Judgement {
         let Some(wanted) = wanted else {
             if may_be_put {
@@ -81,10 +82,10 @@ const KEPT_COUNT_MAX: usize = 20_000;
 
 /// Replicas that nodes told of while their blocks were still written, when nobody can say yet whether they are wanted.
 ///
-/// A node tells of a replica once: when it was put, or some seconds after its chain broke off. The block may be completed
-/// much later, and by other nodes: a chain that was mended without this one, a recovery it took no part in. So what was told
-/// is kept, and judged again with each heartbeat. If it is lost, by a restart or because there is too much, the node's next
-/// catalogue tells it again.
+/// A node tells of a replica once: when it was put, or some seconds after its chain broke off. The block may be
+/// completed much later, and by other nodes: a chain that was mended without this one, a recovery it took no part in.
+/// So what was told is kept, and judged again with each heartbeat. If it is lost, by a restart or because there is too
+/// much, the node's next catalogue tells it again.
 #[derive(Debug, Default)]
 pub struct Undecided {
     of: BTreeMap<NodeId, BTreeMap<BlockId, Told>>,
@@ -103,7 +104,8 @@ impl Undecided {
         self.of.contains_key(&node)
     }
 
-    /// All that `node` told, to be judged again. It stays undecided until that is done, or a drain could end in between.
+    /// All that `node` told, to be judged again. It stays undecided until that is done, or a drain could end in
+    /// between.
     pub fn of(&self, node: NodeId) -> Vec<Told> {
         self.of.get(&node).into_iter().flat_map(BTreeMap::values).copied().collect()
     }

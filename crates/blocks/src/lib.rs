@@ -9,10 +9,10 @@
 //!        └───────────────────────────── apply(Command) ◀── Raft ◀── Plan::Propose ─────┘
 //! ```
 //!
-//! Promise: [`apply`] is a function of rows and command, so every copy of the state holds the same rows; [`Cluster`] takes
-//! time and chance as arguments, so a whole history replays from a seed. A block id is handed out once, ever: ids are leased in
-//! batches by a command, and a lease names the process that asked for it. Nothing here knows files: a block of this crate
-//! is an id and the container that is its home.
+//! Promise: [`apply`] is a function of rows and command, so every copy of the state holds the same rows; [`Cluster`]
+//! takes time and chance as arguments, so a whole history replays from a seed. A block id is handed out once, ever: ids
+//! are leased in batches by a command, and a lease names the process that asked for it. Nothing here knows files: a
+//! block of this crate is an id and the container that is its home.
 
 mod ahead;
 mod answers;

@@ -8,11 +8,10 @@
 //!                                                                      back, and the copying ends               or is too many, goes
 //! ```
 //!
-//! Promise: nobody is counted as lost before this process has listened for as long as a node may be silent, so never on the
-//! picture of a start; a container whose whole members are all lost keeps the members it has, since they alone have its
-//! blocks, and the others of its pipeline are carved off and healed; and no member that is there goes before all
-//! containers are whole on those who stay. One command at a time: after each the picture is looked
-//! at again.
+//! Promise: nobody is counted as lost before this process has listened for as long as a node may be silent, so never on
+//! the picture of a start; a container whose whole members are all lost keeps the members it has, since they alone have
+//! its blocks, and the others of its pipeline are carved off and healed; and no member that is there goes before all
+//! containers are whole on those who stay. One command at a time: after each the picture is looked at again.
 
 use crate::cluster::{Cluster, Pipeline};
 use crate::command::Command;
@@ -28,7 +27,8 @@ use types::{NodeId, PipelineId, Random};
 #[derive(Clone, Copy, Debug)]
 pub struct MendRules {
     pub now: Duration,
-    /// Since when this process leads and has not stood still, by the same clock: it can say nothing of silences that began before.
+    /// Since when this process leads and has not stood still, by the same clock: it can say nothing of silences that
+    /// began before.
     pub hearing_since: Duration,
     /// A node that was silent for longer is lost.
     pub lost_after: Duration,
@@ -58,7 +58,8 @@ const LOOK_COUNT_MAX: usize = 16;
 /// Containers that one command merges: applying it takes a few milliseconds.
 const MERGE_COUNT_MAX: usize = 1000;
 
-/// A round over all pipelines that are not as they should be, those with the fewest whole members first: they get what room there is.
+/// A round over all pipelines that are not as they should be, those with the fewest whole members first: they get what
+/// room there is.
 #[derive(Debug, Default)]
 pub struct Mending {
     waiting: VecDeque<PipelineId>,
@@ -141,8 +142,8 @@ impl Mending {
 }
 
 impl Cluster {
-    /// Blocks of a set are on its whole members. With none of them there, nobody could copy; they are waited for. Where nothing lags those who
-    /// joined are whole as well, also while one of them is lost.
+    /// Blocks of a set are on its whole members. With none of them there, nobody could copy; they are waited for. Where
+    /// nothing lags those who joined are whole as well, also while one of them is lost.
     fn source_count(&self, pipeline: &Pipeline, rules: &MendRules) -> usize {
         let is_whole = |node: &NodeId| pipeline.lagging_count == 0 || !pipeline.row.is_joining(*node);
         let sources = pipeline.row.members.iter().filter(|node| is_whole(node) && !rules.is_lost(self.nodes.get(node)));

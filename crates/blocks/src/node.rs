@@ -7,15 +7,17 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use types::NodeId;
 
-/// A node that was silent for longer gets no new blocks, and readers are sent to it last. Heartbeats come about each second; HDFS
-/// waits 30 s until it calls a node stale and 10 min until it calls it dead.
+/// A node that was silent for longer gets no new blocks, and readers are sent to it last. Heartbeats come about each
+/// second; HDFS waits 30 s until it calls a node stale and 10 min until it calls it dead.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// A node that was silent for longer is taken after all others: three heartbeats, so that a late one costs nothing. Streams find by
-/// themselves in two seconds that a node of theirs stands still; those that begin later need not find it out again.
+/// A node that was silent for longer is taken after all others: three heartbeats, so that a late one costs nothing.
+/// Streams find by themselves in two seconds that a node of theirs stands still; those that begin later need not find
+/// it out again.
 pub const QUIET_MAX: Duration = Duration::from_secs(3);
 
-/// One process of a datanode, from its start to its end. Two at the same time with one node's id are a copied disk or machine.
+/// One process of a datanode, from its start to its end. Two at the same time with one node's id are a copied disk or
+/// machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incarnation {
     /// When it started, by its machine's clock: tells which of two is the later one. Milliseconds since 1970.
@@ -109,7 +111,8 @@ pub struct Member {
     pub(crate) diskless: bool,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
     pub(crate) placed_count: u32,
-    /// Bytes, about, of the containers that it is to copy and that were not compared with what it has: they will take of its room.
+    /// Bytes, about, of the containers that it is to copy and that were not compared with what it has: they will take
+    /// of its room.
     pub(crate) incoming_len: u128,
 }
 

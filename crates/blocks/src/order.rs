@@ -59,10 +59,10 @@ impl Cluster {
         self.racks.insert(host, rack);
     }
 
-    /// The members of a container in the order a reader at `client` should try them: near ones before far ones, and by chance
-    /// among equals, so that readers spread. Those who have just fallen silent come last; those who are silent for longer, or have not
-    /// copied all blocks yet, are named only if there is nobody else. `complete`: the block is not written any more, so that it is enough
-    /// to have all that are complete.
+    /// The members of a container in the order a reader at `client` should try them: near ones before far ones, and by
+    /// chance among equals, so that readers spread. Those who have just fallen silent come last; those who are silent
+    /// for longer, or have not copied all blocks yet, are named only if there is nobody else. `complete`: the block is
+    /// not written any more, so that it is enough to have all that are complete.
     pub fn readers_order(
         &self,
         home: ContainerId,
@@ -84,9 +84,10 @@ impl Cluster {
         members
     }
 
-    /// The order in which a chain passes `members`: the nearest to the client first, then each nearest to the one before. Among
-    /// those equally near, the first is the idlest; the others follow in the order of the pipeline, around from the one before: all
-    /// of them get the bytes in any case, and in this way each forwards as much as the others when all are heads equally often.
+    /// The order in which a chain passes `members`: the nearest to the client first, then each nearest to the one
+    /// before. Among those equally near, the first is the idlest; the others follow in the order of the pipeline,
+    /// around from the one before: all of them get the bytes in any case, and in this way each forwards as much as the
+    /// others when all are heads equally often.
     pub(crate) fn chain_order(&self, members: &[NodeId], client: Option<&str>, random: &mut dyn Random) -> Vec<NodeId> {
         let view = self.viewpoint(client);
         let count = members.len();

@@ -1,8 +1,9 @@
 //! Where the next block goes, who takes over in a broken chain, and which container a changed chain belongs to.
 //!
-//! Promise: nobody is chosen who was silent too long, is short of space or was excluded; nobody who has just fallen silent while there are
-//! enough others; and fewer nodes than asked are given only when there are no more. A decision that needs a durable change first comes
-//! as [`Plan::Propose`]: put that through Raft, show it to [`Cluster::on_applied`], and ask again.
+//! Promise: nobody is chosen who was silent too long, is short of space or was excluded; nobody who has just fallen
+//! silent while there are enough others; and fewer nodes than asked are given only when there are no more. A decision
+//! that needs a durable change first comes as [`Plan::Propose`]: put that through Raft, show it to
+//! [`Cluster::on_applied`], and ask again.
 
 use crate::ahead::lease_count;
 use crate::cluster::Cluster;
@@ -12,8 +13,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId, PipelineId, Random};
 
-/// Pipelines looked at when the choice is free. Two are enough to keep loads even (Mitzenmacher 2001); some more so that a few that
-/// lost a member do not send us over the whole list.
+/// Pipelines looked at when the choice is free. Two are enough to keep loads even (Mitzenmacher 2001); some more so
+/// that a few that lost a member do not send us over the whole list.
 const SAMPLE_COUNT: usize = 8;
 /// Sets of one size, for each node, beyond which no set is made just to copy less when files change their replication.
 const SETS_PER_NODE: usize = 6;
@@ -96,8 +97,8 @@ impl Cluster {
         })
     }
 
-    /// As [`Cluster::place`], for up to `count` blocks that a client will write one after the other: all in one container, and
-    /// at least one.
+    /// As [`Cluster::place`], for up to `count` blocks that a client will write one after the other: all in one
+    /// container, and at least one.
     pub fn place_batch(
         &mut self,
         ask: &Ask,
@@ -147,7 +148,8 @@ impl Cluster {
         ask
     }
 
-    /// The container whose members are exactly `nodes`, for a block that goes on there: `current` if its members are those.
+    /// The container whose members are exactly `nodes`, for a block that goes on there: `current` if its members are
+    /// those.
     pub fn home_for(&self, nodes: &[NodeId], current: ContainerId) -> Result<Plan<ContainerId>, PlaceError> {
         let mut members = nodes.to_vec();
         members.sort_unstable();
@@ -176,8 +178,8 @@ impl Cluster {
         matches!(self.home_for(nodes, current), Ok(Plan::Propose(Command::CreateSet { .. })))
     }
 
-    /// A container for a block of `current` that is to have `replication` copies: one of a set that shares as many nodes with
-    /// it as can be, so that little is copied.
+    /// A container for a block of `current` that is to have `replication` copies: one of a set that shares as many
+    /// nodes with it as can be, so that little is copied.
     pub fn home_of_size(
         &self,
         current: ContainerId,
@@ -224,8 +226,8 @@ impl Cluster {
         })
     }
 
-    /// Up to `count` more nodes for a chain that has `existing`: those that have not just fallen silent first, of those the ones that
-    /// bring a rack of their own, then the idle ones.
+    /// Up to `count` more nodes for a chain that has `existing`: those that have not just fallen silent first, of those
+    /// the ones that bring a rack of their own, then the idle ones.
     pub fn additional(
         &self,
         existing: &[NodeId],
@@ -291,7 +293,8 @@ impl Cluster {
         })
     }
 
-    /// Those whose pipelines are looked at first: favored ones, those on the client's machine, or, if there are none, some of its rack.
+    /// Those whose pipelines are looked at first: favored ones, those on the client's machine, or, if there are none,
+    /// some of its rack.
     fn near_nodes(&self, ask: &Ask, random: &mut dyn Random) -> Vec<NodeId> {
         let near: Vec<NodeId> = ask.favored.iter().copied().chain(self.local_nodes(ask)).collect();
         let rack = ask.client_host.as_ref().and_then(|host| self.racks.get(host));

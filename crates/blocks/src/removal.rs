@@ -4,10 +4,11 @@
 //! sealed ── nothing in the rows, no replica waits for deletion, no block on lease ──▶ RemoveContainer (log), which looks at the rows once more
 //! ```
 //!
-//! Promise: no block ever has a home that is gone. The command removes only what is empty when it is applied, and what comes after it
-//! in the log finds no such container and is refused. Datanodes are told nothing of it: they have deleted the blocks, each as it was told, and
-//! clear away what holds nothing. One that was away then tells what it has when it comes back, and is told that nobody owns it: the numbers of
-//! containers only rise, so a container below the last one that is not there was removed.
+//! Promise: no block ever has a home that is gone. The command removes only what is empty when it is applied, and what
+//! comes after it in the log finds no such container and is refused. Datanodes are told nothing of it: they have
+//! deleted the blocks, each as it was told, and clear away what holds nothing. One that was away then tells what it has
+//! when it comes back, and is told that nobody owns it: the numbers of containers only rise, so a container below the
+//! last one that is not there was removed.
 
 use crate::cluster::Cluster;
 use crate::doomed::Doomed;
@@ -15,8 +16,8 @@ use std::collections::BTreeSet;
 use types::ContainerId;
 
 impl Cluster {
-    /// Up to `count` containers behind `after` that may be empty for good; the rows tell which are. `leased` are the homes of blocks that
-    /// clients hold on lease, `doomed` what datanodes are still to delete.
+    /// Up to `count` containers behind `after` that may be empty for good; the rows tell which are. `leased` are the
+    /// homes of blocks that clients hold on lease, `doomed` what datanodes are still to delete.
     pub fn removable(
         &self,
         after: Option<ContainerId>,

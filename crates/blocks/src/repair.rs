@@ -7,9 +7,10 @@
 //!     └─────────────────────────────────────────── on_copied · on_failed ◀────────── the node copies, verifies, puts
 //! ```
 //!
-//! Promise: a block is ordered to a node at most once at a time; what one node has to do at a time is bounded in blocks and in
-//! bytes, as is what one node is read for; a copy that fails is tried from another source, and then the container is compared again,
-//! later and later. Nothing here is the only place of a fact: if this memory is lost, the containers are compared again.
+//! Promise: a block is ordered to a node at most once at a time; what one node has to do at a time is bounded in blocks
+//! and in bytes, as is what one node is read for; a copy that fails is tried from another source, and then the
+//! container is compared again, later and later. Nothing here is the only place of a fact: if this memory is lost, the
+//! containers are compared again.
 
 use crate::judge::Told;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +46,8 @@ const AGAIN_LAST: Duration = Duration::from_secs(3600);
 const MISSING_COUNT_MAX: usize = 10_000;
 /// Copies remembered that nodes could not put.
 const REFUSED_COUNT_MAX: usize = 50_000;
-/// Replicas remembered that members said not to have. With more, those beyond count as there until they are compared again.
+/// Replicas remembered that members said not to have. With more, those beyond count as there until they are compared
+/// again.
 const ABSENT_COUNT_MAX: usize = 100_000;
 
 /// A replica that a node should have and has not.
@@ -181,14 +183,17 @@ pub struct Repair {
     copies_of: BTreeMap<(ContainerId, BlockId), usize>,
     /// Blocks on their way to another container.
     moving: BTreeMap<BlockId, ContainerId>,
-    /// Of containers that somebody joins: pipeline and epoch, and blocks that were open when they were compared first under it. Who
-    /// joined may not be in their chains.
+    /// Of containers that somebody joins: pipeline and epoch, and blocks that were open when they were compared first
+    /// under it. Who joined may not be in their chains.
     begun_before: BTreeMap<ContainerId, ((PipelineId, Epoch), BTreeSet<BlockId>)>,
-    /// Replicas that a member said not to have, or not to have fit to be read, until it has: also while nobody can copy them.
+    /// Replicas that a member said not to have, or not to have fit to be read, until it has: also while nobody can copy
+    /// them.
     absent: BTreeMap<(BlockId, NodeId), ContainerId>,
-    /// Of containers that somebody joins: the pipeline, and its last epoch under which all members said what they have of all of it.
+    /// Of containers that somebody joins: the pipeline, and its last epoch under which all members said what they have
+    /// of all of it.
     told: BTreeMap<ContainerId, (PipelineId, Epoch)>,
-    /// Members that are here and went, as they had no room for what they lacked, until their containers are whole without them.
+    /// Members that are here and went, as they had no room for what they lacked, until their containers are whole
+    /// without them.
     relieved: BTreeSet<(ContainerId, NodeId)>,
     /// Copies that a node could not put, by no fault of a source, and their bytes: until it has, or need not any more.
     refused: BTreeMap<(NodeId, BlockId), (ContainerId, u64)>,
@@ -239,7 +244,8 @@ impl Repair {
         self.tasks.len() >= LACK_COUNT_MAX
     }
 
-    /// Some member may lack this block, though nothing else of its container: it is compared by itself, once it is complete.
+    /// Some member may lack this block, though nothing else of its container: it is compared by itself, once it is
+    /// complete.
     pub fn doubt(&mut self, block: BlockId) {
         if self.doubts.len() < DOUBT_COUNT_MAX {
             self.doubts.insert(block);
@@ -296,8 +302,8 @@ impl Repair {
         self.bad.keys().copied()
     }
 
-    /// A damaged replica of a block that has no other copy, on a node that is `free`, whose turn it is to be read again: what looked like
-    /// damage may have been a fault of the moment. Later and later.
+    /// A damaged replica of a block that has no other copy, on a node that is `free`, whose turn it is to be read
+    /// again: what looked like damage may have been a fault of the moment. Later and later.
     pub fn take_bad_alone(&mut self, now: Duration, free: impl Fn(NodeId) -> bool) -> Option<(BlockId, NodeId)> {
         if self.bad.is_empty() {
             return None;
@@ -516,8 +522,8 @@ impl Repair {
         self.settle(task.lack.home, now, true);
     }
 
-    /// A node that is no member has the block: if a member lacks it and is not told to copy it, it is compared now that there is somebody to
-    /// copy from.
+    /// A node that is no member has the block: if a member lacks it and is not told to copy it, it is compared now that
+    /// there is somebody to copy from.
     pub fn on_surplus(&mut self, block: BlockId) {
         if self.absent.range(all_of(block)).any(|((_, node), _)| !self.wants(*node, block)) {
             self.doubt(block);
@@ -532,7 +538,8 @@ impl Repair {
         news
     }
 
-    /// `node` started anew. Its replicas that are called bad are to be read again: it may have deleted one, and died before it said so.
+    /// `node` started anew. Its replicas that are called bad are to be read again: it may have deleted one, and died
+    /// before it said so.
     #[must_use]
     pub fn on_registered(&mut self, node: NodeId) -> Vec<BlockId> {
         self.failures_heard.remove(&node);
@@ -629,8 +636,9 @@ impl Repair {
         self.suspect(home, now);
     }
 
-    /// `open` are all blocks of `home` that are open now, somebody has joined its pipeline at this epoch. True: none of them was open when that was
-    /// looked at first, so whoever joined is in the chains of all, or they are complete and were compared.
+    /// `open` are all blocks of `home` that are open now, somebody has joined its pipeline at this epoch. True: none of
+    /// them was open when that was looked at first, so whoever joined is in the chains of all, or they are complete and
+    /// were compared.
     pub fn are_younger(&mut self, home: ContainerId, joined: (PipelineId, Epoch), open: &BTreeSet<BlockId>) -> bool {
         let (known, before) = self.begun_before.entry(home).or_insert_with(|| (joined, open.clone()));
         if *known != joined {
@@ -716,8 +724,8 @@ impl Repair {
         };
     }
 
-    /// Containers that somebody joins, and the epoch of their pipeline: who joined up to it has said what it has, which is all but
-    /// what is [`Self::absent`].
+    /// Containers that somebody joins, and the epoch of their pipeline: who joined up to it has said what it has, which
+    /// is all but what is [`Self::absent`].
     pub fn told(&self) -> impl Iterator<Item = (ContainerId, (PipelineId, Epoch))> + '_ {
         self.told.iter().map(|(home, joined)| (*home, *joined))
     }
@@ -797,7 +805,8 @@ impl Repair {
         Some(task)
     }
 
-    /// One lack of `home` less. After the last one the container is compared again: at once, or later and later while copies fail.
+    /// One lack of `home` less. After the last one the container is compared again: at once, or later and later while
+    /// copies fail.
     fn settle(&mut self, home: ContainerId, now: Duration, well: bool) {
         if !well {
             self.retries.entry(home).or_default().failed = true;

@@ -26,7 +26,8 @@ pub struct Resizing {
 }
 
 impl Resizing {
-    /// Some of the file's blocks, and the replication it should have. Answers those that should move now, by the container they are in.
+    /// Some of the file's blocks, and the replication it should have. Answers those that should move now, by the
+    /// container they are in.
     pub fn on_page(
         &mut self,
         replication: u16,
@@ -89,8 +90,8 @@ pub struct Transfer {
     to: ContainerId,
     old: Vec<NodeId>,
     new: Vec<NodeId>,
-    /// Who may have copies that are at home nowhere: made for another container, before the file was to have yet another number of
-    /// them. They may be the last.
+    /// Who may have copies that are at home nowhere: made for another container, before the file was to have yet
+    /// another number of them. They may be the last.
     strays: Vec<NodeId>,
     set: Option<(PipelineId, Epoch)>,
     ready: Vec<Expected>,

@@ -7,8 +7,8 @@
 //! nothing fits anywhere                        ──▶ a Shortage, in bytes, for people; and `exchange` looks whether room can be made
 //! ```
 //!
-//! Room is what a node's disks can take down to their reserve, without what is on its way to the node. Parts of a pipeline that come to
-//! stand on the same nodes are merged again when all is copied, so that distinct sets stay few.
+//! Room is what a node's disks can take down to their reserve, without what is on its way to the node. Parts of a
+//! pipeline that come to stand on the same nodes are merged again when all is copied, so that distinct sets stay few.
 
 use crate::cluster::{Cluster, Container, Pipeline};
 use crate::command::Command;
@@ -99,7 +99,8 @@ impl Cluster {
         !self.takers(pipeline, rules).any(|member| self.room_len(member, repair) >= least)
     }
 
-    /// Brings another member into a pipeline, or into as much of it as a node has room for, in the place of `out` if somebody is gone.
+    /// Brings another member into a pipeline, or into as much of it as a node has room for, in the place of `out` if
+    /// somebody is gone.
     pub(crate) fn replace(
         &self,
         id: PipelineId,
@@ -132,7 +133,8 @@ impl Cluster {
         })
     }
 
-    /// All who were there from the beginning are lost, and some containers wait for them. Those that are whole on others are mended without.
+    /// All who were there from the beginning are lost, and some containers wait for them. Those that are whole on
+    /// others are mended without.
     pub(crate) fn part(
         &self,
         id: PipelineId,
@@ -156,8 +158,8 @@ impl Cluster {
         repair.needed_len_on(node).saturating_sub(free)
     }
 
-    /// A member has less room than it has still to copy: as others have written to it, as lengths were not known well, or as one of its disks
-    /// was lost. Some of it goes to another node.
+    /// A member has less room than it has still to copy: as others have written to it, as lengths were not known well,
+    /// or as one of its disks was lost. Some of it goes to another node.
     pub(crate) fn unburden(
         &self,
         id: PipelineId,
@@ -229,7 +231,8 @@ impl Cluster {
         groups.into_values().find_map(|parts| self.carve_off(from, parts, u128::MAX, repair, rules, random))
     }
 
-    /// The node that takes most of `parts`, all of which the same members have whole, and what it takes: no more than makes up `enough`.
+    /// The node that takes most of `parts`, all of which the same members have whole, and what it takes: no more than
+    /// makes up `enough`.
     fn carve_off(
         &self,
         (from, out): (PipelineId, Option<NodeId>),

@@ -1,7 +1,7 @@
 //! A scrub of several nodes: who has read how much, and when all of it is over.
 //!
-//! Promise: it has ended only when every node has said so or is lost, and each damaged replica it found is replaced, or known to have no
-//! good copy.
+//! Promise: it has ended only when every node has said so or is lost, and each damaged replica it found is replaced, or
+//! known to have no good copy.
 
 use crate::job::Work;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,9 @@
-//! The last step of a full container: once no open file writes into it, and no block of it is on lease, it is sealed for good.
+//! The last step of a full container: once no open file writes into it, and no block of it is on lease, it is sealed
+//! for good.
 //!
-//! Promise: a container that somebody is seen to write into stays as it is. Whoever was on the way when it was looked at, with a block that was
-//! given out before, may still bring it a block later: what a sealed container holds is compared, never taken for granted.
+//! Promise: a container that somebody is seen to write into stays as it is. Whoever was on the way when it was looked
+//! at, with a block that was given out before, may still bring it a block later: what a sealed container holds is
+//! compared, never taken for granted.
 
 use crate::cluster::Cluster;
 use crate::command::Command;

@@ -6,9 +6,11 @@
 //!                                                        └ they have it ──let_go──▶ orders(node), leaving until it is told gone
 //! ```
 //!
-//! Promise: what is ordered away here was confirmed by others a moment before, so it is never the last good copy, whatever this
-//! process has missed: an order that its node does not fetch at once is off. A replica that was ordered away counts as no copy
-//! ([`Surplus::is_leaving`]), also while its node still says that it has it: should it be wanted there after all, it is copied anew. Nothing is lost if this memory is: nodes tell of all they have in their catalogues.
+//! Promise: what is ordered away here was confirmed by others a moment before, so it is never the last good copy,
+//! whatever this process has missed: an order that its node does not fetch at once is off. A replica that was ordered
+//! away counts as no copy ([`Surplus::is_leaving`]), also while its node still says that it has it: should it be wanted
+//! there after all, it is copied anew. Nothing is lost if this memory is: nodes tell of all they have in their
+//! catalogues.
 
 use crate::judge::Told;
 use crate::repair::Repair;
@@ -60,8 +62,8 @@ struct Out {
     catalogue: Catalogue,
 }
 
-/// What a node has is known when it has told all of it, from the beginning, after nobody could put anything there any more. By the order of
-/// events: the clock may say the same for two of them.
+/// What a node has is known when it has told all of it, from the beginning, after nobody could put anything there any
+/// more. By the order of events: the clock may say the same for two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Catalogue {
     NotAsked,
@@ -131,8 +133,8 @@ impl Surplus {
         self.out.remove(&node);
     }
 
-    /// Nobody can put anything on `node` any more: it is to tell all that it has, once more. True if it has, and nothing of it is kept that
-    /// others may lack, but what is of no use to them.
+    /// Nobody can put anything on `node` any more: it is to tell all that it has, once more. True if it has, and
+    /// nothing of it is kept that others may lack, but what is of no use to them.
     pub(crate) fn is_settled(&mut self, node: NodeId, repair: &Repair) -> bool {
         let Some(out) = self.out.get_mut(&node) else { return false };
         if out.catalogue == Catalogue::NotAsked {
@@ -173,7 +175,8 @@ impl Surplus {
         kept.map(|((_, node), (told, _))| (*node, *told)).take(limit).collect()
     }
 
-    /// The question about `home` was answered: what is still kept is asked again later, or at once for what was not asked yet.
+    /// The question about `home` was answered: what is still kept is asked again later, or at once for what was not
+    /// asked yet.
     pub fn asked(&mut self, home: ContainerId, now: Duration, settled_all: bool) {
         if self.by_home.contains_key(&home) {
             self.due.insert((if settled_all { now } else { now + ASK_AGAIN_AFTER }, home));
@@ -206,7 +209,8 @@ impl Surplus {
         self.leaving.insert((told.block, node), (told.generation, now));
     }
 
-    /// What to tell `node`, once. The caller judges each again, and says of those that stay that they do ([`Self::stays`]).
+    /// What to tell `node`, once. The caller judges each again, and says of those that stay that they do
+    /// ([`Self::stays`]).
     pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<Told> {
         let Some(going) = self.going.get_mut(&node) else { return Vec::new() };
         let taken: Vec<(Told, Duration)> =

@@ -1,12 +1,14 @@
 //! What is left of a block whose writer is gone, and the length all agree on.
 //!
-//! Promise: bytes that were acknowledged are kept as long as one of the replicas shown has them. An acknowledged byte is on every
-//! node of the chain as it was then, and each change of the chain raises the generation; so the youngest replicas that are not
-//! damaged by a restart all have it, and the shortest of them is long enough. If all are, the longest of them is.
+//! Promise: bytes that were acknowledged are kept as long as one of the replicas shown has them. An acknowledged byte
+//! is on every node of the chain as it was then, and each change of the chain raises the generation; so the youngest
+//! replicas that are not damaged by a restart all have it, and the shortest of them is long enough. If all are, the
+//! longest of them is.
 //!
-//! What a node shows is a length and a generation. Where a recovery goes on with some replicas only, those that it leaves behind are old from
-//! then on and are deleted, so the bytes of the others are read before they are believed: else one that has rotted would cost the sound ones.
-//! One alone is always read: replicas that an earlier home left elsewhere become old as well.
+//! What a node shows is a length and a generation. Where a recovery goes on with some replicas only, those that it
+//! leaves behind are old from then on and are deleted, so the bytes of the others are read before they are believed:
+//! else one that has rotted would cost the sound ones. One alone is always read: replicas that an earlier home left
+//! elsewhere become old as well.
 
 use crate::answers::Fitness;
 use std::collections::BTreeSet;
@@ -15,11 +17,12 @@ use types::{Generation, NodeId};
 
 /// How long members that do not answer are waited for when others have what is needed. A restart takes about as long.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same when those who answer may lack bytes that were acknowledged: they lost power, or have less than is recorded.
+/// The same when those who answer may lack bytes that were acknowledged: they lost power, or have less than is
+/// recorded.
 const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(60);
 
-/// The order is that of trust: what a node put is whole; what a node was writing has all it acknowledged; what a node found after
-/// its own crash may lack the end.
+/// The order is that of trust: what a node put is whole; what a node was writing has all it acknowledged; what a node
+/// found after its own crash may lack the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReplicaState {
     WaitingForRecovery,
@@ -43,11 +46,13 @@ pub struct Agreed {
     pub nodes: Vec<NodeId>,
 }
 
-/// Finds the length, at most that of `cut`. `generation` and `len` are what the namespace has recorded. `None`: nothing of the block is left.
+/// Finds the length, at most that of `cut`. `generation` and `len` are what the namespace has recorded. `None`: nothing
+/// of the block is left.
 fn agree(survivors: &[Survivor], generation: Generation, len: u64, cut: Option<u64>) -> Option<Agreed> {
     let usable: Vec<&Survivor> = survivors.iter().filter(|survivor| survivor.generation >= generation).collect();
-    // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If something is,
-    // the block was opened again under the same generation, as some clients do, and this node was not there.
+    // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If
+    // something is, the block was opened again under the same generation, as some clients do, and this node was not
+    // there.
     let is_old = |put: &Survivor| {
         let beyond = |other: &Survivor| other.generation == put.generation && other.len > put.len;
         put.state == ReplicaState::Finalized && survivors.iter().any(beyond)
@@ -58,14 +63,14 @@ fn agree(survivors: &[Survivor], generation: Generation, len: u64, cut: Option<u
     let youngest = of_state.clone().map(|survivor| survivor.generation).max()?;
     let of_youngest = of_state.filter(|survivor| survivor.generation == youngest).map(|survivor| survivor.len);
     let mut agreed = match best_state {
-        // Each may lack acknowledged bytes, and none can have bytes that were not sent: only the longest is long enough for sure,
-        // of whichever chain; the younger one may never have come about.
+        // Each may lack acknowledged bytes, and none can have bytes that were not sent: only the longest is long enough
+        // for sure, of whichever chain; the younger one may never have come about.
         ReplicaState::WaitingForRecovery => usable.iter().map(|survivor| survivor.len).max()?,
         ReplicaState::Open | ReplicaState::Finalized => of_youngest.min()?,
     };
     if agreed < len {
-        // Recorded lengths were acknowledged by every node at some time (or a little more than that was recorded). Whoever has
-        // that much is believed before those who have not.
+        // Recorded lengths were acknowledged by every node at some time (or a little more than that was recorded).
+        // Whoever has that much is believed before those who have not.
         agreed = usable.iter().map(|survivor| survivor.len).filter(|have| *have >= len).min().unwrap_or(agreed);
     }
     // Who has all that shall be left is as good as who has more.
@@ -95,8 +100,8 @@ pub enum Step {
     Finish(Agreed),
 }
 
-/// Datanodes that never were of the home, as far as is known, and do not answer, are waited for so long when nobody shows anything;
-/// and members that answer, and cannot say.
+/// Datanodes that never were of the home, as far as is known, and do not answer, are waited for so long when nobody
+/// shows anything; and members that answer, and cannot say.
 const SILENT_OTHERS_WAIT: Duration = Duration::from_secs(60);
 
 /// What a datanode said of the block, and that it has fenced what it has.
@@ -107,8 +112,8 @@ pub enum Shown {
     Unknown,
     Nothing,
     Replica(Survivor),
-    /// It was read, and does not match its checksums: it tells how long the block was, and is taken only when nobody is left who may have
-    /// better.
+    /// It was read, and does not match its checksums: it tells how long the block was, and is taken only when nobody is
+    /// left who may have better.
     Damaged(Survivor),
 }
 
@@ -132,9 +137,9 @@ impl Inquest {
         agree(survivors, self.generation, self.recorded(), self.cut)
     }
 
-    /// Whether it is as good as sure that the block never got a byte: none was recorded, every member answers, at least one of them had
-    /// it never, and nobody shows anything of it, not even something old. Whoever cannot say then would have been alone in the block's
-    /// chain from the first byte on, and the others never in it.
+    /// Whether it is as good as sure that the block never got a byte: none was recorded, every member answers, at least
+    /// one of them had it never, and nobody shows anything of it, not even something old. Whoever cannot say then would
+    /// have been alone in the block's chain from the first byte on, and the others never in it.
     fn was_never_begun(&self, members: &[Shown], others: &[Shown]) -> bool {
         let has_none = |shown: &Shown| matches!(shown, Shown::Nothing | Shown::Unknown);
         self.len == 0
@@ -144,9 +149,10 @@ impl Inquest {
             && !others.iter().any(shows_some)
     }
 
-    /// Whether the replicas that the recovery is to go on with are read before: somebody of the home takes no part in it, and may have the only
-    /// sound one. Where all take part, damage on one of them is mended from the others later, as everywhere; with one alone there are none.
-    /// A block that is cut may have lain for years, and who left its home may still have it: it is always read.
+    /// Whether the replicas that the recovery is to go on with are read before: somebody of the home takes no part in
+    /// it, and may have the only sound one. Where all take part, damage on one of them is mended from the others later,
+    /// as everywhere; with one alone there are none. A block that is cut may have lain for years, and who left its home
+    /// may still have it: it is always read.
     fn must_be_read(&self, members: &[Shown], agreed: &Agreed) -> bool {
         let takes_part = |shown: &Shown| match shown {
             Shown::Replica(survivor) | Shown::Damaged(survivor) => agreed.nodes.contains(&survivor.node),
@@ -155,16 +161,16 @@ impl Inquest {
         self.cut.is_some() || agreed.nodes.len() < 2 || !members.iter().all(takes_part)
     }
 
-    /// Whether all other datanodes are asked as well: the home may have got other members since the block was begun, and those who
-    /// were in its chain are none of them any more, or those who are have fallen.
+    /// Whether all other datanodes are asked as well: the home may have got other members since the block was begun,
+    /// and those who were in its chain are none of them any more, or those who are have fallen.
     fn asks_others(&self, members: &[Shown]) -> bool {
         let survivors = survivors(members);
         let agreed = self.agree(&survivors);
         !agreed.is_some_and(|agreed| agreed.len > 0 && is_sound(&survivors, &agreed, self.recorded()))
     }
 
-    /// Decides on the answers. `others` are those of all datanodes that are no members, if they were asked. `waited` is the time since
-    /// the recovery began.
+    /// Decides on the answers. `others` are those of all datanodes that are no members, if they were asked. `waited` is
+    /// the time since the recovery began.
     fn next_step(&self, members: &[Shown], others: &[Shown], waited: Duration) -> Step {
         let is_silent = |shown: &&Shown| matches!(shown, Shown::Silence | Shown::Unknown);
         let silent = |shown: &[Shown]| shown.iter().filter(is_silent).count();
@@ -172,8 +178,8 @@ impl Inquest {
         let mut survivors = survivors(members);
         let on_members = self.agree(&survivors).is_some_and(|agreed| agreed.len > 0);
         survivors.extend(self::survivors(others));
-        // Who is no member and silent may never have heard of the block: waited for only where the members have none of it, and
-        // for ever only if bytes are known to be somewhere.
+        // Who is no member and silent may never have heard of the block: waited for only where the members have none of
+        // it, and for ever only if bytes are known to be somewhere.
         let is_somewhere = others.iter().any(shows_some) || members.iter().any(is_damaged) || self.len > 0;
         let awaited = is_somewhere || waited < SILENT_OTHERS_WAIT;
         let silent_others = if awaited && !on_members { silent(others) } else { 0 };
@@ -241,9 +247,10 @@ impl Hearing {
         shown.filter_map(survivor).map(|replica| replica.len).max().unwrap_or_default()
     }
 
-    /// These finished their replicas. Answers who of them has to read his before the recovery may go on with them alone, since all others are
-    /// old from then on: nobody, if all finished that were to, or if one of them was read before. One that did not finish may have the
-    /// only sound replica. If none that is read now is fit, the recovery must begin again.
+    /// These finished their replicas. Answers who of them has to read his before the recovery may go on with them
+    /// alone, since all others are old from then on: nobody, if all finished that were to, or if one of them was read
+    /// before. One that did not finish may have the only sound replica. If none that is read now is fit, the recovery
+    /// must begin again.
     pub fn to_be_read(&self, agreed: &Agreed, finished: &[NodeId]) -> Vec<NodeId> {
         let shown = || self.members.iter().chain(self.others.iter().flatten());
         // Damage that is known is taken only where nobody has better.
@@ -436,7 +443,8 @@ mod tests {
         Shown::Replica(Survivor { node: NodeId([number; 16]), state, generation: Generation(generation), len })
     }
 
-    /// The members came while the block was open: they have nothing, or something old, and those who have it are elsewhere.
+    /// The members came while the block was open: they have nothing, or something old, and those who have it are
+    /// elsewhere.
     #[test]
     fn bytes_are_looked_for_where_the_home_is_no_more() {
         let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
@@ -521,7 +529,8 @@ mod tests {
         assert_eq!(moved.next(Duration::ZERO), finish(&[2]));
     }
 
-    /// All members show a replica, so none was read; but only node 1 finishes, and it has rotted. Nodes 2 and 3 would be deleted.
+    /// All members show a replica, so none was read; but only node 1 finishes, and it has rotted. Nodes 2 and 3 would
+    /// be deleted.
     #[test]
     fn who_finishes_alone_is_read_before_it_is_recorded() {
         let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
@@ -538,7 +547,8 @@ mod tests {
         assert_eq!(read.to_be_read(&agreed(&[1, 2]), &[node(2)]), []);
     }
 
-    /// A block that is cut was whole for long: what rotted meanwhile must not cost who is sound, whether a member or not.
+    /// A block that is cut was whole for long: what rotted meanwhile must not cost who is sound, whether a member or
+    /// not.
     #[test]
     fn a_block_is_read_before_it_is_cut() {
         let cut = Inquest { generation: Generation(10), len: 80, cut: Some(30) };
@@ -596,7 +606,8 @@ mod tests {
         assert_eq!(step(49), finish(first), "it lacks a byte that shall be left");
     }
 
-    /// A file was to have one copy, so its block moved to a home of one member, which has rotted. Those of the home before still have it.
+    /// A file was to have one copy, so its block moved to a home of one member, which has rotted. Those of the home
+    /// before still have it.
     #[test]
     fn who_is_alone_in_its_home_is_read_before_it_is_believed() {
         let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50) };
@@ -622,8 +633,8 @@ mod tests {
         assert_eq!(fell.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
     }
 
-    /// The writer died before its last block got a byte, and one member was started without one of its disks: a file must not stay open
-    /// until somebody brings the disk back.
+    /// The writer died before its last block got a byte, and one member was started without one of its disks: a file
+    /// must not stay open until somebody brings the disk back.
     #[test]
     fn who_cannot_say_is_not_waited_for_for_ever_where_nothing_was_ever_shown() {
         let begun = Inquest { generation: Generation(10), len: 0, cut: None };

@@ -35,10 +35,11 @@ pub struct PipelineRow {
     pub members: Vec<NodeId>,
     /// Chosen ahead of time, so new blocks go here; false: came about when a chain lost a node.
     pub planned: bool,
-    /// Members it should have: the replication of the files whose blocks are here. 0 in a set that a chain left behind before
-    /// this was recorded.
+    /// Members it should have: the replication of the files whose blocks are here. 0 in a set that a chain left behind
+    /// before this was recorded.
     pub wanted: u16,
-    /// Members that came under a later epoch than the first, and which: what containers held then they still have to copy.
+    /// Members that came under a later epoch than the first, and which: what containers held then they still have to
+    /// copy.
     pub joining: Vec<(NodeId, Epoch)>,
     /// Members that went since somebody began to join. What they have may be needed until all is copied.
     pub former: Vec<NodeId>,
@@ -77,7 +78,8 @@ pub struct ContainerRow {
     pub len: u64,
 }
 
-/// Work that somebody asked for. How far it is follows from the blocks, or is told by the datanodes, and is written down at its end only.
+/// Work that somebody asked for. How far it is follows from the blocks, or is told by the datanodes, and is written
+/// down at its end only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRow {
     pub kind: JobKind,

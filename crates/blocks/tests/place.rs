@@ -26,7 +26,8 @@ fn full(free_len: u64) -> (MemoryRows, Cluster) {
     (rows, cluster)
 }
 
-/// A writer that was turned away by disks that have just become full excludes their nodes, and is told all the same what there is to do.
+/// A writer that was turned away by disks that have just become full excludes their nodes, and is told all the same
+/// what there is to do.
 #[test]
 fn who_excludes_full_nodes_hears_that_they_are_full() {
     let (_, mut cluster) = full(1 << 20);

@@ -1,8 +1,9 @@
-//! Healing from a seed: a leader made of `Repair` and `Surplus`, as small as it can be, over nodes that are a map each. Nodes come and go,
-//! restart and hang, replicas rot, files are appended to and deleted, replications change, leaders change.
+//! Healing from a seed: a leader made of `Repair` and `Surplus`, as small as it can be, over nodes that are a map each.
+//! Nodes come and go, restart and hang, replicas rot, files are appended to and deleted, replications change, leaders
+//! change.
 //!
-//! What must hold: no replica goes while fewer than wanted others are left; what is under way is bounded; when nothing happens any more,
-//! everything that can be healed is, and what cannot is named.
+//! What must hold: no replica goes while fewer than wanted others are left; what is under way is bounded; when nothing
+//! happens any more, everything that can be healed is, and what cannot is named.
 
 use blocks::{Answers, Copy, Expected, Fitness, Lack, Outcome, Repair, Surplus, Told};
 use std::collections::{BTreeMap, BTreeSet};
@@ -743,8 +744,8 @@ fn a_bad_replica_without_another_is_read_again() {
     assert_eq!(repair.take_doubts(10), [block], "its home is compared again");
 }
 
-/// A disk fails, and with it all copies to it at once: the next attempt waits for that once, not for each of them; and who takes the node's
-/// place does not wait at all.
+/// A disk fails, and with it all copies to it at once: the next attempt waits for that once, not for each of them; and
+/// who takes the node's place does not wait at all.
 #[test]
 fn however_many_copies_fail_it_was_one_attempt() {
     let (home, at) = (ContainerId(1), Duration::from_secs);

@@ -1,8 +1,9 @@
-//! Healing in a store that is nearly full: twelve nodes lose one, then another, or one is drained; the shipped rules are played to the end,
-//! with nodes that hold what they were told to copy and no more than they have room for.
+//! Healing in a store that is nearly full: twelve nodes lose one, then another, or one is drained; the shipped rules
+//! are played to the end, with nodes that hold what they were told to copy and no more than they have room for.
 //!
-//! What must hold: no node is ever given more than it has room for; in the end every container has all its copies, or no node that could
-//! take it has room for it, and then its bytes are in the shortage; the number of distinct sets of nodes stays small.
+//! What must hold: no node is ever given more than it has room for; in the end every container has all its copies, or
+//! no node that could take it has room for it, and then its bytes are in the shortage; the number of distinct sets of
+//! nodes stays small.
 
 use blocks::{
     Cluster, Command, Healing, Lack, MendRules, MendStep, Mending, Node, Repair, Reply, Service, Shortage, Surplus,
@@ -443,7 +444,8 @@ fn who_lost_a_disk_keeps_what_fits() {
     assert_eq!(world.shortage, Shortage::default());
 }
 
-/// All members have joined since the pipeline began, and all is whole on them, when one of them is lost before that was noted.
+/// All members have joined since the pipeline began, and all is whole on them, when one of them is lost before that was
+/// noted.
 #[test]
 fn a_pipeline_of_newcomers_is_mended_when_one_of_them_is_lost() {
     let mut world = World::new(1, false, 20);
@@ -471,8 +473,9 @@ fn a_pipeline_of_newcomers_is_mended_when_one_of_them_is_lost() {
     assert!(mended.len() == 3 && mended.iter().all(|node| world.up.contains(node)), "{mended:?}");
 }
 
-/// Two of three members have joined since a pipeline began, when the third is lost. A block that is written in one container may be on that
-/// one alone: the container waits. Everything else is whole on the two, and gets its third copy.
+/// Two of three members have joined since a pipeline began, when the third is lost. A block that is written in one
+/// container may be on that one alone: the container waits. Everything else is whole on the two, and gets its third
+/// copy.
 #[test]
 fn what_is_whole_on_newcomers_waits_for_no_other_container() {
     let mut world = World::new(1, false, 20);

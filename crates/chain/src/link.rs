@@ -36,9 +36,9 @@ pub enum Failure {
 pub enum Action {
     /// Send the packet that just came to all nodes just below that are not lost, as it is.
     Forward,
-    /// With the packet that just came: verify it; write it if `write`; bring the replica to disk if `sync`; put it, with
-    /// `put` bytes, if that is set. Answer with [`Event::Stored`] or [`Event::NotStored`], in the order of the actions;
-    /// once one has failed, all later ones fail.
+    /// With the packet that just came: verify it; write it if `write`; bring the replica to disk if `sync`; put it,
+    /// with `put` bytes, if that is set. Answer with [`Event::Stored`] or [`Event::NotStored`], in the order of the
+    /// actions; once one has failed, all later ones fail.
     Store { write: bool, sync: bool, put: Option<u64> },
     /// Readers may see this many bytes from now on.
     Show(u64),
@@ -57,7 +57,8 @@ pub enum Ending {
     Failed {
         below: bool,
     },
-    /// The node below saw bytes that do not match: as we sent them on, we must look like the bad one, so without a word.
+    /// The node below saw bytes that do not match: as we sent them on, we must look like the bad one, so without a
+    /// word.
     BelowSawBadSums,
     Fenced,
     AboveLost,
@@ -148,8 +149,8 @@ impl Link {
     /// guess that leaves room for writers of our own.
     pub const IN_FLIGHT_COUNT_MAX: usize = 1024;
 
-    /// A link whose replica has `received` bytes already. It sends to several nodes; `below` tells for each how many there are
-    /// from it on downwards, itself included. In a chain that is one, or none.
+    /// A link whose replica has `received` bytes already. It sends to several nodes; `below` tells for each how many
+    /// there are from it on downwards, itself included. In a chain that is one, or none.
     pub fn new(spec: ChecksumSpec, below: &[usize], received: u64) -> Self {
         let below = below.iter().map(|count| Below { node_count: *count, lost: false, answered: 0, bad: None });
         Self {
@@ -292,9 +293,9 @@ impl Link {
         true
     }
 
-    /// Ours and those of all below, in the order of the nodes. Who is not known of has not said yet; at the end that is left out,
-    /// so a lost node of a chain is told with exactly one bad reply behind the good ones: the client blames the last node that
-    /// a reply calls bad, and those further down may be well.
+    /// Ours and those of all below, in the order of the nodes. Who is not known of has not said yet; at the end that is
+    /// left out, so a lost node of a chain is told with exactly one bad reply behind the good ones: the client blames
+    /// the last node that a reply calls bad, and those further down may be well.
     fn replies(&self, number: u64) -> Vec<Reply> {
         let node_count: usize = self.below.iter().map(|below| below.node_count).sum();
         let mut replies = Vec::with_capacity(1 + node_count);

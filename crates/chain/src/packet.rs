@@ -27,7 +27,8 @@ impl Reply {
     pub const SUCCESS: Self = Self(0);
     pub const ERROR: Self = Self(1);
     pub const ERROR_CHECKSUM: Self = Self(2);
-    /// HDFS's IN_PROGRESS: nothing is known of this node, as another one failed first. Only where a stream has branches.
+    /// HDFS's IN_PROGRESS: nothing is known of this node, as another one failed first. Only where a stream has
+    /// branches.
     pub const NOT_YET: Self = Self(12);
 }
 

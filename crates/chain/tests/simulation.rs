@@ -1,5 +1,5 @@
-//! Whole streams from a seed: a writer, one to six links in a chain, a star or a tree, slow connections, slow disks, crashes,
-//! bad disks, flipped bits.
+//! Whole streams from a seed: a writer, one to six links in a chain, a star or a tree, slow connections, slow disks,
+//! crashes, bad disks, flipped bits.
 //!
 //! What is held at every step:
 //! - an ack that the writer sees means that every link which is up holds those bytes;
@@ -61,7 +61,8 @@ struct World {
     chain_number: u64,
     queue: BTreeMap<(u64, u64), (u64, Arrival)>,
     queued: u64,
-    /// When the last arrival is due on its way from one to the other; all ways keep order. A node's way to itself is its disk.
+    /// When the last arrival is due on its way from one to the other; all ways keep order. A node's way to itself is
+    /// its disk.
     busy_until: BTreeMap<(usize, usize), u64>,
     nodes: Vec<Node>,
     /// Nodes of the present chain, head first, in the order of the table.

@@ -54,8 +54,8 @@ pub(crate) fn write<T: Serialize>(path: &Path, file: &T) -> Result<(), ConfigErr
 /// Which ports a store on one machine takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ports {
-    /// Those of HDFS: 8020 and 9870, one more for each further metadata server, and 9866 and 9867 for the first datanode, ten
-    /// more for each further one.
+    /// Those of HDFS: 8020 and 9870, one more for each further metadata server, and 9866 and 9867 for the first
+    /// datanode, ten more for each further one.
     Hdfs,
     /// `N` RPC, `N+1` HTTP, two more for each further metadata server, and `N+10·i` and the next for the i-th datanode.
     From(u16),

@@ -1,5 +1,5 @@
-//! The configuration with which stock HDFS clients find a store of several metadata servers: they know no URL that names more
-//! than one, but a name that stands for all.
+//! The configuration with which stock HDFS clients find a store of several metadata servers: they know no URL that
+//! names more than one, but a name that stands for all.
 
 use crate::config::ConfigError;
 use std::net::SocketAddr;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// The name of the store there: `hdfs://levada/`.
 pub(crate) const NAME: &str = "levada";
 
-/// How long Java waits for an answer before it asks the next server. Without this it waits for two minutes for one that was
-/// stopped or cut off. Longer than nearly every call takes; a call that is repeated is done once.
+/// How long Java waits for an answer before it asks the next server. Without this it waits for two minutes for one that
+/// was stopped or cut off. Longer than nearly every call takes; a call that is repeated is done once.
 const ANSWER_WAIT_MS: u32 = 5_000;
 
 /// Writes `core-site.xml` and `hdfs-site.xml` into `dir`, for `HADOOP_CONF_DIR`.
@@ -41,8 +41,8 @@ fn hdfs_site(metas: &[SocketAddr]) -> Properties {
             format!("dfs.client.failover.proxy.provider.{NAME}"),
             "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider".into(),
         ),
-        // An election takes some two seconds. By default Java waits longer and longer between its tries, up to 15 s, and
-        // gives up after 15 of them.
+        // An election takes some two seconds. By default Java waits longer and longer between its tries, up to 15 s,
+        // and gives up after 15 of them.
         ("dfs.client.failover.sleep.base.millis".into(), "200".into()),
         ("dfs.client.failover.sleep.max.millis".into(), "1000".into()),
         ("dfs.client.failover.max.attempts".into(), "60".into()),

@@ -1,7 +1,7 @@
 //! The roles as processes of their own: `levada meta --config F` and `levada data --config F`.
 //!
-//! `up` starts the same [`MetaRole`] and [`DataRole`], in its own process or as children, so what is tried on one machine is
-//! what runs on many.
+//! `up` starts the same [`MetaRole`] and [`DataRole`], in its own process or as children, so what is tried on one
+//! machine is what runs on many.
 
 use crate::config::{self, ConfigError, DataFile, MetaFile};
 use serde::{Deserialize, Serialize};
@@ -275,9 +275,8 @@ async fn stdin_end() {
     let _ = end.await;
 }
 
-/// Ends with the first Ctrl-C or SIGTERM.
-/// Counted from the call, not from the first look at the future: a signal that comes during the start is not lost, and does
-/// not end the process before its roles are stopped.
+/// Ends with the first Ctrl-C or SIGTERM. Counted from the call, not from the first look at the future: a signal that
+/// comes during the start is not lost, and does not end the process before its roles are stopped.
 pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     let stream = |kind| signal(kind).expect("signal handlers can be set");
     let (mut interrupt, mut terminate) = (stream(SignalKind::interrupt()), stream(SignalKind::terminate()));

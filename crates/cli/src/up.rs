@@ -20,13 +20,15 @@ pub(crate) struct Args {
     /// First port; 0 takes free ones [default: the ports of HDFS, 8020, 9870, 9866 and so on]
     #[arg(long, value_name = "N")]
     port_base: Option<u16>,
-    /// How many metadata servers to run: 1, 3 or 5. Decided when the directory is new [default: as many as it has, or 1]
+    /// How many metadata servers to run: 1, 3 or 5. Decided when the directory is new [default: as many as it has, or
+    /// 1]
     #[arg(long, value_name = "N", value_parser = ["1", "3", "5"])]
     meta: Option<String>,
     /// How many datanodes to run [default: as many as the directory has, 3 in a new one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=DATANODES_MAX as i64))]
     datanodes: Option<u16>,
-    /// How many disks each datanode has: a directory each, on this machine [default: as many as the directory has, or 1]
+    /// How many disks each datanode has: a directory each, on this machine [default: as many as the directory has, or
+    /// 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=DISKS_MAX as i64))]
     disks: Option<u16>,
     /// Copies of each block when the client does not say [default: 3, or the number of datanodes if that is less]
@@ -89,7 +91,8 @@ const DATANODES_NEW: u16 = 3;
 const MEMORY_MIN: u64 = 64 << 20;
 /// What HDFS gives a directory.
 const HOME_MODE: u16 = 0o755;
-/// How long the home directory may take: servers that were all started just now agree on a leader within some two seconds.
+/// How long the home directory may take: servers that were all started just now agree on a leader within some two
+/// seconds.
 const HOME_WAIT: Duration = Duration::from_secs(10);
 /// How long a child may take to stop after SIGTERM before it is killed; a flush of a full overlay takes about a second.
 const STOP_MAX: Duration = Duration::from_secs(20);
@@ -259,8 +262,8 @@ fn addrs_of(meta: &[MetaReady]) -> Vec<String> {
     meta.iter().map(|meta| meta.rpc.to_string()).collect()
 }
 
-/// Takes free ports where the numbers are 0, and lets go of them: another program may take one in the moment that follows,
-/// and the start then says so.
+/// Takes free ports where the numbers are 0, and lets go of them: another program may take one in the moment that
+/// follows, and the start then says so.
 fn settled((rpc, http): (SocketAddr, SocketAddr)) -> Result<(SocketAddr, SocketAddr), StartError> {
     if rpc.port() != 0 {
         return Ok((rpc, http));
@@ -303,8 +306,8 @@ async fn in_this_process(
     end
 }
 
-/// Makes the home directory of whoever starts the store, unless it is there: relative paths lead into it, of `levada` and `hdfs dfs`
-/// alike. Those of others are made by an administrator, as with HDFS.
+/// Makes the home directory of whoever starts the store, unless it is there: relative paths lead into it, of `levada`
+/// and `hdfs dfs` alike. Those of others are made by an administrator, as with HDFS.
 async fn make_home(meta: &[MetaReady]) {
     let addrs: Vec<SocketAddr> = meta.iter().map(|meta| meta.rpc).collect();
     let url = client::Url::parse(&config::fs_of(&addrs)).expect("addresses make a URL");

@@ -1,5 +1,5 @@
-//! Programs that drop the futures of our client, say by a deadline around them, and go on with the writer: against a real metadata
-//! server and real datanodes. Whatever a later call says is there must be there, on every node.
+//! Programs that drop the futures of our client, say by a deadline around them, and go on with the writer: against a
+//! real metadata server and real datanodes. Whatever a later call says is there must be there, on every node.
 
 mod store;
 
@@ -20,7 +20,8 @@ async fn small_blocks() -> Store {
     Store::new(NODE_COUNT, |config| config.block_len_min = 1, |_, _| {}).await
 }
 
-/// `small_len_max`: files up to there go in one request. Hardly anything fits into a chain's window, so that all have to wait.
+/// `small_len_max`: files up to there go in one request. Hardly anything fits into a chain's window, so that all have
+/// to wait.
 fn client(store: &Store, small_len_max: u32) -> Client {
     let packet_len = 2 * CHUNK as u32;
     store.client(Options { packet_len, packets_in_flight_max: 2, small_len_max, ..Options::default() })

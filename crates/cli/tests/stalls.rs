@@ -1,8 +1,9 @@
-//! Streams of our client while a datanode stops, dies or is cut off: they go on within three seconds, and no byte is lost.
+//! Streams of our client while a datanode stops, dies or is cut off: they go on within three seconds, and no byte is
+//! lost.
 //!
-//! The roles are processes; each datanode has a network namespace of its own behind a bridge, so that a cut is a cut. Making those
-//! takes root; without it the test says so and ends. `LEVADA_STALL_ROUNDS=20 cargo test -p levada --test stalls -- --nocapture`
-//! does every fault to every node, so often, for the percentiles.
+//! The roles are processes; each datanode has a network namespace of its own behind a bridge, so that a cut is a cut.
+//! Making those takes root; without it the test says so and ends. `LEVADA_STALL_ROUNDS=20 cargo test -p levada --test
+//! stalls -- --nocapture` does every fault to every node, so often, for the percentiles.
 
 mod network;
 

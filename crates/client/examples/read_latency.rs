@@ -1,4 +1,5 @@
-//! How long positioned reads take: `cargo run --release -p client --example read_latency -- hdfs://HOST:PORT /FILE SECONDS`.
+//! How long positioned reads take: `cargo run --release -p client --example read_latency -- hdfs://HOST:PORT /FILE
+//! SECONDS`.
 //!
 //! One reader, 64 KiB at places by chance, one after the other. Prints one line of JSON: how many, and the times in ms.
 

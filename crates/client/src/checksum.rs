@@ -26,7 +26,8 @@ impl fmt::Display for FileChecksum {
 
 impl FileChecksum {
     fn new(bytes_per_crc: u32, crc_per_block: u64, crc: &str, block_sums: &[[u8; 16]]) -> Self {
-        // Java digests the whole buffer it collected the MD5s in, with the zeros behind them: 32 bytes, doubled as needed.
+        // Java digests the whole buffer it collected the MD5s in, with the zeros behind them: 32 bytes, doubled as
+        // needed.
         let mut buffer = block_sums.concat();
         let capacity = buffer.len().next_power_of_two().max(32);
         buffer.resize(capacity, 0);

@@ -105,7 +105,8 @@ impl Error {
         }
     }
 
-    /// A Java exception of the server. The class decides; the first line of the message is for people, the rest is a stack trace.
+    /// A Java exception of the server. The class decides; the first line of the message is for people, the rest is a
+    /// stack trace.
     fn of_exception(class: String, message: &str) -> Self {
         let message = message.lines().next().unwrap_or_default().to_owned();
         match class.as_str() {

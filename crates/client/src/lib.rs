@@ -9,16 +9,17 @@
 //! ```
 //!
 //! Promise: a byte that a [`Reader`] gives was held against its checksum, and came from whichever replica was whole; a
-//! byte that [`Writer::flush`] returned for is in the memory of every node of the chain, and survives the loss of all but one;
-//! a file that [`Writer::close`] returned for is complete. Nothing here takes a path apart but [`Url`].
+//! byte that [`Writer::flush`] returned for is in the memory of every node of the chain, and survives the loss of all
+//! but one; a file that [`Writer::close`] returned for is complete. Nothing here takes a path apart but [`Url`].
 //!
-//! Any future may be dropped before it is ready. A [`Reader`] stays where it was, and what became of a [`Writer`]'s bytes is told
-//! there; a call about names may have been done or not, as after a connection that broke.
+//! Any future may be dropped before it is ready. A [`Reader`] stays where it was, and what became of a [`Writer`]'s
+//! bytes is told there; a call about names may have been done or not, as after a connection that broke.
 //!
 //! What people ask of the store itself, not of its files, is in [`admin`].
 //!
-//! A file that is closed before it grew is not streamed: it goes to the datanodes in one request and to the metadata server in one
-//! call (`small/`), where the store knows how to. Whatever is in the way is told by `close` then, not by `create`.
+//! A file that is closed before it grew is not streamed: it goes to the datanodes in one request and to the metadata
+//! server in one call (`small/`), where the store knows how to. Whatever is in the way is told by `close` then, not by
+//! `create`.
 //!
 //! Start reading at [`Client::connect`]; a read goes through `read/`, a write through `write/`.
 

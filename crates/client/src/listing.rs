@@ -17,7 +17,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Fetches the first page, so that a path that does not exist is an error here. A file lists itself, with an empty name.
+    /// Fetches the first page, so that a path that does not exist is an error here. A file lists itself, with an empty
+    /// name.
     pub(crate) async fn open(client: Client, path: String) -> Result<Self> {
         let mut listing = Self { client, path, page: Vec::new().into_iter(), start_after: Bytes::new(), more: true };
         if !listing.fetch().await? {

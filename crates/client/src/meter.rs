@@ -1,4 +1,5 @@
-//! What the servers of a store have used so far, asked of each of them; the difference of two answers is what work has cost.
+//! What the servers of a store have used so far, asked of each of them; the difference of two answers is what work has
+//! cost.
 
 use crate::client::Client;
 use crate::error::{Error, Result};

@@ -1,5 +1,6 @@
 //! What Hadoop's configuration says of stores: the servers behind a name, `dfs.ha.namenodes.NAME` and
-//! `dfs.namenode.rpc-address.NAME.SERVER` of `$HADOOP_CONF_DIR/hdfs-site.xml`, and the usual store, `fs.defaultFS` of `core-site.xml`.
+//! `dfs.namenode.rpc-address.NAME.SERVER` of `$HADOOP_CONF_DIR/hdfs-site.xml`, and the usual store, `fs.defaultFS` of
+//! `core-site.xml`.
 
 use crate::url::Url;
 use std::path::PathBuf;
@@ -33,7 +34,8 @@ fn addrs_in(text: &str, name: &str) -> Option<String> {
     (!addrs.is_empty()).then(|| addrs.join(","))
 }
 
-/// The value of a property in a file of Hadoop's. Such files are flat, so no parser of XML is needed; the last one counts.
+/// The value of a property in a file of Hadoop's. Such files are flat, so no parser of XML is needed; the last one
+/// counts.
 fn property<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let properties = text.split("<property>").skip(1);
     let values = properties.filter(|property| between(property, "<name>", "</name>") == Some(name));

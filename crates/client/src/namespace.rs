@@ -50,7 +50,8 @@ impl Client {
         Ok(answer.result)
     }
 
-    /// `to` is the new path itself, never a directory to move into. With `overwrite` a file there is replaced, for readers at once.
+    /// `to` is the new path itself, never a directory to move into. With `overwrite` a file there is replaced, for
+    /// readers at once.
     pub async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
         let request = proto::Rename2RequestProto {
             src: from.into(),

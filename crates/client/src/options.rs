@@ -8,20 +8,20 @@ pub struct Options {
     pub timeout: Duration,
     /// How long to wait for a connection to a datanode. Shorter than HDFS's minute: there is another replica to try.
     pub connect_timeout: Duration,
-    /// Silence of a datanode of ours while a writer waits for it, after which the stream goes on without it. They say each half
-    /// second that they live; HDFS's own do not, and are granted `timeout`.
+    /// Silence of a datanode of ours while a writer waits for it, after which the stream goes on without it. They say
+    /// each half second that they live; HDFS's own do not, and are granted `timeout`.
     pub stalled: Duration,
     /// Who forwards to whom when a block is written. HDFS's own nodes know chains alone.
     pub routing: Routing,
-    /// With [`Routing::Star`]: the IP address of the datanode that every block is sent to, if it is one of its nodes, instead of
-    /// the nearest. As where all writes pass one leader.
+    /// With [`Routing::Star`]: the IP address of the datanode that every block is sent to, if it is one of its nodes,
+    /// instead of the nearest. As where all writes pass one leader.
     pub leader: Option<std::net::IpAddr>,
-    /// Data bytes of one packet that is written, rounded down to whole chunks. Four times HDFS's: writing 1 GB then takes
-    /// a sixth less of the client's processor; larger ones bring no more.
+    /// Data bytes of one packet that is written, rounded down to whole chunks. Four times HDFS's: writing 1 GB then
+    /// takes a sixth less of the client's processor; larger ones bring no more.
     pub packet_len: u32,
-    /// A file that is closed before it has more bytes than this, or fills a packet, goes to a store of ours in one request. Measured:
-    /// up to 64 KB that is twice as fast as a stream, from 256 KB on there is no difference (docs/performance.md). 0: every file is
-    /// streamed.
+    /// A file that is closed before it has more bytes than this, or fills a packet, goes to a store of ours in one
+    /// request. Measured: up to 64 KB that is twice as fast as a stream, from 256 KB on there is no difference
+    /// (docs/performance.md). 0: every file is streamed.
     pub small_len_max: u32,
     /// Packets that may be under way without an ack: 8 MB with packets of the usual length, HDFS's client has 5.
     pub packets_in_flight_max: usize,
@@ -41,8 +41,8 @@ pub enum Routing {
     /// Each node to the next: every link between machines carries the bytes once.
     #[default]
     Chain,
-    /// The nearest node to each rack once, and a chain inside of each rack: fewer steps to the last node, and a thin link
-    /// between racks still carries the bytes once.
+    /// The nearest node to each rack once, and a chain inside of each rack: fewer steps to the last node, and a thin
+    /// link between racks still carries the bytes once.
     Tree,
     /// The nearest node to all others: its link carries the bytes for everybody. To measure against.
     Star,

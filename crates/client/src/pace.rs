@@ -1,7 +1,7 @@
 //! How fast datanodes answer, so that one that takes unusually long is not waited for while others have the same block.
 //!
-//! Promise: whatever the store is like, it sees one read in twenty more than without this at most, and a few at the beginning; a
-//! client that met a slow node asks it last for a while, so it pays once.
+//! Promise: whatever the store is like, it sees one read in twenty more than without this at most, and a few at the
+//! beginning; a client that met a slow node asks it last for a while, so it pays once.
 
 use io::Clock;
 use std::collections::HashMap;
@@ -33,8 +33,8 @@ const RECENT_COUNT: usize = 256;
 const COMPUTE_EACH: usize = 32;
 /// Asking another node costs a connection and a disk's seek; below this it saves nothing. A guess.
 const PATIENCE_MIN: Duration = Duration::from_millis(10);
-/// What is usual may come from the slow node alone, so it is not believed beyond this: what a disk's seek takes when others wait
-/// for it too. From farther away than this the second asking is in vain, which is why it is counted.
+/// What is usual may come from the slow node alone, so it is not believed beyond this: what a disk's seek takes when
+/// others wait for it too. From farther away than this the second asking is in vain, which is why it is counted.
 const PATIENCE_MAX: Duration = Duration::from_millis(40);
 /// In mid-stream a node is given up, not raced, so it gets more time.
 const STALL_FACTOR: u32 = 4;

@@ -18,7 +18,8 @@ impl Url {
     pub const SCHEME: &str = "hdfs://";
 
     /// Takes `hdfs://host[:port][/path]`, `hdfs://host:port,host:port/path`, or the name of a nameservice of Hadoop's
-    /// configuration (`$HADOOP_CONF_DIR/hdfs-site.xml`) in place of the hosts. The path is not decoded: a `%` in a name is a `%`, as in HDFS's shell.
+    /// configuration (`$HADOOP_CONF_DIR/hdfs-site.xml`) in place of the hosts. The path is not decoded: a `%` in a name
+    /// is a `%`, as in HDFS's shell.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| Error::Url { text: text.into(), why: why.into() };
         let rest = text.strip_prefix(Self::SCHEME).ok_or_else(|| wrong("it must begin with hdfs://"))?;

@@ -132,8 +132,8 @@ impl Ahead {
         Superfluous(quiet.map(|(container, _)| *container).collect())
     }
 
-    /// To be called after the index was flushed well. A mark that stays for some reason costs time at the next start only.
-    /// `quiet` is shown each container whose mark goes, while nothing can be put there.
+    /// To be called after the index was flushed well. A mark that stays for some reason costs time at the next start
+    /// only. `quiet` is shown each container whose mark goes, while nothing can be put there.
     pub(crate) fn after_flush(&self, superfluous: Superfluous, mut quiet: impl FnMut(ContainerId)) {
         let mut marks = self.lock();
         for container in superfluous.0 {

@@ -4,8 +4,9 @@
 //! check each → mark containers → one append a pack → one fdatasync a pack → one change of the index
 //! ```
 //!
-//! Promise: what [`Volume::put_batch`] says of one replica does not depend on the others, but for the disk they share. A replica
-//! that is here already, with the same generation and the same checksums, is put: so whoever lost an answer may ask again.
+//! Promise: what [`Volume::put_batch`] says of one replica does not depend on the others, but for the disk they share.
+//! A replica that is here already, with the same generation and the same checksums, is put: so whoever lost an answer
+//! may ask again.
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
@@ -36,8 +37,8 @@ impl Volume {
         self.put_batch(&[put], false).pop().expect("one put, one outcome")
     }
 
-    /// As [`Volume::put_small`], for several at once: one write and one sync for all that share a pack. `synced`: they are to be
-    /// on disk even if the volume promises less.
+    /// As [`Volume::put_small`], for several at once: one write and one sync for all that share a pack. `synced`: they
+    /// are to be on disk even if the volume promises less.
     pub fn put_batch(&self, puts: &[SmallPut<'_>], synced: bool) -> Vec<Result<()>> {
         let inner = self.inner();
         let synced = synced || inner.options.durability == Durability::Synced;
@@ -133,8 +134,8 @@ impl Inner {
         Ok(same && sums == put.sums)
     }
 
-    /// Writes the records behind each other into the container's pack, and makes them known. All or none. The caller holds the blocks'
-    /// stripes or disks.
+    /// Writes the records behind each other into the container's pack, and makes them known. All or none. The caller
+    /// holds the blocks' stripes or disks.
     pub(crate) fn put_records(
         &self,
         shelf: ContainerId,

@@ -9,8 +9,9 @@
 //!        └──────────────────────────────────────┴───── … ───┴──────┴──────┘   then the stretch becomes a hole
 //! ```
 //!
-//! Promise: a replica is readable all the while. The copies are on disk before the stretch goes, whatever the volume promises for
-//! new replicas, so a crash leaves one copy at least; if it leaves two, they are the same, and a start that finds both takes one.
+//! Promise: a replica is readable all the while. The copies are on disk before the stretch goes, whatever the volume
+//! promises for new replicas, so a crash leaves one copy at least; if it leaves two, they are the same, and a start
+//! that finds both takes one.
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
@@ -21,8 +22,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use types::BlockId;
 
-/// A pack is gone through when at least so much of it died, and a quarter of what it takes: then a way through it, which reads
-/// every header, is worth it.
+/// A pack is gone through when at least so much of it died, and a quarter of what it takes: then a way through it,
+/// which reads every header, is worth it.
 const DEAD_LEN_MIN: u64 = 8 << 20;
 const DEAD_SHARE: u64 = 4;
 /// What is looked at, and moved or not, at a time.

@@ -39,9 +39,9 @@ impl Inner {
         Ok(deleted)
     }
 
-    /// Removes what damage has left of a replica that was not fit to be served: one file without the other, or with a broken
-    /// header. It had stayed for someone to look at; now no file owns the block any more. The caller holds the stripe, and
-    /// knows that the index has no such replica; who writes one has it among the open ones.
+    /// Removes what damage has left of a replica that was not fit to be served: one file without the other, or with a
+    /// broken header. It had stayed for someone to look at; now no file owns the block any more. The caller holds the
+    /// stripe, and knows that the index has no such replica; who writes one has it among the open ones.
     fn remove_stray(&self, block: BlockId) -> Result<()> {
         let shelf = block.born_in();
         let pair = self.layout.shelved_pair(shelf, block);

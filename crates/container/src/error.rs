@@ -40,7 +40,8 @@ pub enum ReplicaError {
     Hangs,
 }
 
-/// What was being done to the disk, and to what of it. Decisions (a failed sync fails the volume) match on this, never on a text.
+/// What was being done to the disk, and to what of it. Decisions (a failed sync fails the volume) match on this, never
+/// on a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskOp {
     Open(&'static str),

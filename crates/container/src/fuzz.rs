@@ -35,7 +35,8 @@ pub fn record(bytes: &[u8]) {
     }
 }
 
-/// A pack in `file`, which is emptied. Bytes that look like a record's header get a checksum that fits if `seal` says so.
+/// A pack in `file`, which is emptied. Bytes that look like a record's header get a checksum that fits if `seal` says
+/// so.
 pub fn pack(bytes: &[u8], seal: bool, file: &File) -> std::io::Result<()> {
     use std::os::unix::fs::FileExt;
     let mut bytes = bytes.to_vec();

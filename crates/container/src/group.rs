@@ -3,9 +3,9 @@
 //! Promise: [`GroupSync::sync`] returns after a sync that *started* after the call, so it covers all the caller wrote
 //! before. Those who come while one runs share the next.
 //!
-//! After a sync that failed, for whatever reason, none succeeds. The kernel may have dropped every page that was dirty at that moment,
-//! also of those who wrote while the sync ran, and calls the next sync of the same descriptor a success. A file system that
-//! allocates late finds out by then that it is full: "no space left" is no exception.
+//! After a sync that failed, for whatever reason, none succeeds. The kernel may have dropped every page that was dirty
+//! at that moment, also of those who wrote while the sync ran, and calls the next sync of the same descriptor a
+//! success. A file system that allocates late finds out by then that it is full: "no space left" is no exception.
 
 use std::io::{Error, ErrorKind, Result};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -107,7 +107,8 @@ mod tests {
         assert!(run_count < 10, "{run_count} syncs");
     }
 
-    /// A file as the kernel has it: a sync that fails drops what was dirty, and the next one has nothing to complain of.
+    /// A file as the kernel has it: a sync that fails drops what was dirty, and the next one has nothing to complain
+    /// of.
     #[derive(Default)]
     struct Kernel {
         dirty: BTreeSet<u64>,

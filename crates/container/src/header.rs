@@ -33,8 +33,9 @@ pub(crate) struct SumsHeader {
     pub kept: Kept,
 }
 
-/// What must not be lost by writing on: bytes that were synced, and the checksum of their partial last chunk. The chunk's own
-/// place among the checksums is written over as it grows, and after a crash may speak of bytes that never came to disk.
+/// What must not be lost by writing on: bytes that were synced, and the checksum of their partial last chunk. The
+/// chunk's own place among the checksums is written over as it grows, and after a crash may speak of bytes that never
+/// came to disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub len: u64,
@@ -64,8 +65,8 @@ impl SumsHeader {
         seal(bytes)
     }
 
-    /// As [`Self::encode`], for a slot: `sums` are those of all its bytes. What lay in the slot before has sums of its own, which
-    /// fit its bytes, and after a loss of power both may be there under a newer header.
+    /// As [`Self::encode`], for a slot: `sums` are those of all its bytes. What lay in the slot before has sums of its
+    /// own, which fit its bytes, and after a loss of power both may be there under a newer header.
     pub(crate) fn encode_for_slot(&self, sums: &[u8]) -> [u8; Self::LEN] {
         let mut bytes = self.encode();
         bytes[56..60].copy_from_slice(&ChecksumKind::Crc32c.of(sums).to_be_bytes());

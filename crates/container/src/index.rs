@@ -7,8 +7,8 @@
 //!                      key "dead", container u64       postcard of u64: bytes of its pack that were buried and not looked for yet
 //! ```
 //!
-//! Promise: a change is visible at once and durable with the next [`Index::flush`]. What a crash takes is found again in
-//! the containers that `ahead/` names, so nothing here is the only place of a fact.
+//! Promise: a change is visible at once and durable with the next [`Index::flush`]. What a crash takes is found again
+//! in the containers that `ahead/` names, so nothing here is the only place of a fact.
 
 use crate::replica::Identity;
 use serde::Serialize;
@@ -79,8 +79,8 @@ pub(crate) struct Totals {
     pub count: u64,
 }
 
-/// Some 500 million replicas at 130 bytes a row. A process with many disks has 2^47 bytes of addresses for all their indexes, which
-/// 1 TiB each would use up with 128 disks.
+/// Some 500 million replicas at 130 bytes a row. A process with many disks has 2^47 bytes of addresses for all their
+/// indexes, which 1 TiB each would use up with 128 disks.
 const MAP_LEN: usize = 64 << 30;
 
 #[derive(Debug)]

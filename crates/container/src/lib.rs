@@ -9,11 +9,12 @@
 //! Promises:
 //! - What was *put* is there after a crash, with the right bytes ([`Durability`] says after which crash).
 //! - What was written and not put is there as a replica that waits for recovery, as far as its checksums vouch for it.
-//! - A replica never changes under its generation once it is finalized, and a writer that was superseded writes no more.
+//! - A replica never changes under its generation once it is finalized, and a writer that was superseded writes no
+//!   more.
 //! - Nothing here trusts the index more than the files: it is rebuilt from them wherever it may lag.
 //!
-//! Calls may wait for the disk: run them where that is welcome. Where things lie is drawn in [`layout`]; the file formats in
-//! [`header`] and [`record`]; start reading at [`Volume`].
+//! Calls may wait for the disk: run them where that is welcome. Where things lie is drawn in [`layout`]; the file
+//! formats in [`header`] and [`record`]; start reading at [`Volume`].
 
 mod ahead;
 mod batch;

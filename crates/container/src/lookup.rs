@@ -101,7 +101,8 @@ impl Inner {
                     Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
                     opened => opened.map_err(io(DiskOp::Open("a replica"), shelf))?,
                 };
-                // The last checksum first, then the header: an append changes the header before it changes anything else.
+                // The last checksum first, then the header: an append changes the header before it changes anything
+                // else.
                 let tail = stored_tail(&sums, row).map_err(io(DiskOp::Read("checksums"), shelf))?;
                 let mut bytes = [0; SumsHeader::LEN];
                 sums.read_exact_at(&mut bytes, 0).map_err(io(DiskOp::Read("the header"), shelf))?;

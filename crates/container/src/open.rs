@@ -280,8 +280,8 @@ impl OpenReplica {
         self.lock_state().identity.shelf()
     }
 
-    /// Writes what of `data` is not on disk yet, by HDFS's rules of overlap. `sums` cover `data` from its first byte, chunk
-    /// by chunk; if it is empty they are computed here.
+    /// Writes what of `data` is not on disk yet, by HDFS's rules of overlap. `sums` cover `data` from its first byte,
+    /// chunk by chunk; if it is empty they are computed here.
     pub(crate) fn write(&self, ticket: u64, offset: u64, data: &[u8], sums: &[u8], writeback: bool) -> Result<()> {
         let mut disk = self.lock_disk();
         let State { len, tail, identity, .. } = self.check_ticket(ticket)?;
@@ -339,8 +339,8 @@ impl OpenReplica {
         self.writeback(&mut disk, &files, end, writeback)
     }
 
-    /// As [`Self::write`], for packets that came together: in one call for their bytes and one for their checksums, if each begins where
-    /// the one before it ends, as they do unless something was sent again.
+    /// As [`Self::write`], for packets that came together: in one call for their bytes and one for their checksums, if
+    /// each begins where the one before it ends, as they do unless something was sent again.
     pub(crate) fn write_run(&self, ticket: u64, run: &[Packet<'_>], writeback: bool) -> Result<()> {
         let mut disk = self.lock_disk();
         let State { len, identity, .. } = self.check_ticket(ticket)?;
@@ -364,7 +364,8 @@ impl OpenReplica {
         self.writeback(&mut disk, &files, end, writeback)
     }
 
-    /// Where a run ends that goes on at a chunk's border, in whole chunks but for the last packet, with checksums for all of them.
+    /// Where a run ends that goes on at a chunk's border, in whole chunks but for the last packet, with checksums for
+    /// all of them.
     fn follows(&self, len: u64, run: &[Packet<'_>]) -> Option<u64> {
         let chunk_len = u64::from(self.spec.chunk_len);
         let mut end = len;
@@ -478,12 +479,13 @@ impl OpenReplica {
         Ok(u32::from_be_bytes(sum))
     }
 
-    /// Finds out how many bytes of a replica that was found at start are sound, and cuts it there: whole chunks that verify,
-    /// and of the first that does not, the longest piece its checksum covers (a crash can leave the checksum of a partial
-    /// chunk behind more bytes of it) or that is kept (a crash can leave bytes behind the checksum of more).
+    /// Finds out how many bytes of a replica that was found at start are sound, and cuts it there: whole chunks that
+    /// verify, and of the first that does not, the longest piece its checksum covers (a crash can leave the checksum of
+    /// a partial chunk behind more bytes of it) or that is kept (a crash can leave bytes behind the checksum of more).
     ///
-    /// What is sound is written again. The process before may have ended because a sync failed: then the kernel can show bytes
-    /// that never came to the disk, call the next sync a success, and lose them later, unless they were written anew.
+    /// What is sound is written again. The process before may have ended because a sync failed: then the kernel can
+    /// show bytes that never came to the disk, call the next sync a success, and lose them later, unless they were
+    /// written anew.
     pub(crate) fn settle(&self, disk: &mut Disk) -> Result<()> {
         if self.state().phase != (Phase::Waiting { settled: false }) {
             return Ok(());
@@ -546,8 +548,8 @@ impl OpenReplica {
         files.sums.write_all_at(sums, place).map_err(self.io(DiskOp::Write("checksums again")))
     }
 
-    /// All bytes so far are to be kept; the next header says so. It takes the place of one that vouched for less: what is to
-    /// survive a loss of power must be on disk before that header is written.
+    /// All bytes so far are to be kept; the next header says so. It takes the place of one that vouched for less: what
+    /// is to survive a loss of power must be on disk before that header is written.
     pub(crate) fn keep(&self) {
         let mut state = self.lock_state();
         state.kept = Kept { len: state.len, tail: state.tail.unwrap_or(0) };

@@ -19,10 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use types::{ChecksumKind, ContainerId};
 
-/// Punching a hole costs as much as writing a page, and gives whole pages back: of shorter records there are none or few.
+/// Punching a hole costs as much as writing a page, and gives whole pages back: of shorter records there are none or
+/// few.
 const PUNCHED_LEN_MIN: u64 = 16 << 10;
 
-/// Places of a pack that do not read: with more of them it is given up until the next start, since each takes the disk seconds.
+/// Places of a pack that do not read: with more of them it is given up until the next start, since each takes the disk
+/// seconds.
 const UNREADABLE_COUNT_MAX: usize = 64;
 /// How far apart they are told: what a disk reads at once.
 const SECTOR_LEN: u64 = 4096;
@@ -68,7 +70,8 @@ pub(crate) struct Stretch {
     pub damaged: bool,
 }
 
-/// Holds a record's bytes for a reader: they stay, though the record is buried meanwhile, until the last of these is gone.
+/// Holds a record's bytes for a reader: they stay, though the record is buried meanwhile, until the last of these is
+/// gone.
 #[derive(Debug)]
 pub(crate) struct RecordHold {
     pack: Arc<Pack>,
@@ -130,8 +133,8 @@ impl Pack {
         })
     }
 
-    /// Writes records behind the last one and returns where the first is; `None` if the pack was removed meanwhile. They count as in
-    /// flight until [`Pack::landed`]. Nothing is promised before [`Pack::sync`].
+    /// Writes records behind the last one and returns where the first is; `None` if the pack was removed meanwhile.
+    /// They count as in flight until [`Pack::landed`]. Nothing is promised before [`Pack::sync`].
     pub(crate) fn append_all(&self, records: &mut Records) -> Result<Option<u64>> {
         let mut tail = self.tail();
         if tail.removed {
@@ -174,7 +177,8 @@ impl Pack {
     }
 
     /// The record at `offset` is in the index, or never will be. Returns the offset below which none is in flight, and
-    /// all was read. Call it inside the index change that records it, so that no other change can run ahead of this one.
+    /// all was read. Call it inside the index change that records it, so that no other change can run ahead of this
+    /// one.
     pub(crate) fn landed(&self, offset: u64) -> u64 {
         let mut tail = self.tail();
         tail.in_flight.remove(&offset);
@@ -203,8 +207,8 @@ impl Pack {
         RecordHold { pack: Arc::clone(self), offset }
     }
 
-    /// Marks the record dead. The space of a longer one comes back as soon as nobody reads it any more, that of short ones when
-    /// [`crate::compact`] comes by.
+    /// Marks the record dead. The space of a longer one comes back as soon as nobody reads it any more, that of short
+    /// ones when [`crate::compact`] comes by.
     pub(crate) fn bury(&self, offset: u64) -> Result<()> {
         let mut held = self.held();
         let Some(header) = self.header_at(offset)?.filter(|header| !header.dead) else { return Ok(()) };
@@ -529,8 +533,8 @@ mod tests {
         assert_eq!(open(&path).1, [(1, false), (3, false)]);
     }
 
-    /// A client stores a file that looks like a record. It stays data, also when a crash tears the record around it, or that one's
-    /// header is lost.
+    /// A client stores a file that looks like a record. It stays data, also when a crash tears the record around it, or
+    /// that one's header is lost.
     #[test]
     fn a_record_inside_a_record_is_data() {
         for header_lost in [false, true] {
@@ -603,8 +607,9 @@ mod tests {
         assert_eq!(scan(&all).unwrap_err().raw_os_error(), Some(5), "a disk that is lost is not asked for ever");
     }
 
-    /// Power goes while a record is written, and another sector does not read just then. Whether the torn record's header
-    /// is in that sector or not: what is appended afterwards lies where no header claims it, and is found when all reads.
+    /// Power goes while a record is written, and another sector does not read just then. Whether the torn record's
+    /// header is in that sector or not: what is appended afterwards lies where no header claims it, and is found when
+    /// all reads.
     #[test]
     fn nothing_is_appended_where_a_torn_record_may_reach() {
         for header_lost in [false, true] {
@@ -652,7 +657,8 @@ mod tests {
         assert_eq!(open(&path).1, [(1, false), (2, false), (3, false)]);
     }
 
-    /// An append of four records fails after three of them, and a shorter one takes its place: they do not turn up again.
+    /// An append of four records fails after three of them, and a shorter one takes its place: they do not turn up
+    /// again.
     #[test]
     fn records_of_an_append_that_failed_are_not_found() {
         let dir = tempfile::tempdir().unwrap();

@@ -5,11 +5,11 @@
 //! packed  bytes of open/<block> → mark container → append to the pack → fdatasync (shared) → index → remove open/<block>
 //! ```
 //!
-//! A crash between any two steps leaves either the open replica, or both, or the finalized one; [`crate::restore`] tells
-//! them apart.
+//! A crash between any two steps leaves either the open replica, or both, or the finalized one; [`crate::restore`]
+//! tells them apart.
 //!
-//! Promise: a finalized replica that is replaced goes in the last step, when its successor is durable; if that is a copy, it was
-//! read back before. Until then it is found and read as ever.
+//! Promise: a finalized replica that is replaced goes in the last step, when its successor is durable; if that is a
+//! copy, it was read back before. Until then it is found and read as ever.
 
 use crate::batch::SmallPut;
 use crate::error::{DiskOp, ReplicaError, Result};
@@ -23,7 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use types::{BlockId, Generation};
 
-/// Which replicas of the same block a new one may take the place of. One that was finalized stays until the new one is put.
+/// Which replicas of the same block a new one may take the place of. One that was finalized stays until the new one is
+/// put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// Those of earlier generations: they are stale.
@@ -58,7 +59,8 @@ impl Inner {
             let need = format!("exactly {len} to be put");
             return Err(ReplicaError::Length { block: replica.block, have: state.len, need });
         }
-        // What a writer once had synced must not be at stake again because it ends: its bytes move, or get another header.
+        // What a writer once had synced must not be at stake again because it ends: its bytes move, or get another
+        // header.
         let synced = synced || self.options.durability == Durability::Synced || state.kept.len > 0;
         let replaces = self.index.replica(replica.block)?.is_some();
         let read_back = replaces && state.phase == Phase::Copying;
@@ -90,7 +92,8 @@ impl Inner {
             replica.sync_data()?;
         }
         if read_back {
-            // Before the header: should it outlive the checksums, half a copy would stand before a replica that is whole.
+            // Before the header: should it outlive the checksums, half a copy would stand before a replica that is
+            // whole.
             replica.sync_sums()?;
         }
         replica.keep();
@@ -157,8 +160,8 @@ impl Inner {
         }
     }
 
-    /// A recovery shuts out writers up to its generation. A copy of that very generation is what it came to: where this node could
-    /// not take part in its end, since its own replica is damaged, that copy is what mends it.
+    /// A recovery shuts out writers up to its generation. A copy of that very generation is what it came to: where this
+    /// node could not take part in its end, since its own replica is damaged, that copy is what mends it.
     pub(crate) fn check_fence(&self, identity: Identity, is_copy: bool) -> Result<()> {
         let (block, new) = (identity.block, identity.generation);
         let shut_out = |by: &&Generation| **by > new || **by == new && !is_copy;
@@ -168,8 +171,8 @@ impl Inner {
         }
     }
 
-    /// Open replicas of earlier generations go; one that is as new is in the way. Finalized ones stay until the new one is put.
-    /// The caller holds the stripe, and has asked [`Self::check_fence`].
+    /// Open replicas of earlier generations go; one that is as new is in the way. Finalized ones stay until the new one
+    /// is put. The caller holds the stripe, and has asked [`Self::check_fence`].
     pub(crate) fn make_room(&self, identity: Identity, room: Room) -> Result<()> {
         let (block, new) = (identity.block, identity.generation);
         let goes = |have| have < new || room == Room::ForEqual && have == new;
@@ -196,8 +199,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes what is left of a copy whose writer went away, unless somebody else took it over. Not on a volume that failed: half of it
-    /// may be shelved already, and the next start knows what to do with it.
+    /// Removes what is left of a copy whose writer went away, unless somebody else took it over. Not on a volume that
+    /// failed: half of it may be shelved already, and the next start knows what to do with it.
     pub(crate) fn discard_copy(&self, replica: &OpenReplica, ticket: u64) -> Result<()> {
         self.check_health()?;
         let _stripe = self.stripe(replica.block);

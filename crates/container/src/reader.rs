@@ -11,8 +11,8 @@ use types::checksum::composite;
 use types::{ChecksumKind, ChecksumSpec, ContainerId};
 
 /// A replica as it was when [`Volume::read`](crate::Volume::read) was called. It stays readable when the replica is
-/// finalized, moved, replaced or deleted meanwhile; its space comes back with the last reader. Of one that is being written it shows a length and the checksums of
-/// exactly that length.
+/// finalized, moved, replaced or deleted meanwhile; its space comes back with the last reader. Of one that is being
+/// written it shows a length and the checksums of exactly that length.
 #[derive(Clone, Debug)]
 pub struct Reader {
     pub(crate) identity: Identity,
@@ -73,8 +73,8 @@ impl Reader {
         self.data_offset
     }
 
-    /// Appends the stored checksums of the chunks that hold the bytes `offset..offset + len`. `offset` starts a chunk; the
-    /// last chunk may be the replica's short one, or be meant whole.
+    /// Appends the stored checksums of the chunks that hold the bytes `offset..offset + len`. `offset` starts a chunk;
+    /// the last chunk may be the replica's short one, or be meant whole.
     pub fn sums(&self, offset: u64, len: u64, sums: &mut Vec<u8>) -> Result<()> {
         let spec = self.checksum();
         let chunk_len = u64::from(spec.chunk_len);

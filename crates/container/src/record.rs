@@ -11,9 +11,9 @@
 //! dead: 0, or 0xdd once the replica was deleted: one byte, so that burying a record is whole or did not happen
 //! ```
 //!
-//! Promise: bytes that look like a record are one only where it was written. Where a header is lost, the body behind it is looked
-//! through for the next record, and a client chose that body: a pack that was stored as a file, or made bytes. None of it fits
-//! the volume's salt, which no client is told, and its place in the pack.
+//! Promise: bytes that look like a record are one only where it was written. Where a header is lost, the body behind it
+//! is looked through for the next record, and a client chose that body: a pack that was stored as a file, or made
+//! bytes. None of it fits the volume's salt, which no client is told, and its place in the pack.
 
 use crate::header::{be32, be64};
 use crate::replica::Identity;

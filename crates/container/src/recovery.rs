@@ -1,8 +1,8 @@
 //! Recovery of a block whose writer is gone: fence, agree on a length, finalize.
 //!
-//! The metadata server draws a new generation, asks every node to [`Volume::begin_recovery`] under it, decides on the length
-//! that all share, and tells every node to [`Volume::finish_recovery`]. Between the two the replica is read as before, but
-//! written by nobody.
+//! The metadata server draws a new generation, asks every node to [`Volume::begin_recovery`] under it, decides on the
+//! length that all share, and tells every node to [`Volume::finish_recovery`]. Between the two the replica is read as
+//! before, but written by nobody.
 
 use crate::error::{ReplicaError, Result};
 use crate::header::Stage;
@@ -11,8 +11,8 @@ use crate::volume::{Inner, Volume, lock};
 use types::{BlockId, Generation};
 
 impl Volume {
-    /// Stops the writer of a replica for good and says what there is. A replica that was found at start is verified now.
-    /// Asking again, or under a higher generation, is fine; under a lower one it is refused.
+    /// Stops the writer of a replica for good and says what there is. A replica that was found at start is verified
+    /// now. Asking again, or under a higher generation, is fine; under a lower one it is refused.
     pub fn begin_recovery(&self, block: BlockId, recovery: Generation) -> Result<ReplicaInfo> {
         let inner = self.inner();
         inner.check_health()?;

@@ -35,14 +35,15 @@ pub enum ReopenKind {
     /// The chain broke in mid-stream: go on from what this node acknowledged. The replica may be finalized already, if
     /// only the last acknowledgement was lost.
     StreamingRecovery,
-    /// All bytes are here, only the end is missing: the caller puts the replica next. All that was ever sent was acknowledged then; a
-    /// writer that says otherwise has lost bytes on the way, and would close a block that is shorter than it believes.
+    /// All bytes are here, only the end is missing: the caller puts the replica next. All that was ever sent was
+    /// acknowledged then; a writer that says otherwise has lost bytes on the way, and would close a block that is
+    /// shorter than it believes.
     CloseRecovery,
 }
 
 impl Volume {
-    /// Lets a writer go on with a replica under the generation `ask.new`. Writers of before are fenced. Of an open replica
-    /// only what was acknowledged stays; see [`Writer::received`].
+    /// Lets a writer go on with a replica under the generation `ask.new`. Writers of before are fenced. Of an open
+    /// replica only what was acknowledged stays; see [`Writer::received`].
     pub fn reopen(&self, block: BlockId, ask: ReopenAsk) -> Result<Writer> {
         let inner = self.inner();
         inner.check_health()?;
@@ -55,8 +56,8 @@ impl Volume {
         let mut writer = Writer::new(inner, replica);
         drop(stripe);
         if ask.kind != ReopenKind::CloseRecovery && writer.keeps_synced_bytes() {
-            // From now on the namespace believes nobody who has an older generation: bytes that outlive a loss of power are
-            // of no use under a header that does not.
+            // From now on the namespace believes nobody who has an older generation: bytes that outlive a loss of power
+            // are of no use under a header that does not.
             writer.sync()?;
         }
         Ok(writer)
@@ -164,7 +165,8 @@ impl Inner {
         Ok(Arc::new(replica))
     }
 
-    /// The record stays where it is, and in the index, until the replica is put again; so a crash on the way loses nothing.
+    /// The record stays where it is, and in the index, until the replica is put again; so a crash on the way loses
+    /// nothing.
     fn unpack(&self, block: BlockId, identity: Identity) -> Result<Arc<OpenReplica>> {
         let reader = self.look_and_open(block)?.ok_or(ReplicaError::NotFound { block })?;
         assert_eq!(reader.state(), ReplicaState::Finalized, "the caller holds the stripe");
@@ -172,9 +174,9 @@ impl Inner {
         reader.read_at(0, &mut data)?;
         let mut sums = Vec::new();
         reader.sums(0, reader.len(), &mut sums)?;
-        // Damage goes along with the checksums that show it, as that of files does: refused here, it would leave a recovery
-        // without an end.
-        // "Copying" until it is whole: a start that finds it half done removes it, and the record holds.
+        // Damage goes along with the checksums that show it, as that of files does: refused here, it would leave a
+        // recovery without an end. "Copying" until it is whole: a start that finds it half done removes it, and the
+        // record holds.
         let copy = self.create_files(identity, Stage::Copying, Phase::Copying)?;
         let outcome = self.fill(&copy, identity, &data, &sums);
         if outcome.is_err() {
@@ -194,7 +196,8 @@ impl Inner {
         if self.options.durability == Durability::Synced {
             copy.sync()?;
         }
-        // Whether somebody had the bytes synced the record does not say; if so, they are on disk only there, and go with it.
+        // Whether somebody had the bytes synced the record does not say; if so, they are on disk only there, and go
+        // with it.
         copy.keep();
         copy.set_identity(identity, Stage::Open)
     }

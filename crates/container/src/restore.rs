@@ -16,7 +16,8 @@
 //! | what does not read | a bad sector, a limit of the moment | left as it is for the next start; counted and logged |
 //! | a directory by the name of a file | a strange hand | moved to `quarantine/`; counted and logged |
 //!
-//! Promise: no single thing keeps the volume from opening. What could not be read is missing here, and other nodes have it.
+//! Promise: no single thing keeps the volume from opening. What could not be read is missing here, and other nodes have
+//! it.
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Stage, SumsHeader};
@@ -169,8 +170,9 @@ impl Inner {
         Ok(Some(shelf))
     }
 
-    /// Whether checksums alone in `open/` belong to the data on this shelf. Where the shelf has both, they are those of a put that replaces the
-    /// replica there, if its data came already; or the beginning of another one, and what is there is whole.
+    /// Whether checksums alone in `open/` belong to the data on this shelf. Where the shelf has both, they are those of
+    /// a put that replaces the replica there, if its data came already; or the beginning of another one, and what is
+    /// there is whole.
     fn is_half_move(&self, block: BlockId, shelf: ContainerId, header: Option<SumsHeader>) -> Result<bool> {
         let (open, shelved) = (self.layout.open_pair(block), self.layout.shelved_pair(shelf, block));
         if !shelved.sums.exists() {
@@ -218,8 +220,8 @@ impl Inner {
         self.forget_deleted(shelf, &found)
     }
 
-    /// Drops the rows of replicas that were deleted shortly before the crash. Blocks that were born in the container are
-    /// looked at; of the few that moved here, a row without bytes is found out when somebody asks for it.
+    /// Drops the rows of replicas that were deleted shortly before the crash. Blocks that were born in the container
+    /// are looked at; of the few that moved here, a row without bytes is found out when somebody asks for it.
     fn forget_deleted(&self, shelf: ContainerId, found: &Found) -> Result<()> {
         let mut from = BlockId(shelf.0 << BlockId::INDEX_BITS);
         loop {
@@ -419,8 +421,8 @@ impl Inner {
         }
     }
 
-    /// Moves what cannot be what its name says out of the way, for someone to look at. Nothing is lost by it, and whoever needs the name next
-    /// finds it free.
+    /// Moves what cannot be what its name says out of the way, for someone to look at. Nothing is lost by it, and
+    /// whoever needs the name next finds it free.
     pub(crate) fn set_aside(&self, path: &Path, why: &dyn fmt::Display) {
         self.count_fault();
         let name =

@@ -1,7 +1,8 @@
 //! What is kept at hand of containers: their packs, and their directories that are known to be there.
 //!
-//! Promise: a container that holds nothing here, and into which nothing was put of late, has no directory and no row; both come again when they are
-//! needed. Nobody has to say so: the directory is removed as an empty one, so whatever lies in it keeps it.
+//! Promise: a container that holds nothing here, and into which nothing was put of late, has no directory and no row;
+//! both come again when they are needed. Nobody has to say so: the directory is removed as an empty one, so whatever
+//! lies in it keeps it.
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::group::GroupSync;
@@ -55,8 +56,8 @@ impl Inner {
         sync_names(&open_dir(dir, container)?, syncs, container)
     }
 
-    /// The directories whose names a replica in files needs, opened before anything is moved: a process without descriptors has not
-    /// failed to sync anything.
+    /// The directories whose names a replica in files needs, opened before anything is moved: a process without
+    /// descriptors has not failed to sync anything.
     pub(crate) fn open_shelf(&self, shelf: ContainerId) -> Result<OpenShelf> {
         let above = match self.options.durability {
             Durability::Synced => None, // it was made durable when the directory was made
@@ -123,8 +124,8 @@ impl Inner {
         Ok(syncs)
     }
 
-    /// Removes what is left of a container if it holds nothing. To be called where nothing can be put there meanwhile: it has no mark, or its
-    /// mark just goes.
+    /// Removes what is left of a container if it holds nothing. To be called where nothing can be put there meanwhile:
+    /// it has no mark, or its mark just goes.
     pub(crate) fn clear_away(&self, shelf: ContainerId) {
         let mut shelves = lock(&self.shelves);
         match std::fs::remove_dir(self.layout.container(shelf)) {
@@ -142,7 +143,8 @@ impl Inner {
         }
     }
 
-    /// As [`Self::clear_away`], for all containers: one that was emptied just before a crash has no mark, and nobody comes back to it.
+    /// As [`Self::clear_away`], for all containers: one that was emptied just before a crash has no mark, and nobody
+    /// comes back to it.
     pub(crate) fn clear_away_all(&self) -> Result<()> {
         let mut all = self.all_containers()?;
         all.extend(self.index.containers()?);

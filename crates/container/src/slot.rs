@@ -10,9 +10,10 @@
 //! in 56..60 a CRC-32C of the checksums of these bytes; zeros in a slot that is free
 //! ```
 //!
-//! Most small blocks of HDFS's writers come, are put into a pack and are gone within milliseconds. What a slot holds survives the end of
-//! the process like any file, and nobody was promised more: before bytes are synced the replica is *spread*, which is to say that it
-//! gets files of its own; likewise before it outgrows the slot, and before a recovery or a returning writer changes it.
+//! Most small blocks of HDFS's writers come, are put into a pack and are gone within milliseconds. What a slot holds
+//! survives the end of the process like any file, and nobody was promised more: before bytes are synced the replica is
+//! *spread*, which is to say that it gets files of its own; likewise before it outgrows the slot, and before a recovery
+//! or a returning writer changes it.
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage, SumsHeader};
@@ -153,8 +154,8 @@ impl Inner {
         slot.clear().map_err(replica.io(DiskOp::Write("over a slot")))
     }
 
-    /// The files of an open replica, with the bytes that a slot has of it. "Copying" until they are whole: a start that finds them
-    /// half done takes the slot.
+    /// The files of an open replica, with the bytes that a slot has of it. "Copying" until they are whole: a start that
+    /// finds them half done takes the slot.
     fn fill_files(&self, slot: &File, identity: Identity, have: Kept) -> Result<Files> {
         let io = |op| move |source| ReplicaError::Io { op, container: identity.shelf(), source };
         let mut data = vec![0; have.len as usize];
@@ -168,7 +169,8 @@ impl Inner {
         Ok(files)
     }
 
-    /// Gives files to what a crash left in slots, and removes the slots. What becomes of the files is decided as of any.
+    /// Gives files to what a crash left in slots, and removes the slots. What becomes of the files is decided as of
+    /// any.
     pub(crate) fn take_in_slots(&self) -> Result<()> {
         let io = |op| move |source| ReplicaError::Io { op, container: ContainerId(0), source };
         let dir = std::fs::read_dir(self.layout.open()).map_err(io(DiskOp::List("open replicas")))?;

@@ -1,8 +1,9 @@
 //! A volume: one directory with the replicas of one disk.
 //!
-//! Locks, in the order they may be taken: a block's stripe (who creates, reopens, recovers, deletes it) → the replica's disk
-//! lock (who writes its files) → the index's change → a pack's tail. The maps and a replica's state are held for a moment
-//! only and never while another lock is waited for. Writers take no stripe, so a slow put holds up only its own block.
+//! Locks, in the order they may be taken: a block's stripe (who creates, reopens, recovers, deletes it) → the replica's
+//! disk lock (who writes its files) → the index's change → a pack's tail. The maps and a replica's state are held for a
+//! moment only and never while another lock is waited for. Writers take no stripe, so a slow put holds up only its own
+//! block.
 
 use crate::ahead::Ahead;
 use crate::errno;
@@ -48,14 +49,14 @@ pub struct Options {
     pub durability: Durability,
     /// Replicas up to this length share their container's pack.
     pub pack_len_max: u64,
-    /// Open replicas that share their place with later ones as long as they are that short; each takes a descriptor. Further ones get
-    /// files at once. Writers of small files at a time: a guess.
+    /// Open replicas that share their place with later ones as long as they are that short; each takes a descriptor.
+    /// Further ones get files at once. Writers of small files at a time: a guess.
     pub slot_count_max: usize,
     /// Whose volume this is; drawn at random if the directory is new and nobody says.
     pub node: Option<NodeId>,
-    /// Bytes of the disk that new replicas do not take and [`Volume::usage`] does not offer, for all else that must go on
-    /// there: the index, and on a small machine the metadata server, without which nothing can be deleted. `None`: a tenth
-    /// of the disk, at most 1 GB. Replicas that have begun may take half of it.
+    /// Bytes of the disk that new replicas do not take and [`Volume::usage`] does not offer, for all else that must go
+    /// on there: the index, and on a small machine the metadata server, without which nothing can be deleted. `None`: a
+    /// tenth of the disk, at most 1 GB. Replicas that have begun may take half of it.
     pub reserved_len: Option<u64>,
     /// How long the index on disk may lag behind.
     pub flush_interval: Duration,
@@ -107,8 +108,8 @@ pub(crate) struct Inner {
     pub recovering: Mutex<HashMap<BlockId, Generation>>,
     identity: Mutex<VolumeIdentity>,
     stripes: [Mutex<()>; STRIPE_COUNT],
-    /// The last replica with files of its own had to be on disk when it was put, so the next ones' bytes go there early: hdfs-native asks
-    /// for that at the end of every block, and would wait for all of it then.
+    /// The last replica with files of its own had to be on disk when it was put, so the next ones' bytes go there
+    /// early: hdfs-native asks for that at the end of every block, and would wait for all of it then.
     pub syncs_ends: AtomicBool,
     /// Things that the start found and could not use.
     pub fault_count: AtomicU64,
@@ -188,15 +189,15 @@ struct Closer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reserve {
     Whole,
-    /// For replicas that clients have begun: they can be sent to another node before that, with a word of what is full, and hardly in
-    /// its midst. A copy can be given up.
+    /// For replicas that clients have begun: they can be sent to another node before that, with a word of what is full,
+    /// and hardly in its midst. A copy can be given up.
     Half,
 }
 
 /// The most that is reserved of a disk unless somebody says more.
 const RESERVED_LEN_MAX: u64 = 1_000_000_000;
-/// A volume that is closed waits for its disk so long: what is written then are some seconds' changes of the index. What is not is
-/// looked up by the next start.
+/// A volume that is closed waits for its disk so long: what is written then are some seconds' changes of the index.
+/// What is not is looked up by the next start.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// The thread of a volume that failed has nothing to write any more.
 const CLOSE_WAIT_OF_FAILED: Duration = Duration::from_millis(200);
@@ -331,14 +332,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Starts a new replica. One of the same or a newer generation is in the way. One of an older generation is stale: if it is open it goes
-    /// now, if it was finalized it goes when the new one is put.
+    /// Starts a new replica. One of the same or a newer generation is in the way. One of an older generation is stale:
+    /// if it is open it goes now, if it was finalized it goes when the new one is put.
     pub fn create(&self, identity: Identity) -> Result<Writer> {
         self.inner.create(identity, Phase::Open, Room::ForNewer)
     }
 
-    /// As [`Self::create`], for a copy from another node: nobody reads it, and nothing is left of it, until it was put or
-    /// kept. A finalized replica of an older generation is found and read until the copy is put, and was read back.
+    /// As [`Self::create`], for a copy from another node: nobody reads it, and nothing is left of it, until it was put
+    /// or kept. A finalized replica of an older generation is found and read until the copy is put, and was read back.
     pub fn create_copy(&self, identity: Identity) -> Result<Writer> {
         self.inner.create(identity, Phase::Copying, Room::ForNewer)
     }
@@ -363,7 +364,8 @@ impl Volume {
         self.inner.read(block, generation_min)
     }
 
-    /// Removes a replica if its generation is at most this; its space comes back, that of small ones soon. Tells whether there was one.
+    /// Removes a replica if its generation is at most this; its space comes back, that of small ones soon. Tells
+    /// whether there was one.
     pub fn delete(&self, block: BlockId, generation_at_most: Generation) -> Result<bool> {
         self.inner.delete(block, generation_at_most)
     }
@@ -384,8 +386,8 @@ impl Volume {
         Ok(all.into_values().take(limit).collect())
     }
 
-    /// Records which file owns a block and where the block is at home, if the replica's writer did not say. Tells whether
-    /// there was such a replica.
+    /// Records which file owns a block and where the block is at home, if the replica's writer did not say. Tells
+    /// whether there was such a replica.
     pub fn set_owner(&self, block: BlockId, file: FileId, home: ContainerId) -> Result<bool> {
         self.inner.set_owner(block, file, home)
     }
@@ -403,8 +405,8 @@ impl Volume {
         Ok(Usage { capacity, used: totals.used + open_len, remaining, replica_count: totals.count })
     }
 
-    /// Things that were found when the volume was opened and could not be used: what does not read, or is not what its name says. The log
-    /// names each; some are in `quarantine/`.
+    /// Things that were found when the volume was opened and could not be used: what does not read, or is not what its
+    /// name says. The log names each; some are in `quarantine/`.
     pub fn fault_count(&self) -> u64 {
         self.inner.fault_count.load(Ordering::Relaxed)
     }
@@ -424,8 +426,8 @@ impl Volume {
         self.inner.failed.get().is_some_and(|failure| failure.read_only)
     }
 
-    /// Looks whether the directory is there still: a disk that was taken away leaves an empty one, or another one. If not, the
-    /// volume has failed.
+    /// Looks whether the directory is there still: a disk that was taken away leaves an empty one, or another one. If
+    /// not, the volume has failed.
     pub fn check_directory(&self) -> Result<()> {
         self.inner.check_directory()?;
         self.inner.check_sound()
@@ -446,13 +448,14 @@ impl Volume {
         self.inner.stop_full(reason);
     }
 
-    /// Gives back the space of small replicas that were deleted, as much of it as one step may; this happens by itself, too.
+    /// Gives back the space of small replicas that were deleted, as much of it as one step may; this happens by itself,
+    /// too.
     pub fn compact(&self) {
         self.inner.compact();
     }
 
-    /// Writes what is to be written, and ends the volume's own thread; whoever has a clone may go on to read. Waits for a disk that does
-    /// not answer for some seconds only. Happens by itself when the last clone is gone.
+    /// Writes what is to be written, and ends the volume's own thread; whoever has a clone may go on to read. Waits for
+    /// a disk that does not answer for some seconds only. Happens by itself when the last clone is gone.
     pub fn close(&self) {
         self._closer.close();
     }
@@ -507,9 +510,10 @@ impl Inner {
         Err(ReplicaError::VolumeFailed { reason })
     }
 
-    /// Looks at an outcome: after an error of the disk the volume takes no more writes, since nobody can say what a failed
-    /// write has left. A full disk, or a machine out of descriptors, is no such error, but for a sync: what was written before
-    /// one that failed may be gone, whatever the next one says. A volume that is full only then keeps what it has.
+    /// Looks at an outcome: after an error of the disk the volume takes no more writes, since nobody can say what a
+    /// failed write has left. A full disk, or a machine out of descriptors, is no such error, but for a sync: what was
+    /// written before one that failed may be gone, whatever the next one says. A volume that is full only then keeps
+    /// what it has.
     pub(crate) fn note<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(ReplicaError::Io { source, op, .. }) = &outcome {
             let disk_error = errno::is_of_disk(source);
@@ -574,7 +578,8 @@ impl Inner {
         lock(&self.stripes[block.0 as usize % STRIPE_COUNT])
     }
 
-    /// The stripes of several blocks. In the order of their numbers, so that two who want several do not wait for each other.
+    /// The stripes of several blocks. In the order of their numbers, so that two who want several do not wait for each
+    /// other.
     pub(crate) fn stripes(&self, blocks: impl Iterator<Item = BlockId>) -> Vec<MutexGuard<'_, ()>> {
         let numbers: BTreeSet<usize> = blocks.map(|block| block.0 as usize % STRIPE_COUNT).collect();
         numbers.into_iter().map(|number| lock(&self.stripes[number])).collect()
@@ -647,7 +652,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Rests for so long, or until the volume is closed. Nothing is held afterwards: who closes it must not wait for the disk.
+    /// Rests for so long, or until the volume is closed. Nothing is held afterwards: who closes it must not wait for
+    /// the disk.
     fn is_closing_within(&self, rest: Duration) -> bool {
         let closing = lock(&self.wake.closing);
         if *closing {
@@ -656,7 +662,8 @@ impl Inner {
         *self.wake.told.wait_timeout(closing, rest).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// What the volume's thread does. The last flush is its own, too: who closes the volume must not hang with the disk.
+    /// What the volume's thread does. The last flush is its own, too: who closes the volume must not hang with the
+    /// disk.
     fn flush_until_closed(&self) {
         if let Err(error) = self.clear_away_all() {
             tracing::warn!(dir = %self.layout.dir.display(), %error, "empty containers were not looked for");

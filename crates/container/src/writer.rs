@@ -8,9 +8,9 @@ use crate::volume::{Durability, Inner, Reserve};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Writes one replica, until it is put, or until a recovery, a deletion or another writer takes it over: then every call
-/// fails with [`ReplicaError::Fenced`](crate::ReplicaError::Fenced). Dropped before that, it leaves the replica open for recovery or for its writer's
-/// return; the target of a copy is discarded.
+/// Writes one replica, until it is put, or until a recovery, a deletion or another writer takes it over: then every
+/// call fails with [`ReplicaError::Fenced`](crate::ReplicaError::Fenced). Dropped before that, it leaves the replica
+/// open for recovery or for its writer's return; the target of a copy is discarded.
 #[derive(Debug)]
 pub struct Writer {
     volume: Arc<Inner>,
@@ -21,8 +21,8 @@ pub struct Writer {
     room_until: u64,
 }
 
-/// Bytes after which a writer looks again whether the disk has room. All writers together can overshoot by so much each: hundreds of them
-/// by less than half of the reserve of a large disk.
+/// Bytes after which a writer looks again whether the disk has room. All writers together can overshoot by so much
+/// each: hundreds of them by less than half of the reserve of a large disk.
 const ROOM_LEN: u64 = 1 << 20;
 
 /// Tells a replica what was acknowledged, from wherever the acknowledgements are handled.
@@ -73,8 +73,8 @@ impl Writer {
     ///
     /// - below what is on disk: nothing happens;
     /// - from a chunk's start on, overlapping: bytes and checksums of the packet replace ours from our last chunk on;
-    /// - from mid-chunk on, at most to the chunk's end, with one checksum of just these bytes: the chunk's checksum is made
-    ///   anew from our bytes and these;
+    /// - from mid-chunk on, at most to the chunk's end, with one checksum of just these bytes: the chunk's checksum is
+    ///   made anew from our bytes and these;
     /// - without checksums (`sums` empty): they are computed;
     /// - beyond what came so far: [`ReplicaError::Gap`](crate::ReplicaError::Gap).
     ///
@@ -83,7 +83,8 @@ impl Writer {
         self.write_run(&[Packet { offset, data, sums }])
     }
 
-    /// As [`Writer::write`], for packets that came together, with as few calls as can be. If it fails, some of them may be written.
+    /// As [`Writer::write`], for packets that came together, with as few calls as can be. If it fails, some of them may
+    /// be written.
     pub fn write_run(&mut self, run: &[Packet<'_>]) -> Result<()> {
         let Some(Packet { offset, .. }) = run.first().copied() else { return Ok(()) };
         let ends = run.iter().map(|packet| packet.offset.saturating_add(packet.data.len() as u64));
@@ -132,8 +133,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Finalizes the replica with all its bytes, which must be `len`: durable as the volume was told, recorded, found by
-    /// everyone. If it fails the replica stays open.
+    /// Finalizes the replica with all its bytes, which must be `len`: durable as the volume was told, recorded, found
+    /// by everyone. If it fails the replica stays open.
     pub fn put(self, len: u64) -> Result<()> {
         self.finish(len, false)
     }

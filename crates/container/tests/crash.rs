@@ -184,8 +184,8 @@ fn check_all(volume: &Volume, told: &mut BTreeMap<u32, Told>) {
     assert_eq!(volume.usage().unwrap().replica_count, volume.replicas(BlockId(0), usize::MAX).unwrap().len() as u64);
 }
 
-/// A victim has copies of all that this process has open, locks too, until it runs its program: what another story closes meanwhile would not
-/// be free.
+/// A victim has copies of all that this process has open, locks too, until it runs its program: what another story
+/// closes meanwhile would not be free.
 static ONE_STORY: Mutex<()> = Mutex::new(());
 
 fn rounds(lose_index: bool) {

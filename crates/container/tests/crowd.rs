@@ -1,5 +1,5 @@
-//! Many at a few blocks at once: writers, readers, appenders, recoveries and deletions, in any order. Whatever is read is
-//! a true beginning of its block, nobody waits for ever, and what is left in the end is what the index says.
+//! Many at a few blocks at once: writers, readers, appenders, recoveries and deletions, in any order. Whatever is read
+//! is a true beginning of its block, nobody waits for ever, and what is left in the end is what the index says.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! What a disk can do to a volume: bits that flip, files cut short, no room left. Nothing false is served, nothing panics.
+//! What a disk can do to a volume: bits that flip, files cut short, no room left. Nothing false is served, nothing
+//! panics.
 
 mod support;
 
@@ -69,8 +70,8 @@ fn a_container_is_read_anew_around_its_damage() {
     check(&read(&volume, block(8)), &pattern(8, 10_000)[..4608]);
 }
 
-/// Directories by the names of files, files by the names of directories, names that nobody gave, an index of other bytes: everything else
-/// opens, and whoever needs such a name next finds it free.
+/// Directories by the names of files, files by the names of directories, names that nobody gave, an index of other
+/// bytes: everything else opens, and whoever needs such a name next finds it free.
 #[test]
 fn no_single_thing_keeps_a_volume_from_opening() {
     let dir = tempfile::tempdir().unwrap();
@@ -222,8 +223,8 @@ fn no_identity_is_drawn_where_replicas_are() {
     }
 }
 
-/// The directory was opened once under another identity, and gets its own back: its packs still have every record, and its
-/// index is built anew.
+/// The directory was opened once under another identity, and gets its own back: its packs still have every record, and
+/// its index is built anew.
 #[test]
 fn an_identity_that_comes_back_finds_its_replicas() {
     let dir = tempfile::tempdir().unwrap();
@@ -248,8 +249,8 @@ fn an_identity_that_comes_back_finds_its_replicas() {
     check(&read(&volume, block(2)), &pattern(2, 10_000));
 }
 
-/// A pack that was stored as a file, block by block, and a header that is lost: what a client wrote never counts as a record, whoever wrote
-/// those bytes first.
+/// A pack that was stored as a file, block by block, and a header that is lost: what a client wrote never counts as a
+/// record, whoever wrote those bytes first.
 #[test]
 fn a_pack_in_a_file_brings_no_replica_and_removes_none() {
     // 16 checksums, so that the data begin where a record could.
@@ -295,8 +296,8 @@ fn a_pack_in_a_file_brings_no_replica_and_removes_none() {
     }
 }
 
-/// A cut that cannot be made leaves a replica that is as old as it was: under the new generation, and longer than others of it, it would
-/// be taken for the one that knows most.
+/// A cut that cannot be made leaves a replica that is as old as it was: under the new generation, and longer than
+/// others of it, it would be taken for the one that knows most.
 #[test]
 fn a_cut_of_damage_is_refused_and_makes_nothing_younger() {
     for (len, file) in [(10_000, format!("{}.data", block(1).0)), (3000, "pack".into())] {
@@ -374,7 +375,8 @@ fn a_full_disk_is_no_broken_disk() {
     check(&read(&volume, block(4)), &pattern(4, 10_000));
 }
 
-/// Writes an open replica, stops, does `harm` to its files, starts, and recovers: what is left must be a true beginning.
+/// Writes an open replica, stops, does `harm` to its files, starts, and recovers: what is left must be a true
+/// beginning.
 fn recovered_len(data: &[u8], harm: impl FnOnce(&Path, &Path)) -> usize {
     let dir = tempfile::tempdir().unwrap();
     {
@@ -427,7 +429,8 @@ fn a_slot_is_as_its_header_says() {
     assert_eq!(recovered_from_slot(&data[..1300], |path| flip(path, 4096 + 600)), 512);
 }
 
-/// Power is lost when the header has come to the disk, and of bytes and checksums only what lay there before: they fit each other.
+/// Power is lost when the header has come to the disk, and of bytes and checksums only what lay there before: they fit
+/// each other.
 #[test]
 fn what_lay_in_a_slot_before_is_not_taken_for_what_its_header_says() {
     let (data, before) = (pattern(1, 2000), pattern(9, PACK_LEN_MAX as usize));
@@ -451,7 +454,8 @@ fn recover(volume: &Volume, data: &[u8]) -> usize {
     info.len as usize
 }
 
-/// The crash came between the bytes of a partial chunk and its new checksum: the old one still vouches for the old bytes.
+/// The crash came between the bytes of a partial chunk and its new checksum: the old one still vouches for the old
+/// bytes.
 #[test]
 fn bytes_that_a_checksum_still_vouches_for_are_kept() {
     let data = pattern(1, 2000);

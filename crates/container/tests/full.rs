@@ -1,5 +1,5 @@
-//! A disk is found to be full by a sync, as file systems find out that allocate late, and the sync after that succeeds: what the volume
-//! calls durable from then on is on the disk when the power goes.
+//! A disk is found to be full by a sync, as file systems find out that allocate late, and the sync after that succeeds:
+//! what the volume calls durable from then on is on the disk when the power goes.
 
 mod support;
 
@@ -10,8 +10,8 @@ use support::*;
 use testkit::power::{self, Disk, FailingSync, Mood};
 use types::Generation;
 
-/// Calls of fdatasync that fail, one in each life: of data and checksums, of slots that were spread, of packs. The first ones are those of
-/// the index.
+/// Calls of fdatasync that fail, one in each life: of data and checksums, of slots that were spread, of packs. The
+/// first ones are those of the index.
 const NUMBERS: std::ops::Range<usize> = 1..16;
 /// Lives in which one failed that a replica depends on.
 const FAILED_COUNT_MIN: usize = 8;
@@ -26,8 +26,8 @@ fn data_of(index: u32) -> Vec<u8> {
     pattern(index.into(), [3000, 9000, 70_000][index as usize % 3] + index as usize)
 }
 
-/// Not a test by itself: does nothing unless it was started as the victim. Whatever fails is tried again, since nobody tells who wrote that a
-/// sync failed which another one ran.
+/// Not a test by itself: does nothing unless it was started as the victim. Whatever fails is tried again, since nobody
+/// tells who wrote that a sync failed which another one ran.
 #[test]
 fn victim() {
     let Some(dir) = power::victim_dir() else { return };

@@ -328,8 +328,8 @@ fn a_part_of_a_replica_is_digested_with_a_fresh_last_checksum() {
     assert!(reader.sums(9728, 273, &mut some).is_err());
 }
 
-/// A writer sends small packets of all kinds while others read: each finds bytes and checksums that agree, up to a length
-/// that never shrinks.
+/// A writer sends small packets of all kinds while others read: each finds bytes and checksums that agree, up to a
+/// length that never shrinks.
 #[test]
 fn who_reads_a_growing_replica_always_finds_checksums_that_agree() {
     let dir = tempfile::tempdir().unwrap();

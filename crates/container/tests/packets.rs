@@ -51,7 +51,8 @@ fn after_append_bytes_in_mid_chunk_come_with_a_checksum_of_their_own() {
     check(&read(&volume, block(1)), &data);
 }
 
-/// Whole chunks mostly, sometimes a partial one whose chunk comes again, sometimes what was sent before: however they are taken together.
+/// Whole chunks mostly, sometimes a partial one whose chunk comes again, sometimes what was sent before: however they
+/// are taken together.
 #[test]
 fn packets_that_came_together_leave_what_they_leave_one_by_one() {
     for seed in 0..40 {

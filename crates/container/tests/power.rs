@@ -1,7 +1,8 @@
-//! The power is cut at writes, syncs and renames of a volume's life, any of them: what was put or synced is there, what is served as
-//! finalized is whole, and what was under way waits for recovery with right bytes or is gone.
+//! The power is cut at writes, syncs and renames of a volume's life, any of them: what was put or synced is there, what
+//! is served as finalized is whole, and what was under way waits for recovery with right bytes or is gone.
 //!
-//! A deleted replica may be back, whole: whoever ordered the deletion hears of it in the catalogue, and orders it again.
+//! A deleted replica may be back, whole: whoever ordered the deletion hears of it in the catalogue, and orders it
+//! again.
 
 mod support;
 

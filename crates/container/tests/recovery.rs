@@ -61,8 +61,8 @@ fn a_writer_goes_on_behind_a_cut_into_what_was_written_back() {
     check(&read(&volume, block(1)), &data);
 }
 
-/// A recovery has replicas read that nobody will ever put: a partial last chunk, in files or in a slot, is no damage, whether somebody writes
-/// still or is shut out; a bit that turned over is.
+/// A recovery has replicas read that nobody will ever put: a partial last chunk, in files or in a slot, is no damage,
+/// whether somebody writes still or is shut out; a bit that turned over is.
 #[test]
 fn what_is_open_verifies_until_it_rots() {
     let dir = tempfile::tempdir().unwrap();

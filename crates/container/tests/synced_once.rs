@@ -1,5 +1,5 @@
-//! In the mode `replicated` nothing is brought to disk by itself; but what a writer once had synced stays durable when its
-//! replica is put. One story in a program of its own: it counts the syncs of the whole process.
+//! In the mode `replicated` nothing is brought to disk by itself; but what a writer once had synced stays durable when
+//! its replica is put. One story in a program of its own: it counts the syncs of the whole process.
 
 mod support;
 
@@ -29,7 +29,8 @@ fn what_was_synced_once_is_put_with_a_sync() {
         writer.write(0, &data[..512], &sums(spec, &data[..512])).unwrap();
         assert!(syncs(|| writer.sync().unwrap()) >= 2, "data and checksums");
         writer.write(512, &data[512..], &sums(spec, &data[512..])).unwrap();
-        // The bytes, wherever they move; the container's directory; the name of that; the mark that it must be looked through.
+        // The bytes, wherever they move; the container's directory; the name of that; the mark that it must be looked
+        // through.
         let put = syncs(|| writer.put(len as u64).unwrap());
         assert!(put >= 3, "{len} bytes, of which some were synced, are put with {put} syncs");
         check(&read(&volume, block(again)), &data);

@@ -1,8 +1,8 @@
 //! Signs of life for threads that cannot give them themselves, as they wait for a disk or for another node.
 //!
-//! Promise: whoever waits for a thread that is [`busy`](Beacon::busy) hears of this node each `sign_ms`, until the work takes longer
-//! than a node below may be silent: a disk that never comes back is a lost one. One task does it for all streams, and
-//! sleeps while nothing lasts.
+//! Promise: whoever waits for a thread that is [`busy`](Beacon::busy) hears of this node each `sign_ms`, until the work
+//! takes longer than a node below may be silent: a disk that never comes back is a lost one. One task does it for all
+//! streams, and sleeps while nothing lasts.
 
 use crate::node::Node;
 use crate::write::Above;

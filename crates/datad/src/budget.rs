@@ -6,10 +6,10 @@
 //! one half        │████████████████                │  of these, streams with two nodes behind, or more
 //! ```
 //!
-//! Promise: never more is taken than there is. A stream that finds no memory waits for a while, in the order in which they came, so that
-//! a crowd of writers is slow and not refused. Who is further up in a chain leaves room for those further down, so a chain that
-//! has begun to form on other nodes finds room here, and chains of three do not wait for each other in a circle; longer ones give up
-//! in time.
+//! Promise: never more is taken than there is. A stream that finds no memory waits for a while, in the order in which
+//! they came, so that a crowd of writers is slow and not refused. Who is further up in a chain leaves room for those
+//! further down, so a chain that has begun to form on other nodes finds room here, and chains of three do not wait for
+//! each other in a circle; longer ones give up in time.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Sender};
@@ -66,7 +66,8 @@ impl Budget {
         self.shared.take(&mut self.shared.lock(), len, 0).then(|| self.reservation(len, 0))
     }
 
-    /// For a stream with so many nodes behind this one. Blocks for `limit` at most; `None`: there was no room all the while.
+    /// For a stream with so many nodes behind this one. Blocks for `limit` at most; `None`: there was no room all the
+    /// while.
     pub(crate) fn take_within(&self, len: u64, behind_count: usize, limit: Duration) -> Option<Reservation> {
         let class = behind_count.min(CLASS_COUNT - 1);
         let (number, granted) = {

@@ -76,25 +76,27 @@ pub struct Limits {
     pub keepalive_ms: u64,
     /// How long a new connection may take to name its operation, and a reader to send its closing status.
     pub op_ms: u64,
-    /// How long the next node of a chain may take to accept a connection. It is in reach or it is down: as `stalled_ms`.
+    /// How long the next node of a chain may take to accept a connection. It is in reach or it is down: as
+    /// `stalled_ms`.
     pub connect_ms: u64,
     /// How long it may take to answer the setup, and `per_node_ms` more for each node behind it. Clients wait 60 s.
     pub setup_ms: u64,
     pub per_node_ms: u64,
-    /// How long a write waits for memory or descriptors that others have, for each node from this one on: those above wait for longer than
-    /// those below. Three times that is well below the minute and more that clients wait for a chain.
+    /// How long a write waits for memory or descriptors that others have, for each node from this one on: those above
+    /// wait for longer than those below. Three times that is well below the minute and more that clients wait for a
+    /// chain.
     pub crowded_ms: u64,
     /// A writer that sends nothing for so long is gone; clients send a heartbeat each 30 s.
     pub writer_silent_ms: u64,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node_ms` as above.
     pub below_silent_ms: u64,
-    /// A node below that gives signs of life, owes an answer and says nothing at all for so long is gone: four signs. A stream
-    /// is to go on within three seconds of the loss of a node.
+    /// A node below that gives signs of life, owes an answer and says nothing at all for so long is gone: four signs. A
+    /// stream is to go on within three seconds of the loss of a node.
     pub stalled_ms: u64,
     /// How often a node of ours says that it lives, while those above wait for it.
     pub sign_ms: u64,
-    /// Once a majority has put a small block, how long the others are waited for. As long as a disk under load may take for a sync; who is
-    /// later than that is healed, if it lacks the block at all. A guess.
+    /// Once a majority has put a small block, how long the others are waited for. As long as a disk under load may take
+    /// for a sync; who is later than that is healed, if it lacks the block at all. A guess.
     pub small_late_ms: u64,
     /// A replica whose chain broke off is reported after so long, if nobody took it up: clients recover in seconds.
     pub left_open_ms: u64,
@@ -107,11 +109,12 @@ pub struct Limits {
     /// In such a time every replica is read in the background, to find damage; 0 for never. Three weeks, as HDFS
     /// (`dfs.datanode.scan.period.hours`).
     pub scrub_period_ms: u64,
-    /// Bytes a second of each disk that this takes at most; 0 for never. A disk of 20 TB takes 13 MB/s to be read in three weeks; one
-    /// that is late takes more. HDFS takes 1 MiB/s (`dfs.block.scanner.volume.bytes.per.second`), whatever becomes of the period.
+    /// Bytes a second of each disk that this takes at most; 0 for never. A disk of 20 TB takes 13 MB/s to be read in
+    /// three weeks; one that is late takes more. HDFS takes 1 MiB/s (`dfs.block.scanner.volume.bytes.per.second`),
+    /// whatever becomes of the period.
     pub scrub_len_per_s: u64,
-    /// A process whose registration is refused, as another one with the node's id sends heartbeats, tries for so long: three times what a
-    /// metadata server needs to notice that the other one is gone.
+    /// A process whose registration is refused, as another one with the node's id sends heartbeats, tries for so long:
+    /// three times what a metadata server needs to notice that the other one is gone.
     pub in_use_ms: u64,
     /// A disk that does not answer a look for so long, while another one does, has failed. HDFS waits ten minutes
     /// (`dfs.datanode.disk.check.timeout`); what is asked here is one small read.

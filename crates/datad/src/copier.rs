@@ -6,11 +6,11 @@
 //!                           └ all together at most so many bytes a second
 //! ```
 //!
-//! Promise: a replica that was told as put was read back and agrees with the checksums its writer gave. What a failed or broken copy
-//! wrote is gone; the replica it was to replace stays until the copy is put, and one that was never finalized until the source was read
-//! once from end to end. The threads are there while there is something to copy.
-//! One that waits for a disk that does not answer is followed by another; once that disk is given up its order counts as lost, so that
-//! the metadata server gives it again.
+//! Promise: a replica that was told as put was read back and agrees with the checksums its writer gave. What a failed
+//! or broken copy wrote is gone; the replica it was to replace stays until the copy is put, and one that was never
+//! finalized until the source was read once from end to end. The threads are there while there is something to copy.
+//! One that waits for a disk that does not answer is followed by another; once that disk is given up its order counts
+//! as lost, so that the metadata server gives it again.
 
 use crate::fetch::{Fault, Fetcher};
 use crate::node::{Node, report};
@@ -87,7 +87,8 @@ impl Drop for AtWork<'_> {
 }
 
 impl State {
-    /// What the thread is at is not under way any more. False if that was said before: the order may be another thread's by now.
+    /// What the thread is at is not under way any more. False if that was said before: the order may be another
+    /// thread's by now.
     fn finish(&mut self, number: u64) -> bool {
         let at = self.threads.get_mut(&number).and_then(Option::take);
         at.is_some_and(|work| self.known.remove(&work.block))
@@ -129,8 +130,8 @@ impl Copier {
         }
     }
 
-    /// Goes on beside threads that wait for a disk which does not answer, and without those whose disk was given up. To be called each
-    /// second or so.
+    /// Goes on beside threads that wait for a disk which does not answer, and without those whose disk was given up. To
+    /// be called each second or so.
     pub(crate) fn tend(&self, node: &Arc<Node>) {
         let mut state = self.lock();
         let disks = &node.disks;
@@ -189,7 +190,8 @@ impl Copier {
         state.bad.push_back(Bad { at: now, replica, told: false });
     }
 
-    /// A damaged replica is no more: it was deleted, or a good copy has its place. Whoever were told of it again would not forget it.
+    /// A damaged replica is no more: it was deleted, or a good copy has its place. Whoever were told of it again would
+    /// not forget it.
     pub(crate) fn forget_bad(&self, block: BlockId) {
         self.lock().bad.retain(|known| known.replica.block != block.0);
     }
@@ -240,8 +242,8 @@ impl Copier {
         }
     }
 
-    /// The next order for a thread; `None`: it ends. That it does is counted under the same lock, so that orders which come just
-    /// then begin another.
+    /// The next order for a thread; `None`: it ends. That it does is counted under the same lock, so that orders which
+    /// come just then begin another.
     fn take(&self, number: u64, stopping: bool) -> Option<Copy> {
         let mut state = self.lock();
         let order = if stopping { None } else { state.waiting.pop_front() };
@@ -325,8 +327,8 @@ impl Copier {
         let own = |error: ReplicaError| Fault::Own(error.to_string());
         let block = BlockId(order.block);
         if self.is_unfinished(node, block) {
-            // It makes room before the copy is there, and may be better than what is offered, or all there is left: first all of that
-            // is read, and then once more.
+            // It makes room before the copy is there, and may be better than what is offered, or all there is left:
+            // first all of that is read, and then once more.
             let mut first = fetcher.open(addr, node.pool().unwrap_or_default(), order)?;
             let mut len = 0;
             while let Some(packet) = first.next_packet()? {
@@ -362,7 +364,8 @@ impl Copier {
             let reason = format!("it ended after {len} of {} bytes", order.len);
             return Err(Fault::Source { reason, corrupt: false });
         }
-        // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced once.
+        // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced
+        // once.
         node.contents.put(block);
         writer.put_synced(len).map_err(own)?;
         node.contents.put(block);

@@ -1,12 +1,13 @@
-//! Replicas the metadata server ordered away, deleted beside the heartbeats: thousands of large files take a disk longer than
-//! a node may be silent.
+//! Replicas the metadata server ordered away, deleted beside the heartbeats: thousands of large files take a disk
+//! longer than a node may be silent.
 //!
 //! ```text
 //! order ──▶ the disk that has the block ──▶ its queue ──▶ a task for each disk ──▶ deleted in that disk's share of threads
 //!              └ none is known to: all of them
 //! ```
 //!
-//! Promise: a disk that hangs holds up its own deletions alone. Those of one that was given up are dropped: what is there is out.
+//! Promise: a disk that hangs holds up its own deletions alone. Those of one that was given up are dropped: what is
+//! there is out.
 
 use crate::disks::Disks;
 use crate::node::Node;

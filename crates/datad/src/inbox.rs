@@ -106,7 +106,8 @@ impl Inbox {
         }
     }
 
-    /// What an operation asks for. A stranger says it: what takes much memory, as it is long or has long lists, is counted before it takes that.
+    /// What an operation asks for. A stranger says it: what takes much memory, as it is long or has long lists, is
+    /// counted before it takes that.
     pub(crate) async fn operation<M: Message + Default>(
         &mut self,
         socket: &mut TcpStream,

@@ -1,7 +1,8 @@
 //! What is asked of a datanode by RPC: clients ask how much of a replica can be seen, the metadata server recovers.
 //!
-//! Promise: what a client asks is answered to everybody. Recoveries, comparisons, verifications and hash trees, which change replicas or keep a
-//! disk busy, are accepted from the addresses of metadata servers alone: those of the configuration, and those that a server there named.
+//! Promise: what a client asks is answered to everybody. Recoveries, comparisons, verifications and hash trees, which
+//! change replicas or keep a disk busy, are accepted from the addresses of metadata servers alone: those of the
+//! configuration, and those that a server there named.
 
 use crate::block::check_pool;
 use crate::compare;

@@ -141,8 +141,8 @@ impl Datad {
         self.node.disks.node_id()
     }
 
-    /// Returns, with the reason, when the node turns out to belong to another cluster, or another process to be this node. Then this
-    /// process should end.
+    /// Returns, with the reason, when the node turns out to belong to another cluster, or another process to be this
+    /// node. Then this process should end.
     pub async fn failed(&self) -> String {
         let mut failed = self.failed.clone();
         match failed.wait_for(Option::is_some).await.map(|reason| reason.clone()) {

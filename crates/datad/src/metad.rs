@@ -6,9 +6,9 @@
 //!   register ──▶ catalogue, page by page ──▶ heartbeats ─────┘     a catalogue again every ten minutes
 //! ```
 //!
-//! Where there are several servers the node has a session with each, so that all know that it lives. What is here is told to
-//! the one that leads, all of it to one that leads anew; orders count from the leader alone, and from none that another one
-//! has followed.
+//! Where there are several servers the node has a session with each, so that all know that it lives. What is here is
+//! told to the one that leads, all of it to one that leads anew; orders count from the leader alone, and from none that
+//! another one has followed.
 //!
 //! The node serves reads and writes all the while, whether the metadata server is there or not.
 
@@ -128,8 +128,9 @@ impl Leader {
         if is_foreign { !foreign.insert(number) } else { foreign.remove(&number) }
     }
 
-    /// True if no server is left that may be of this node's block pool: all that the configuration names are of another, and there
-    /// is no session with one that joined them. A server among several may have lost its data and begun a store anew.
+    /// True if no server is left that may be of this node's block pool: all that the configuration names are of
+    /// another, and there is no session with one that joined them. A server among several may have lost its data and
+    /// begun a store anew.
     fn is_all_foreign(&self) -> bool {
         let foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
         (0..self.configured_count).all(|number| foreign.contains(&number))
@@ -159,8 +160,8 @@ impl Leader {
         before
     }
 
-    /// False for a server that does not know that another one was elected after it. One that is alone is always believed: its
-    /// log may have been put back from a copy.
+    /// False for a server that does not know that another one was elected after it. One that is alone is always
+    /// believed: its log may have been put back from a copy.
     fn is_believed(&self, term: u64) -> bool {
         self.server_count() == 1 || self.term.fetch_max(term, Ordering::Relaxed) <= term
     }
@@ -363,7 +364,8 @@ impl Session {
         if new { self.heartbeat(standing, false).await } else { Ok(standing) }
     }
 
-    /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is now.
+    /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is
+    /// now.
     async fn heartbeat(&self, standing: Standing, tells_changes: bool) -> Result<Standing, Broken> {
         let beat = self.node.told.begin();
         let usage = self.usage().await?;
@@ -443,8 +445,9 @@ impl Session {
         }
     }
 
-    /// A page of what is here, from this block on. Heartbeats go on while a disk does not answer: what changed is told behind a page that
-    /// was looked up before it changed, or else the page is looked up again. `Err` inside: the server is something else now.
+    /// A page of what is here, from this block on. Heartbeats go on while a disk does not answer: what changed is told
+    /// behind a page that was looked up before it changed, or else the page is looked up again. `Err` inside: the
+    /// server is something else now.
     async fn page(&self, from: BlockId, standing: Standing) -> Result<Result<Vec<ReplicaInfo>, Standing>, Broken> {
         let out = self.node.disks.out();
         loop {

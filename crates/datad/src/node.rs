@@ -171,8 +171,8 @@ impl Node {
         }
     }
 
-    /// Has the metadata server hear how full the disks are: who is refused now asks it for another node, and if there is none, it is to
-    /// know why. Blocks.
+    /// Has the metadata server hear how full the disks are: who is refused now asks it for another node, and if there
+    /// is none, it is to know why. Blocks.
     pub(crate) fn tell_full(&self) {
         let before = self.told.begun(); // the one that is called for now may be over before this thread goes on
         self.changes.came.notify_one();

@@ -1,5 +1,5 @@
-//! Which file a replica belongs to, where its writer did not say: recorded beside the heartbeats, for the replica's disk may hang, or a
-//! writer that waits for it may hold the block.
+//! Which file a replica belongs to, where its writer did not say: recorded beside the heartbeats, for the replica's
+//! disk may hang, or a writer that waits for it may hold the block.
 //!
 //! Promise: whoever orders waits for nothing. A disk that does not answer is waited for until it is given up.
 

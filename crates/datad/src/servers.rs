@@ -1,8 +1,8 @@
-//! The metadata servers that this node has a session with: those that its configuration names, and those that joined the group
-//! since.
+//! The metadata servers that this node has a session with: those that its configuration names, and those that joined
+//! the group since.
 //!
-//! Promise: every member of the group hears this node, whether its configuration knows the member or not, so that any of them
-//! can lead from its first moment on. Who left is called no more, unless the configuration names it.
+//! Promise: every member of the group hears this node, whether its configuration knows the member or not, so that any
+//! of them can lead from its first moment on. Who left is called no more, unless the configuration names it.
 
 use crate::metad::Leader;
 use io::task::Owned;

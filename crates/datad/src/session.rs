@@ -41,7 +41,8 @@ async fn run(node: &Arc<Node>, mut socket: TcpStream, seat: &Arc<Seat>) -> std::
         };
         let Some(header) = header? else { return Ok(()) };
         let limit = Duration::from_millis(limits.op_ms);
-        // Each takes its place when all of the question is here: who says only that it will ask something holds up nobody.
+        // Each takes its place when all of the question is here: who says only that it will ask something holds up
+        // nobody.
         let served = match header.op {
             Op::ReadBlock => {
                 let (op, _memory) = op(node, &mut inbox, &mut socket, limit).await?;

@@ -23,8 +23,9 @@ pub(crate) async fn serve(
         return Err(Refusal::error("no target is named"));
     }
     let found = node.disks.for_block(named.block, move |disks| -> Result<_, Refusal> {
-        // The length that is named says nothing: hdfs-native counts what it has not sent yet. Whether the copy is long enough is asked
-        // when the chain is joined. All of it, a little more than was acknowledged perhaps: up to there the stored checksums hold.
+        // The length that is named says nothing: hdfs-native counts what it has not sent yet. Whether the copy is long
+        // enough is asked when the chain is joined. All of it, a little more than was acknowledged perhaps: up to there
+        // the stored checksums hold.
         let reader = match disks.read(named.block, named.generation) {
             Err(ReplicaError::NotFound { .. }) => return Ok(None),
             read => read?,
@@ -33,8 +34,8 @@ pub(crate) async fn serve(
         let sums = plan.sums(plan.start)?;
         Ok(Some((plan, sums)))
     });
-    // The chain broke before it reached this node. There is nothing to copy; if anything was acknowledged, the target says so when
-    // it is to join the chain.
+    // The chain broke before it reached this node. There is nothing to copy; if anything was acknowledged, the target
+    // says so when it is to join the chain.
     let Some((plan, sums)) = found.await?? else { return Ok(success()) };
     for (place, target) in op.targets.iter().enumerate() {
         let storage = (op.target_storage_types.get(place).copied(), op.target_storage_ids.get(place).cloned());

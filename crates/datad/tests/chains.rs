@@ -199,8 +199,8 @@ fn a_node_below_that_refuses_is_named() {
     assert_eq!(refused.first_bad_link(), "");
 }
 
-/// As hdfs-native does: it streams on whatever the answer says, learns from an ack who is to blame, has a node put in its place, and goes
-/// on with nodes that never heard of the block.
+/// As hdfs-native does: it streams on whatever the answer says, learns from an ack who is to blame, has a node put in
+/// its place, and goes on with nodes that never heard of the block.
 #[test]
 fn who_does_not_read_the_answer_learns_from_an_ack_and_goes_on_with_the_others() {
     let mut cluster = Cluster::new(4);

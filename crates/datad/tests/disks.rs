@@ -200,7 +200,8 @@ fn a_node_with_one_directory_gets_another() {
     assert!(world.dir("a").join("DISKS").exists() && world.dir("b").join("DISKS").exists());
 }
 
-/// What it had is absent, and the server is asked to compare; the others go on. When it is back at a start, all is there again.
+/// What it had is absent, and the server is asked to compare; the others go on. When it is back at a start, all is
+/// there again.
 #[test]
 fn a_disk_that_vanishes_is_out_until_it_is_back() {
     let mut world = World::new(&["a", "b", "c"]);
@@ -252,7 +253,8 @@ fn a_disk_that_vanishes_is_out_until_it_is_back() {
     world.check(0..90);
 }
 
-/// A node whose disks have all failed has nothing that counts, though what still reads is served. One disk is all disks, too.
+/// A node whose disks have all failed has nothing that counts, though what still reads is served. One disk is all
+/// disks, too.
 #[test]
 fn nothing_counts_once_all_disks_have_failed() {
     for names in [&["a", "b"][..], &["a"]] {
@@ -289,14 +291,16 @@ fn wake(dir: &Path) {
     let text = std::fs::read(dir.join("kept")).unwrap();
     rename(&dir.join("VERSION"), &dir.join("pipe"));
     rename(&dir.join("kept"), &dir.join("VERSION"));
-    // Waits for who reads. A look opens it twice, and the first time reads nothing: it may be gone before this is written.
+    // Waits for who reads. A look opens it twice, and the first time reads nothing: it may be gone before this is
+    // written.
     match std::fs::write(dir.join("pipe"), text) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => panic!("{error}"),
         _ => {}
     }
 }
 
-/// A stall of all disks is no failure of any of them. One that hangs alone is out in the end, and the node lives all the while.
+/// A stall of all disks is no failure of any of them. One that hangs alone is out in the end, and the node lives all
+/// the while.
 #[test]
 fn a_disk_that_hangs_is_given_up_if_others_answer() {
     let mut world = World::new(&["a", "b"]);
@@ -419,8 +423,8 @@ fn replicas_move_to_the_emptier_disk_when_that_is_asked_for() {
     world.restart(&["a", "b"]);
     let disks = world.disks("both are there", |disks| disks.len() == 2);
     assert_eq!((disks[0].replica_count, disks[1].replica_count), (100, 0));
-    // A long block's part of the disk that both directories share. Less would not end while others fill that disk: how much
-    // is free differs between two looks at it.
+    // A long block's part of the disk that both directories share. Less would not end while others fill that disk: how
+    // much is free differs between two looks at it.
     let within = PARTS * LONG as u128 / u128::from(disks[0].used_len + disks[0].free_len);
     let within = (within as u64).max(1);
     world.metad(|metad| {

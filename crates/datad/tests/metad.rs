@@ -245,8 +245,8 @@ fn recovery_shuts_the_writer_out_and_ends_the_block() {
     assert_eq!(nowhere.replica, None);
 }
 
-/// Two servers hear that the node lives; what is here is told to the one that leads, all of it to one that leads anew, and one
-/// that does not know that it was followed by another orders nothing.
+/// Two servers hear that the node lives; what is here is told to the one that leads, all of it to one that leads anew,
+/// and one that does not know that it was followed by another orders nothing.
 #[test]
 fn of_several_servers_the_leader_counts() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -284,8 +284,8 @@ fn of_several_servers_the_leader_counts() {
     assert_eq!(cluster.read(0, 5, 0, 5).unwrap(), b"first");
 }
 
-/// A replica that was never finished may be the best there is. What is to take its place is read whole before it makes room: if that
-/// is damaged, nothing has changed.
+/// A replica that was never finished may be the best there is. What is to take its place is read whole before it makes
+/// room: if that is damaged, nothing has changed.
 #[test]
 fn an_unfinished_replica_outlives_a_source_that_is_damaged() {
     let world = World::new();
@@ -375,8 +375,8 @@ fn calls_of_metadata_servers_are_taken_from_their_addresses() {
     assert!(!_begun.is_err_and(|error| error.contains("the address of none")));
 }
 
-/// One of two servers lost its data and began a store of its own: the node serves the other one, and ends only when no server of
-/// its store is left.
+/// One of two servers lost its data and began a store of its own: the node serves the other one, and ends only when no
+/// server of its store is left.
 #[test]
 fn a_server_of_another_store_ends_no_node() {
     let (one, two) = (metad(), metad());
@@ -407,7 +407,8 @@ fn a_server_of_another_store_ends_no_node() {
     eventually("the end", || !is_alive());
 }
 
-/// A metadata server that is known as localhost dials the address of the machine that the datanode registered, and comes from it.
+/// A metadata server that is known as localhost dials the address of the machine that the datanode registered, and
+/// comes from it.
 #[test]
 fn a_call_from_the_own_machine_is_one_of_localhost() {
     // No packet is sent: it is only asked which address would be the sender's.

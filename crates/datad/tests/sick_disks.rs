@@ -1,5 +1,5 @@
-//! One of two disks hangs, or is full. To hang, some files of it are pipes: whoever opens one waits until somebody comes to the other end. To be
-//! full it is a small file system of its own.
+//! One of two disks hangs, or is full. To hang, some files of it are pipes: whoever opens one waits until somebody
+//! comes to the other end. To be full it is a small file system of its own.
 
 mod support;
 
@@ -160,8 +160,8 @@ fn deletions_of_other_disks_go_on() {
     eventually("nothing waits", || world.metad(|metad| metad.told.deletions_waiting == 0));
 }
 
-/// As many read what hangs as the disk may hold threads, and some more. Those are told to go elsewhere, and who wants something of the
-/// other disk notices nothing.
+/// As many read what hangs as the disk may hold threads, and some more. Those are told to go elsewhere, and who wants
+/// something of the other disk notices nothing.
 #[test]
 fn reads_that_hang_hold_a_share_of_the_threads() {
     let mut world = World::new();
@@ -193,7 +193,8 @@ fn reads_that_hang_hold_a_share_of_the_threads() {
     world.check(&on_b);
 }
 
-/// A disk hangs while the node copies what it lacks: what was on its way there is ordered again, and goes to the other one.
+/// A disk hangs while the node copies what it lacks: what was on its way there is ordered again, and goes to the other
+/// one.
 #[test]
 fn copies_go_on_beside_a_disk_that_hangs() {
     let mut world = World::new();
@@ -212,7 +213,8 @@ fn copies_go_on_beside_a_disk_that_hangs() {
     assert!(world.metad(|metad| metad.told.copying.is_empty()));
 }
 
-/// All is to be read, and one replica of disk a hangs its reader: the scrub ends without what else is there, and so does the next one.
+/// All is to be read, and one replica of disk a hangs its reader: the scrub ends without what else is there, and so
+/// does the next one.
 #[test]
 fn a_scrub_goes_on_without_a_disk_that_was_given_up() {
     let mut world = World::new();

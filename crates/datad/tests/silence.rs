@@ -31,7 +31,8 @@ fn wait_for_end(mut socket: TcpStream) {
     while socket.read(&mut [0; 4096]).is_ok_and(|len| len > 0) {}
 }
 
-/// A node that has to answer a setup gets the time that it usually has: the thread that plays it may have to wait for its turn.
+/// A node that has to answer a setup gets the time that it usually has: the thread that plays it may have to wait for
+/// its turn.
 fn cluster() -> Cluster {
     hasty(|_| {})
 }
@@ -141,7 +142,8 @@ fn a_writer_that_says_nothing_loses_its_place() {
     assert_eq!(cluster.read(0, 1, 0, 100).unwrap(), pattern(1, 100));
 }
 
-/// A writer that sends for ever and takes no ack is not read any more: what it leaves lying is bounded, here and in the kernel.
+/// A writer that sends for ever and takes no ack is not read any more: what it leaves lying is bounded, here and in the
+/// kernel.
 #[test]
 fn a_writer_that_takes_no_acks_is_made_to_wait() {
     /// More than both kernels' buffers and ours hold: an ack takes a quarter of a heartbeat's bytes.

@@ -126,8 +126,8 @@ fn without_signs() -> hdfs::proto::BlockOpResponseProto {
     hdfs::proto::BlockOpResponseProto::default()
 }
 
-/// For so long a node may be silent that owes a sign: longer than a busy machine lets one of the sound nodes wait for its turn, or that one would
-/// be blamed.
+/// For so long a node may be silent that owes a sign: longer than a busy machine lets one of the sound nodes wait for
+/// its turn, or that one would be blamed.
 const STALLED: Duration = Duration::from_secs(3);
 
 fn quick(sign_ms: u64) -> Cluster {
@@ -171,7 +171,8 @@ fn a_slow_branch_holds_the_writer_back() {
     drop(release);
 }
 
-/// The one above the stopped node tells; nodes further up hear that those below them are still at it, and blame nobody else.
+/// The one above the stopped node tells; nodes further up hear that those below them are still at it, and blame nobody
+/// else.
 #[test]
 fn a_node_that_stands_still_is_found_by_the_one_above_it() {
     let cluster = quick(50);

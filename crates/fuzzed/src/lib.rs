@@ -1,4 +1,5 @@
-//! What is fuzzed: one function of bytes for each parser of what strangers send, what our own nodes send, and what lies on disk.
+//! What is fuzzed: one function of bytes for each parser of what strangers send, what our own nodes send, and what lies
+//! on disk.
 //!
 //! ```text
 //!   cargo test -p fuzzed                      golden bytes, the kept corpus, and mutations of both from a seed
@@ -6,8 +7,9 @@
 //!            └──────── both call the functions of [`TARGETS`] ────────┘
 //! ```
 //!
-//! Promise asked of each: no bytes make it panic, run for long, or take memory beyond a bound, and what it reads it writes again as
-//! the same. Where a checksum would stop every mutation at the door, the target sets it right and goes on behind.
+//! Promise asked of each: no bytes make it panic, run for long, or take memory beyond a bound, and what it reads it
+//! writes again as the same. Where a checksum would stop every mutation at the door, the target sets it right and goes
+//! on behind.
 
 mod messages;
 mod seeds;
@@ -22,7 +24,8 @@ use std::fs::File;
 pub struct Target {
     pub name: &'static str,
     pub run: fn(&[u8]),
-    /// Golden bytes to begin with, below `crates/`: directories of files, or a text with a line of hexadecimal digits each.
+    /// Golden bytes to begin with, below `crates/`: directories of files, or a text with a line of hexadecimal digits
+    /// each.
     pub golden: &'static [&'static str],
 }
 

@@ -58,7 +58,8 @@ fn request(mut frame: Bytes, negotiation: &mut Negotiation) {
     }
 }
 
-/// A message that is read is written again as the same. Bytes are compared: a number that is none equals not even itself.
+/// A message that is read is written again as the same. Bytes are compared: a number that is none equals not even
+/// itself.
 fn again<M: Message + Default>(bytes: &[u8]) {
     if let Ok(message) = M::decode(bytes) {
         let written = message.encode_to_vec();

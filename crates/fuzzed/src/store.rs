@@ -9,8 +9,8 @@ use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use types::rows::{Rows, RowsMut, Table};
 
-/// The file of a store. Either it is refused, or whatever is then asked of it is answered: LMDB itself trusts its file, and a
-/// length in it that points elsewhere would end the process.
+/// The file of a store. Either it is refused, or whatever is then asked of it is answered: LMDB itself trusts its file,
+/// and a length in it that points elsewhere would end the process.
 pub(crate) fn kv_store(bytes: &[u8]) {
     thread_local! {
         static DIR: RefCell<Option<tempfile::TempDir>> = const { RefCell::new(None) };

@@ -55,7 +55,8 @@ fn routing(parents: &[u32], target_count: usize) {
     assert_eq!(next, target_count);
 }
 
-/// Small writes behind each other on a connection, and answers to them. The first byte tells how long a routing table to try.
+/// Small writes behind each other on a connection, and answers to them. The first byte tells how long a routing table
+/// to try.
 pub(crate) fn small_writes(bytes: &[u8]) {
     let mut answers = bytes;
     while let Ok(Some((message, len))) = delimited::split(answers, "answer", small::ANSWER_LEN_MAX) {

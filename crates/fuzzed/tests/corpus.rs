@@ -1,5 +1,5 @@
-//! Every target, briefly, as continuous integration runs it: all it begins with, and mutations of that, the same at each run.
-//! More of them: `LEVADA_FUZZ_TRIES=1000000 cargo test --release -p fuzzed`.
+//! Every target, briefly, as continuous integration runs it: all it begins with, and mutations of that, the same at
+//! each run. More of them: `LEVADA_FUZZ_TRIES=1000000 cargo test --release -p fuzzed`.
 
 use fuzzed::{TARGETS, Target, seeds};
 use types::random::{Random, Seeded};

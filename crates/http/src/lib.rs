@@ -8,9 +8,9 @@
 //! | `/fsck` | a check of the tree, as `hdfs fsck` asks for it; in pieces, as it goes on |
 //! | `/metrics` | every number of the status, in Prometheus' text form |
 //!
-//! Promise: nothing here changes the store. Requests of a moment share one status; a check of the tree costs more, so few
-//! run at a time. Connections are few and each has its time ([`Limits`]): who is slow loses the own one, and who opens
-//! thousands pushes out only those that wait for their client, longest first.
+//! Promise: nothing here changes the store. Requests of a moment share one status; a check of the tree costs more, so
+//! few run at a time. Connections are few and each has its time ([`Limits`]): who is slow loses the own one, and who
+//! opens thousands pushes out only those that wait for their client, longest first.
 
 mod connection;
 mod metrics;

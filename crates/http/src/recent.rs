@@ -1,7 +1,7 @@
 //! The status as it was a moment ago, in all its forms.
 //!
-//! Promise: however many ask, and whether or not they take the answers, the store is asked for its status at most once each
-//! [`FRESH`]. A crowd that asks again and again would otherwise keep it from its work.
+//! Promise: however many ask, and whether or not they take the answers, the store is asked for its status at most once
+//! each [`FRESH`]. A crowd that asks again and again would otherwise keep it from its work.
 
 use crate::{StatusSource, metrics};
 use io::{Clock, SystemClock};

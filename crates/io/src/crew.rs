@@ -1,6 +1,7 @@
 //! Threads that are used again, for jobs that come often, may be short, and wait for sockets and disks.
 //!
-//! Promise: a job begins at once; it never waits for another one to end. A panic in one is reported and ends nothing but itself.
+//! Promise: a job begins at once; it never waits for another one to end. A panic in one is reported and ends nothing
+//! but itself.
 
 use crate::task;
 use std::collections::VecDeque;
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 /// How long a thread without a job stays. Longer than a pause between files, short enough that a crowd goes home.
 const REST: Duration = Duration::from_secs(5);
-/// Threads without a job that stay at most. Each keeps memory that its jobs have freed, until it goes or works again: hundreds of them after a
-/// crowd had hundreds of megabytes.
+/// Threads without a job that stay at most. Each keeps memory that its jobs have freed, until it goes or works again:
+/// hundreds of them after a crowd had hundreds of megabytes.
 const RESTING_COUNT_MAX: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;

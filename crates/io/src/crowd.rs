@@ -1,8 +1,8 @@
 //! Who is connected to a port, and who goes when there are too many.
 //!
-//! Promise: no more than `max` connections stay, and none that is being answered goes for a new one. What goes is the one
-//! whose peer has been waited for longest: a request that does not come, an answer that is not taken. So thousands who
-//! say nothing push out each other, and a client that asks at once is served.
+//! Promise: no more than `max` connections stay, and none that is being answered goes for a new one. What goes is the
+//! one whose peer has been waited for longest: a request that does not come, an answer that is not taken. So thousands
+//! who say nothing push out each other, and a client that asks at once is served.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -107,7 +107,8 @@ impl Seat {
                 places.waiting.insert(number, Arc::clone(&self.leave));
                 state.wait = Some(number);
             }
-            // One that was told to leave stays told: its number remains with it, so that its place is not given back twice.
+            // One that was told to leave stays told: its number remains with it, so that its place is not given back
+            // twice.
             (false, Some(number)) if self.crowd.places().waiting.remove(&number).is_some() => state.wait = None,
             _ => {}
         }

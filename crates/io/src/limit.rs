@@ -14,8 +14,8 @@ pub fn raise_open_files() -> io::Result<Option<u64>> {
     Ok(limit.maximum)
 }
 
-/// True if an error tells that the process or the machine has no more of something just now: open files, memory. It says nothing of
-/// what was to be read or written.
+/// True if an error tells that the process or the machine has no more of something just now: open files, memory. It
+/// says nothing of what was to be read or written.
 pub fn is_reached(error: &std::io::Error) -> bool {
     let told = error.raw_os_error().map(Errno::from_raw_os_error);
     told.is_some_and(|errno| [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR].contains(&errno))

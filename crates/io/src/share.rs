@@ -5,8 +5,9 @@
 //!            └ no: waits as a task ──▶ one comes free, or nothing ended for STUCK_AFTER: refused
 //! ```
 //!
-//! Promise: the work of a share never holds more threads than it was given, so what hangs in one share leaves threads for all
-//! others. Who waits for a place, or for work that [`Share::give_up`] wrote off, holds no thread, and hears of it.
+//! Promise: the work of a share never holds more threads than it was given, so what hangs in one share leaves threads
+//! for all others. Who waits for a place, or for work that [`Share::give_up`] wrote off, holds no thread, and hears of
+//! it.
 
 use crate::task;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// All places are taken, and nothing ended for so long: what is done there hangs. A guess: a disk that is merely busy ends
-/// hundreds of reads meanwhile.
+/// All places are taken, and nothing ended for so long: what is done there hangs. A guess: a disk that is merely busy
+/// ends hundreds of reads meanwhile.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 /// No work is known to have ended yet when nothing hangs.
 const NEVER: u64 = u64::MAX;
@@ -74,8 +75,8 @@ impl Share {
         Self { inner: Arc::new(Inner { thread_count_max, places, ended, stuck_at, given_up, stuck_after }) }
     }
 
-    /// Runs what may wait for a disk, as [`task::blocking`] does. Work that hangs keeps its thread and its place, whether
-    /// somebody waits for it or not.
+    /// Runs what may wait for a disk, as [`task::blocking`] does. Work that hangs keeps its thread and its place,
+    /// whether somebody waits for it or not.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Stuck> {
         let place = self.place().await?;
         let given_up = self.inner.given_up.notified();
@@ -121,7 +122,8 @@ impl Share {
         }
     }
 
-    /// As [`Self::give_up`]; and what hangs keeps its threads, but its places are others' now. To be called a bounded number of times.
+    /// As [`Self::give_up`]; and what hangs keeps its threads, but its places are others' now. To be called a bounded
+    /// number of times.
     pub fn renew(&self) {
         let fresh = Arc::new(Semaphore::new(self.inner.thread_count_max));
         *self.inner.places.lock().unwrap_or_else(PoisonError::into_inner) = fresh;

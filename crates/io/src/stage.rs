@@ -1,8 +1,9 @@
-//! Where tasks run, what time it is and what chance says: tokio's runtime and the machine, or a stage that somebody plays on.
+//! Where tasks run, what time it is and what chance says: tokio's runtime and the machine, or a stage that somebody
+//! plays on.
 //!
-//! Promise: while a [`Stage`] is set on a thread, whatever that thread starts, waits for and draws through this module is the
-//! stage's: no thread is started, no real clock is read, and nothing is left to chance but what the stage draws. Where none is
-//! set, which is everywhere but in simulations, everything is tokio's and the kernel's.
+//! Promise: while a [`Stage`] is set on a thread, whatever that thread starts, waits for and draws through this module
+//! is the stage's: no thread is started, no real clock is read, and nothing is left to chance but what the stage draws.
+//! Where none is set, which is everywhere but in simulations, everything is tokio's and the kernel's.
 //!
 //! A [`Moment`] counts the time that the machine slept, a wait does not: it may come back late. So what was promised
 //! for a time is looked up by moments, never taken from a wait that has not ended.

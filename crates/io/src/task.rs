@@ -32,8 +32,9 @@ enum Handle<T> {
     Staged { task: u64, output: oneshot::Receiver<T> },
 }
 
-/// Starts a task on the current tokio runtime, or on the [`stage`] of this thread. A panic in it is logged with `name` and shows up
-/// in the handle, and the node goes on; on a stage it goes to whoever runs that. Dropping the handle lets the task run on.
+/// Starts a task on the current tokio runtime, or on the [`stage`] of this thread. A panic in it is logged with `name`
+/// and shows up in the handle, and the node goes on; on a stage it goes to whoever runs that. Dropping the handle lets
+/// the task run on.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
 pub fn spawn<F>(name: &'static str, future: F) -> Task<F::Output>
 where

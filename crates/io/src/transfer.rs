@@ -52,7 +52,8 @@ pub async fn send_all(socket: &TcpStream, mut bytes: &[u8], more: bool) -> io::R
     Ok(())
 }
 
-/// Sends `len` bytes of `file` from `offset` on, waiting for its disk in that disk's share. `UnexpectedEof` if the file is shorter.
+/// Sends `len` bytes of `file` from `offset` on, waiting for its disk in that disk's share. `UnexpectedEof` if the file
+/// is shorter.
 ///
 /// If the returned future is dropped, a piece may still leave from the blocking pool: close such a connection.
 pub async fn sendfile_all(socket: &TcpStream, file: &File, share: &Share, offset: u64, len: u64) -> io::Result<()> {

@@ -12,8 +12,8 @@ const RECORD_LEN_MAX: usize = 1 << 20;
 /// More groups than any system lets one user have (Linux: 65536).
 const GROUP_COUNT_MAX: usize = 65_536;
 
-/// The name of the user this process runs as; a user without a name gets its number. An error is none of these: for what
-/// needs no name to go on, see [`current`].
+/// The name of the user this process runs as; a user without a name gets its number. An error is none of these: for
+/// what needs no name to go on, see [`current`].
 pub fn of_process() -> Result<String> {
     let id = rustix::process::geteuid().as_raw();
     let user = user_record(|user, buffer, len, found| {
@@ -28,11 +28,11 @@ pub fn current() -> String {
     of_process().unwrap_or_else(|_| rustix::process::geteuid().as_raw().to_string())
 }
 
-/// The groups of a user, the main one first. A user that this machine does not know is in none, as in HDFS: a group of its own
-/// name would put whoever calls himself like the supergroup into that.
+/// The groups of a user, the main one first. A user that this machine does not know is in none, as in HDFS: a group of
+/// its own name would put whoever calls himself like the supergroup into that.
 ///
-/// An error is an answer that did not come. The C library tells of it for the user and for the names of groups; which groups a
-/// user is in it finds out by `getgrouplist`, which leaves out what it could not ask.
+/// An error is an answer that did not come. The C library tells of it for the user and for the names of groups; which
+/// groups a user is in it finds out by `getgrouplist`, which leaves out what it could not ask.
 pub fn groups_of(name: &str) -> Result<Vec<String>> {
     let Ok(name) = CString::new(name) else { return Ok(Vec::new()) };
     let user = user_record(|user, buffer, len, found| {
@@ -105,7 +105,8 @@ fn group_name(id: libc::gid_t) -> Result<Option<String>> {
     })
 }
 
-/// Repeats `call` with a larger buffer as long as it answers ERANGE. `None`: there is no such record, which is no error.
+/// Repeats `call` with a larger buffer as long as it answers ERANGE. `None`: there is no such record, which is no
+/// error.
 fn with_growing_buffer<T>(
     mut call: impl FnMut(&mut [libc::c_char]) -> std::result::Result<Option<T>, libc::c_int>,
 ) -> Result<Option<T>> {

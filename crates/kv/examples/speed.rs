@@ -1,7 +1,8 @@
 //! Changes and views beside each other: `cargo run --release -p kv --example speed`.
 //!
-//! A change is six rows of 150 bytes at random keys, about what making a file is, and a look at a row before. A listing is a view and a
-//! scan of 1,000 rows. The time is that which the thread had a processor, so that other work on the machine counts little.
+//! A change is six rows of 150 bytes at random keys, about what making a file is, and a look at a row before. A listing
+//! is a view and a scan of 1,000 rows. The time is that which the thread had a processor, so that other work on the
+//! machine counts little.
 
 use kv::{Options, Store};
 use std::ops::{Bound, ControlFlow};

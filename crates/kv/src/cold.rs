@@ -1,7 +1,9 @@
-//! Pages that are not in memory, for tests and measurements: each takes its time when it is first read, as on a cold disk.
+//! Pages that are not in memory, for tests and measurements: each takes its time when it is first read, as on a cold
+//! disk.
 //!
-//! The file is mapped, so a page that has to come from the disk holds up the thread that touches it, wherever that is. A machine that
-//! runs tests has all in memory. Here the first visit to a page waits instead; the next ones find it in memory.
+//! The file is mapped, so a page that has to come from the disk holds up the thread that touches it, wherever that is.
+//! A machine that runs tests has all in memory. Here the first visit to a page waits instead; the next ones find it in
+//! memory.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};

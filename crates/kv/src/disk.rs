@@ -27,7 +27,8 @@ pub(crate) struct Disk {
 
 /// Readers at the same time. Each view of each thread is one; the default of LMDB, 126, is below our thread limits.
 const READERS_MAX: u32 = 4096;
-/// Stores up to this length are read whole when they are opened: some tenths of a second if the machine has them in memory.
+/// Stores up to this length are read whole when they are opened: some tenths of a second if the machine has them in
+/// memory.
 const CHECKED_LEN_MAX: u64 = 256 << 20;
 /// As LMDB calls it.
 const FILE: &str = "data.mdb";
@@ -122,7 +123,8 @@ impl Disk {
         let used = stat.branch_pages + stat.leaf_pages + stat.overflow_pages + META_PAGE_COUNT;
         let all = self.env.info().last_page_number + 1;
         let free = all.saturating_sub(used) as u64 * page_len;
-        // LMDB lists the free pages in pages of its own, which it does not let us count: eight bytes each, pages at least half full.
+        // LMDB lists the free pages in pages of its own, which it does not let us count: eight bytes each, pages at
+        // least half full.
         Ok(free - free.div_ceil(page_len / 16))
     }
 
@@ -214,8 +216,9 @@ impl Replacement<'_> {
     }
 }
 
-/// Makes an empty store, whole or not at all: LMDB writes the two heads of a new file without a sync, and a loss of power between
-/// them would leave something that is neither a store nor none. So it is made beside, and named when it is on disk.
+/// Makes an empty store, whole or not at all: LMDB writes the two heads of a new file without a sync, and a loss of
+/// power between them would leave something that is neither a store nor none. So it is made beside, and named when it
+/// is on disk.
 fn make(dir: &Path, map_len: usize) -> Result<(), KvError> {
     let fault = |op| move |source| fault(dir, map_len, op, heed::Error::Io(source));
     let beside = dir.join("new");
@@ -251,8 +254,9 @@ fn open_map(dir: &Path, map_len: usize) -> Result<(Env<WithoutTls>, Database<Byt
     let open = || {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_len).max_readers(READERS_MAX).max_dbs(0);
-        // SAFETY: the map stays sound as long as nobody else changes the file: the caller's lock keeps other processes of
-        // ours out, and this process opens a directory once, as it would fail to lock it twice. No sync flag is touched.
+        // SAFETY: the map stays sound as long as nobody else changes the file: the caller's lock keeps other processes
+        // of ours out, and this process opens a directory once, as it would fail to lock it twice. No sync flag is
+        // touched.
         #[allow(unsafe_code)]
         let env = unsafe { options.open(dir) }?;
         let mut write = env.write_txn()?;

@@ -9,9 +9,9 @@
 //!                                             └───────────┴───────────────┴──────────────┴───────┘
 //! ```
 //!
-//! `sum` is the CRC-32C of all that follows; numbers are big-endian; keys ascend over all chunks. What is copied is what the
-//! last flush brought to disk: LMDB keeps that moment for as long as the export lives, and the file grows by what is
-//! changed meanwhile.
+//! `sum` is the CRC-32C of all that follows; numbers are big-endian; keys ascend over all chunks. What is copied is
+//! what the last flush brought to disk: LMDB keeps that moment for as long as the export lives, and the file grows by
+//! what is changed meanwhile.
 
 use crate::KvError;
 use crate::disk::{FORMAT_KEY, Row};

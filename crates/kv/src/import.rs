@@ -6,7 +6,8 @@
 //! └──────────────┴───────┴──────────────┴───────┴───┘
 //! ```
 //!
-//! Promise: after a crash the store has all of the old rows or all of the new ones: they are replaced in one transaction.
+//! Promise: after a crash the store has all of the old rows or all of the new ones: they are replaced in one
+//! transaction.
 
 use crate::KvError;
 use crate::export::rows_of;

@@ -5,14 +5,14 @@
 //!                        └───────────────┴────────── a view reads all three ──┘
 //! ```
 //!
-//! Memory is layers of rows whose copies share what they have in common (`tree`): a view has a copy of its moment and no lock, so
-//! it waits for no commit, flush or page that another view needs, and none of these wait for it.
+//! Memory is layers of rows whose copies share what they have in common (`tree`): a view has a copy of its moment and
+//! no lock, so it waits for no commit, flush or page that another view needs, and none of these wait for it.
 //!
-//! Promise: a committed [`Change`] is seen by every later [`View`], all of it or nothing; after a crash the store is what
-//! it was at the end of some flush, never between two. Nothing is durable before a flush: whoever needs that keeps a
-//! log, and a row that says how far the store contains it (docs/adr/0003). LMDB is always synced, and each value on disk
-//! carries a CRC-32C of key and value, since LMDB has no checksums of its own. A store up to some size is read whole when
-//! it is opened, so that a row which damage hides is not taken for an absent one.
+//! Promise: a committed [`Change`] is seen by every later [`View`], all of it or nothing; after a crash the store is
+//! what it was at the end of some flush, never between two. Nothing is durable before a flush: whoever needs that keeps
+//! a log, and a row that says how far the store contains it (docs/adr/0003). LMDB is always synced, and each value on
+//! disk carries a CRC-32C of key and value, since LMDB has no checksums of its own. A store up to some size is read
+//! whole when it is opened, so that a row which damage hides is not taken for an absent one.
 
 mod change;
 #[doc(hidden)]

@@ -11,9 +11,10 @@
 //! tree   page_len u32 │ flags u16 │ depth u16 │ branch, leaf, overflow pages u64 │ entries u64 │ root u64
 //! ```
 //!
-//! Promise: after `Ok` every row of the latest transaction is found by its key and has the value that was written, no page
-//! is used twice, and no length in the tree points outside the file. A checksum of a row alone does not tell that: a damaged
-//! key or branch makes rows look absent, and a damaged length makes the process read behind the map's end, which kills it.
+//! Promise: after `Ok` every row of the latest transaction is found by its key and has the value that was written, no
+//! page is used twice, and no length in the tree points outside the file. A checksum of a row alone does not tell that:
+//! a damaged key or branch makes rows look absent, and a damaged length makes the process read behind the map's end,
+//! which kills it.
 
 use crate::disk::checked;
 use std::fs::File;

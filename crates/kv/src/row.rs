@@ -18,8 +18,8 @@ pub(crate) struct Row {
     live: bool,
 }
 
-/// What a row costs beside its bytes: its place in a tree whose leaves are two thirds full, the counters before its bytes, and the
-/// allocator's own. Measured by `examples/memory.rs`.
+/// What a row costs beside its bytes: its place in a tree whose leaves are two thirds full, the counters before its
+/// bytes, and the allocator's own. Measured by `examples/memory.rs`.
 pub(crate) const ROW_LEN: usize = 86;
 
 impl Row {
@@ -48,8 +48,9 @@ impl Row {
     }
 }
 
-/// The beginning of a key, kept where keys are compared: most differ in it, and looking at the rest is looking at other memory, which
-/// took most of the time of a change. 16 bytes are the table's number, an id, and the beginning of a name.
+/// The beginning of a key, kept where keys are compared: most differ in it, and looking at the rest is looking at other
+/// memory, which took most of the time of a change. 16 bytes are the table's number, an id, and the beginning of a
+/// name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head([u8; 16]);
 

@@ -139,8 +139,8 @@ impl Store {
         Export::begin(self)
     }
 
-    /// Puts the rows of another store, and then `rows` (table, key, value), in the place of all that is here, also of what was
-    /// not flushed; all in one step that a crash cannot divide. Views go on with the old rows until then.
+    /// Puts the rows of another store, and then `rows` (table, key, value), in the place of all that is here, also of
+    /// what was not flushed; all in one step that a crash cannot divide. Views go on with the old rows until then.
     pub fn replace(&self, mut import: Import, rows: &[(Table, &[u8], &[u8])]) -> Result<(), KvError> {
         Held::refuse(self.identity());
         let _no_flush = self.inner.flushing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,8 +203,8 @@ impl Store {
         look(&self.inner.layers.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A view ends. Freeing layers that were flushed since takes a while, so that is left to the next flush: the view's thread may
-    /// be one of those that all calls need.
+    /// A view ends. Freeing layers that were flushed since takes a while, so that is left to the next flush: the view's
+    /// thread may be one of those that all calls need.
     pub(crate) fn release(&self, layers: &mut Arc<Layers>) {
         if layers.moves == self.inner.moves.load(Ordering::Acquire) {
             return;
@@ -225,8 +225,8 @@ impl Store {
         self.at_this_moment(|layers| layers.len())
     }
 
-    /// Bytes of the file that later flushes can use before it grows, as of the last flush: it never shrinks. Among them are those that the last
-    /// flush freed, for the one after the next, and those that an export still reads.
+    /// Bytes of the file that later flushes can use before it grows, as of the last flush: it never shrinks. Among them
+    /// are those that the last flush freed, for the one after the next, and those that an export still reads.
     pub fn reusable_len(&self) -> Result<u64, KvError> {
         self.inner.disk.reusable_len()
     }

@@ -1,4 +1,5 @@
-//! Sorted rows whose copies share what they have in common: a B-tree that copies the nodes it changes, if a copy has them too.
+//! Sorted rows whose copies share what they have in common: a B-tree that copies the nodes it changes, if a copy has
+//! them too.
 //!
 //! ```text
 //!  as it was   [ a · · ]    [ b · · ]   since a row was put
@@ -8,9 +9,9 @@
 //!               [ ] [ ] [   ][ ] [new]     ← the nodes on the way to that row are new, all others are shared
 //! ```
 //!
-//! Promise: a copy costs the increment of a counter, and never changes. A change copies no more than the nodes on its way from
-//! the root, and of these only what a copy still has: without one it is made in place. Rows are put and replaced, never taken
-//! out: that a row is gone is a row too.
+//! Promise: a copy costs the increment of a counter, and never changes. A change copies no more than the nodes on its
+//! way from the root, and of these only what a copy still has: without one it is made in place. Rows are put and
+//! replaced, never taken out: that a row is gone is a row too.
 
 use crate::row::{Head, Row, Sought};
 use std::ops::Bound;

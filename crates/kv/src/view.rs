@@ -12,8 +12,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use types::rows::{Row, Rows, RowsError, Table, Visit};
 
-/// What was committed before it was made, and nothing after. It has no lock, so nobody waits for it; but what was changed and
-/// flushed since takes memory and room in the file until it ends, so it should not live for minutes.
+/// What was committed before it was made, and nothing after. It has no lock, so nobody waits for it; but what was
+/// changed and flushed since takes memory and room in the file until it ends, so it should not live for minutes.
 pub struct View<'s> {
     store: &'s Store,
     below: Below<'s>,
@@ -22,8 +22,8 @@ pub struct View<'s> {
 
 /// The disk as of one moment.
 ///
-/// Its transaction begins while the layers stand still, so it shows what was on disk when they were taken, or, if a flush just
-/// ended, what the frozen layer says anyway.
+/// Its transaction begins while the layers stand still, so it shows what was on disk when they were taken, or, if a
+/// flush just ended, what the frozen layer says anyway.
 struct Below<'s> {
     disk: &'s Disk,
     read: Result<RoTxn<'s, WithoutTls>, KvError>,

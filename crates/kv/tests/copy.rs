@@ -33,8 +33,8 @@ fn fill(store: &Store, random: &mut Seeded, count: usize) {
     change.commit();
 }
 
-/// Chunks of many lengths; changes and flushes between them do not show in the copy. The target had other rows, on disk and
-/// in memory, and a view of them while they were replaced. A new start finds the copy.
+/// Chunks of many lengths; changes and flushes between them do not show in the copy. The target had other rows, on disk
+/// and in memory, and a view of them while they were replaced. A new start finds the copy.
 #[test]
 fn a_copy_is_the_store_as_it_was_flushed() {
     for (seed, len_max) in [(1, 1), (2, 700), (3, 1 << 20)] {

@@ -35,7 +35,8 @@ fn filled(dir: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows(&store).unwrap()
 }
 
-/// Whatever LMDB makes of a file in a long life is sound to us: pages freed and used again, long values, an empty store.
+/// Whatever LMDB makes of a file in a long life is sound to us: pages freed and used again, long values, an empty
+/// store.
 #[test]
 fn a_sound_store_is_never_refused() {
     let dir = tempfile::tempdir().unwrap();

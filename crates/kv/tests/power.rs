@@ -1,5 +1,5 @@
-//! The power is cut at every write and sync of a store's life, LMDB's own among them: what a flush has acknowledged is there,
-//! what was flushed when the power went is there as a whole or not at all, and the store goes on.
+//! The power is cut at every write and sync of a store's life, LMDB's own among them: what a flush has acknowledged is
+//! there, what was flushed when the power went is there as a whole or not at all, and the store goes on.
 
 use kv::{Import, Options, Store};
 use std::collections::BTreeMap;

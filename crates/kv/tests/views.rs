@@ -69,7 +69,8 @@ fn a_view_stands_still_whatever_comes_after_it() {
     }
 }
 
-/// One reader is in the middle of a page that does not come; a change of a few rows, one of many, a flush and another reader go on.
+/// One reader is in the middle of a page that does not come; a change of a few rows, one of many, a flush and another
+/// reader go on.
 #[test]
 fn nobody_waits_for_a_reader() {
     let dir = tempfile::tempdir().unwrap();

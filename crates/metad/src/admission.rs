@@ -6,13 +6,14 @@
 //! members as other members say ───┘        asked when somebody is refused who may be a new member
 //! ```
 //!
-//! A server that is listed alone and knows of no other does not take what comes from elsewhere, and looks at it all the same: if it lost
-//! its data, its group has others by now, and what they send tells it so. See `raft::Raft::overhear`.
+//! A server that is listed alone and knows of no other does not take what comes from elsewhere, and looks at it all the
+//! same: if it lost its data, its group has others by now, and what they send tells it so. See `raft::Raft::overhear`.
 //!
-//! Promise: a server that belongs to a group accepts them from its members' machines alone. One that was started to join, and does not find
-//! itself among the members yet, accepts them from the servers that its configuration names, and if that names none from anywhere: it
-//! cannot know who will add it, and what a stranger leaves there keeps it from being added (`raft::RaftError::NotNew`). Whoever was accepted
-//! is asked again when the members have changed: a connection that was made while the server waited ends with the wait.
+//! Promise: a server that belongs to a group accepts them from its members' machines alone. One that was started to
+//! join, and does not find itself among the members yet, accepts them from the servers that its configuration names,
+//! and if that names none from anywhere: it cannot know who will add it, and what a stranger leaves there keeps it from
+//! being added (`raft::RaftError::NotNew`). Whoever was accepted is asked again when the members have changed: a
+//! connection that was made while the server waited ends with the wait.
 
 use crate::seat::Seat;
 use hdfs::Exception;
@@ -138,7 +139,8 @@ impl Admission {
         if is_due {
             tracing::warn!(%peer, "messages of a member are refused: {why}");
             let seat = Arc::clone(seat);
-            // The caller asks again, and is let in then if the others know it: this server may have been away while it joined.
+            // The caller asks again, and is let in then if the others know it: this server may have been away while it
+            // joined.
             io::task::spawn("members", async move { ask_others(&seat, known).await });
         }
         if is_sole { Ok(()) } else { Err(denied(why)) }

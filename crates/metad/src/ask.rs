@@ -45,8 +45,8 @@ where
     answers.map(|(id, answer)| (id, answer.said())).collect()
 }
 
-/// As [`all`], for work that can be done later as well: who let a question pass is not asked for a while, so one node that hangs holds
-/// up a round of many questions once.
+/// As [`all`], for work that can be done later as well: who let a question pass is not asked for a while, so one node
+/// that hangs holds up a round of many questions once.
 pub(crate) async fn talkative<Q, A>(
     core: &Core,
     nodes: &[(NodeId, String)],
@@ -108,8 +108,8 @@ pub(crate) async fn verify(
     answers.into_iter().map(|(id, answer)| (id, answer.map(|answer| fitness(answer.fitness())))).collect()
 }
 
-/// How long a node may take to read so many bytes. Each question reads all of them anew: with less time than that takes, a long block would never be
-/// known to be sound.
+/// How long a node may take to read so many bytes. Each question reads all of them anew: with less time than that
+/// takes, a long block would never be known to be sound.
 fn read_max(len: u64) -> Duration {
     READ_MAX + Duration::from_secs(len / READ_LEN_PER_S)
 }

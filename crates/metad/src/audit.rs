@@ -1,4 +1,5 @@
-//! One line a call for the audit log: tracing's target `audit`, at debug level. Costs one comparison when nobody listens.
+//! One line a call for the audit log: tracing's target `audit`, at debug level. Costs one comparison when nobody
+//! listens.
 
 use crate::caller::Session;
 use crate::core::Core;

@@ -201,7 +201,8 @@ mod tests {
         assert_eq!(refusal::namespace(unknown).class, RETRIABLE);
     }
 
-    /// By a call, on behalf of somebody, and by `hdfs groups`: what is no name is refused before anything is done with it.
+    /// By a call, on behalf of somebody, and by `hdfs groups`: what is no name is refused before anything is done with
+    /// it.
     #[tokio::test]
     async fn what_is_no_name_is_not_looked_up() {
         let users = users(|name| panic!("{} bytes were looked up", name.len()));

@@ -3,8 +3,8 @@
 use namespace::NsError;
 use serde::{Deserialize, Serialize};
 
-/// One change, with everything the leader decided in it. The order of the variants is that of the numbers in the log: new ones go to
-/// the end.
+/// One change, with everything the leader decided in it. The order of the variants is that of the numbers in the log:
+/// new ones go to the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Command {
     Namespace(namespace::Request),

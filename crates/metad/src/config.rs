@@ -22,11 +22,12 @@ pub struct Config {
     /// This server's number in its group, the same for ever.
     #[serde(default = "default_id")]
     pub id: u64,
-    /// The servers of the group, this one among them: those that found it together, or, once it is there, where each is now.
-    /// None: this server is alone.
+    /// The servers of the group, this one among them: those that found it together, or, once it is there, where each is
+    /// now. None: this server is alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberAddr>,
-    /// Further addresses or host names that other servers of the group call from, if not from those under which they are reached.
+    /// Further addresses or host names that other servers of the group call from, if not from those under which they
+    /// are reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members_from: Vec<String>,
     /// This server waits to be added to a group that is there: `levada admin meta add`.
@@ -53,7 +54,8 @@ pub struct Config {
     /// A writer silent for longer loses its files. HDFS: `dfs.namenode.lease-hard-limit-sec`, 20 min.
     #[serde(default = "default_lease_hard_ms")]
     pub lease_hard_ms: u64,
-    /// A datanode silent for longer is lost: others take its place and copy what it had. HDFS waits ten and a half minutes.
+    /// A datanode silent for longer is lost: others take its place and copy what it had. HDFS waits ten and a half
+    /// minutes.
     #[serde(default = "default_lost_after_ms")]
     pub lost_after_ms: u64,
     /// Containers are sealed at about this length: the unit in which blocks are placed, compared and moved.
@@ -62,11 +64,12 @@ pub struct Config {
     /// Access times are not kept more exactly than this; 0: not at all. HDFS: `dfs.namenode.accesstime.precision`, 1 h.
     #[serde(default = "default_access_time_ms")]
     pub access_time_ms: u64,
-    /// Program that tells which rack an address is in, as HDFS's `net.topology.script.file.name`: of datanodes whose configuration names
-    /// no `rack`, and of clients. None: all others are in `/default-rack`.
+    /// Program that tells which rack an address is in, as HDFS's `net.topology.script.file.name`: of datanodes whose
+    /// configuration names no `rack`, and of clients. None: all others are in `/default-rack`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_script: Option<PathBuf>,
-    /// Bytes of changes that are kept in the log, in memory and on disk, for servers of the group that were away for a while.
+    /// Bytes of changes that are kept in the log, in memory and on disk, for servers of the group that were away for a
+    /// while.
     #[serde(default = "default_log_kept_len")]
     pub log_kept_len: u64,
     /// Bytes for changes that wait to be synced, and for requests and answers under way.

@@ -29,23 +29,26 @@ use types::path::PathError;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FsPath, Millis, NodeId};
 
-/// Proposals that one placement may need: a set of nodes, a container, ids; and the same again if another one took them.
+/// Proposals that one placement may need: a set of nodes, a container, ids; and the same again if another one took
+/// them.
 const PROPOSAL_COUNT_MAX: usize = 16;
-/// After a start datanodes need a moment to register. A writer that comes meanwhile waits, instead of being refused or of
-/// getting fewer replicas than a moment later.
+/// After a start datanodes need a moment to register. A writer that comes meanwhile waits, instead of being refused or
+/// of getting fewer replicas than a moment later.
 const ARRIVAL_WAIT: Duration = Duration::from_secs(6);
 const ARRIVAL_POLL: Duration = Duration::from_millis(50);
 /// Addresses of datanodes that connections are kept to.
 const DIALLED_COUNT_MAX: usize = 4096;
-/// A datanode that beats and lets a question about its replicas pass has a disk or a port that hangs; that is no matter of seconds.
+/// A datanode that beats and lets a question about its replicas pass has a disk or a port that hangs; that is no matter
+/// of seconds.
 const MUTE_FOR: Duration = Duration::from_secs(30);
 
 /// Calls that look at many rows at the same time. A guess: enough that some may wait for a disk while others compute.
 const WALK_COUNT_MAX: usize = 4;
-/// Calls that look at the rows of a path or a block at the same time: each has a thread that may wait for a disk. A guess: a disk
-/// with a page in 10 ms brings 100 of them in a second, one with 64 at a time as many as it can.
+/// Calls that look at the rows of a path or a block at the same time: each has a thread that may wait for a disk. A
+/// guess: a disk with a page in 10 ms brings 100 of them in a second, one with 64 at a time as many as it can.
 const LOOK_COUNT_MAX: usize = 64;
-/// As much for what this server does by itself and for datanodes, of which there may be a thousand at a time after a start.
+/// As much for what this server does by itself and for datanodes, of which there may be a thousand at a time after a
+/// start.
 const CHORE_COUNT_MAX: usize = 8;
 
 pub(crate) struct Core {
@@ -202,8 +205,8 @@ impl Core {
         })
     }
 
-    /// Looks at many rows, which may lie on a cold disk, on a thread that may wait; a few such looks at a time. What a long
-    /// listing is made of takes megabytes until it is encoded, and a crowd that lists would fill the memory.
+    /// Looks at many rows, which may lie on a cold disk, on a thread that may wait; a few such looks at a time. What a
+    /// long listing is made of takes megabytes until it is encoded, and a crowd that lists would fill the memory.
     pub(crate) async fn walk<T: Send + 'static>(
         &self,
         session: &Session,
@@ -216,8 +219,9 @@ impl Core {
         aside(turn, look).await
     }
 
-    /// Looks at a few rows, or uses what was found, on a thread that may wait for a disk. A page of the store that is not in memory
-    /// holds up the thread that reads it: on the runtime's threads that would be the timers of Raft and all other calls.
+    /// Looks at a few rows, or uses what was found, on a thread that may wait for a disk. A page of the store that is
+    /// not in memory holds up the thread that reads it: on the runtime's threads that would be the timers of Raft and
+    /// all other calls.
     pub(crate) async fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
         aside(turn_of(&self.looks).await, look).await
     }
@@ -292,7 +296,8 @@ impl Core {
         lock(&self.repair)
     }
 
-    /// Replicas where none belong. To be locked after the picture of the cluster and what is to be copied, if others are.
+    /// Replicas where none belong. To be locked after the picture of the cluster and what is to be copied, if others
+    /// are.
     pub(crate) fn surplus(&self) -> MutexGuard<'_, Surplus> {
         lock(&self.surplus)
     }
@@ -369,7 +374,8 @@ impl Core {
         self.chore(move || run(&machine.store().view())).await
     }
 
-    /// Reads rows on this thread, which may have to wait for a disk: only where that is well, or of a single row that all look at.
+    /// Reads rows on this thread, which may have to wait for a disk: only where that is well, or of a single row that
+    /// all look at.
     pub(crate) fn rows_here<T>(&self, run: impl FnOnce(&dyn Rows) -> Result<T, RowsError>) -> Result<T, Exception> {
         run(&self.machine.store().view()).map_err(refusal::rows)
     }
@@ -384,8 +390,8 @@ impl Core {
         namespace::read::safe_mode(&self.machine.store().view())
     }
 
-    /// Refuses what would lead to a change, before anything is done for it, while safe mode is on. The change itself is refused when it
-    /// is applied. `cannot` is the beginning of HDFS's message.
+    /// Refuses what would lead to a change, before anything is done for it, while safe mode is on. The change itself is
+    /// refused when it is applied. `cannot` is the beginning of HDFS's message.
     pub(crate) fn must_be_changeable(&self, cannot: impl FnOnce() -> String) -> Result<(), Exception> {
         self.read_here(|rows| namespace::read::changeable(rows, cannot))
     }
@@ -562,7 +568,8 @@ impl Core {
         lock(&self.chain_sets)
     }
 
-    /// `node` let a question pass: it is asked no other one for a while, so that those who do answer are not held up by it.
+    /// `node` let a question pass: it is asked no other one for a while, so that those who do answer are not held up by
+    /// it.
     pub(crate) fn was_mute(&self, node: NodeId) {
         lock(&self.mute).insert(node, self.monotonic() + MUTE_FOR);
     }

@@ -1,9 +1,10 @@
 //! Entries whose application panics.
 //!
-//! Promise: one entry cannot stop a store. Every member would panic on it, and again at each start, as the log still has
-//! it. So the entry counts as applied, none of the rows it staged is kept, and the caller gets an error. All members apply
-//! the same bytes and drop the same; one that panics alone has other rows from then on, which Raft's comparison of digests
-//! finds. Only the function of rows and command is guarded: a panic while a change is committed stops the member.
+//! Promise: one entry cannot stop a store. Every member would panic on it, and again at each start, as the log still
+//! has it. So the entry counts as applied, none of the rows it staged is kept, and the caller gets an error. All
+//! members apply the same bytes and drop the same; one that panics alone has other rows from then on, which Raft's
+//! comparison of digests finds. Only the function of rows and command is guarded: a panic while a change is committed
+//! stops the member.
 
 use crate::command::{Command, Reply};
 use blocks::BlocksError;
@@ -166,7 +167,8 @@ mod tests {
         Command::Blocks(blocks::Command::Register(blocks::Node { host, ..blocks::Node::example(number, "/r") }))
     }
 
-    /// Nothing of an entry that panics is left: not in the rows, not in the digest, not in the picture of the block side.
+    /// Nothing of an entry that panics is left: not in the rows, not in the digest, not in the picture of the block
+    /// side.
     #[tokio::test]
     async fn an_entry_that_panics_changes_nothing() {
         let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());

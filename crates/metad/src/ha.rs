@@ -1,6 +1,7 @@
 //! HDFS's HAServiceProtocol, for `hdfs haadmin`: who leads can be asked here, and is not told here.
 //!
-//! Promise: the answers are those of a pair of name servers with an automatic failover. Every member answers, of itself alone.
+//! Promise: the answers are those of a pair of name servers with an automatic failover. Every member answers, of itself
+//! alone.
 
 use crate::seat::Seat;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! Which datanodes were heard of late, on every member of the group: so that a new leader need not wait for all of them.
+//! Which datanodes were heard of late, on every member of the group: so that a new leader need not wait for all of
+//! them.
 
 use crate::racks::DEFAULT_RACK;
 use blocks::{Cluster, Incarnation, Node, Usage};
@@ -55,8 +56,9 @@ impl Heard {
         self.lock().iter().map(|(node, word)| (*node, word.version.clone())).collect()
     }
 
-    /// Tells a new leader's picture who is there. A node that described itself otherwise than it is written down is left out, and
-    /// registers with its next heartbeat. `scripted`: the rack of one that names none is not its own word.
+    /// Tells a new leader's picture who is there. A node that described itself otherwise than it is written down is
+    /// left out, and registers with its next heartbeat. `scripted`: the rack of one that names none is not its own
+    /// word.
     pub(crate) fn tell(&self, cluster: &mut Cluster, scripted: bool) {
         for Word { node, usage, at, .. } in self.lock().values() {
             let same = |known: &Node| {

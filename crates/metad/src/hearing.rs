@@ -1,4 +1,5 @@
-//! The reception of heartbeats by this server, [`Reception`], by the clock of its decisions and the clock of its machine.
+//! The reception of heartbeats by this server, [`Reception`], by the clock of its decisions and the clock of its
+//! machine.
 
 use blocks::{QUIET_MAX, Reception};
 use io::{Clock, SystemClock};
@@ -29,7 +30,8 @@ impl Hearing {
     fn by(machine: Arc<dyn Clock>, now: Duration, lost_gap_max: Duration) -> Self {
         let at = machine.monotonic();
         let of_lost = Reception::new(now, at, lost_gap_max);
-        // A process that lives sends heartbeats more often than this, so at least one of them is counted between two gaps.
+        // A process that lives sends heartbeats more often than this, so at least one of them is counted between two
+        // gaps.
         let of_claims = Reception::new(now, at, QUIET_MAX);
         Self { machine, receptions: Mutex::new(Receptions { of_lost, of_claims }) }
     }

@@ -1,7 +1,7 @@
 //! Connections over which datanodes send heartbeats.
 //!
-//! Promise: it has an entry for each open connection, and for each datanode whose last heartbeat came over one of them. A
-//! heartbeat may still be served when its connection has ended: it leaves nothing behind.
+//! Promise: it has an entry for each open connection, and for each datanode whose last heartbeat came over one of them.
+//! A heartbeat may still be served when its connection has ended: it leaves nothing behind.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

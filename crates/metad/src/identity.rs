@@ -124,7 +124,8 @@ async fn a_process_whose_place_was_taken_must_end() {
     assert!(copy.beat().await.unwrap().known);
 }
 
-/// A process that starts again on its port is the node at once, though the metadata server has not noticed the end of the one before.
+/// A process that starts again on its port is the node at once, though the metadata server has not noticed the end of
+/// the one before.
 #[tokio::test]
 async fn a_restart_is_no_copy() {
     let world = World::new().await;

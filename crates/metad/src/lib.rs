@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Promise: nothing is answered before its entry is synced in the log; what a call sees is the state after all that was
-//! answered before it. Time, chance and placement are decided here, on the leader, and stand in the command; applying it
-//! is the same everywhere. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
+//! answered before it. Time, chance and placement are decided here, on the leader, and stand in the command; applying
+//! it is the same everywhere. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
 
 mod admin;
 mod admission;
@@ -203,13 +203,14 @@ impl Metad {
         }
     }
 
-    /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `None`: too many run already. `pairs`: of the query.
+    /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `None`: too many
+    /// run already. `pairs`: of the query.
     pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
         fsck::start(&self.running().as_ref()?.seat, pairs, peer)
     }
 
-    /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should end,
-    /// as it would refuse everything that changes something.
+    /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should
+    /// end, as it would refuse everything that changes something.
     pub async fn failed(&self) -> String {
         let raft = self.running().as_ref().map(|running| running.seat.raft.clone());
         match raft {

@@ -1,7 +1,8 @@
 //! The state machine behind the Raft log: commands come in order, rows change in the store.
 //!
-//! Promise: the position in the log goes into the same change as what the entry did, so after a crash the store says exactly
-//! where the log must go on. A request that is refused, or that panics ([`crate::faults`]), changes nothing but the position.
+//! Promise: the position in the log goes into the same change as what the entry did, so after a crash the store says
+//! exactly where the log must go on. A request that is refused, or that panics ([`crate::faults`]), changes nothing but
+//! the position.
 
 use crate::command::{Command, Founding, Reply};
 use crate::faults::{self, Faults};

@@ -1,7 +1,7 @@
 //! How much containers hold, counted from their rows: what is deleted makes them smaller, and nobody else tells them.
 //!
-//! Promise: a few pages a round, whatever the store holds; a container's length is right but for what was written and deleted while
-//! it was counted.
+//! Promise: a few pages a round, whatever the store holds; a container's length is right but for what was written and
+//! deleted while it was counted.
 
 use crate::core::Core;
 use namespace::read::{self, Place};

@@ -67,7 +67,8 @@ pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: Call) -> Result<By
     }
 }
 
-/// Whether a message counts. False: its sender is to register. A newcomer becomes a node by its first heartbeat, which has a `usage`.
+/// Whether a message counts. False: its sender is to register. A newcomer becomes a node by its first heartbeat, which
+/// has a `usage`.
 async fn admit(
     core: &Arc<Core>,
     seat: &Seat,
@@ -102,8 +103,8 @@ async fn admit(
     }
 }
 
-/// Orders to delete leave only if this server led still when they were thought of: a leader that slept in the middle of it knows
-/// nothing of what another one has let happen since.
+/// Orders to delete leave only if this server led still when they were thought of: a leader that slept in the middle of
+/// it knows nothing of what another one has let happen since.
 async fn command(core: &Core, orders: Orders) -> Result<Bytes, Exception> {
     if !orders.delete.is_empty() {
         let term = core.raft.confirm().await.map_err(refusal::raft)?;
@@ -161,7 +162,8 @@ fn short(text: &str) -> &str {
     &text[..text.floor_char_boundary(LOGGED_LEN_MAX)]
 }
 
-/// A node of another cluster. It is told which pool is ours, and refuses by that; until then nobody here shall believe in it.
+/// A node of another cluster. It is told which pool is ours, and refuses by that; until then nobody here shall believe
+/// in it.
 fn is_foreign(request: &RegisterRequest, pool: &str) -> bool {
     let foreign = !request.pool.is_empty() && request.pool != pool;
     if foreign {
@@ -220,7 +222,8 @@ fn crowded(crowded: Crowded) -> Exception {
     Exception::io(crowded.to_string())
 }
 
-/// The process is the node from now on. `must_write`: also if its row says so already, as that of another process may be under way.
+/// The process is the node from now on. `must_write`: also if its row says so already, as that of another process may
+/// be under way.
 async fn accept(
     core: &Arc<Core>,
     seat: &Seat,
@@ -420,7 +423,8 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
         let mut orders = Vec::new();
         core.with_cluster(|cluster, _| {
             for (told, wanted) in going.iter().zip(found) {
-                // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
+                // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the
+                // block.
                 let goes = wanted.is_none() || cluster.judge(node, told, wanted.as_ref(), true).fate == Fate::Surplus;
                 let is_doubtful = |wanted: &&Wanted| {
                     let repair = core.repair();
@@ -591,8 +595,8 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
                     }
                     strange.extend((judgement.fate == Fate::Strange).then_some(told.block));
                     if frozen && judgement.fate == Fate::Goes {
-                        // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again when
-                        // safe mode ends: until then nothing changes that could decide otherwise.
+                        // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again
+                        // when safe mode ends: until then nothing changes that could decide otherwise.
                         kept_back.keep(node, *told);
                         undecided.settle(node, told);
                         continue;

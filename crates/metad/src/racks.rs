@@ -1,8 +1,10 @@
-//! Which rack a machine stands in, as a script tells: HDFS's `net.topology.script.file.name`, so an existing one can be taken over.
+//! Which rack a machine stands in, as a script tells: HDFS's `net.topology.script.file.name`, so an existing one can be
+//! taken over.
 //!
-//! Promise: it gets an address as its argument and prints the rack; whom it does not know is in the default rack. It runs a few times at once and
-//! no longer than [`ASK_WAIT`] each, and one that cannot be run, or does not end, is left alone for [`REST`]. Of all that wait only a node that
-//! nobody knows yet is held up by it: clients go on after [`CLIENT_WAIT`] without, and known nodes keep their racks until it has said something else.
+//! Promise: it gets an address as its argument and prints the rack; whom it does not know is in the default rack. It
+//! runs a few times at once and no longer than [`ASK_WAIT`] each, and one that cannot be run, or does not end, is left
+//! alone for [`REST`]. Of all that wait only a node that nobody knows yet is held up by it: clients go on after
+//! [`CLIENT_WAIT`] without, and known nodes keep their racks until it has said something else.
 
 use crate::caller::Session;
 use crate::core::Core;

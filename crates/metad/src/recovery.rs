@@ -1,4 +1,5 @@
-//! Lease recovery: the writer is gone, or was told to go; its last block gets one length on all nodes, and the file is closed.
+//! Lease recovery: the writer is gone, or was told to go; its last block gets one length on all nodes, and the file is
+//! closed.
 //!
 //! ```text
 //! BeginRecovery (log): writer shut out, new generation
@@ -14,9 +15,10 @@
 //! finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
 //! ```
 //!
-//! Promise: the file is seen closed only after every member that answers has fenced its replica; one that does not answer is left with a
-//! replica of a lower generation, which counts for nothing from then on. What is under way is soft: the namespace remembers
-//! that the file is being recovered, and whoever looks next begins again under a higher generation.
+//! Promise: the file is seen closed only after every member that answers has fenced its replica; one that does not
+//! answer is left with a replica of a lower generation, which counts for nothing from then on. What is under way is
+//! soft: the namespace remembers that the file is being recovered, and whoever looks next begins again under a higher
+//! generation.
 
 use crate::ask::{self, Answer};
 use crate::core::{ChangeError, Core};
@@ -36,7 +38,8 @@ const RETRY_LAST: Duration = Duration::from_secs(15);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// A client that asked for a recovery is kept waiting so long, in the hope of a yes.
 const ENDED_WAIT: Duration = Duration::from_millis(800);
-/// Files recovered at a time without being asked; the others wait for the next look. One that waits for its nodes costs little.
+/// Files recovered at a time without being asked; the others wait for the next look. One that waits for its nodes costs
+/// little.
 const RUNNING_COUNT_MAX: usize = 10_000;
 /// Files of one holder read at a time.
 const PAGE_COUNT: usize = 1000;
@@ -202,8 +205,9 @@ enum Attempt {
     /// The length of the block now; `None`: nothing is left of it.
     Ended(Option<u64>),
     Again(&'static str),
-    /// Some node may have finished its replica without our knowing, or those that did are not fit, and others did not. Only a higher generation tells those replicas from what comes
-    /// next, so this recovery ends, and the next look begins another.
+    /// Some node may have finished its replica without our knowing, or those that did are not fit, and others did not.
+    /// Only a higher generation tells those replicas from what comes next, so this recovery ends, and the next look
+    /// begins another.
     Doubtful,
 }
 

@@ -53,7 +53,8 @@ fn host() -> &'static str {
     })
 }
 
-/// A text that names nothing, in a call that looks something up. `call` is HDFS's name of the method, which stands before some messages.
+/// A text that names nothing, in a call that looks something up. `call` is HDFS's name of the method, which stands
+/// before some messages.
 pub(crate) fn no_path(call: &str, text: &str, error: PathError) -> Exception {
     match error {
         PathError::TooLong => Exception::io(format!("{call}: {error}")),

@@ -1,4 +1,5 @@
-//! Containers that were sealed and emptied are removed: some are looked at in each round; `Cluster::removable` and the rows decide.
+//! Containers that were sealed and emptied are removed: some are looked at in each round; `Cluster::removable` and the
+//! rows decide.
 
 use crate::core::Core;
 use crate::sealing::SealError;
@@ -43,7 +44,8 @@ mod tests {
     use namespace::{Complete, Delete, ForgetDoomed};
     use types::FsPath;
 
-    /// Full, sealed, emptied: it goes when the last replica was deleted, and a block that was on its way there is refused.
+    /// Full, sealed, emptied: it goes when the last replica was deleted, and a block that was on its way there is
+    /// refused.
     #[tokio::test]
     async fn a_sealed_container_goes_when_its_last_block_is_deleted() {
         let (_dir, metad, core) = with_node().await;

@@ -7,13 +7,14 @@
 //!            an eighth above it              an eighth above it
 //! ```
 //!
-//! The store's file never shrinks, but what is deleted leaves room inside it, which counts as free too: otherwise a store that filled
-//! its disk could not be freed by deleting. The log needs files of its own, so that room counts at most [`REUSED_TIMES_MAX`] times
-//! as much as is free on the disk.
+//! The store's file never shrinks, but what is deleted leaves room inside it, which counts as free too: otherwise a
+//! store that filled its disk could not be freed by deleting. The log needs files of its own, so that room counts at
+//! most [`REUSED_TIMES_MAX`] times as much as is free on the disk.
 //!
-//! Promise: as long as space is spent, no client's change makes the rows grow; what frees, moves or finishes something is taken, as are the
-//! server's own changes and Raft's. So the last bytes are left for those, and the server takes everything again when there is space.
-//! Without the reserve the first write that finds no space ends the process, on all members of a group at about the same time.
+//! Promise: as long as space is spent, no client's change makes the rows grow; what frees, moves or finishes something
+//! is taken, as are the server's own changes and Raft's. So the last bytes are left for those, and the server takes
+//! everything again when there is space. Without the reserve the first write that finds no space ends the process, on
+//! all members of a group at about the same time.
 
 use crate::config::Config;
 use crate::machine::Machine;
@@ -29,15 +30,15 @@ const LOOK_EACH: Duration = Duration::from_secs(1);
 const WARN_LEN: u64 = 2 << 30;
 /// Of a small disk a tenth. A guess.
 const WARN_PART: u64 = 10;
-/// The same of the reserve: some flushes of the largest overlay, with the pages that LMDB writes anew for each, and the log kept for
-/// others. A small disk would be all reserve; there it is less than what a datanode beside it leaves.
+/// The same of the reserve: some flushes of the largest overlay, with the pages that LMDB writes anew for each, and the
+/// log kept for others. A small disk would be all reserve; there it is less than what a datanode beside it leaves.
 const RESERVE_LEN: u64 = 512 << 20;
 /// A guess.
 const RESERVE_PART: u64 = 40;
 /// Space that comes and goes around a limit changes nothing until it is above it by this part.
 const BACK_PART: u64 = 8;
-/// A flush writes to new pages before it frees old ones, and an export keeps old ones from being used again: a quarter of each limit
-/// stays for that and for the log. A guess: of the usual reserve it is eight segments of the log.
+/// A flush writes to new pages before it frees old ones, and an export keeps old ones from being used again: a quarter
+/// of each limit stays for that and for the log. A guess: of the usual reserve it is eight segments of the log.
 const REUSED_TIMES_MAX: u64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,10 +5,10 @@
 //!   standby ──────────────────────▶ a new Core, its tasks ──────────────────────▶ standby: Core and tasks are dropped
 //! ```
 //!
-//! Promise: a call is served only by a leader that a majority has just confirmed, so what it reads is up to date; all others
-//! are told to look elsewhere. What a leader knew beside the rows (renewals, leased blocks, what is owed) ends with its
-//! time: a new one begins as after a start, but for the datanodes, which every member hears. A server that is alone
-//! takes the seat at its start and keeps it.
+//! Promise: a call is served only by a leader that a majority has just confirmed, so what it reads is up to date; all
+//! others are told to look elsewhere. What a leader knew beside the rows (renewals, leased blocks, what is owed) ends
+//! with its time: a new one begins as after a start, but for the datanodes, which every member hears. A server that is
+//! alone takes the seat at its start and keeps it.
 
 use crate::admission::Admission;
 use crate::caller::Users;
@@ -110,8 +110,8 @@ impl Seat {
         }
     }
 
-    /// A connection has ended. If it was a datanode's, the process is likely to be gone: the next blocks go elsewhere until it is
-    /// heard again.
+    /// A connection has ended. If it was a datanode's, the process is likely to be gone: the next blocks go elsewhere
+    /// until it is heard again.
     pub(crate) fn hung_up(&self, peer: SocketAddr) {
         let node = self.hearts().hung_up(peer);
         node.into_iter().for_each(|node| self.disconnected(node));
@@ -172,7 +172,8 @@ impl Seat {
         }
     }
 
-    /// This member's id, and where all are; zero and nobody for a server that is alone. So datanodes learn of who joined.
+    /// This member's id, and where all are; zero and nobody for a server that is alone. So datanodes learn of who
+    /// joined.
     pub(crate) fn members(&self) -> (u64, Vec<wire::node::Member>) {
         if self.peers.is_none() {
             return (0, Vec::new());

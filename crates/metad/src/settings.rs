@@ -1,5 +1,6 @@
-//! What administrators of HDFS have a running server read again: lists of who may speak which protocol, queues of calls, settings.
-//! There are no such lists here, and settings are read at the start; who asks is told so, in HDFS's words where it has some.
+//! What administrators of HDFS have a running server read again: lists of who may speak which protocol, queues of
+//! calls, settings. There are no such lists here, and settings are read at the start; who asks is told so, in HDFS's
+//! words where it has some.
 
 use crate::seat::Seat;
 use bytes::Bytes;

@@ -1,5 +1,6 @@
-//! What a metadata server that stands by answers to clients by itself: whether it leads, and what the tools of administrators ask of all
-//! servers of a group alike, such as whether safe mode is over. To anything else it says that it stands by.
+//! What a metadata server that stands by answers to clients by itself: whether it leads, and what the tools of
+//! administrators ask of all servers of a group alike, such as whether safe mode is over. To anything else it says that
+//! it stands by.
 
 use crate::seat::Seat;
 use crate::{client, refusal};
@@ -30,8 +31,8 @@ pub(crate) async fn call(seat: &Seat, call: &Call, refused: Exception) -> Result
     }
 }
 
-/// Safe mode is the group's: the leader enters and leaves it, and says whether it is on. While none is known, this server's own rows do. A
-/// client that wants to hear it from the leader itself says so.
+/// Safe mode is the group's: the leader enters and leaves it, and says whether it is on. While none is known, this
+/// server's own rows do. A client that wants to hear it from the leader itself says so.
 async fn safe_mode(seat: &Seat, call: &Call, refused: Exception) -> Result<Bytes, Exception> {
     let request: SetSafeModeRequestProto = call.request()?;
     let wanted = client::wanted_safe_mode(&request)?;

@@ -1,4 +1,5 @@
-//! docs/metrics.md against the code: each number of `/status` that `/metrics` shows is on the page, and nothing else is.
+//! docs/metrics.md against the code: each number of `/status` that `/metrics` shows is on the page, and nothing else
+//! is.
 
 use serde_json::Value;
 use std::collections::BTreeSet;

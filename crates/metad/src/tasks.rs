@@ -1,4 +1,5 @@
-//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, repairing; measuring, sealing and removing containers.
+//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, repairing; measuring, sealing
+//! and removing containers.
 
 use crate::core::Core;
 use crate::{measuring, reaper, recovery, removal, repair, sealing};
@@ -13,8 +14,8 @@ const PREPARE_EACH: Duration = Duration::from_secs(1);
 const REAP_EACH: Duration = Duration::from_secs(5);
 /// At most so often, so that a storm of heartbeats is answered by one look.
 const REAP_PAUSE: Duration = Duration::from_millis(200);
-/// The rows of what is to be deleted are looked at so often, also when nobody says that there are new ones: what a change doomed whose
-/// answer was lost is told by them alone.
+/// The rows of what is to be deleted are looked at so often, also when nobody says that there are new ones: what a
+/// change doomed whose answer was lost is told by them alone.
 const FEED_EACH: Duration = Duration::from_secs(30);
 const LEASES_EACH: Duration = Duration::from_secs(1);
 /// Several times in the shortest gap that counts.

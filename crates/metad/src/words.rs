@@ -1,6 +1,7 @@
 //! From our words to HDFS's messages.
 //!
-//! Required fields are always filled, optional ones that old clients misread when absent too (docs of the fields: HDFS's .proto).
+//! Required fields are always filled, optional ones that old clients misread when absent too (docs of the fields:
+//! HDFS's .proto).
 
 use crate::core::Core;
 use blocks::{Cluster, Member, Service};
@@ -139,8 +140,8 @@ impl<'a> Locator<'a> {
         }
     }
 
-    /// For readers: every member of each block, live ones first. Under the cluster's lock a piece of the blocks gets its order of nodes,
-    /// and no more; others may change the cluster in between.
+    /// For readers: every member of each block, live ones first. Under the cluster's lock a piece of the blocks gets
+    /// its order of nodes, and no more; others may change the cluster in between.
     pub(crate) fn located_blocks(&self, core: &Core, file: &FileBlocks) -> LocatedBlocksProto {
         let mut places: BTreeMap<NodeId, Place> = BTreeMap::new();
         let mut draw = |piece: &[BlockView]| -> Vec<LocatedBlockProto> {

@@ -37,7 +37,8 @@ async fn complain(user: &User, block: &LocatedBlockProto, node: &Datanode) {
     let _: ReportBadBlocksResponseProto = user.ask("reportBadBlocks", &request).await.unwrap();
 }
 
-/// One node beats, but its disk or its port hangs: it is not waited for to hear another one, however much it is complained of.
+/// One node beats, but its disk or its port hangs: it is not waited for to hear another one, however much it is
+/// complained of.
 #[tokio::test]
 async fn a_node_that_hangs_holds_up_no_other() {
     let world = World::new(3).await;
@@ -81,7 +82,8 @@ async fn complaints_of_what_is_not_there_take_no_place() {
     assert!((2..=3).contains(&count()), "{}", count());
 }
 
-/// All replicas of a block read wrong, as behind a bad controller. When one reads well again it is found, and it is the others' source.
+/// All replicas of a block read wrong, as behind a bad controller. When one reads well again it is found, and it is the
+/// others' source.
 #[tokio::test]
 async fn damage_that_was_none_is_taken_back() {
     let world = World::new(3).await;
@@ -138,7 +140,8 @@ fn named<'a>(world: &'a World, leased: &LeaseBlocksResponse, place: usize) -> &'
     world.nodes.iter().find(|node| node.id.to_string() == leased.nodes[place].id).unwrap()
 }
 
-/// A small file was acknowledged by two of three. The client says so, and the third one gets a copy at once, not when all is looked through.
+/// A small file was acknowledged by two of three. The client says so, and the third one gets a copy at once, not when
+/// all is looked through.
 #[tokio::test]
 async fn a_small_file_that_one_node_lacks_is_filled_up() {
     let world = World::new(3).await;
@@ -190,8 +193,8 @@ async fn a_drain_waits_for_ids_that_clients_hold() {
     world.until("it is drained", async || job(&root, id).await.state() == JobState::Done).await;
 }
 
-/// The node is in no set any more, and what it has was left there as surplus; but nobody else has it. It is not called drained before
-/// the members have it.
+/// The node is in no set any more, and what it has was left there as surplus; but nobody else has it. It is not called
+/// drained before the members have it.
 #[tokio::test]
 async fn a_drain_waits_for_what_only_this_node_has() {
     let world = World::new(4).await;
@@ -222,7 +225,8 @@ async fn a_drain_waits_for_what_only_this_node_has() {
     world.until("others have it, and it goes", async || only.replica(id).is_none()).await;
 }
 
-/// Disks are to be made even, and no datanode has heard of it yet when another leader comes: it goes on, under the same number.
+/// Disks are to be made even, and no datanode has heard of it yet when another leader comes: it goes on, under the same
+/// number.
 #[tokio::test]
 async fn balancing_of_disks_outlives_its_leader() {
     let mut world = World::new(2).await;
@@ -235,7 +239,8 @@ async fn balancing_of_disks_outlives_its_leader() {
     assert_eq!((job.kind(), job.state()), (JobKind::BalanceDisks, JobState::Running), "{job:?}");
 }
 
-/// It is down, and is to be taken away: those who took its places copy from the others, and not before they have is it called drained.
+/// It is down, and is to be taken away: those who took its places copy from the others, and not before they have is it
+/// called drained.
 #[tokio::test]
 async fn a_node_that_is_down_is_drained_when_others_have_its_blocks() {
     let mut world = World::new(4).await;

@@ -1,5 +1,6 @@
-//! `kill -9` of a metadata server in a process of its own: what was acknowledged is there afterwards. A program of its own: who is born has
-//! copies of all that its parent has open, locks and ports too, until it runs its program, and stories beside it would find them taken.
+//! `kill -9` of a metadata server in a process of its own: what was acknowledged is there afterwards. A program of its
+//! own: who is born has copies of all that its parent has open, locks and ports too, until it runs its program, and
+//! stories beside it would find them taken.
 
 mod support;
 

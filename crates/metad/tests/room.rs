@@ -71,7 +71,8 @@ async fn mkdirs(world: &World, path: &str) -> Result<MkdirsResponseProto, rpc::C
     world.root().ask("mkdirs", &request).await
 }
 
-/// Below one reserve the server warns, below the other it takes no more of clients but what frees space, and goes on when there is some.
+/// Below one reserve the server warns, below the other it takes no more of clients but what frees space, and goes on
+/// when there is some.
 #[tokio::test]
 async fn the_last_bytes_are_left_for_what_frees_others() {
     let Some((mounted, world)) = small(32 << 20, 16 << 20).await else { return };
@@ -97,7 +98,8 @@ async fn the_last_bytes_are_left_for_what_frees_others() {
     world.metad.shutdown().await;
 }
 
-/// A store that filled its disk by itself gives room back when its files are deleted, though its file stays as long as it is.
+/// A store that filled its disk by itself gives room back when its files are deleted, though its file stays as long as
+/// it is.
 #[tokio::test]
 async fn deleting_ends_the_refusal() {
     let Some((mounted, world)) = small(12 << 20, 12 << 20).await else { return };

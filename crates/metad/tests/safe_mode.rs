@@ -63,7 +63,8 @@ async fn it_is_read_only_and_outlives_the_server() {
     world.until("the dead writer's file is closed", async || root.is_closed("/dead").await.unwrap()).await;
 }
 
-/// What was deleted before, and what a node tells of that no file owns: all stays until safe mode is left, and goes then.
+/// What was deleted before, and what a node tells of that no file owns: all stays until safe mode is left, and goes
+/// then.
 #[tokio::test]
 async fn no_replica_goes_while_it_is_on() {
     let world = World::new(3).await;

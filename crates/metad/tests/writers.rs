@@ -150,8 +150,8 @@ async fn chains_make_a_bounded_number_of_sets_and_are_refused_for_nothing_else()
     let _: UpdatePipelineResponseProto = root.ask("updatePipeline", &request(issued, chain)).await.unwrap();
 }
 
-/// A writer dies while its chain is mended: the node that just got a copy is in no home, and tells of it only once, while the
-/// file is still open. The file is recovered without it; then the copy goes.
+/// A writer dies while its chain is mended: the node that just got a copy is in no home, and tells of it only once,
+/// while the file is still open. The file is recovered without it; then the copy goes.
 #[tokio::test]
 async fn a_copy_that_no_chain_took_up_goes() {
     let world = World::new(4).await;
@@ -345,8 +345,8 @@ async fn a_recovery_goes_on_without_a_dead_node() {
     assert_eq!(root.status("/f").await.unwrap().length, 300);
 }
 
-/// The only node that answers shows all bytes, and they have rotted: it is not believed while others may have sound ones, which would be old
-/// from then on.
+/// The only node that answers shows all bytes, and they have rotted: it is not believed while others may have sound
+/// ones, which would be old from then on.
 #[tokio::test]
 async fn a_recovery_reads_before_it_goes_on_without_others() {
     let mut world = World::new(3).await;

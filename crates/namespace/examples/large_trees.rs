@@ -1,7 +1,9 @@
-//! The longest wait of others for one change of a large tree: `cargo run --release -p namespace --example large_trees -- 1000000`.
+//! The longest wait of others for one change of a large tree: `cargo run --release -p namespace --example large_trees
+//! -- 1000000`.
 //!
-//! Rows lie in a store on disk, as a metadata server keeps them. Everything that ordinary users and administrators do with a whole tree is
-//! done once; what is told is how long the entry of the log took to apply, since all others wait for that.
+//! Rows lie in a store on disk, as a metadata server keeps them. Everything that ordinary users and administrators do
+//! with a whole tree is done once; what is told is how long the entry of the log took to apply, since all others wait
+//! for that.
 
 #![expect(clippy::disallowed_methods, reason = "it measures")]
 

@@ -8,8 +8,8 @@
 //!                           default:user::rwx … default:other::---           and all of these
 //! ```
 //!
-//! As in HDFS and POSIX.1e: an inode with named entries has its mask in the group bits of the mode, so `chmod` and `ls` go on
-//! working; what the mode says is not kept a second time.
+//! As in HDFS and POSIX.1e: an inode with named entries has its mask in the group bits of the mode, so `chmod` and `ls`
+//! go on working; what the mode says is not kept a second time.
 
 use crate::error::NsError;
 use crate::record::Inode;
@@ -285,7 +285,8 @@ fn keep(inode: &mut Inode, mut entries: BTreeMap<AclKey, u8>) -> Result<(), NsEr
     Ok(())
 }
 
-/// What a child made in `parent` begins with: the parent's defaults, as far as the mode asked for allows. False: there are none.
+/// What a child made in `parent` begins with: the parent's defaults, as far as the mode asked for allows. False: there
+/// are none.
 pub(crate) fn inherit(parent: &Inode, child: &mut Inode) -> bool {
     let defaults: Vec<&AclEntry> =
         parent.extra.acl.iter().filter(|entry| entry.key.scope == AclScope::Default).collect();

@@ -203,7 +203,8 @@ pub(crate) fn check_claim(row: &BlockRow, claim: &BlockRef) -> Result<(), NsErro
     Ok(())
 }
 
-/// Refuses a length that a block of `file` cannot have: whoever says how long a block became is a client, and may say anything.
+/// Refuses a length that a block of `file` cannot have: whoever says how long a block became is a client, and may say
+/// anything.
 pub(crate) fn check_len(file: &Inode, offset: u64, len: u64) -> Result<(), NsError> {
     let len_max = block_len(file);
     if len > len_max {

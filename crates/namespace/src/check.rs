@@ -1,17 +1,19 @@
 //! What must hold of the rows at all times, written down so that tests, and an administrator in doubt, can ask.
 //!
-//! - Each inode stands in one place; from each a way leads up to the root, or to a deleted tree. PLACE says where, exactly.
+//! - Each inode stands in one place; from each a way leads up to the root, or to a deleted tree. PLACE says where,
+//!   exactly.
 //! - A directory counts its children right.
-//! - The blocks of a file follow one another without gap; all but the last of an open file are complete, and none is empty then;
-//!   their lengths add up to the file's. OWNER names for each block its file, exactly.
+//! - The blocks of a file follow one another without gap; all but the last of an open file are complete, and none is
+//!   empty then; their lengths add up to the file's. OWNER names for each block its file, exactly.
 //! - A file is open if, and only if, a lease and a row of OPEN say so. A file under recovery is held by the recovery.
-//! - Ids and generations lie below what the counters gave out; a block waits for deletion only at generations that no file
-//!   names any more.
-//! - An inode counts its extended attributes right; an access list is in order, and only directories have defaults. What is deleted has
-//!   neither.
+//! - Ids and generations lie below what the counters gave out; a block waits for deletion only at generations that no
+//!   file names any more.
+//! - An inode counts its extended attributes right; an access list is in order, and only directories have defaults.
+//!   What is deleted has neither.
 //! - A block whose home is not its birthplace is listed under its home, once all are listed.
 //! - Each kept outcome has its expiry, and the reverse.
-//! - A directory has counted exactly what stands below it. It has a row for that if there is anything, or if it has limits.
+//! - A directory has counted exactly what stands below it. It has a row for that if there is anything, or if it has
+//!   limits.
 //! - A directory's bound of the levels below it is above that of each directory in it. No tree is too deep.
 //!
 //! [`check`] reads all rows into memory; it is no call for a busy server.
@@ -375,7 +377,8 @@ impl Check {
         self.violations.extend(found.into_iter().map(Violation));
     }
 
-    /// Levels that may stand below, as the directory has it. The bounds fall from the root to each inode, so each is one.
+    /// Levels that may stand below, as the directory has it. The bounds fall from the root to each inode, so each is
+    /// one.
     fn height_max(&self, id: InodeId) -> u32 {
         self.tallies.get(&id).map_or(0, |tally| tally.height_max)
     }

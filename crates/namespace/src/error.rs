@@ -75,14 +75,14 @@ pub enum NsError {
     /// `org.apache.hadoop.HadoopIllegalArgumentException`
     #[error("{0}")]
     IllegalArgument(String),
-    /// `org.apache.hadoop.hdfs.server.namenode.SafeModeException`. HDFS wraps one into a RetriableException only in the safe mode of its
-    /// start, which ends by itself; there is none here.
+    /// `org.apache.hadoop.hdfs.server.namenode.SafeModeException`. HDFS wraps one into a RetriableException only in the
+    /// safe mode of its start, which ends by itself; there is none here.
     #[error(
         "{0}. Name node is in safe mode.\nIt was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off."
     )]
     SafeMode(String),
-    /// Not for clients: the tree at this path is not the one that was examined before this was proposed. Whoever proposed it
-    /// examines the new one.
+    /// Not for clients: the tree at this path is not the one that was examined before this was proposed. Whoever
+    /// proposed it examines the new one.
     #[error("{0}")]
     NotExamined(String),
     /// `java.io.IOException`: everything that has no class of its own.

@@ -1,7 +1,7 @@
 //! Tables whose first rows are taken again and again: a row beside each tells where its first row is at the earliest.
 //!
-//! Without it, each look for the first row would step over all that were taken since the store was last brought to disk. When a
-//! large tree is freed those are tens of thousands, so the work would grow with their square.
+//! Without it, each look for the first row would step over all that were taken since the store was last brought to
+//! disk. When a large tree is freed those are tens of thousands, so the work would grow with their square.
 //!
 //! Promise: no row of such a table is before its front. All rows come and go through here, but for single ones that are
 //! deleted from the middle.

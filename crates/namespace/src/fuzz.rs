@@ -1,5 +1,5 @@
-//! What rows hold, as a function of bytes, for fuzz targets. Whatever the bytes are, none panics, and what is read is written again
-//! as the same.
+//! What rows hold, as a function of bytes, for fuzz targets. Whatever the bytes are, none panics, and what is read is
+//! written again as the same.
 
 use crate::record::{BlockRow, Counters, DoomedRow, Inode, Record, decode, encode};
 use crate::retry::RetryRow;

@@ -6,10 +6,11 @@
 //!                  └── holder silent past the limit ──▶ nobody's: its replicas go
 //! ```
 //!
-//! Promise: a block is put by the holder of its lease alone, and only while the lease stands; a lease that ran out never stands
-//! again. A leader that is younger than the limit cannot know what the one before it gave out, so for as long it believes every
-//! client, and calls no block nobody's. (Where no id was ever reserved, none can be out.) Whoever judges a replica asks here
-//! *before* it looks for an owner in the rows: what is nobody's then, and has no owner after, can have none any more.
+//! Promise: a block is put by the holder of its lease alone, and only while the lease stands; a lease that ran out
+//! never stands again. A leader that is younger than the limit cannot know what the one before it gave out, so for as
+//! long it believes every client, and calls no block nobody's. (Where no id was ever reserved, none can be out.)
+//! Whoever judges a replica asks here *before* it looks for an owner in the rows: what is nobody's then, and has no
+//! owner after, can have none any more.
 
 mod holders;
 
@@ -38,7 +39,8 @@ pub struct Leased {
     out: HashMap<BlockId, Out>,
     /// Puts that were begun.
     begun: u64,
-    /// Blocks of puts that may still come about though nobody waits for them any more, and how many had been begun then.
+    /// Blocks of puts that may still come about though nobody waits for them any more, and how many had been begun
+    /// then.
     doubted: HashMap<BlockId, u64>,
     /// Ids for files that are not given out yet, and the generation of the blocks that go with them.
     files: Range<u64>,
@@ -64,8 +66,8 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeasedHome {
     pub container: ContainerId,
-    /// The nodes that the client was told of; `None` if that is not known any more. If the container has another set when the block
-    /// is put, some of its members may never have heard of it.
+    /// The nodes that the client was told of; `None` if that is not known any more. If the container has another set
+    /// when the block is put, some of its members may never have heard of it.
     pub set: Option<(PipelineId, Epoch)>,
 }
 
@@ -173,7 +175,8 @@ impl Leased {
         }
     }
 
-    /// `holder` puts a file with this block and id. The block's home; it counts as held until [`Leased::leave_put`], or longer.
+    /// `holder` puts a file with this block and id. The block's home; it counts as held until [`Leased::leave_put`], or
+    /// longer.
     pub fn begin_put(&mut self, holder: &str, put: Grant, now: Duration) -> Result<LeasedHome, LeaseRefused> {
         self.renew(holder, now);
         let young = self.is_young(now);
@@ -206,9 +209,9 @@ impl Leased {
         self.begun
     }
 
-    /// Nobody waits any more for the put of that number. One in doubt may come about all the same: until the log says, the block is no less
-    /// on lease, or its replicas would be nobody's, and be deleted before their file is there. What the log has said of one it has said of all
-    /// that were left before that one was begun.
+    /// Nobody waits any more for the put of that number. One in doubt may come about all the same: until the log says,
+    /// the block is no less on lease, or its replicas would be nobody's, and be deleted before their file is there.
+    /// What the log has said of one it has said of all that were left before that one was begun.
     pub fn leave_put(&mut self, block: BlockId, number: u64, fate: PutFate) {
         match fate {
             PutFate::NotProposed if self.doubted.contains_key(&block) => {} // its client had asked before
@@ -338,7 +341,8 @@ mod tests {
         assert_eq!(leased.homes(at(161)), Some(BTreeSet::from([HOME])));
     }
 
-    /// A leader that hears no majority for a while sends its callers away, and what it proposed comes about when it hears them again.
+    /// A leader that hears no majority for a while sends its callers away, and what it proposed comes about when it
+    /// hears them again.
     #[test]
     fn a_put_that_nobody_waits_for_any_more_may_come_about() {
         let (mut leased, grants) = leader(false);

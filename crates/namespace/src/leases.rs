@@ -32,9 +32,9 @@ impl Leases {
         }
     }
 
-    /// A client asks for a file to write, and has not got it. Between the change and the note of it others must not take the holder
-    /// for silent, so this comes before the change, and [`Leases::answered`] behind it. Names that the namespace will refuse are not
-    /// remembered.
+    /// A client asks for a file to write, and has not got it. Between the change and the note of it others must not
+    /// take the holder for silent, so this comes before the change, and [`Leases::answered`] behind it. Names that the
+    /// namespace will refuse are not remembered.
     pub fn asks(&mut self, holder: &str) {
         if holder.len() <= HOLDER_LEN_MAX {
             *self.asking.entry(holder.into()).or_default() += 1;

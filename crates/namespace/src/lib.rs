@@ -12,9 +12,9 @@
 //! what it knows of silent lease holders into the request.
 //!
 //! Promise: the rows that one request touches are bounded by the depth of its paths, by the blocks it changes of a file
-//! ([`BLOCKS_CHANGED_MAX`]) and by the items it names, never by the size of a tree. Each directory counts what is below it (`usage`), and
-//! what needs the rights on every directory of a tree is examined in steps before it is proposed ([`read::Removal`]). What must hold at
-//! all times is written down in [`check`].
+//! ([`BLOCKS_CHANGED_MAX`]) and by the items it names, never by the size of a tree. Each directory counts what is below
+//! it (`usage`), and what needs the rights on every directory of a tree is examined in steps before it is proposed
+//! ([`read::Removal`]). What must hold at all times is written down in [`check`].
 
 mod acl;
 mod block;

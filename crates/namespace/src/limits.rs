@@ -3,15 +3,15 @@
 use std::time::Duration;
 use types::limits::PATH_DEPTH_MAX;
 
-/// Blocks of one file. HDFS stops at 10,000 (`dfs.namenode.fs-limits.max-blocks-per-file`); ten times that still fits one
-/// answer of some 30 MB, which is what clients that ask for all blocks at once will get.
+/// Blocks of one file. HDFS stops at 10,000 (`dfs.namenode.fs-limits.max-blocks-per-file`); ten times that still fits
+/// one answer of some 30 MB, which is what clients that ask for all blocks at once will get.
 pub const BLOCK_COUNT_MAX: u32 = 100_000;
-/// Blocks that one request may take from files or give to others. As many as a file of HDFS has at most; they take some tens of
-/// milliseconds, in which all other changes wait.
+/// Blocks that one request may take from files or give to others. As many as a file of HDFS has at most; they take some
+/// tens of milliseconds, in which all other changes wait.
 pub const BLOCKS_CHANGED_MAX: u32 = 10_000;
-/// Levels of a tree, the root excluded. By moving deep trees below each other anybody can make one deeper than a path reaches, as in HDFS.
-/// Twice as deep, a tree that was made by its path can be moved to any path; and who writes to a file at its end changes as many
-/// counts above, which takes 10 to 20 ms, in which all other changes wait.
+/// Levels of a tree, the root excluded. By moving deep trees below each other anybody can make one deeper than a path
+/// reaches, as in HDFS. Twice as deep, a tree that was made by its path can be moved to any path; and who writes to a
+/// file at its end changes as many counts above, which takes 10 to 20 ms, in which all other changes wait.
 pub(crate) const TREE_DEPTH_MAX: usize = 2 * PATH_DEPTH_MAX;
 /// Bytes of a lease holder's name, so that its rows' keys fit LMDB. HDFS clients send about 50.
 pub const HOLDER_LEN_MAX: usize = 400;

@@ -19,7 +19,8 @@ const PARENT_MODE_AT_LEAST: u16 = 0o300;
 pub(crate) struct Mode {
     /// With the client's umask applied.
     pub(crate) masked: u16,
-    /// Without: what counts where the parent has defaults for its children, since these take the umask's place. `None`: as masked.
+    /// Without: what counts where the parent has defaults for its children, since these take the umask's place. `None`:
+    /// as masked.
     pub(crate) unmasked: Option<u16>,
 }
 
@@ -66,7 +67,8 @@ pub(crate) fn make(
         None => next_inode(context.rows)?,
     };
     let node = make_child(context, resolved, id, new.mode, new.body)?;
-    // All at once: one climb for each new directory of a deep path would be a thousand climbs through a thousand levels.
+    // All at once: one climb for each new directory of a deep path would be a thousand climbs through a thousand
+    // levels.
     usage::add(context.rows, node.place.parent, &node.inode, made_above)?;
     Ok(node)
 }

@@ -1,4 +1,5 @@
-//! Limits on what the tree of a directory may hold: on names, on bytes with all replicas. What it does hold is in [`crate::usage`].
+//! Limits on what the tree of a directory may hold: on names, on bytes with all replicas. What it does hold is in
+//! [`crate::usage`].
 //!
 //! As in HDFS, a limit that is passed already refuses only what makes it worse.
 

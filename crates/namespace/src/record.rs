@@ -1,7 +1,7 @@
 //! What the rows hold, and how it is written: a version byte, then postcard.
 //!
-//! A field is added by a new version: the old form is still read. An inode without anything of [`Extra`] keeps its first form, so most
-//! rows stay as short as they were.
+//! A field is added by a new version: the old form is still read. An inode without anything of [`Extra`] keeps its
+//! first form, so most rows stay as short as they were.
 
 use crate::acl::{AclEntry, AclScope};
 use crate::error::corrupt;
@@ -140,7 +140,8 @@ pub(crate) enum BlockState {
     Written,
     /// Under construction again for an append, and nothing known to be written since: it may be closed as it is.
     Reopened,
-    /// Whole, and about to be cut to `len` bytes by the recovery that the file is under; until that is done it has its old length.
+    /// Whole, and about to be cut to `len` bytes by the recovery that the file is under; until that is done it has its
+    /// old length.
     Cutting { len: u64 },
 }
 

@@ -7,8 +7,8 @@
 //!         └──────────────────────────────────────────────────▶ closed
 //! ```
 //!
-//! From `begin` on the old writer is told LeaseExpired. Its data connections are fenced by the new generation, which the leader takes
-//! to the nodes before it lets anybody see the file closed.
+//! From `begin` on the old writer is told LeaseExpired. Its data connections are fenced by the new generation, which
+//! the leader takes to the nodes before it lets anybody see the file closed.
 
 use crate::block::{self, last_row, write_row};
 use crate::error::{Failure, NsError};
@@ -46,7 +46,8 @@ pub(crate) struct Newcomer<'a> {
     pub(crate) takeover: Option<&'a str>,
 }
 
-/// A client wants a file that may be open. `None`: it is closed (now); otherwise a recovery began and the client must wait.
+/// A client wants a file that may be open. `None`: it is closed (now); otherwise a recovery began and the client must
+/// wait.
 pub(crate) fn meet_open(
     context: &mut Context<'_>,
     node: &mut Node,

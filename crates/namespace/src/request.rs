@@ -48,8 +48,8 @@ pub enum Reply {
     Bool(bool),
     /// Of the file just created.
     Status(Status),
-    /// `last` is the partial last block. If it is not `complete`, the client goes on writing it; if it is (the client asked
-    /// for a new block), it tells the position alone and is sent without locations.
+    /// `last` is the partial last block. If it is not `complete`, the client goes on writing it; if it is (the client
+    /// asked for a new block), it tells the position alone and is sent without locations.
     Append {
         last: Option<BlockView>,
         status: Status,
@@ -66,7 +66,8 @@ pub enum Reply {
         more: bool,
         doomed: Vec<DoomedBlock>,
     },
-    /// Ids `first..first + count` are nobody's but the asker's, and blocks that go with them are written under `generation`.
+    /// Ids `first..first + count` are nobody's but the asker's, and blocks that go with them are written under
+    /// `generation`.
     Reserved {
         first: FileId,
         generation: Generation,

@@ -44,7 +44,8 @@ impl Resolved {
         if self.missing.is_empty() { self.nodes.pop() } else { None }
     }
 
-    /// Place in `nodes` of the directory that holds, or would hold, the last name; `None` if it is missing, or above the root.
+    /// Place in `nodes` of the directory that holds, or would hold, the last name; `None` if it is missing, or above
+    /// the root.
     pub(crate) fn parent_index(&self) -> Option<usize> {
         match self.missing.len() {
             0 => self.nodes.len().checked_sub(2),

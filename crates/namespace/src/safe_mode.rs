@@ -1,8 +1,9 @@
-//! Safe mode: the namespace as it is, and nothing else. A superuser enters it, for a backup or while something is looked into.
+//! Safe mode: the namespace as it is, and nothing else. A superuser enters it, for a backup or while something is
+//! looked into.
 //!
-//! Promise: between entering and leaving no operation changes a file, a directory, a lease or a block, whoever asks, a client or
-//! the server by itself. What the rows say of that is one row, so every member knows it, and a new leader begins with it.
-//! Renewals of leases are no rows: writers keep their files, and go on when it is over.
+//! Promise: between entering and leaving no operation changes a file, a directory, a lease or a block, whoever asks, a
+//! client or the server by itself. What the rows say of that is one row, so every member knows it, and a new leader
+//! begins with it. Renewals of leases are no rows: writers keep their files, and go on when it is over.
 
 use crate::ops::{BeginRecovery, Op, RecoveryTarget};
 use crate::record::{Record, decode, encode};

@@ -8,18 +8,20 @@
 //!        b
 //! ```
 //!
-//! Promise: the row of a directory that can be reached counts exactly what stands below it, the directory itself excluded
-//! ([`crate::check`] adds it up). A change climbs from its place to the root and adds to each row on the way. So a tree of any size is
-//! moved, deleted, summed up or limited for the price of its depth, and nothing walks it. A directory with nothing below it and no limits
-//! has no row.
+//! Promise: the row of a directory that can be reached counts exactly what stands below it, the directory itself
+//! excluded ([`crate::check`] adds it up). A change climbs from its place to the root and adds to each row on the way.
+//! So a tree of any size is moved, deleted, summed up or limited for the price of its depth, and nothing walks it. A
+//! directory with nothing below it and no limits has no row.
 //!
-//! Beside the counts the row has an upper bound of the levels below, greater than that of each directory in it. A climb that adds
-//! something raises it; only what the number of directories excludes lowers it, as nobody may look for the deepest. A move that might
-//! make a tree deeper than [`TREE_DEPTH_MAX`] is refused, so a climb is never longer.
+//! Beside the counts the row has an upper bound of the levels below, greater than that of each directory in it. A climb
+//! that adds something raises it; only what the number of directories excludes lowers it, as nobody may look for the
+//! deepest. A move that might make a tree deeper than [`TREE_DEPTH_MAX`] is refused, so a climb is never longer.
 //!
-//! Counts decide about quotas and nothing else, so one that would fall below zero stays there: all members would stop over an error.
+//! Counts decide about quotas and nothing else, so one that would fall below zero stays there: all members would stop
+//! over an error.
 //!
-//! As in HDFS a block under construction counts as a full one, and a limit that is passed already refuses only what makes it worse.
+//! As in HDFS a block under construction counts as a full one, and a limit that is passed already refuses only what
+//! makes it worse.
 
 use crate::block::last_row;
 use crate::error::{Failure, NsError};
@@ -33,7 +35,8 @@ use serde::{Deserialize, Serialize};
 use types::InodeId;
 use types::rows::{Rows, RowsError, RowsMut};
 
-/// What a tree takes. The sums of bytes are of files of up to 2^63 bytes with up to 2^9 replicas, which 64 bits do not hold.
+/// What a tree takes. The sums of bytes are of files of up to 2^63 bytes with up to 2^9 replicas, which 64 bits do not
+/// hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub files: u64,
@@ -59,7 +62,8 @@ impl Record for Tally {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excess {
     Refused,
-    /// What is new comes name by name, as HDFS makes it: the first name that is too many is refused, and counted in what is said.
+    /// What is new comes name by name, as HDFS makes it: the first name that is too many is refused, and counted in
+    /// what is said.
     RefusedByName,
     /// For what has happened already, and for what frees more than it takes.
     Recorded,
@@ -93,7 +97,8 @@ impl Usage {
 }
 
 impl Tally {
-    /// Something of so many levels stands below. What is counted below allows one level for each directory, and one for files.
+    /// Something of so many levels stands below. What is counted below allows one level for each directory, and one for
+    /// files.
     fn raise(&mut self, height: u32) {
         let levels = self.below.directories.saturating_add(self.below.files.min(1));
         self.height_max = self.height_max.max(height).min(u32::try_from(levels).unwrap_or(u32::MAX));
@@ -231,7 +236,8 @@ impl Bill {
     }
 }
 
-/// A new inode stands in `parent`. With it were made, and not counted yet, `parent` and others above it: `made_above` in all.
+/// A new inode stands in `parent`. With it were made, and not counted yet, `parent` and others above it: `made_above`
+/// in all.
 pub(crate) fn add(rows: &mut dyn RowsMut, parent: InodeId, inode: &Inode, made_above: usize) -> Result<(), Failure> {
     let more = usage_of(rows, inode)?;
     let mut step = Step { less: Usage::default(), more, height: 1, excess: Excess::RefusedByName };

@@ -124,7 +124,8 @@ impl Walk {
                 }
                 self.path.push_str(&level.after);
                 if self.levels.len() == TREE_DEPTH_MAX {
-                    // Not an error of the rows: what moves between two steps of a walk may take it deeper than any tree is.
+                    // Not an error of the rows: what moves between two steps of a walk may take it deeper than any tree
+                    // is.
                     let message =
                         format!("The tree below {} is too deep: more than {TREE_DEPTH_MAX} levels", directory.id);
                     return Err(NsError::Other(message).into());

@@ -1,4 +1,5 @@
-//! The rows that one change touches do not grow with the tree it is about: all members apply it, and all other changes wait meanwhile.
+//! The rows that one change touches do not grow with the tree it is about: all members apply it, and all other changes
+//! wait meanwhile.
 
 use namespace::read::{self, Summary};
 use namespace::*;
@@ -179,7 +180,8 @@ fn a_deep_path_is_made_and_counted_in_one_climb() {
     assert_eq!(totals.directory_count, 1001);
 }
 
-/// By moves a tree gets deeper than a path reaches; a small change of a file at its end, which its id names, is still one of bounded cost.
+/// By moves a tree gets deeper than a path reaches; a small change of a file at its end, which its id names, is still
+/// one of bounded cost.
 #[test]
 fn a_file_as_deep_as_can_be_is_changed_for_a_bounded_price() {
     let mut rows = formatted();

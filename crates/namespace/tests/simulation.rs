@@ -1,4 +1,5 @@
-//! Several clients at random, against a simple model of what HDFS does; and damaged rows, which must never cause a panic.
+//! Several clients at random, against a simple model of what HDFS does; and damaged rows, which must never cause a
+//! panic.
 //!
 //! Each run is replayed by its seed, which a failure prints. `LEVADA_SEED` runs that one, `LEVADA_RUNS` more of them.
 
@@ -129,8 +130,8 @@ impl Run {
         }
     }
 
-    /// Safe mode for a while: all that clients and the server itself would change is refused, and no row changes. What was
-    /// answered before it is still answered.
+    /// Safe mode for a while: all that clients and the server itself would change is refused, and no row changes. What
+    /// was answered before it is still answered.
     fn freeze(&mut self, step: usize) {
         self.rows = self.set_safe_mode(true);
         let frozen = self.rows.clone();

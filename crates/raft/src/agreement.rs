@@ -1,5 +1,5 @@
-//! Whether all members have the same rows. Raft makes them apply the same entries; that they make the same of them is a promise
-//! of the program, which a fault of it, of a compiler or of a machine's memory can break.
+//! Whether all members have the same rows. Raft makes them apply the same entries; that they make the same of them is a
+//! promise of the program, which a fault of it, of a compiler or of a machine's memory can break.
 //!
 //! ```text
 //! leader    picks an entry that it applied a round ago     digest? ──▶ each other member
@@ -7,8 +7,9 @@
 //! member    that differs writes the file `diverged`, stops, and is refused at every start
 //! ```
 //!
-//! Promise: a member whose rows differ from those of most voters serves nothing from the next round on. Where no majority
-//! has the same, nobody knows who is right: nothing is decided by rows that may be wrong until one has. See `doubt`.
+//! Promise: a member whose rows differ from those of most voters serves nothing from the next round on. Where no
+//! majority has the same, nobody knows who is right: nothing is decided by rows that may be wrong until one has. See
+//! `doubt`.
 
 use crate::disk::Disk;
 use crate::doubt::Doubt;
@@ -28,7 +29,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Entries whose digests a member keeps: 1 MiB, a few seconds of work, so that members are asked for one that they still have.
+/// Entries whose digests a member keeps: 1 MiB, a few seconds of work, so that members are asked for one that they
+/// still have.
 const KEPT_COUNT: usize = 1 << 16;
 /// The file that keeps a member that differs from starting again.
 const MARK: &str = "diverged";

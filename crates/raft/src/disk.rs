@@ -17,7 +17,8 @@ pub trait Disk: Send + Sync + Debug + 'static {
     /// A new segment of the log is begun at this length.
     fn segment_len(&self) -> u64;
 
-    /// Makes the directory, if it is not there, and keeps others away as long as the result lives. `WouldBlock`: another has it.
+    /// Makes the directory, if it is not there, and keeps others away as long as the result lives. `WouldBlock`:
+    /// another has it.
     fn lock(&self) -> io::Result<Box<dyn Send>>;
 
     /// Of all files in it.
@@ -41,7 +42,8 @@ pub trait Disk: Send + Sync + Debug + 'static {
     /// Makes it durable that the directory is there.
     fn sync_self(&self) -> io::Result<()>;
 
-    /// How long the next sync takes, where the disk is played and nothing takes time by itself: the writer waits so long.
+    /// How long the next sync takes, where the disk is played and nothing takes time by itself: the writer waits so
+    /// long.
     fn sync_time(&self) -> Duration {
         Duration::ZERO
     }
@@ -62,8 +64,8 @@ pub trait Paper: Send + Debug {
     fn sync_all(&self) -> io::Result<()>;
 }
 
-/// 16 MiB: small enough that cutting the log gives space back, large enough to be rare. Tests of this crate begin new segments
-/// all the time.
+/// 16 MiB: small enough that cutting the log gives space back, large enough to be rare. Tests of this crate begin new
+/// segments all the time.
 const SEGMENT_LEN: u64 = if cfg!(test) { 64 << 10 } else { 16 << 20 };
 
 /// A directory of the machine's file system.

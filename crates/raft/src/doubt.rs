@@ -6,8 +6,8 @@
 //!                                      └─ a leader confirms nothing, takes no proposals, sends no copy of its rows, cuts no log
 //! ```
 //!
-//! Promise: rows that may be wrong decide nothing and are copied to nobody from the first such comparison on. Raft runs on, so a
-//! third member that comes back applies the log and makes a majority.
+//! Promise: rows that may be wrong decide nothing and are copied to nobody from the first such comparison on. Raft runs
+//! on, so a third member that comes back applies the log and makes a majority.
 
 use crate::disk::Disk;
 use crate::mark;

@@ -9,9 +9,10 @@
 //! which: in the second case the group means the incarnation that it had before, and the inbox refuses whatever is
 //! meant for that. And the one that founds does so only if all others are new.
 //!
-//! One that is listed alone has nobody to ask. It may have lost its data all the same, and its group have others by now, who
-//! send it what is meant for another incarnation. So it waits for such messages before it founds, and before it leads again;
-//! and if one comes later, as the others were down, it ends: two stores of one name must not both be served.
+//! One that is listed alone has nobody to ask. It may have lost its data all the same, and its group have others by
+//! now, who send it what is meant for another incarnation. So it waits for such messages before it founds, and before
+//! it leads again; and if one comes later, as the others were down, it ends: two stores of one name must not both be
+//! served.
 
 use crate::machine::{Applier, Machine};
 use crate::network::Network;

@@ -1,5 +1,5 @@
-//! What this crate reads from its files and from other members, as functions of bytes, for fuzz targets. Whatever the bytes are,
-//! none panics.
+//! What this crate reads from its files and from other members, as functions of bytes, for fuzz targets. Whatever the
+//! bytes are, none panics.
 
 use crate::message::{self, Answer, Ask, PlainEntry, Request};
 use crate::position::Position;
@@ -14,7 +14,8 @@ pub fn segment(bytes: &[u8]) {
     }
 }
 
-/// A segment whose records are sound, with bodies of strange bytes: `[kind u8][body_len u8][body]`, one after the other.
+/// A segment whose records are sound, with bodies of strange bytes: `[kind u8][body_len u8][body]`, one after the
+/// other.
 pub fn records(bytes: &[u8]) {
     let whole = sealed(bytes);
     let contents = segment::parse(&whole).expect("its head is sound");

@@ -80,8 +80,9 @@ fn set(told: &watch::Sender<Standing>, standing: Standing) {
 }
 
 impl<M: Machine> Raft<M> {
-    /// Answers if this member is sure to lead at this moment, so that what the machine says now is up to date: a majority
-    /// said so a moment ago, or says so now. Tells the term in which it leads. A member that is alone need not ask.
+    /// Answers if this member is sure to lead at this moment, so that what the machine says now is up to date: a
+    /// majority said so a moment ago, or says so now. Tells the term in which it leads. A member that is alone need not
+    /// ask.
     ///
     /// What a majority said counts no more once another member was told to take over: the others may have elected
     /// that one at once.
@@ -132,8 +133,8 @@ impl<M: Machine> Raft<M> {
         elsewhere(forward)
     }
 
-    /// Comes back when this member has heard no majority for so long that others have probably elected another leader: what
-    /// was proposed here may wait for ever.
+    /// Comes back when this member has heard no majority for so long that others have probably elected another leader:
+    /// what was proposed here may wait for ever.
     pub(crate) async fn cut_off(&self) {
         let Some(timing) = self.inner.timing else { return std::future::pending().await };
         loop {

@@ -1,9 +1,9 @@
 //! Agreement on a log of commands, and that a command is durable before it is answered.
 //!
-//! Promise: [`Raft::propose`] answers when the command's entry is synced in the logs of a majority and was applied to the
-//! [`Machine`] of the leader. Entries are applied in one order, on every member. The machine keeps its own state; the log is
-//! cut behind what the machine has made durable, so it stays as long as a second of work, or, where there are several members,
-//! as long as one of them may be away for a while.
+//! Promise: [`Raft::propose`] answers when the command's entry is synced in the logs of a majority and was applied to
+//! the [`Machine`] of the leader. Entries are applied in one order, on every member. The machine keeps its own state;
+//! the log is cut behind what the machine has made durable, so it stays as long as a second of work, or, where there
+//! are several members, as long as one of them may be away for a while.
 //!
 //! ```text
 //!            propose                                             answer
@@ -18,9 +18,9 @@
 //! A fault of the log or of the machine stops Raft on this node for good, and every proposal says why: an entry that is
 //! skipped would be a hole.
 //!
-//! Members reach each other by a [`Transport`] that whoever starts them brings along, so a whole group runs in one process of a
-//! test; and on a stage ([`io::stage`]) and a [`Disk`] of whoever plays them, in one thread, from a seed. openraft is seen by this
-//! crate alone.
+//! Members reach each other by a [`Transport`] that whoever starts them brings along, so a whole group runs in one
+//! process of a test; and on a stage ([`io::stage`]) and a [`Disk`] of whoever plays them, in one thread, from a seed.
+//! openraft is seen by this crate alone.
 
 mod agreement;
 mod disk;
@@ -65,12 +65,12 @@ pub use snapshot::{Export, Import};
 pub use timing::Timing;
 pub use transport::{Answer, Lane, Peer, Transport};
 
-/// Longest command, encoded. Few are longer than 100 KB: a path of 1000 levels and 32 KB, twice. The longest join files, of which
-/// each is named. A longer one must not get into the log: if no follower can take it, no change behind it is committed, and as
-/// heartbeats go on the leader stays.
+/// Longest command, encoded. Few are longer than 100 KB: a path of 1000 levels and 32 KB, twice. The longest join
+/// files, of which each is named. A longer one must not get into the log: if no follower can take it, no change behind
+/// it is committed, and as heartbeats go on the leader stays.
 pub const COMMAND_LEN_MAX: usize = 1 << 20;
-/// Longest message to another member: as much of the log, or of a snapshot, as is sent at once, one command or row beyond, and what
-/// stands around them. A [`Transport`] must take such a message.
+/// Longest message to another member: as much of the log, or of a snapshot, as is sent at once, one command or row
+/// beyond, and what stands around them. A [`Transport`] must take such a message.
 pub const MESSAGE_LEN_MAX: usize = log::MESSAGE_LEN + COMMAND_LEN_MAX + FRAME_LEN;
 /// What stands around entries and rows. Some tens of bytes, or a membership's few addresses.
 const FRAME_LEN: usize = 64 << 10;

@@ -52,7 +52,8 @@ struct Known {
 }
 
 impl Log {
-    /// Also gives the thread that writes, unless this is played. It ends, and lets go of the directory, when the log is dropped.
+    /// Also gives the thread that writes, unless this is played. It ends, and lets go of the directory, when the log is
+    /// dropped.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         node_id: u64,
@@ -86,8 +87,8 @@ impl Log {
         if applied < purged {
             return Some(format!("the log begins behind entry {}, the store ends at {}", show(purged), show(applied)));
         }
-        // A state that another member sent may be in place before the log was cut for it, and an entry that the others had on disk may be
-        // applied before it is on disk here; the start makes up for that.
+        // A state that another member sent may be in place before the log was cut for it, and an entry that the others
+        // had on disk may be applied before it is on disk here; the start makes up for that.
         let named = position.membership.membership().get_node(&self.owner.node_id);
         let is_other = named.is_some_and(|node| node.incarnation != self.owner.incarnation);
         if applied > last && is_other {
@@ -508,8 +509,8 @@ mod tests {
         }
     }
 
-    /// A member is killed when it has just named a segment. The next process appends to that, and acknowledges: the name must be on disk
-    /// by then.
+    /// A member is killed when it has just named a segment. The next process appends to that, and acknowledges: the
+    /// name must be on disk by then.
     #[tokio::test]
     async fn a_segment_that_is_gone_on_with_keeps_its_name() {
         let mut story = Story::new();

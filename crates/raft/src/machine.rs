@@ -1,8 +1,8 @@
 //! The state that commands are applied to, and how openraft drives it.
 //!
 //! A machine keeps itself, so a snapshot is nothing but "the machine is durable up to here": [`Driver`] flushes the
-//! machine when openraft asks for one, and the log may then be cut. To a member that lags behind the cut the state itself is
-//! sent: the machine exports it while it is in use, and the other one puts it in the place of its own.
+//! machine when openraft asks for one, and the log may then be cut. To a member that lags behind the cut the state
+//! itself is sent: the machine exports it while it is in use, and the other one puts it in the place of its own.
 
 use crate::agreement::Digests;
 use crate::position::Position;
@@ -48,14 +48,14 @@ pub trait Machine: Send + Sync + 'static {
     /// What the last [`Machine::apply`] that survived was given as `position`; `None` for a new machine.
     fn position(&self) -> Option<Vec<u8>>;
 
-    /// Applies one entry; `None` is one that only moves the position, and nobody waits for its reply. `position` is kept
-    /// with the change: after a restart the machine has both, or neither. An error or a panic stops Raft on this node, and
-    /// the entry is tried again at the next start: what strangers ask for must be refused by a reply, never by an error.
-    /// It may wait for a disk; one call at a time.
+    /// Applies one entry; `None` is one that only moves the position, and nobody waits for its reply. `position` is
+    /// kept with the change: after a restart the machine has both, or neither. An error or a panic stops Raft on this
+    /// node, and the entry is tried again at the next start: what strangers ask for must be refused by a reply, never
+    /// by an error. It may wait for a disk; one call at a time.
     fn apply(&self, position: &[u8], command: Option<Self::Command>) -> Result<Self::Reply, MachineError>;
 
-    /// The digest of all changes up to the position, which goes along wherever the state is copied to. `None`: members are not
-    /// compared.
+    /// The digest of all changes up to the position, which goes along wherever the state is copied to. `None`: members
+    /// are not compared.
     fn digest(&self) -> Option<RowsDigest> {
         None
     }
@@ -119,8 +119,8 @@ const RUN_COUNT: usize = 256;
 /// Entries to apply, and whom to tell when that is done.
 type Run = (Vec<EntryResponder<Types>>, oneshot::Sender<io::Result<()>>);
 
-/// The end that openraft holds: a thread of its own applies what comes in. The machine may wait for a page of its store,
-/// or for a flush when too much is in memory, and must find a thread even when all others wait for it.
+/// The end that openraft holds: a thread of its own applies what comes in. The machine may wait for a page of its
+/// store, or for a flush when too much is in memory, and must find a thread even when all others wait for it.
 pub(crate) struct Applier<M> {
     driver: Driver<M>,
     /// `None`: the member is played, and has no threads.
@@ -213,7 +213,8 @@ impl<M: Machine> Driver<M> {
         let mut position = self.state().applied.clone();
         position.applied = Some(id);
         if !self.shared.synced.has(id.index) {
-            // The others have it on disk. If this one is brought to disk before the log is, the next start is not to take the log for damaged.
+            // The others have it on disk. If this one is brought to disk before the log is, the next start is not to
+            // take the log for damaged.
             position.ahead = Some(id);
         }
         let reply = match entry.payload {
@@ -265,7 +266,8 @@ impl<M: Machine> Driver<M> {
         Ok(())
     }
 
-    /// The state as it is on disk, to be sent. If it cannot be read now, whoever sends it finds nothing and tries again.
+    /// The state as it is on disk, to be sent. If it cannot be read now, whoever sends it finds nothing and tries
+    /// again.
     fn export(&self) -> Option<Snapshot> {
         let flushed = self.state().flushed.clone();
         flushed.applied?;

@@ -19,8 +19,8 @@ use openraft::raft::Precondition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// For another member to take over the lead: an election without waiting takes milliseconds, a disk's hiccup a second, and a usual
-/// election two.
+/// For another member to take over the lead: an election without waiting takes milliseconds, a disk's hiccup a second,
+/// and a usual election two.
 const HAND_OVER_WAIT: Duration = Duration::from_millis(2_500);
 /// For one that is to join to say that it is there.
 const GREET_WAIT: Duration = Duration::from_secs(5);
@@ -30,8 +30,8 @@ const HAND_OVER_COUNT: usize = 4;
 const CHANGE_COUNT: usize = 4;
 
 impl<M: Machine> Raft<M> {
-    /// Adds a member, which was started with an empty log and waits. It gets a copy of the state and the log behind it, and then a vote: this
-    /// returns when it has one. Asked again for the same member it goes on where it was.
+    /// Adds a member, which was started with an empty log and waits. It gets a copy of the state and the log behind it,
+    /// and then a vote: this returns when it has one. Asked again for the same member it goes on where it was.
     pub async fn add_member(&self, peer: Peer) -> Result<(), RaftError> {
         let group = self.group();
         if let Some(other) = group.members.iter().find(|member| member.addr == peer.addr && member.id != peer.id) {
@@ -118,8 +118,9 @@ impl<M: Machine> Raft<M> {
         self.inner.raft.metrics().borrow_watched().membership_config.membership().get_node(&id).cloned()
     }
 
-    /// Comes back when the member has the log up to `upto`, or this one leads no more. Whoever is to have a vote has to know first that it
-    /// is in the group: one that does not, gives none, and if the leader dies with the entry that gives it one, nobody is elected.
+    /// Comes back when the member has the log up to `upto`, or this one leads no more. Whoever is to have a vote has to
+    /// know first that it is in the group: one that does not, gives none, and if the leader dies with the entry that
+    /// gives it one, nobody is elected.
     async fn has_log(&self, id: u64, upto: LogId) -> Result<(), RaftError> {
         let has = |metrics: &RaftMetrics<Types>| match &metrics.replication {
             Some(matched) => matched.get(&id).is_some_and(|matched| *matched >= Some(upto)),
@@ -129,8 +130,8 @@ impl<M: Machine> Raft<M> {
         waited.map(drop).map_err(|error| wrong(format!("member {id} does not get the log: {error}; try again")))
     }
 
-    /// A vote of somebody who is not there counts against all others: with one such in a group of two nothing can be changed any more, not
-    /// even that.
+    /// A vote of somebody who is not there counts against all others: with one such in a group of two nothing can be
+    /// changed any more, not even that.
     ///
     /// Tells whether it is new, and its incarnation.
     async fn greet(&self, peer: &Peer) -> Result<(bool, u64), RaftError> {
@@ -140,8 +141,8 @@ impl<M: Machine> Raft<M> {
         })
     }
 
-    /// Removes a member, which may be gone. Asked to remove itself, the leader hands over to another and says that it does not
-    /// lead: that other one removes it.
+    /// Removes a member, which may be gone. Asked to remove itself, the leader hands over to another and says that it
+    /// does not lead: that other one removes it.
     pub async fn remove_member(&self, id: u64) -> Result<(), RaftError> {
         let group = self.group();
         let Some(member) = group.members.iter().find(|member| member.id == id) else {
@@ -185,7 +186,8 @@ impl<M: Machine> Raft<M> {
         Err(wrong("no other member took over the lead in time; are they up? Try again".into()))
     }
 
-    /// Corrects the addresses of members, where these say other than what the group has written down. Only the leader can.
+    /// Corrects the addresses of members, where these say other than what the group has written down. Only the leader
+    /// can.
     pub async fn readdress(&self, peers: &[Peer]) -> Result<(), RaftError> {
         for _ in 0..CHANGE_COUNT {
             if self.stale(peers).1.is_empty() {

@@ -58,8 +58,8 @@ pub(crate) enum Ask {
     Chunk(Chunk),
     /// Do you belong to a group already, and which is your incarnation?
     AreYouNew,
-    /// Which digest did your rows have after this entry? `doubt`: whether a majority had the same in the last comparison of
-    /// this leader; `None` before the first.
+    /// Which digest did your rows have after this entry? `doubt`: whether a majority had the same in the last
+    /// comparison of this leader; `None` before the first.
     Digest {
         index: u64,
         doubt: Option<bool>,
@@ -194,8 +194,9 @@ impl PlainEntry {
     }
 }
 
-/// Terms that a vote may be ahead of what a member knows. Each election adds one: so many no group has seen. A vote of the last term
-/// there is, once saved, would end all elections for good, and one that is as far ahead as this needs four thousand million more.
+/// Terms that a vote may be ahead of what a member knows. Each election adds one: so many no group has seen. A vote of
+/// the last term there is, once saved, would end all elections for good, and one that is as far ahead as this needs
+/// four thousand million more.
 const TERM_LEAP_MAX: u64 = 1 << 32;
 
 /// Whether a vote may be one of a group that is, or was, in the term `known`.

@@ -17,8 +17,8 @@ const VERSION: u8 = 3;
 pub(crate) struct Position {
     pub(crate) applied: Option<LogId>,
     pub(crate) membership: StoredMembership,
-    /// So far the log may lack what the machine has: the last entry of a state that was taken over from another member, or the last one
-    /// that was applied before this member's own log had it on disk.
+    /// So far the log may lack what the machine has: the last entry of a state that was taken over from another member,
+    /// or the last one that was applied before this member's own log had it on disk.
     pub(crate) ahead: Option<LogId>,
 }
 

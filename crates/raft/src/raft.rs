@@ -1,7 +1,8 @@
 //! A member of the group: starts, takes proposals, flushes the machine, stops.
 //!
-//! A member that is alone leads from the start on and asks nobody: its clocks are slow and its log holds nothing that the
-//! machine has. Members of a group take the shorter times of [`Timing`], and keep some of the log for those who lag.
+//! A member that is alone leads from the start on and asks nobody: its clocks are slow and its log holds nothing that
+//! the machine has. Members of a group take the shorter times of [`Timing`], and keep some of the log for those who
+//! lag.
 
 use crate::COMMAND_LEN_MAX;
 use crate::agreement::{self, Agreement, Outcast};
@@ -49,12 +50,12 @@ pub struct Options {
 #[derive(Clone)]
 pub struct GroupOptions {
     pub transport: Arc<dyn Transport>,
-    /// Who founds the group together: all must be up once. This one among them; if not, it waits to be added to a group that is
-    /// there. A member that has a log does not look at it.
+    /// Who founds the group together: all must be up once. This one among them; if not, it waits to be added to a group
+    /// that is there. A member that has a log does not look at it.
     pub founders: Vec<Peer>,
     pub timing: Timing,
-    /// Bytes of entries that members keep behind what their machine has, in memory and on disk, for others that were away for
-    /// a while; who was away for longer gets a copy of the state.
+    /// Bytes of entries that members keep behind what their machine has, in memory and on disk, for others that were
+    /// away for a while; who was away for longer gets a copy of the state.
     pub retain_len: usize,
     #[doc(hidden)]
     pub undone: Option<Undone>,
@@ -103,8 +104,8 @@ pub enum RaftError {
     Members { reason: String },
 }
 
-/// A cheap handle; all clones are the same member. Without a [`Raft::shutdown`] it ends when the last is dropped, and the
-/// next start applies what was not flushed.
+/// A cheap handle; all clones are the same member. Without a [`Raft::shutdown`] it ends when the last is dropped, and
+/// the next start applies what was not flushed.
 pub struct Raft<M: Machine> {
     pub(crate) inner: Arc<Inner<M>>,
 }
@@ -144,8 +145,8 @@ impl<M: Machine> fmt::Debug for Raft<M> {
 
 /// A second of work is what a restart applies again at most, and what the log holds.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// While a copy of the state is on its way, so many times as much of what follows it is kept at most. A guess: 256 MB by
-/// default.
+/// While a copy of the state is on its way, so many times as much of what follows it is kept at most. A guess: 256 MB
+/// by default.
 const RETAIN_SENDING: usize = 8;
 /// A flush that takes longer is asked for again, which does nothing while it goes on.
 const FLUSH_WAIT: Duration = Duration::from_secs(60);
@@ -160,9 +161,9 @@ const COMMAND_VERSION: u8 = 1;
 const _: () = assert!(COMMAND_LEN_MAX < BUDGET_LEN);
 
 impl<M: Machine> Raft<M> {
-    /// Opens the log. A member that is alone becomes leader and applies what the machine lacks before this returns; a new log
-    /// makes it the only member. A member of a group is on its way then: see [`Raft::standing`]. After an error the log's
-    /// directory is free again.
+    /// Opens the log. A member that is alone becomes leader and applies what the machine lacks before this returns; a
+    /// new log makes it the only member. A member of a group is on its way then: see [`Raft::standing`]. After an error
+    /// the log's directory is free again.
     pub async fn start(options: Options, machine: Arc<M>) -> Result<Self, RaftError> {
         let Options { dir, node_id, group } = options;
         Self::start_on(Arc::new(Directory::new(&dir)), node_id, group, machine).await
@@ -315,8 +316,9 @@ impl<M: Machine> Raft<M> {
         self.inner.inbox.take(message).await
     }
 
-    /// Takes note of a message whose sender may be a stranger: it is not answered. One that is meant for another incarnation
-    /// of this member shows that a group knows it with data that it has lost; then it neither founds nor leads. `founding` says more.
+    /// Takes note of a message whose sender may be a stranger: it is not answered. One that is meant for another
+    /// incarnation of this member shows that a group knows it with data that it has lost; then it neither founds nor
+    /// leads. `founding` says more.
     pub async fn overhear(&self, message: &[u8]) {
         self.inner.inbox.overhear(message).await;
     }
@@ -356,7 +358,8 @@ impl<M: Machine> Raft<M> {
         self.inner.stop.reason().is_none() && self.inner.raft.is_leader()
     }
 
-    /// Index of the last entry after which all members that answered, and a majority, had the same rows; known to who leads, or led.
+    /// Index of the last entry after which all members that answered, and a majority, had the same rows; known to who
+    /// leads, or led.
     pub fn agreed(&self) -> Option<u64> {
         self.inner.agreement.as_ref().and_then(|agreement| agreement.agreed())
     }
@@ -371,7 +374,8 @@ impl<M: Machine> Raft<M> {
         Group::of(&self.inner.raft.metrics().borrow_watched())
     }
 
-    /// Index of the entry that says who is in the group, as this member sees it: it changes with the members. `None`: it belongs to none.
+    /// Index of the entry that says who is in the group, as this member sees it: it changes with the members. `None`:
+    /// it belongs to none.
     pub fn members_entry(&self) -> Option<u64> {
         self.inner.raft.metrics().borrow_watched().membership_config.log_id().map(|id| id.index)
     }
@@ -381,13 +385,14 @@ impl<M: Machine> Raft<M> {
         self.inner.raft.metrics().borrow_watched().purged.map_or(0, |id| id.index + 1)
     }
 
-    /// Comes back, with the reason, if a fault has stopped Raft on this node: the process had better end then, as nothing
-    /// can be changed any more. Not after a [`Raft::shutdown`].
+    /// Comes back, with the reason, if a fault has stopped Raft on this node: the process had better end then, as
+    /// nothing can be changed any more. Not after a [`Raft::shutdown`].
     pub async fn failed(&self) -> String {
         self.inner.stop.wait().await
     }
 
-    /// Flushes the machine and ends; the log's directory is free afterwards. Proposals under way may or may not be applied.
+    /// Flushes the machine and ends; the log's directory is free afterwards. Proposals under way may or may not be
+    /// applied.
     pub async fn shutdown(&self) -> Result<(), RaftError> {
         let Inner { raft, driver, stop, writer, flusher, .. } = &*self.inner;
         flusher.abort();

@@ -1,4 +1,5 @@
-//! What openraft takes tasks, time and chance from: [`::io::task`] and [`::io::stage`], so that a simulation can play a member.
+//! What openraft takes tasks, time and chance from: [`::io::task`] and [`::io::stage`], so that a simulation can play a
+//! member.
 
 use ::io::stage::{self, Moment};
 use ::io::task;

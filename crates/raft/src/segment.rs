@@ -8,8 +8,8 @@
 //! └──────────────┴────────┴────────┴─────┴────────┴───────────────────────┘
 //! ```
 //!
-//! Space is reserved when a segment is made, so that a sync need not write the file's length too (a third faster), and a
-//! full disk is noticed then. A segment gets its name when its head is on disk, so one without a head is damage.
+//! Space is reserved when a segment is made, so that a sync need not write the file's length too (a third faster), and
+//! a full disk is noticed then. A segment gets its name when its head is on disk, so one without a head is damage.
 
 use crate::disk::{Disk, Paper};
 use crate::record::{Facts, Head, Owner, Place, Record, may_begin};
@@ -55,8 +55,8 @@ impl Segment {
             file.set_len(read.len)?;
         }
         file.reserve(disk.segment_len())?;
-        // What was read may have been in the page cache alone; from here on it counts. After a sync that failed the kernel takes it
-        // for written, and would sync nothing: so it is written once more.
+        // What was read may have been in the page cache alone; from here on it counts. After a sync that failed the
+        // kernel takes it for written, and would sync nothing: so it is written once more.
         file.write_at(&read.doubtful, read.len - read.doubtful.len() as u64)?;
         file.sync_all()?;
         let Contents { head, len, .. } = read;

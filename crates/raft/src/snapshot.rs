@@ -1,7 +1,7 @@
 //! The state of a machine on its way to another member.
 //!
-//! A machine keeps itself, so to openraft "making a snapshot" is nothing but a flush, and what is sent is read out of the
-//! store while it is in use: see [`crate::Machine::export`].
+//! A machine keeps itself, so to openraft "making a snapshot" is nothing but a flush, and what is sent is read out of
+//! the store while it is in use: see [`crate::Machine::export`].
 
 use crate::MachineError;
 
@@ -19,8 +19,8 @@ pub trait Import: Send {
     /// The next piece, as the other member's [`Export::chunk`] gave it.
     fn take(&mut self, chunk: &[u8]) -> Result<(), MachineError>;
 
-    /// Puts what came in the place of all that the machine had, with `position` as of the last entry in it. Durable when it
-    /// returns; a crash leaves the old or the new.
+    /// Puts what came in the place of all that the machine had, with `position` as of the last entry in it. Durable
+    /// when it returns; a crash leaves the old or the new.
     fn install(self: Box<Self>, position: &[u8]) -> Result<(), MachineError>;
 }
 

@@ -1,4 +1,5 @@
-//! How far this member's own log is on disk. Others may have had an entry there first, and then it is applied before it is on disk here.
+//! How far this member's own log is on disk. Others may have had an entry there first, and then it is applied before it
+//! is on disk here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,8 @@
-//! How bytes reach another member. This crate says what to send; whoever starts it says how: metad over Hadoop RPC, a test or
-//! the simulation in memory.
+//! How bytes reach another member. This crate says what to send; whoever starts it says how: metad over Hadoop RPC, a
+//! test or the simulation in memory.
 //!
-//! A transport may lose a message, deliver it late, or answer an error although it was delivered. It must not change one.
+//! A transport may lose a message, deliver it late, or answer an error although it was delivered. It must not change
+//! one.
 
 use std::future::Future;
 use std::io;

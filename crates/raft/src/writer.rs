@@ -99,7 +99,8 @@ impl Writer {
         let owner = Owner { node_id, incarnation: incarnation.unwrap_or_else(|| stage::draw().max(1)) };
         let active = match active {
             Some(active) => {
-                // It may have been named just before this member was killed; what is acknowledged from here on must not go with that.
+                // It may have been named just before this member was killed; what is acknowledged from here on must not
+                // go with that.
                 disk.sync_names()?;
                 active
             }

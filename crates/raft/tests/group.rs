@@ -62,8 +62,8 @@ async fn a_group_that_was_killed_has_all_it_acknowledged() {
     group.settle(&(0..=20).collect::<Vec<_>>()).await;
 }
 
-/// A leader that is cut off soon knows that it cannot be sure, and what is proposed to it does not hang; the others go on
-/// without it, and it gives in when it is back.
+/// A leader that is cut off soon knows that it cannot be sure, and what is proposed to it does not hang; the others go
+/// on without it, and it gives in when it is back.
 #[tokio::test]
 async fn a_leader_without_a_majority_answers_nobody() {
     let group = Group::of(3).await;
@@ -101,7 +101,8 @@ async fn a_minority_does_nothing() {
     group.propose(3).await;
 }
 
-/// It lags behind the cut of the log, so it gets the state itself, in chunks; also one that has other entries at its end.
+/// It lags behind the cut of the log, so it gets the state itself, in chunks; also one that has other entries at its
+/// end.
 #[tokio::test]
 async fn who_was_away_for_long_gets_a_copy_of_the_state() {
     let mut group = Group::of(3).await;

@@ -1,5 +1,5 @@
-//! A member that is killed finds everything it acknowledged, once. A program of its own: who is born has copies of all that its parent has open,
-//! locks too, until it runs its program, and stories beside it would find them taken.
+//! A member that is killed finds everything it acknowledged, once. A program of its own: who is born has copies of all
+//! that its parent has open, locks too, until it runs its program, and stories beside it would find them taken.
 
 mod support;
 

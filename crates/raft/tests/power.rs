@@ -1,5 +1,5 @@
-//! A whole group loses power at once, while a member takes over another's state: everything that was acknowledged is there when
-//! the power is back, once, and the group goes on.
+//! A whole group loses power at once, while a member takes over another's state: everything that was acknowledged is
+//! there when the power is back, once, and the group goes on.
 
 mod support;
 

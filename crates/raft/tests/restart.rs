@@ -1,4 +1,5 @@
-//! A member that is stopped finds everything it acknowledged, once; one that cannot go on says why. One that is killed is in `killed.rs`.
+//! A member that is stopped finds everything it acknowledged, once; one that cannot go on says why. One that is killed
+//! is in `killed.rs`.
 
 mod support;
 
@@ -63,7 +64,8 @@ async fn a_member_that_is_dropped_lets_go_and_its_log_is_applied_again() {
     assert_eq!(list.numbers(), (0..10).collect::<Vec<_>>());
 }
 
-/// An error or a panic: no later command is applied, everyone is told why, and a new start tries again, and says the same.
+/// An error or a panic: no later command is applied, everyone is told why, and a new start tries again, and says the
+/// same.
 #[tokio::test]
 async fn a_command_that_cannot_be_applied_stops_the_node() {
     for (bad, why) in [(FAILS, "told to fail"), (PANICS, "told to panic")] {

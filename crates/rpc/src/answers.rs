@@ -1,8 +1,8 @@
 //! Memory for answers of servers that may be strangers: any number of clients share it.
 //!
-//! Promise: what all of them hold of answers that come, and of those that are being decoded, is bounded, by the rules of a server's requests:
-//! bytes are counted as they come, who sends too slowly while memory is short is cut off, and a list that would take more than there
-//! is for all is refused.
+//! Promise: what all of them hold of answers that come, and of those that are being decoded, is bounded, by the rules
+//! of a server's requests: bytes are counted as they come, who sends too slowly while memory is short is cut off, and a
+//! list that would take more than there is for all is refused.
 
 use crate::budget::Charge;
 use crate::lane::{Held, Lane};

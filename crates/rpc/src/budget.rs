@@ -1,8 +1,8 @@
 //! How much memory requests and answers of all connections may take together.
 //!
 //! A request is let in when there is room for it. An answer is counted as what it is expected to need before its call
-//! starts, and as what it has when it is there: so what is held exceeds the limit only by what nobody expected, and while it
-//! does nothing more is let in.
+//! starts, and as what it has when it is there: so what is held exceeds the limit only by what nobody expected, and
+//! while it does nothing more is let in.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,8 +116,8 @@ impl Budget {
         self.held_len() > self.held_len_max / 2
     }
 
-    /// Waits until what was made has been taken, but for half of what may be held: who is about to make much more waits here, since
-    /// what it was expected to need may have been too little.
+    /// Waits until what was made has been taken, but for half of what may be held: who is about to make much more waits
+    /// here, since what it was expected to need may have been too little.
     pub(crate) async fn taken(&self) {
         self.when_room(|| self.made_len.load(Ordering::Acquire) <= self.held_len_max / 2).await;
     }

@@ -52,7 +52,8 @@ impl Default for Untaken {
 }
 
 impl Untaken {
-    /// Waits while they are too many. For a call that is about to make a long answer: how long cannot be known when it is let in.
+    /// Waits while they are too many. For a call that is about to make a long answer: how long cannot be known when it
+    /// is let in.
     pub async fn wait_for_less(&self) {
         self.0.taken().await;
     }
@@ -90,7 +91,8 @@ pub trait Service: Send + Sync + 'static {
     /// client hangs up. A panic is answered as an error of the call.
     fn call(&self, call: Call) -> impl Future<Output = Result<Bytes, Exception>> + Send;
 
-    /// Whether urgent requests are accepted from this peer; asked once a connection. An exception ends the connection, and must be fatal.
+    /// Whether urgent requests are accepted from this peer; asked once a connection. An exception ends the connection,
+    /// and must be fatal.
     fn admit_urgent(&self, _peer: SocketAddr) -> impl Future<Output = Result<(), Exception>> + Send {
         async { Err(Exception::unauthorized(hdfs::exception::ACCESS_CONTROL, "no urgent requests are accepted here")) }
     }

@@ -49,7 +49,8 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// For calls between the nodes of a store: their answers are no longer than requests, and whoever says that he is a node is asked.
+    /// For calls between the nodes of a store: their answers are no longer than requests, and whoever says that he is a
+    /// node is asked.
     pub fn of_nodes(answers: AnswerRoom) -> Self {
         Self { frame_len_max: FRAME_LEN_MAX, answers: Some(answers), ..Self::default() }
     }
@@ -148,8 +149,8 @@ impl Client {
         self.attempt_in(self.shared.protocol, attempt, method, request).await
     }
 
-    /// As [`Client::attempt`], of another protocol that the same server serves. The connection is shared, and so are the
-    /// numbers of calls.
+    /// As [`Client::attempt`], of another protocol that the same server serves. The connection is shared, and so are
+    /// the numbers of calls.
     pub async fn attempt_in<Q: Message, A: Message + Default>(
         &self,
         protocol: &str,

@@ -4,8 +4,8 @@
 //! length ──▶ Coming: room for the next piece ──▶ read it ──▶ … ──▶ whole ──▶ a charge of the budget, until it is answered
 //! ```
 //!
-//! Promise: a connection that sends nothing holds one short piece. The oldest request always goes on, unless whole ones hold the
-//! memory: so requests that share it and have each a part of what they need do not wait for each other.
+//! Promise: a connection that sends nothing holds one short piece. The oldest request always goes on, unless whole ones
+//! hold the memory: so requests that share it and have each a part of what they need do not wait for each other.
 
 use crate::budget::{Budget, Charge};
 use std::sync::Arc;

@@ -25,8 +25,8 @@ use tokio::time::timeout;
 
 /// Room for reading at a time. Most requests are a few hundred bytes; many come at once.
 const READ_LEN: usize = 8 << 10;
-/// Answers that are expected to be no longer than this do not wait for those of others to be taken: what a connection may have
-/// of them is little.
+/// Answers that are expected to be no longer than this do not wait for those of others to be taken: what a connection
+/// may have of them is little.
 const SHORT_LEN_MAX: usize = 4 << 10;
 /// How long, and for how many bytes, a refused client's rest is thrown away, so that the kernel does not send a reset
 /// that would make the client lose our last answer.
@@ -202,7 +202,8 @@ impl<S: Service> Reader<S> {
         let host = Arc::clone(&self.host);
         let lane = self.lane(&host, is_urgent);
         let whole_len = frame::LENGTH_LEN + len;
-        // Room for the answer to a long request first: who takes no answers must not hold the memory of all while waiting for that.
+        // Room for the answer to a long request first: who takes no answers must not hold the memory of all while
+        // waiting for that.
         let own = match len {
             ..=USUAL_LEN_MAX => None,
             _ => Some(self.answers.admit(host.options.answers_len_per_connection_max / 2).await),

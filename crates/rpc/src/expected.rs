@@ -1,7 +1,7 @@
 //! How long an answer will be, learned method by method, so that its memory is counted before it is taken.
 //!
-//! A listing of a large directory takes half a megabyte, most answers some hundred bytes. Were an answer only counted when
-//! it is there, a crowd of clients could have more of them made at the same moment than the server has memory for.
+//! A listing of a large directory takes half a megabyte, most answers some hundred bytes. Were an answer only counted
+//! when it is there, a crowd of clients could have more of them made at the same moment than the server has memory for.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Of a method that has not been answered yet. Few answers are longer.
 const UNKNOWN_LEN: usize = 64 << 10;
 const LEN_MIN: usize = 1 << 10;
-/// After an answer that is shorter, the expectation comes down by this part of itself: so it follows the longest of the last ones.
+/// After an answer that is shorter, the expectation comes down by this part of itself: so it follows the longest of the
+/// last ones.
 const DECAY: usize = 8;
 
 /// What each method's answers are expected to need, in bytes.

@@ -1,5 +1,5 @@
-//! Memory for requests on their way in. Those of the urgent protocol have a lane of their own, so that clients' requests cannot delay them;
-//! both lanes have the same rules.
+//! Memory for requests on their way in. Those of the urgent protocol have a lane of their own, so that clients'
+//! requests cannot delay them; both lanes have the same rules.
 //!
 //! ```text
 //! short ──▶ a quarter ─────┐
@@ -22,24 +22,25 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 use wire::delimited::{self, FIELD_LEN};
 
-/// Requests of stock clients are shorter. Longer ones, once they are here, are counted as what they can grow to when they are
-/// decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in memory. Shorter ones with long
-/// lists are counted as these. A list that would take more than there is for all is refused; one that lies deeper waits until nothing
-/// else is held, as it may be no list but a text.
+/// Requests of stock clients are shorter. Longer ones, once they are here, are counted as what they can grow to when
+/// they are decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in
+/// memory. Shorter ones with long lists are counted as these. A list that would take more than there is for all is
+/// refused; one that lies deeper waits until nothing else is held, as it may be no list but a text.
 pub(crate) const USUAL_LEN_MAX: usize = 64 << 10;
 /// Per byte: 400 for each two.
 const EXPANSION: usize = 400 / 2;
 /// Messages within messages that are looked into for such lists. No request nests so deep.
 const DEPTH_MAX: usize = 8;
-/// The part of a lane's memory that requests of usual length have to themselves. A guess: it holds some thousands of them.
+/// The part of a lane's memory that requests of usual length have to themselves. A guess: it holds some thousands of
+/// them.
 const SHORT_PART: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Lane {
     short: Part,
     long: Part,
-    /// For what long requests grow to when they are decoded. It is theirs alone: a connection that only promises a long one, and
-    /// sends no more than its length, must not keep the short ones of all others waiting.
+    /// For what long requests grow to when they are decoded. It is theirs alone: a connection that only promises a long
+    /// one, and sends no more than its length, must not keep the short ones of all others waiting.
     decoded: Arc<Budget>,
     decoded_wait_max: Duration,
 }
@@ -130,8 +131,8 @@ impl Lane {
         Ok(if is_long { frame.len() * EXPANSION } else { field_count(frame, DEPTH_MAX) * FIELD_LEN })
     }
 
-    /// Lets a frame that grows so far be decoded. Whoever waits here holds what it sent, so everything else that it waits for comes
-    /// first, and this has a limit: `None` if it took longer.
+    /// Lets a frame that grows so far be decoded. Whoever waits here holds what it sent, so everything else that it
+    /// waits for comes first, and this has a limit: `None` if it took longer.
     pub(crate) async fn admit(&self, grown: usize, came: Charge) -> Option<Held> {
         let decoded = match grown {
             ..=USUAL_LEN_MAX => None,

@@ -232,7 +232,8 @@ async fn read(
     }
 }
 
-/// Takes a whole frame of `len` bytes off, without its length. A long one takes its memory along: a connection may be idle from then on.
+/// Takes a whole frame of `len` bytes off, without its length. A long one takes its memory along: a connection may be
+/// idle from then on.
 pub(crate) fn take_frame(buffer: &mut BytesMut, len: usize) -> Bytes {
     let mut whole = buffer.split_to(frame::LENGTH_LEN + len);
     if len > READ_LEN {

@@ -1,8 +1,9 @@
 //! Which addresses some named servers call from, so that a port can tell them from strangers.
 //!
-//! Promise: a name's addresses are all that it resolves to. They are looked up again when a caller has none of them, at most once a second,
-//! and while an answer is older than a minute; until a new answer comes the last one holds. A name server that hangs delays
-//! strangers alone. All loopback addresses are one: which of them a local connection comes from is the kernel's choice.
+//! Promise: a name's addresses are all that it resolves to. They are looked up again when a caller has none of them, at
+//! most once a second, and while an answer is older than a minute; until a new answer comes the last one holds. A name
+//! server that hangs delays strangers alone. All loopback addresses are one: which of them a local connection comes
+//! from is the kernel's choice.
 //!
 //! An address is no proof: whoever runs a program on such a machine, or can send in its name, is taken for the server.
 

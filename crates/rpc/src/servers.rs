@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Times a call to a single server is repeated whose connection broke, idle connections that the server closed among them.
+/// Times a call to a single server is repeated whose connection broke, idle connections that the server closed among
+/// them.
 const REPEATS_MAX: i32 = 2;
 /// How long a call looks for a server that leads. Elections take some two seconds.
 const SEARCH_MAX: Duration = Duration::from_secs(60);
@@ -143,7 +144,8 @@ impl Servers {
     }
 }
 
-/// What one server says that is not the only one of its store: who knows the others' addresses should have given them all.
+/// What one server says that is not the only one of its store: who knows the others' addresses should have given them
+/// all.
 fn not_alone(error: CallError) -> CallError {
     match error {
         CallError::Remote { class, message } if class == STANDBY => {

@@ -22,8 +22,8 @@ use std::sync::Arc;
 const PROTOCOL_LEN_MAX: usize = 100;
 /// Of a user: no system has longer ones.
 const USER_LEN_MAX: usize = 255;
-/// A header, or a message beside calls: a context, or one of SASL's. They are decoded before a request's memory is counted, and what a
-/// context says is kept as long as its connection. A guess; stock clients send a few hundred bytes.
+/// A header, or a message beside calls: a context, or one of SASL's. They are decoded before a request's memory is
+/// counted, and what a context says is kept as long as its connection. A guess; stock clients send a few hundred bytes.
 const BESIDE_LEN_MAX: usize = 4 << 10;
 
 /// A call as the frames tell it.

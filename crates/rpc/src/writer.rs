@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 /// Answers of one write. Two slices each, and the kernel takes 1024 slices at most.
 const BATCH_COUNT_MAX: usize = 64;
 
-/// What an answer holds from before its call starts until it is sent: its place among the calls of its connection, and memory,
-/// counted for the connection and for all.
+/// What an answer holds from before its call starts until it is sent: its place among the calls of its connection, and
+/// memory, counted for the connection and for all.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) _place: OwnedSemaphorePermit,

@@ -20,7 +20,8 @@ pub(crate) enum Chore {
 
 pub(crate) const CHORES: [Chore; 4] = [Chore::Drain, Chore::Scrub, Chore::Balance, Chore::Quota];
 
-/// Where clients make files, and where they move them; what they do with names is compared with a model that has no limits.
+/// Where clients make files, and where they move them; what they do with names is compared with a model that has no
+/// limits.
 const LIMITED: [&str; 3] = ["/files", "/small", "/moved"];
 
 const LOOK_EACH: Duration = Duration::from_secs(1);

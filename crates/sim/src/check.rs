@@ -69,7 +69,8 @@ pub(crate) fn picture(world: &World) {
     }
 }
 
-/// While disks are nearly full: containers that have fewer copies than they should, though somebody can copy them and somebody has room.
+/// While disks are nearly full: containers that have fewer copies than they should, though somebody can copy them and
+/// somebody has room.
 pub(crate) fn room(world: &World) -> Vec<String> {
     let Some(leader) = world.leader() else { return vec!["nobody leads".into()] };
     let homes = leader.group.see_cluster(|cluster| {
@@ -166,8 +167,9 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
     unrest
 }
 
-/// Bytes of its last block are recorded, and no node has them, or none has them unharmed where they are to be cut: as in HDFS such a
-/// file stays open, since whoever has them may come back. Whether they were promised to anybody is for [`promises`] to find.
+/// Bytes of its last block are recorded, and no node has them, or none has them unharmed where they are to be cut: as
+/// in HDFS such a file stays open, since whoever has them may come back. Whether they were promised to anybody is for
+/// [`promises`] to find.
 fn waits_for_the_lost(world: &World, rows: &MemoryRows, path: &str) -> bool {
     let Ok(path) = FsPath::parse(path) else { return false };
     let Ok(file) = read::located(rows, &Caller::system(), &path, 0, u64::MAX).expect("memory can be read") else {

@@ -1,5 +1,5 @@
-//! Copies of replicas that the metadata server ordered, and what a node says of its replicas when it is asked; as `datad`'s copier
-//! and comparing.
+//! Copies of replicas that the metadata server ordered, and what a node says of its replicas when it is asked; as
+//! `datad`'s copier and comparing.
 
 use crate::datanode::Datanode;
 use crate::executor::Notify;

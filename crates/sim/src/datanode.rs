@@ -317,7 +317,8 @@ impl Datanode {
             self.scrubber.order(number);
         }
         for order in orders.copy {
-            // The metadata server gives no order to delete together with one to copy the same, so these are from before.
+            // The metadata server gives no order to delete together with one to copy the same, so these are from
+            // before.
             self.to_delete.borrow_mut().remove(&order.block);
             self.copier.order(order);
         }

@@ -1,12 +1,12 @@
 //! One thread, one clock, one order: tasks that wait for virtual time, and for each other.
 //!
-//! Promise: what runs next is decided by (time, order of scheduling) alone, and all chance comes from one generator, so a run
-//! is a function of its seed. No real clock is read, no thread is started. A task belongs to a host; when the host dies
-//! its tasks are dropped where they stand, as `kill -9` would.
+//! Promise: what runs next is decided by (time, order of scheduling) alone, and all chance comes from one generator, so
+//! a run is a function of its seed. No real clock is read, no thread is started. A task belongs to a host; when the
+//! host dies its tasks are dropped where they stand, as `kill -9` would.
 //!
-//! Code that takes tasks, time and chance from [`io::stage`] plays here too, see [`Sim::play`]. tokio's channels, which need no
-//! runtime, wake those who wait for a `watch` in an order that is drawn from the machine's own chance. So what one step wakes is
-//! not run in the order of the waking but, where such code plays, in one that is drawn here.
+//! Code that takes tasks, time and chance from [`io::stage`] plays here too, see [`Sim::play`]. tokio's channels, which
+//! need no runtime, wake those who wait for a `watch` in an order that is drawn from the machine's own chance. So what
+//! one step wakes is not run in the order of the waking but, where such code plays, in one that is drawn here.
 
 use io::stage::{self, Played, Scene, Stage};
 use std::cell::{Cell, RefCell};
@@ -239,7 +239,8 @@ impl Sim {
         self.inner.running.set(running);
     }
 
-    /// Until what is returned is dropped, tasks of [`io::stage`] that this thread starts belong to the host whose task starts them.
+    /// Until what is returned is dropped, tasks of [`io::stage`] that this thread starts belong to the host whose task
+    /// starts them.
     pub(crate) fn play(&self) -> Played {
         self.inner.ready.queue().mixed = true;
         stage::play(Rc::new(OnStage(self.clone())))
@@ -596,7 +597,8 @@ mod tests {
         order.take()
     }
 
-    /// The same waiting in the same order: tokio wakes in another one each time. This is what kept openraft from replaying.
+    /// The same waiting in the same order: tokio wakes in another one each time. This is what kept openraft from
+    /// replaying.
     #[test]
     fn what_tokio_wakes_by_chance_runs_in_an_order_of_the_seed() {
         assert_ne!(

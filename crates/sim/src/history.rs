@@ -1,5 +1,5 @@
-//! What clients did to a few names, and whether it could have happened one after the other (Wing and Gong 1993, with Lowe's memory
-//! of what was tried).
+//! What clients did to a few names, and whether it could have happened one after the other (Wing and Gong 1993, with
+//! Lowe's memory of what was tried).
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -39,8 +39,8 @@ pub(crate) struct Event {
     pub(crate) outcome: Outcome,
 }
 
-/// States looked at before the search is given up. Histories that have an order show it within some thousands; those that
-/// have none can take for ever.
+/// States looked at before the search is given up. Histories that have an order show it within some thousands; those
+/// that have none can take for ever.
 const TRIED_COUNT_MAX: usize = 200_000;
 
 type State = BTreeMap<Name, u16>;

@@ -10,9 +10,9 @@
 //!             disk       one clock, one generator, one order of events          faults ──▶ hosts, wires, disks
 //! ```
 //!
-//! Promise: [`run`] is a function of its seed, so every failure replays. The code that decides is that of the services; what is
-//! modelled around it (network, disk, volume) is written for this crate, and `docs/adr/0009` says how far it is to be
-//! believed. Start reading at [`run`], then `scenario` for the faults and `check` for what must hold.
+//! Promise: [`run`] is a function of its seed, so every failure replays. The code that decides is that of the services;
+//! what is modelled around it (network, disk, volume) is written for this crate, and `docs/adr/0009` says how far it is
+//! to be believed. Start reading at [`run`], then `scenario` for the faults and `check` for what must hold.
 
 mod administrator;
 mod check;

@@ -1,9 +1,9 @@
 //! The disk under a member's log, and what a loss of power makes of it.
 //!
-//! Each file is known twice: as every process sees it, and as it is on the platter, with the changes between. A sync brings the
-//! changes there. A loss of power keeps some of them, sector by sector, in no order, and of what happened to names the first so
-//! many. A sync that fails brings some there and forgets the others, though every process goes on seeing them: a later sync has
-//! nothing to do with them, and calls it a success.
+//! Each file is known twice: as every process sees it, and as it is on the platter, with the changes between. A sync
+//! brings the changes there. A loss of power keeps some of them, sector by sector, in no order, and of what happened to
+//! names the first so many. A sync that fails brings some there and forgets the others, though every process goes on
+//! seeing them: a later sync has nothing to do with them, and calls it a success.
 
 use raft::{Disk, Paper};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! What the members apply commands to: rows in memory, what a flush made of them, and the leader's picture of the block side.
+//! What the members apply commands to: rows in memory, what a flush made of them, and the leader's picture of the block
+//! side.
 //!
 //! It does what metad's machine does above its store, and keeps the position in the log with the rows.
 

@@ -1,6 +1,7 @@
 //! A datanode's machine is copied, and the copy runs beside it: a process with the node's id at another address.
 //!
-//! It registers, sends heartbeats and confirms orders to delete, which it carries out on replicas of its own. Nobody reaches it.
+//! It registers, sends heartbeats and confirms orders to delete, which it carries out on replicas of its own. Nobody
+//! reaches it.
 
 use crate::datanode::{Heartbeat, IN_USE_MAX};
 use crate::executor::{Boxed, HostId};

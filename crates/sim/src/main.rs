@@ -26,8 +26,8 @@ struct Arguments {
     /// A deliberate fault of the program, to see whether it is found.
     #[arg(long)]
     mutation: Option<Mutation>,
-    /// Nodes are away for longer than they are waited for, one after the other, and writers die: instead of the seed's faults. With
-    /// `--groups`: members join and leave.
+    /// Nodes are away for longer than they are waited for, one after the other, and writers die: instead of the seed's
+    /// faults. With `--groups`: members join and leave.
     #[arg(long)]
     rolling: bool,
     /// Groups of Raft members alone, with all that lies under them, instead of whole clusters.

@@ -1,4 +1,5 @@
-//! A member of a group of the crate `raft`: what outlives its process, how one starts there, and how its messages reach others.
+//! A member of a group of the crate `raft`: what outlives its process, how one starts there, and how its messages reach
+//! others.
 
 use crate::executor::{Boxed, HostId, Sim};
 use crate::log_platter::LogPlatter;

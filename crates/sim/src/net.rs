@@ -1,8 +1,9 @@
 //! The network: calls and streams between hosts, with delays, cuts in either direction, and hosts that fall silent.
 //!
-//! A call is a connection's request and answer: it arrives late, or never if the way is cut for longer than its caller waits; two
-//! calls may overtake each other. A stream keeps its order, as TCP does, and stands still while its way is cut. The process of a
-//! host that was killed closes its connections; one that lost power says nothing until it is up again.
+//! A call is a connection's request and answer: it arrives late, or never if the way is cut for longer than its caller
+//! waits; two calls may overtake each other. A stream keeps its order, as TCP does, and stands still while its way is
+//! cut. The process of a host that was killed closes its connections; one that lost power says nothing until it is up
+//! again.
 
 use crate::executor::{Boxed, HostId, Sim, oneshot};
 use std::cell::{Cell, RefCell};

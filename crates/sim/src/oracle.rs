@@ -83,8 +83,9 @@ impl Oracle {
         }
     }
 
-    /// One who held the block, `from` with what it has lost so far, deleted it; these have it, whole. What a loss of power had taken from it
-    /// before is not with them either. Answers a promise that had a holder before (`held`), and has none now.
+    /// One who held the block, `from` with what it has lost so far, deleted it; these have it, whole. What a loss of
+    /// power had taken from it before is not with them either. Answers a promise that had a holder before (`held`), and
+    /// has none now.
     pub(crate) fn hand_over(
         &mut self,
         from: (NodeId, u64),

@@ -1,8 +1,8 @@
 //! What a volume has on its disk, and what a loss of power makes of it.
 //!
-//! Each replica is a pair of files, data and checksums with a header, or a record in a pack. What was written since the last
-//! sync is a list of changes: a loss of power keeps any of them and loses any other, and tears some, in no order; what
-//! was synced stays. `kill -9` loses nothing that was written.
+//! Each replica is a pair of files, data and checksums with a header, or a record in a pack. What was written since the
+//! last sync is a list of changes: a loss of power keeps any of them and loses any other, and tears some, in no order;
+//! what was synced stays. `kill -9` loses nothing that was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, FileId, Generation, Random};
@@ -30,8 +30,8 @@ pub(crate) enum Stage {
 pub(crate) struct Image {
     pub(crate) identity: Identity,
     pub(crate) stage: Stage,
-    /// So many bytes are to be kept, and the checksum of their partial last chunk: a sync wrote that down before its bytes could
-    /// be covered by the checksum of more.
+    /// So many bytes are to be kept, and the checksum of their partial last chunk: a sync wrote that down before its
+    /// bytes could be covered by the checksum of more.
     pub(crate) kept: (usize, u32),
     pub(crate) data: Vec<u8>,
     pub(crate) sums: Vec<u32>,
@@ -67,7 +67,8 @@ impl Image {
         }
     }
 
-    /// Bytes that the checksums vouch for: whole chunks, and of the first that does not verify the longest piece its sum covers.
+    /// Bytes that the checksums vouch for: whole chunks, and of the first that does not verify the longest piece its
+    /// sum covers.
     pub(crate) fn sound_len(&self) -> usize {
         let covered = self.data.len().min(self.sums.len() * CHUNK);
         for (place, chunk) in self.data[..covered].chunks(CHUNK).enumerate() {

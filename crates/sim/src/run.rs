@@ -22,8 +22,8 @@ pub struct Options {
     pub mutation: Option<Mutation>,
     /// Print the story.
     pub trace: bool,
-    /// Nodes are away for longer than they are waited for, one after the other, instead of the seed's faults. In groups: members
-    /// join and leave.
+    /// Nodes are away for longer than they are waited for, one after the other, instead of the seed's faults. In
+    /// groups: members join and leave.
     pub rolling: bool,
     /// Groups of members of the crate `raft`, instead of whole clusters: see [`run_group`].
     pub groups: bool,

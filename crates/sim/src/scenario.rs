@@ -211,8 +211,8 @@ pub(crate) async fn make_faults(world: Rc<World>, start_client: Rc<dyn Fn(usize)
     sim.say(|| "the faults are over".to_owned());
 }
 
-/// Makes the disks nearly full when most of a run is over, and takes a node away for good: what it had has room on the others, in pieces,
-/// or nearly so.
+/// Makes the disks nearly full when most of a run is over, and takes a node away for good: what it had has room on the
+/// others, in pieces, or nearly so.
 pub(crate) async fn squeeze(world: Rc<World>) {
     let sim = world.sim.clone();
     let rough = world.plan.rough;

@@ -1,4 +1,5 @@
-//! Small files in one request: the first node puts the block and has all others put it; as `datad`'s and the client's halves.
+//! Small files in one request: the first node puts the block and has all others put it; as `datad`'s and the client's
+//! halves.
 
 use crate::client::{BLOCK_LEN, Client, Error, Result};
 use crate::datanode::Datanode;

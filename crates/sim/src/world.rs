@@ -51,8 +51,8 @@ pub enum Mutation {
     KeepRemoved,
     /// A rename moves a tree, and the directories above go on counting as if it had not moved.
     UncountedRenames,
-    /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given up
-    /// for the end.
+    /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given
+    /// up for the end.
     ForgetGivenUp,
     /// Writers are believed whatever length they say that a block has.
     BelieveLengths,
@@ -401,15 +401,16 @@ impl World {
         self.spoiled.borrow_mut().remove(&(number, block));
     }
 
-    /// No node is ordered to delete anything in safe mode, which was on `since` before the call. When it does so is another
-    /// matter: an answer from before may be on its way until a cut is mended.
+    /// No node is ordered to delete anything in safe mode, which was on `since` before the call. When it does so is
+    /// another matter: an answer from before may be on its way until a cut is mended.
     pub(crate) fn check_orders(&self, node: NodeId, delete: &[(BlockId, Generation)], since: Option<Duration>) {
         if since.is_some() && self.frozen_since.get() == since && !delete.is_empty() {
             self.fail(|| format!("node {} is to delete {delete:?} in safe mode", Self::node_number(node)));
         }
     }
 
-    /// A node deleted a replica as it was told. Those who have the block now hold what was promised of it; somebody must.
+    /// A node deleted a replica as it was told. Those who have the block now hold what was promised of it; somebody
+    /// must.
     pub(crate) fn was_deleted(&self, number: usize, block: BlockId) {
         let holds = |other: &usize| {
             let platter = self.nodes[*other].platter.borrow();
@@ -419,8 +420,8 @@ impl World {
         let others = (0..self.plan.node_count).filter(|other| *other != number).filter(holds);
         let holders: Vec<(NodeId, u64)> = others.map(|other| (Self::node_id(other), self.falls(other))).collect();
         let mut oracle = self.oracle.borrow_mut();
-        // Another had a copy, which was read back when it was made, and has rotted since; or its disk died while the order to
-        // delete this one was on its way.
+        // Another had a copy, which was read back when it was made, and has rotted since; or its disk died while the
+        // order to delete this one was on its way.
         let has = |other: usize| other != number && self.nodes[other].platter.borrow().shelf.contains_key(&block);
         let died = self.died.borrow().get(&block).copied();
         let is_excused = (0..self.plan.node_count).any(has)
@@ -464,7 +465,8 @@ impl World {
         (0..self.plan.node_count).filter(is_damaged).map(Self::node_id).collect()
     }
 
-    /// A recovery ended with these nodes alone; `damaged` were so before it asked them. It must not have left who is sound for them.
+    /// A recovery ended with these nodes alone; `damaged` were so before it asked them. It must not have left who is
+    /// sound for them.
     pub(crate) fn was_recovered(&self, file: FileId, block: BlockId, nodes: &[NodeId], damaged: &[NodeId]) {
         let mut oracle = self.oracle.borrow_mut();
         // One that was made by copying since is as good as those of the promise.

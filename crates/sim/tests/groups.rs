@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 const GROUPS: Options = Options { mutation: None, trace: false, rolling: false, groups: true };
 
-/// openraft and all around it: run twice, every step comes at the same time in the same order, and every message is the same.
+/// openraft and all around it: run twice, every step comes at the same time in the same order, and every message is the
+/// same.
 #[test]
 fn a_seed_replays_to_the_last_step() {
     for (seed, rolling) in [(1, false), (2, true), (3, true), (4, false)] {
@@ -20,8 +21,8 @@ fn a_seed_replays_to_the_last_step() {
     }
 }
 
-/// Seeds that once failed, or in which much happens, each in a file of `seeds/groups/`, or `seeds/groups/rolling/`, with a line that says
-/// why.
+/// Seeds that once failed, or in which much happens, each in a file of `seeds/groups/`, or `seeds/groups/rolling/`,
+/// with a line that says why.
 #[test]
 fn kept_seeds_stay_well() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../seeds/groups");

@@ -147,7 +147,8 @@ fn copies_that_make_room_before_they_have_come_are_found() {
     is_found(Mutation::CopyInPlace, &["to a copy that failed"]);
 }
 
-/// A file system that allocates late finds out by a sync that it is full; what was dirty then is lost, and the next sync succeeds.
+/// A file system that allocates late finds out by a sync that it is full; what was dirty then is lost, and the next
+/// sync succeeds.
 #[test]
 fn trust_in_a_disk_that_was_full_is_found() {
     is_found(Mutation::TrustFullDisk, &["durable after a sync of it has failed"]);

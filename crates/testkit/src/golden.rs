@@ -1,8 +1,8 @@
 //! Golden bytes: what a format looks like today, kept in the tree, so that no change of it goes unnoticed.
 //!
-//! A file has a line for each example: `name hexadecimal-digits`, the bytes of one log entry, row, header or message. A test
-//! makes the examples again and holds them to the file. Where a format is meant to change, the file is written anew by
-//! `LEVADA_GOLDEN=write cargo test …`, and the change stands in the commit for everybody to see.
+//! A file has a line for each example: `name hexadecimal-digits`, the bytes of one log entry, row, header or message. A
+//! test makes the examples again and holds them to the file. Where a format is meant to change, the file is written
+//! anew by `LEVADA_GOLDEN=write cargo test …`, and the change stands in the commit for everybody to see.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

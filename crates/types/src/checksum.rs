@@ -74,7 +74,8 @@ impl ChecksumSpec {
         }
     }
 
-    /// Holds `data`, which starts on a chunk, against its checksums; `Err` has the offset of the first bad chunk in `data`.
+    /// Holds `data`, which starts on a chunk, against its checksums; `Err` has the offset of the first bad chunk in
+    /// `data`.
     pub fn verify(self, data: &[u8], sums: &[u8]) -> Result<(), usize> {
         if self.kind == ChecksumKind::Null {
             return Ok(());

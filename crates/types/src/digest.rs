@@ -1,8 +1,8 @@
 //! A running digest of what a log of entries did to rows. Members of a group compare their states by it.
 //!
-//! Promise: members that applied the same entries and made the same changes have the same digest. A row that one of them
-//! changed in another way, skipped, or changed alone tells them apart from that entry on, but for one case in 2⁶⁴. This
-//! finds faults of programs and machines. It is no defence against somebody who chooses the rows.
+//! Promise: members that applied the same entries and made the same changes have the same digest. A row that one of
+//! them changed in another way, skipped, or changed alone tells them apart from that entry on, but for one case in 2⁶⁴.
+//! This finds faults of programs and machines. It is no defence against somebody who chooses the rows.
 
 use crate::rows::Table;
 use crc_fast::{CrcAlgorithm, Digest};
@@ -12,8 +12,8 @@ use crc_fast::{CrcAlgorithm, Digest};
 pub struct RowsDigest(pub u64);
 
 impl RowsDigest {
-    /// The digest after one more entry, which made `changes`, in ascending order of tables and keys. `None` in place of a
-    /// value means that the row was deleted.
+    /// The digest after one more entry, which made `changes`, in ascending order of tables and keys. `None` in place of
+    /// a value means that the row was deleted.
     ///
     /// ```text
     /// CRC-64/NVME over   digest before u64 │ table u8 │ key │ 0, or 1 │ value, if 1 │ table u8 │ …

@@ -2,7 +2,8 @@
 
 /// Longest packet of data transfer, header and payload together: HDFS's `dfs.data.transfer.max.packet.size`.
 pub const PACKET_LEN_MAX: u32 = 16 << 20;
-/// Longest RPC frame, both ways: HDFS's `ipc.maximum.data.length`. Our servers take much less; see each server's options.
+/// Longest RPC frame, both ways: HDFS's `ipc.maximum.data.length`. Our servers take much less; see each server's
+/// options.
 pub const RPC_FRAME_LEN_MAX: u32 = 128 << 20;
 /// Longest operation message of data transfer. A write names at most a few dozen nodes; HDFS has no limit of its own.
 pub const OP_MESSAGE_LEN_MAX: u32 = 1 << 20;
@@ -22,8 +23,8 @@ pub const BYTES_PER_CHECKSUM_DEFAULT: u32 = 512;
 pub const BYTES_PER_CHECKSUM_MAX: u32 = PACKET_LEN_MAX / 2;
 /// HDFS's `dfs.blocksize`.
 pub const BLOCK_LEN_DEFAULT: u64 = 128 << 20;
-/// Longest blocks a file may ask for. HDFS has no limit; a guess: more than one disk takes for one block, and little enough that
-/// many such claims together do not overflow a sum.
+/// Longest blocks a file may ask for. HDFS has no limit; a guess: more than one disk takes for one block, and little
+/// enough that many such claims together do not overflow a sum.
 pub const BLOCK_LEN_MAX: u64 = 1 << 40;
 /// Longest block that one request may carry: as much as one node may have to hold for it before a byte is on disk.
 pub const SMALL_WRITE_LEN_MAX: u32 = 4 << 20;

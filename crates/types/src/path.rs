@@ -30,7 +30,8 @@ impl FsPath {
         Self { text: "/".into() }
     }
 
-    /// Takes what a client sent. Only what could never name an inode is refused; a trailing slash and doubled slashes go.
+    /// Takes what a client sent. Only what could never name an inode is refused; a trailing slash and doubled slashes
+    /// go.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         if !text.starts_with('/') {
             return Err(PathError::Relative { path: text.chars().take(100).collect() });

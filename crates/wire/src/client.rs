@@ -10,8 +10,9 @@
 //!        ── addLeased ──▶ metad       the block is the file's from now on; the stream goes on meanwhile
 //! ```
 //!
-//! The ids belong to the holder of the lease for as long as it renews it (HDFS's `renewLease`); a block that was written and
-//! not put by then goes again. A message is protobuf with fields that may be added and are never renumbered.
+//! The ids belong to the holder of the lease for as long as it renews it (HDFS's `renewLease`); a block that was
+//! written and not put by then goes again. A message is protobuf with fields that may be added and are never
+//! renumbered.
 
 use prost::Message;
 
@@ -114,7 +115,8 @@ pub struct PutFileRequest {
     /// Absent: the file is empty.
     #[prost(message, optional, tag = "8")]
     pub block: Option<PutBlock>,
-    /// The mode before the client's umask: what counts where the directory has default access lists. Absent: `mode` is meant so.
+    /// The mode before the client's umask: what counts where the directory has default access lists. Absent: `mode` is
+    /// meant so.
     #[prost(uint32, optional, tag = "9")]
     pub unmasked: Option<u32>,
     /// A node of the block did not say that it has put it: the block is to be looked after.

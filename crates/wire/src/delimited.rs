@@ -34,9 +34,9 @@ pub fn length(bytes: &[u8], what: &'static str, max: usize) -> Result<Option<(us
 /// What one field may take when it is decoded, at most: an empty description of a datanode.
 pub const FIELD_LEN: usize = 400;
 
-/// How many fields a message has, with those inside of its own messages down to `depth`; of what is no message, those up to the fault. A text may
-/// be counted as if it were a message, for some fields too many. Two bytes can be an empty message in a list, which takes hundreds when
-/// it is decoded: so who bounds memory counts before that.
+/// How many fields a message has, with those inside of its own messages down to `depth`; of what is no message, those
+/// up to the fault. A text may be counted as if it were a message, for some fields too many. Two bytes can be an empty
+/// message in a list, which takes hundreds when it is decoded: so who bounds memory counts before that.
 pub fn field_count(message: &[u8], depth: usize) -> usize {
     use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
     let mut rest = message;

@@ -24,12 +24,13 @@ pub const REPLICA_PROTOCOL: &str = "org.levada.ReplicaProtocol";
 /// Version of both.
 pub const PROTOCOL_VERSION: u64 = 1;
 
-/// The class of the error by which a node says to [`BEGIN_RECOVERY`] that it knows of no replica, and that one may be on a disk that it
-/// was started without. No field of the answer, as who does not know one takes the answer for "nothing is here".
+/// The class of the error by which a node says to [`BEGIN_RECOVERY`] that it knows of no replica, and that one may be
+/// on a disk that it was started without. No field of the answer, as who does not know one takes the answer for
+/// "nothing is here".
 pub const CANNOT_SAY: &str = "org.levada.CannotSayException";
 
-/// The class of the error that refuses a registration: another process with this node's id still sends heartbeats. The node tries for a
-/// while, as that process may have ended without a word, and then ends itself.
+/// The class of the error that refuses a registration: another process with this node's id still sends heartbeats. The
+/// node tries for a while, as that process may have ended without a word, and then ends itself.
 pub const NODE_IN_USE: &str = "org.levada.DatanodeInUseException";
 /// The class of the error by which a process learns that another one has taken its place: it ends.
 pub const NODE_SUPERSEDED: &str = "org.levada.DatanodeSupersededException";
@@ -195,7 +196,8 @@ pub struct HeartbeatRequest {
     /// Open replicas whose chain broke off, and that nobody took up again since.
     #[prost(message, repeated, tag = "6")]
     pub stale: Vec<Replica>,
-    /// Blocks it was told to copy and has not finished, in the order of their ids. Sent with each heartbeat while there are any.
+    /// Blocks it was told to copy and has not finished, in the order of their ids. Sent with each heartbeat while there
+    /// are any.
     #[prost(uint64, repeated, tag = "7")]
     pub copying: Vec<u64>,
     /// Copies that failed in the last seconds. Sent several times, in case an answer was lost.
@@ -244,7 +246,8 @@ pub struct Disk {
     /// Replicas that are being written there.
     #[prost(uint64, tag = "8")]
     pub stream_count: u64,
-    /// For so long the replica was not read that waits longest for the background scrub; none if there is none, or no scrub.
+    /// For so long the replica was not read that waits longest for the background scrub; none if there is none, or no
+    /// scrub.
     #[prost(uint64, optional, tag = "9")]
     pub unread_ms: Option<u64>,
 }
@@ -414,10 +417,12 @@ pub struct Orders {
     /// The balancing of disks that is under way.
     #[prost(message, optional, tag = "7")]
     pub disk_balance: Option<DiskBalanceOrder>,
-    /// True: this server stands by, and what it was told besides that the node lives is to be told again, to the leader.
+    /// True: this server stands by, and what it was told besides that the node lives is to be told again, to the
+    /// leader.
     #[prost(bool, tag = "10")]
     pub standby: bool,
-    /// In which the leader leads. A leader of an earlier one has no say any more. One that leads anew wants the catalogue.
+    /// In which the leader leads. A leader of an earlier one has no say any more. One that leads anew wants the
+    /// catalogue.
     #[prost(uint64, tag = "11")]
     pub term: u64,
     /// In the answer to a heartbeat: which member of the group answers; zero for a server that is alone.
@@ -518,7 +523,8 @@ impl Digest {
 /// A page of what a node should have. Either a digest of it, or the list.
 #[derive(Clone, PartialEq, Message)]
 pub struct CompareRequest {
-    /// With a digest: finalized replicas whose id lies in `from..=through` are meant, and whose home is this, or not known.
+    /// With a digest: finalized replicas whose id lies in `from..=through` are meant, and whose home is this, or not
+    /// known.
     #[prost(uint64, tag = "1")]
     pub home: u64,
     #[prost(uint64, tag = "2")]
@@ -540,8 +546,8 @@ pub struct CompareResponse {
     /// For each replica of the list a [`Fitness`].
     #[prost(enumeration = "Fitness", repeated, tag = "2")]
     pub fitness: Vec<i32>,
-    /// Places in the list of replicas that are absent, and can be read for now: on a disk that was made read-only. To be copied
-    /// from, and not counted on. No value of [`Fitness`], as who does not know one takes it for another.
+    /// Places in the list of replicas that are absent, and can be read for now: on a disk that was made read-only. To
+    /// be copied from, and not counted on. No value of [`Fitness`], as who does not know one takes it for another.
     #[prost(uint32, repeated, tag = "3")]
     pub readable: Vec<u32>,
 }

@@ -14,7 +14,8 @@ pub struct OpHeader {
     pub op: Op,
 }
 
-/// The numbers are HDFS's up to 199, ours from 200 on. Ops that no server of ours knows are [`Op::Other`], so that they can be answered.
+/// The numbers are HDFS's up to 199, ours from 200 on. Ops that no server of ours knows are [`Op::Other`], so that they
+/// can be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     WriteBlock,

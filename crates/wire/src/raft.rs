@@ -1,5 +1,5 @@
-//! How metadata servers of one group reach each other: [`RAFT_PROTOCOL`], on their RPC ports. What the bytes mean is the
-//! business of the crate `raft`.
+//! How metadata servers of one group reach each other: [`RAFT_PROTOCOL`], on their RPC ports. What the bytes mean is
+//! the business of the crate `raft`.
 
 use bytes::Bytes;
 use prost::Message;

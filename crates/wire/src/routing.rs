@@ -8,8 +8,8 @@
 //! parents  0 1 2                       0 0 2                  0 0 0
 //! ```
 //!
-//! A table names for each node but the first the one that sends to it. The nodes stand in the order in which the table is
-//! walked downwards, so that all nodes below one are neighbours in every list: a node's targets, its answers, the
+//! A table names for each node but the first the one that sends to it. The nodes stand in the order in which the table
+//! is walked downwards, so that all nodes below one are neighbours in every list: a node's targets, its answers, the
 //! replies of an ack. In that order a chain is what HDFS has, and needs no table at all.
 
 use crate::WireError;
@@ -32,8 +32,8 @@ impl Routing {
         Self { parents: vec![0; node_count.saturating_sub(1)] }
     }
 
-    /// The first node sends to its own rack and once to each other rack; inside of a rack there is a chain. Also the order
-    /// in which the nodes must stand, as places in `racks`: rack by rack, and the first stays the first.
+    /// The first node sends to its own rack and once to each other rack; inside of a rack there is a chain. Also the
+    /// order in which the nodes must stand, as places in `racks`: rack by rack, and the first stays the first.
     pub fn tree<R: PartialEq>(racks: &[R]) -> (Vec<usize>, Self) {
         let mut order: Vec<usize> = Vec::with_capacity(racks.len());
         let mut parents = Vec::with_capacity(racks.len());

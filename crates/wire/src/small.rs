@@ -5,8 +5,8 @@
 //!        ◀─[answer]─              └─[block]──▶ third node       to all others at the same time
 //! ```
 //!
-//! A connection that has carried one of these carries nothing else: several requests may be under way on it, each with a
-//! number, and the answers come in any order.
+//! A connection that has carried one of these carries nothing else: several requests may be under way on it, each with
+//! a number, and the answers come in any order.
 
 use crate::{Op, OpHeader, WireError, delimited};
 use prost::Message;

@@ -7,9 +7,10 @@
 //! leaves     block, generation, length, content
 //! ```
 //!
-//! A leaf's key is its block's id, mixed, so that neighbours spread over all branches. Its *content* is a hash of the stored checksums, so
-//! two replicas that agree with their own checksums and differ from each other have different leaves. A node of the tree is a sum, since a
-//! container is a set; so a tree needs no more than its leaves, in the order of their keys.
+//! A leaf's key is its block's id, mixed, so that neighbours spread over all branches. Its *content* is a hash of the
+//! stored checksums, so two replicas that agree with their own checksums and differ from each other have different
+//! leaves. A node of the tree is a sum, since a container is a set; so a tree needs no more than its leaves, in the
+//! order of their keys.
 //!
 //! What these functions give is part of the protocol: two nodes of two versions must come to the same.
 

@@ -5,8 +5,8 @@ use crate::shell::{Common, Session, Stop, size};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How far a datanode's use of its disks may be from the mean of all (with --disks: a disk's from the mean of its datanode), in
-    /// percent
+    /// How far a datanode's use of its disks may be from the mean of all (with --disks: a disk's from the mean of its
+    /// datanode), in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = percent)]
     within: f64,
     /// Between the disks of each datanode, not between datanodes

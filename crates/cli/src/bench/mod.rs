@@ -4,8 +4,8 @@
 //!   make a directory ─▶ meters ─▶ write, N clients side by side ─▶ meters ─▶ read all back ─▶ remove the directory
 //! ```
 //!
-//! Promise: what is counted was verified. Only the writing is timed; the clients' connections are there before it begins.
-//! The directory is a fresh one and goes away at the end, also after Ctrl-C.
+//! Promise: what is counted was verified. Only the writing is timed; the clients' connections are there before it
+//! begins. The directory is a fresh one and goes away at the end, also after Ctrl-C.
 
 mod clients;
 mod cost;
@@ -49,7 +49,8 @@ pub(crate) struct Args {
     /// Length of a block, as in 128M [default: as the store has it]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     block_size: Option<u64>,
-    /// Who forwards to whom when large files are written: each datanode to the next, the nearest one to all, or to each rack once
+    /// Who forwards to whom when large files are written: each datanode to the next, the nearest one to all, or to each
+    /// rack once
     #[arg(long, value_enum, default_value_t = Shape::Chain)]
     routing: Shape,
     /// With --routing star: the IP address of the datanode that all is sent to, as where every write passes one leader

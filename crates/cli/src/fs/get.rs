@@ -13,8 +13,8 @@ use tokio::sync::mpsc::Sender;
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "levada get [OPTIONS] <SOURCES>... [DESTINATION]")]
 pub(crate) struct Args {
-    /// Files and directories of the store, patterns in quotes; then where to: a directory, a new name, or - for standard
-    /// output [default: the current directory]
+    /// Files and directories of the store, patterns in quotes; then where to: a directory, a new name, or - for
+    /// standard output [default: the current directory]
     #[arg(required = true)]
     paths: Vec<OsString>,
     /// Replace files that are there

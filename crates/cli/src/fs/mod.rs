@@ -123,8 +123,8 @@ where
             return ExitCode::FAILURE;
         }
     };
-    // A runtime of its own hears the signals and tidies up: the command may sit in a write to a pipe that nobody reads, on the
-    // very thread that would have told its runtime of them.
+    // A runtime of its own hears the signals and tidies up: the command may sit in a write to a pipe that nobody reads,
+    // on the very thread that would have told its runtime of them.
     let watch = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(watch) => watch,
         Err(error) => {
@@ -168,8 +168,8 @@ where
 /// How long a command may take to let go after an interrupt.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// Returns when nobody makes further temporary files: the command is gone, and so are the copies it ran side by side, each
-/// of which holds the session and may have been making its file at the moment of the signal.
+/// Returns when nobody makes further temporary files: the command is gone, and so are the copies it ran side by side,
+/// each of which holds the session and may have been making its file at the moment of the signal.
 async fn alone<T>(running: io::task::Owned<T>, session: &Arc<Session>) {
     let _ = running.await;
     while Arc::strong_count(session) > 1 {

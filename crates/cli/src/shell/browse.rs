@@ -61,7 +61,8 @@ async fn look(target: Target) -> Result<Found, Failure> {
     }
 }
 
-/// Goes down a pattern, component by component. What cannot be listed because it is a file, or went away, has nothing below.
+/// Goes down a pattern, component by component. What cannot be listed because it is a file, or went away, has nothing
+/// below.
 async fn expand(start: &Target, parts: &[Part]) -> Result<Vec<Found>, Failure> {
     let mut places: Vec<(Target, Option<Status>)> = vec![(start.with_path("/".into()), None)];
     for (depth, part) in parts.iter().enumerate() {

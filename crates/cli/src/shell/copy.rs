@@ -23,7 +23,8 @@ pub(crate) struct How {
     pub(crate) block_len: Option<u64>,
 }
 
-/// Bytes moved by one call between files and the store. Fits a processor's second-level cache: the bytes are touched again.
+/// Bytes moved by one call between files and the store. Fits a processor's second-level cache: the bytes are touched
+/// again.
 const STEP_LEN: usize = 256 << 10;
 /// Pieces of a stream read ahead.
 const AHEAD_COUNT: usize = 4;
@@ -248,8 +249,8 @@ impl Session {
     }
 }
 
-/// Says why `to` cannot be written. Where its directory is missing, that is what is told: not that the new file is not there, and not that
-/// the directory above the missing one may not be written to.
+/// Says why `to` cannot be written. Where its directory is missing, that is what is told: not that the new file is not
+/// there, and not that the directory above the missing one may not be written to.
 async fn written<T>(to: &Target, result: client::Result<T>) -> Result<T, Failure> {
     let error = match result {
         Ok(value) => return Ok(value),

@@ -1,5 +1,5 @@
-//! Patterns over remote names, as HDFS's shell has them: `*`, `?`, `[a-z]`, `[^a-z]`, `{a,b}`, and `\` before a letter that
-//! is meant as it is. A pattern's parts match one component of a path each; `{a/b,c}` is spread out first.
+//! Patterns over remote names, as HDFS's shell has them: `*`, `?`, `[a-z]`, `[^a-z]`, `{a,b}`, and `\` before a letter
+//! that is meant as it is. A pattern's parts match one component of a path each; `{a/b,c}` is spread out first.
 
 /// One component of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

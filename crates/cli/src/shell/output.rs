@@ -13,7 +13,8 @@ pub(crate) struct Output {
     terminal: bool,
 }
 
-/// A name may hold what a terminal takes for an order. As with `ls`, people see a `?` there; programs get the name as it is.
+/// A name may hold what a terminal takes for an order. As with `ls`, people see a `?` there; programs get the name as
+/// it is.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     let order = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
     if text.contains(order) { text.replace(order, "?").into() } else { text.into() }

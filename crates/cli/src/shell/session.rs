@@ -173,7 +173,8 @@ impl Session {
 
     /// Where an operand leads, patterns and backslashes left in the path.
     pub(crate) fn target(&self, typed: &str) -> Result<Target, Failure> {
-        // What a shell makes of an unset variable must not stand for the home directory: `rm -r "$x"` would take all of it.
+        // What a shell makes of an unset variable must not stand for the home directory: `rm -r "$x"` would take all of
+        // it.
         if typed.is_empty() {
             return Err(Failure::new("\"\"", "an empty path; the home directory is ."));
         }

@@ -1,6 +1,7 @@
 //! Numbers of bytes, as people write and read them.
 
-/// As `hdfs dfs` has it with `-h`: a power of 1024, one digit behind the point unless it is exact, a space before the letter.
+/// As `hdfs dfs` has it with `-h`: a power of 1024, one digit behind the point unless it is exact, a space before the
+/// letter.
 pub(crate) fn human(bytes: u64) -> String {
     const LETTERS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
     if bytes < 1024 {

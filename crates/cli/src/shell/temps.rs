@@ -10,8 +10,8 @@ const SUFFIX: &str = "._COPYING_";
 /// Bytes in a name, with HDFS as with Linux.
 const NAME_LEN_MAX: usize = 255;
 
-/// `name` becomes `name.3f29c1d07ab84e65._COPYING_`, each time another: two who copy to one name must not write into one file, and a file
-/// that somebody has called so must not be taken for one of ours. A name too long for that is cut.
+/// `name` becomes `name.3f29c1d07ab84e65._COPYING_`, each time another: two who copy to one name must not write into
+/// one file, and a file that somebody has called so must not be taken for one of ours. A name too long for that is cut.
 fn temporary(name: &str) -> String {
     let mut number = [0; 8];
     io::random::fill(&mut number);
@@ -75,8 +75,8 @@ impl Temps {
         Some(open.remove(place).1)
     }
 
-    /// All that is left, once nobody makes more of them. Gives up on a server that does not answer: a user who interrupts
-    /// wants the prompt back.
+    /// All that is left, once nobody makes more of them. Gives up on a server that does not answer: a user who
+    /// interrupts wants the prompt back.
     pub(crate) async fn discard_all(&self) {
         let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         let removing = async {

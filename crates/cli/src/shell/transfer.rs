@@ -11,7 +11,8 @@ pub(crate) const WIDTH_DEFAULT: u8 = 4;
 /// Files found ahead of those being moved, so that a tree of any size needs the same memory.
 const AHEAD_MAX: usize = 256;
 
-/// Runs `run` for every job that `find` sends, `width` at a time. `run` reports its own failures. Dropped, it stops them all.
+/// Runs `run` for every job that `find` sends, `width` at a time. `run` reports its own failures. Dropped, it stops
+/// them all.
 pub(crate) async fn each<J, F, R, P, O>(width: usize, find: F, run: R) -> O
 where
     J: Send + 'static,
@@ -44,11 +45,12 @@ where
     outcome
 }
 
-/// Calls under way at once when many small ones are to be made. A guess; the server does them one after the other anyway.
+/// Calls under way at once when many small ones are to be made. A guess; the server does them one after the other
+/// anyway.
 const CALLS_AT_ONCE: usize = 8;
 
-/// Runs `act` for all that the operands stand for, and, if `below`, for all that lies below, a few at a time. What fails is
-/// reported, and the rest goes on.
+/// Runs `act` for all that the operands stand for, and, if `below`, for all that lies below, a few at a time. What
+/// fails is reported, and the rest goes on.
 pub(crate) async fn every<F, P>(session: &Arc<Session>, paths: &[String], below: bool, act: F) -> Result<(), Stop>
 where
     F: Fn(Found) -> P + Clone + Send + Sync + 'static,

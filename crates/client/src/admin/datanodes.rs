@@ -66,14 +66,15 @@ impl Admin {
         Ok(answer.jobs)
     }
 
-    /// Moves containers until no datanode's fullness is further from the mean than this, in parts of 10⁹. Answers the job.
+    /// Moves containers until no datanode's fullness is further from the mean than this, in parts of 10⁹. Answers the
+    /// job.
     pub async fn balance(&self, within: u64) -> Result<u64> {
         let answer: BegunResponse = self.call(BEGIN_BALANCE, &BeginBalanceRequest { within }).await?;
         Ok(answer.job)
     }
 
-    /// Moves replicas between the disks of these datanodes, or of all, until no disk's fullness is further than `within` (in parts of
-    /// 10⁹) from that of its datanode. Answers the job.
+    /// Moves replicas between the disks of these datanodes, or of all, until no disk's fullness is further than
+    /// `within` (in parts of 10⁹) from that of its datanode. Answers the job.
     pub async fn balance_disks(&self, datanodes: Vec<String>, len_per_s: u64, within: u64) -> Result<u64> {
         let request = BeginDiskBalanceRequest { datanodes, len_per_s, within };
         let answer: BegunResponse = self.call(BEGIN_DISK_BALANCE, &request).await?;

@@ -6,8 +6,8 @@
 //!          ╰─────────╯──▶ a small buffer
 //! ```
 //!
-//! Promise: a byte that [`BlockReader::read`] counts was held against its checksum. Data is copied once, by the kernel, but
-//! for chunks that the caller has no room for as a whole, and for bytes that came along with the answer.
+//! Promise: a byte that [`BlockReader::read`] counts was held against its checksum. Data is copied once, by the kernel,
+//! but for chunks that the caller has no room for as a whole, and for bytes that came along with the answer.
 
 use crate::client::Client;
 use crate::datanode::{Fault, Link, addr_of};
@@ -193,7 +193,8 @@ impl BlockReader {
             self.position += len as u64;
             return Ok(len);
         }
-        // The caller wants only a part of this chunk, or begins in its middle. Many small reads are likely: bring more at once.
+        // The caller wants only a part of this chunk, or begins in its middle. Many small reads are likely: bring more
+        // at once.
         if self.link.buffered().is_empty() {
             self.link.fill(&mut [], self.packet_left.min(SMALL_READ_LEN)).await?;
         }
@@ -277,8 +278,8 @@ impl BlockReader {
         Ok(())
     }
 
-    /// All was read: takes the end, says that it was good, and leaves the connection for the next. A fault here costs the
-    /// connection and nothing else.
+    /// All was read: takes the end, says that it was good, and leaves the connection for the next. A fault here costs
+    /// the connection and nothing else.
     pub(super) async fn finish(mut self, client: &Client) {
         if self.conclude().await.is_ok() {
             self.link.allow(client.options().timeout);

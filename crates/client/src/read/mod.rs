@@ -6,8 +6,8 @@
 //!      └─────▶ BlockReader: one READ_BLOCK    dropped at the first fault; the next replica goes on at the same byte
 //! ```
 //!
-//! A node that is slower than usual is not waited for: a positioned read is asked of a second one beside it, and whoever is
-//! first counts; a stream goes on at the next one.
+//! A node that is slower than usual is not waited for: a positioned read is asked of a second one beside it, and
+//! whoever is first counts; a stream goes on at the next one.
 
 mod block;
 mod blocks;
@@ -73,8 +73,8 @@ impl Reader {
         self.position = position;
     }
 
-    /// Fills `dest` with what comes next; fewer bytes only at the end of the file. After an error, or if the future is dropped, the
-    /// position is where it was.
+    /// Fills `dest` with what comes next; fewer bytes only at the end of the file. After an error, or if the future is
+    /// dropped, the position is where it was.
     pub async fn read(&mut self, dest: &mut [u8]) -> Result<usize> {
         let wanted = dest.len().min(usize::try_from(self.len.saturating_sub(self.position)).unwrap_or(usize::MAX));
         let mut done = 0;
@@ -156,7 +156,8 @@ impl Reader {
         }
     }
 
-    /// One positioned read within one block, from one replica after the other. `good` counts verified bytes also when it fails.
+    /// One positioned read within one block, from one replica after the other. `good` counts verified bytes also when
+    /// it fails.
     async fn read_range(
         &self,
         located: &proto::LocatedBlockProto,

@@ -10,9 +10,9 @@
 //!   putFile ──▶ metadata server: the file is there
 //! ```
 //!
-//! Promise: a file is there whole or not at all. Whatever goes wrong with a block, another one is taken, and after a few the file is
-//! streamed; what the server says about the *file* (it exists, it may not be written) ends the attempt. A server that does not
-//! know these calls is asked once.
+//! Promise: a file is there whole or not at all. Whatever goes wrong with a block, another one is taken, and after a
+//! few the file is streamed; what the server says about the *file* (it exists, it may not be written) ends the attempt.
+//! A server that does not know these calls is asked once.
 
 mod put;
 mod stock;

@@ -29,8 +29,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) block_len: u64,
 }
 
-/// A block that is given back unless the server has said what became of it: a caller may drop the put half-way, and would hold one
-/// lease more each time. A server that has put the file meanwhile takes nothing back.
+/// A block that is given back unless the server has said what became of it: a caller may drop the put half-way, and
+/// would hold one lease more each time. A server that has put the file meanwhile takes nothing back.
 struct Held<'a> {
     stock: &'a Stock,
     block: Option<u64>,

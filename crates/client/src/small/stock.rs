@@ -1,7 +1,7 @@
 //! Blocks on lease that are not used yet, by replication.
 //!
-//! They are asked for in batches that grow with the demand, before the last one is gone; what is not used soon enough for its lease
-//! to be sure is given back.
+//! They are asked for in batches that grow with the demand, before the last one is gone; what is not used soon enough
+//! for its lease to be sure is given back.
 
 use crate::client::{Client, Inner};
 use crate::error::{Error, Result};
@@ -189,7 +189,8 @@ impl Stock {
     }
 }
 
-/// Until when a lease that was asked for at `asked` is to be used: a quarter of its time is for the write and the call behind it.
+/// Until when a lease that was asked for at `asked` is to be used: a quarter of its time is for the write and the call
+/// behind it.
 pub(crate) fn sure_until(asked: Duration, limit_ms: u64) -> Duration {
     asked + Duration::from_millis(limit_ms / 4 * 3)
 }

@@ -1,7 +1,7 @@
 //! Asking for the next block of a file, and setting up its chain.
 //!
-//! A task of its own: the server takes a repeated request for a repeated one only until the block's nodes have begun it, so what
-//! was begun is brought to its end, whether the writer still waits for it or comes back later.
+//! A task of its own: the server takes a repeated request for a repeated one only until the block's nodes have begun
+//! it, so what was begun is brought to its end, whether the writer still waits for it or comes back later.
 
 use super::block::Block;
 use super::{PAUSE_COUNT, PAUSE_FIRST};

@@ -7,8 +7,8 @@
 //!                                                     └─ addLeased: it is the file's
 //! ```
 //!
-//! So in mid-stream nothing is waited for. The server hears of the new block when the one before is put; until then the bytes of the
-//! new one are promised to nobody: whoever flushes or ends it waits for that.
+//! So in mid-stream nothing is waited for. The server hears of the new block when the one before is put; until then the
+//! bytes of the new one are promised to nobody: whoever flushes or ends it waits for that.
 
 use super::block::Block;
 use crate::client::Client;
@@ -63,13 +63,14 @@ impl Ahead {
         Self { client: client.clone(), ask, ready }
     }
 
-    /// The block, its chain standing. `None`: there is none, so one must be asked for in the ordinary way. To be called until it
-    /// returns, and then no more: whoever drops its future has lost nothing.
+    /// The block, its chain standing. `None`: there is none, so one must be asked for in the ordinary way. To be called
+    /// until it returns, and then no more: whoever drops its future has lost nothing.
     pub(super) async fn take(&mut self) -> Option<Block> {
         loop {
             let Ready { until, next } = (&mut self.ready).await.ok().flatten()?;
             let (client, ask) = (self.client.clone(), self.ask.clone());
-            // A slow writer may come for it so late that a new leader knows nothing of the lease and believes nobody any more.
+            // A slow writer may come for it so late that a new leader knows nothing of the lease and believes nobody
+            // any more.
             let sure = client.inner.small.now() < until;
             match next {
                 // While it waited it may have lost a node, or another block did and told us.

@@ -1,11 +1,11 @@
 //! One block being written: its chain, and what is done when the chain breaks.
 //!
-//! Recovery, as HDFS has it: drop the node that failed; ask for a new generation; join the rest under it, cut to what all had
-//! acknowledged; tell the server; send again what was not acknowledged. Nobody is asked for a replacement: one node that
-//! is left holds every acknowledged byte, and the store heals the block when it is finished.
+//! Recovery, as HDFS has it: drop the node that failed; ask for a new generation; join the rest under it, cut to what
+//! all had acknowledged; tell the server; send again what was not acknowledged. Nobody is asked for a replacement: one
+//! node that is left holds every acknowledged byte, and the store heals the block when it is finished.
 //!
-//! A recovery whose future was dropped, or that failed, has ended nothing: the block stays broken, and whoever sends or drains next
-//! begins the recovery anew, under a still higher generation.
+//! A recovery whose future was dropped, or that failed, has ended nothing: the block stays broken, and whoever sends or
+//! drains next begins the recovery anew, under a still higher generation.
 
 use super::ahead::ended;
 use super::chain::{Break, Chain, Rest};
@@ -176,8 +176,8 @@ impl Block {
 
     /// Ends the block: when this returns, all nodes have finalized it.
     ///
-    /// The end is sent when all data is acknowledged, so that after a fault either data is missing or the end alone: nodes of
-    /// HDFS cannot rejoin a chain for data with a replica that they have finalized.
+    /// The end is sent when all data is acknowledged, so that after a fault either data is missing or the end alone:
+    /// nodes of HDFS cannot rejoin a chain for data with a replica that they have finalized.
     pub(super) async fn finish(&mut self, client: &Client, end: Arc<Packet>) -> Result<()> {
         self.drain(client).await?;
         self.settle_before().await?;
@@ -186,8 +186,8 @@ impl Block {
         self.drain(client).await
     }
 
-    /// Puts another chain in the place of the one that broke. The block changes from one state to the next without waiting, so that
-    /// this future can be dropped wherever it waits.
+    /// Puts another chain in the place of the one that broke. The block changes from one state to the next without
+    /// waiting, so that this future can be dropped wherever it waits.
     async fn recover(&mut self, client: &Client) -> Result<()> {
         self.give_up_chain();
         if self.stuck.1 > RECOVERIES_MAX {
@@ -230,7 +230,8 @@ impl Block {
         self.state = State::Broken(rest);
     }
 
-    /// The rest of the chain under a new generation. `None` for a chain: all was sent, the nodes have finalized the block.
+    /// The rest of the chain under a new generation. `None` for a chain: all was sent, the nodes have finalized the
+    /// block.
     async fn rejoin(&mut self, client: &Client) -> Result<Result<Option<Chain>, Break>> {
         let State::Broken(rest) = &self.state else { return Err(self.gone()) };
         let (only_end_missing, acked_len) = (rest.lacks_only_the_end(), rest.acked_len);
@@ -310,7 +311,8 @@ impl Block {
         Chain::open(client.options(), &nodes, &request, acked_len, spare).await
     }
 
-    /// Puts the nodes into the order of the routing table that is wanted. The nearest stays the first, unless there is a leader.
+    /// Puts the nodes into the order of the routing table that is wanted. The nearest stays the first, unless there is
+    /// a leader.
     fn route(&mut self, options: &Options) -> wire::Routing {
         match options.routing {
             Routing::Chain => wire::Routing::chain(self.nodes.len()),

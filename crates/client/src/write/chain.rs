@@ -3,8 +3,8 @@
 //! Promise: a packet leaves the window only when every node of the chain said that it has it. After the first fault the
 //! chain sends nothing more; what is in the window then must go down another chain.
 //!
-//! Every future here may be dropped: a packet is in the window before a byte of it is written, the window knows how many of its
-//! bytes the socket has taken, and whoever writes next goes on behind them.
+//! Every future here may be dropped: a packet is in the window before a byte of it is written, the window knows how
+//! many of its bytes the socket has taken, and whoever writes next goes on behind them.
 
 use super::packer::Packet;
 use crate::datanode::{Fault, Link, addr_of, send_all};
@@ -188,8 +188,8 @@ impl Shared {
 }
 
 impl Chain {
-    /// Opens a chain over `nodes`; `request` names all but the first as targets. `spare`: a node that stands still may be given
-    /// up for others, so if they are ours they are given up soon.
+    /// Opens a chain over `nodes`; `request` names all but the first as targets. `spare`: a node that stands still may
+    /// be given up for others, so if they are ours they are given up soon.
     pub(super) async fn open(
         options: &Options,
         nodes: &[proto::DatanodeInfoProto],
@@ -421,8 +421,8 @@ impl Acks {
         Some(Break { nodes: nodes.into_iter().map(|node| (node, fault(node))).collect() })
     }
 
-    /// Says that the writer lives, unless packets are being written, which says it as well. A packet that somebody began to write and
-    /// gave up is brought to its end instead.
+    /// Says that the writer lives, unless packets are being written, which says it as well. A packet that somebody
+    /// began to write and gave up is brought to its end instead.
     async fn beat(&self) -> Result<(), Break> {
         let Ok(_sending) = self.shared.sending.try_lock() else { return Ok(()) };
         let is_idle = self.shared.window().unwritten().is_none();

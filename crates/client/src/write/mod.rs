@@ -9,11 +9,12 @@
 //!      └─────▶ metadata server: create, addBlock, complete
 //! ```
 //!
-//! As long as a new file fits in one packet the server does not hear of it: if it is closed by then, it goes as `small/` has it.
+//! As long as a new file fits in one packet the server does not hear of it: if it is closed by then, it goes as
+//! `small/` has it.
 //!
-//! A program may drop any future of a writer that it still has. So what a writer waits for stands in the writer before it waits: a
-//! task that goes on by itself, a chain's window that has the packet, a recovery that is begun anew. Nothing is taken out of its
-//! place across an `await`.
+//! A program may drop any future of a writer that it still has. So what a writer waits for stands in the writer before
+//! it waits: a task that goes on by itself, a chain's window that has the packet, a recovery that is begun anew.
+//! Nothing is taken out of its place across an `await`.
 
 mod add;
 mod ahead;
@@ -46,8 +47,8 @@ pub struct Create {
     pub replication: Option<u16>,
     pub block_len: Option<u64>,
     pub checksum: Option<ChecksumSpec>,
-    /// How long the file will be, if that is known: then each next block can be made ready in time. Nothing breaks if it
-    /// becomes another length.
+    /// How long the file will be, if that is known: then each next block can be made ready in time. Nothing breaks if
+    /// it becomes another length.
     pub len: Option<u64>,
 }
 
@@ -76,20 +77,21 @@ impl Create {
     }
 }
 
-/// A file open for writing. Dropped without [`Writer::close`] it stays open at the server until its lease runs out; what was
-/// flushed is kept. Of a file that is still small the server may know nothing before it is flushed or closed.
+/// A file open for writing. Dropped without [`Writer::close`] it stays open at the server until its lease runs out;
+/// what was flushed is kept. Of a file that is still small the server may know nothing before it is flushed or closed.
 ///
 /// # Dropped futures
 ///
 /// The future of each method may be dropped before it is ready, say by a deadline around it, and the writer be used on:
 ///
-/// - Of [`Writer::write`]: a first part of the bytes is the file's, and will be sent; [`Writer::position`] tells how far. The others were
-///   not taken.
-/// - Of [`Writer::filled`]: the bytes are the file's. [`Writer::space`] may be empty then; `filled(0)` goes on with the sending.
-/// - Of [`Writer::flush`] and [`Writer::sync`]: nothing is promised. The next one goes on where the first was, and promises all bytes
-///   up to then.
-/// - Of [`Writer::close`]: nothing is promised, and the writer is gone with it. The file may be complete, or be as if the
-///   writer had been dropped. A small file is there whole or not at all.
+/// - Of [`Writer::write`]: a first part of the bytes is the file's, and will be sent; [`Writer::position`] tells how
+///   far. The others were not taken.
+/// - Of [`Writer::filled`]: the bytes are the file's. [`Writer::space`] may be empty then; `filled(0)` goes on with the
+///   sending.
+/// - Of [`Writer::flush`] and [`Writer::sync`]: nothing is promised. The next one goes on where the first was, and
+///   promises all bytes up to then.
+/// - Of [`Writer::close`]: nothing is promised, and the writer is gone with it. The file may be complete, or be as if
+///   the writer had been dropped. A small file is there whole or not at all.
 #[derive(Debug)]
 pub struct Writer {
     client: Client,
@@ -177,7 +179,8 @@ impl Client {
         Ok(writer)
     }
 
-    /// Opens a file to write on at its end. The new bytes begin a block of their own, so no block that is whole is touched.
+    /// Opens a file to write on at its end. The new bytes begin a block of their own, so no block that is whole is
+    /// touched.
     pub async fn append(&self, path: &str) -> Result<Writer> {
         let defaults = self.defaults().await?;
         let request = proto::AppendRequestProto {
@@ -248,8 +251,8 @@ impl Writer {
         self.block_offset + self.packer.position()
     }
 
-    /// Room for the next bytes: fill some of it, and say with [`Writer::filled`] how many. Spares the copy that `write` makes. It is empty
-    /// only behind a `write` or `filled` whose future was dropped.
+    /// Room for the next bytes: fill some of it, and say with [`Writer::filled`] how many. Spares the copy that `write`
+    /// makes. It is empty only behind a `write` or `filled` whose future was dropped.
     pub fn space(&mut self) -> &mut [u8] {
         self.packer.space()
     }
@@ -287,8 +290,8 @@ impl Writer {
         self.flush_with(false).await
     }
 
-    /// As `flush`, and the bytes of the current block are on the disks of all its nodes. Blocks before it are as durable as
-    /// the store makes every finished block.
+    /// As `flush`, and the bytes of the current block are on the disks of all its nodes. Blocks before it are as
+    /// durable as the store makes every finished block.
     pub async fn sync(&mut self) -> Result<()> {
         self.flush_with(true).await
     }

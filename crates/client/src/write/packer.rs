@@ -1,7 +1,8 @@
 //! Bytes become packets: pure, so that every layout can be tested without a server.
 //!
-//! A packet begins on a chunk, and ends on one or with the block. After a flush in the middle of a chunk the next packet begins
-//! where the bytes end, and has only the rest of that chunk, with one checksum of its own; the nodes join the two.
+//! A packet begins on a chunk, and ends on one or with the block. After a flush in the middle of a chunk the next
+//! packet begins where the bytes end, and has only the rest of that chunk, with one checksum of its own; the nodes join
+//! the two.
 //!
 //! ```text
 //! buffer:  ├─ head room ─┼─ room for sums ─┼─ data ───────────────┤
@@ -180,7 +181,8 @@ mod tests {
     use types::ChecksumKind;
     use wire::packet::{PacketFrame, Parsed};
 
-    /// Feeds `len` bytes in steps of `step`, flushing after every byte count of `flushes`; gives offset and length of each packet.
+    /// Feeds `len` bytes in steps of `step`, flushing after every byte count of `flushes`; gives offset and length of
+    /// each packet.
     fn cut(plan: Plan, len: u64, step: usize, flushes: &[u64]) -> Vec<(i64, i32)> {
         let mut packer = Packer::new(plan);
         let mut packets = Vec::new();

@@ -32,8 +32,8 @@ async fn a_damaged_replica_is_reported_and_read_elsewhere() {
     assert_eq!(store.book.state().reported, [(1, format!(":{}", store.nodes[0].port()))]);
 }
 
-/// The first node is slow, so a second one is asked beside it; then the first brings damage. The reader gets what the second has, and
-/// the damage must be known all the same.
+/// The first node is slow, so a second one is asked beside it; then the first brings damage. The reader gets what the
+/// second has, and the damage must be known all the same.
 #[tokio::test]
 async fn damage_is_reported_also_by_a_read_that_another_node_serves() {
     let store = Store::new(2).await;

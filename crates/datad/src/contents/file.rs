@@ -10,8 +10,8 @@
 //! crc: CRC-32C of all but itself
 //! ```
 //!
-//! Nothing depends on it: a leaf counts only while the index names a replica of that generation and length, and a file that is torn, of
-//! another version, or gone is made anew. So it is not synced.
+//! Nothing depends on it: a leaf counts only while the index names a replica of that generation and length, and a file
+//! that is torn, of another version, or gone is made anew. So it is not synced.
 
 use super::tree::Tree;
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! What containers hold, as hash trees over the checksums: so that members of a sealed one find where they differ in a few questions.
+//! What containers hold, as hash trees over the checksums: so that members of a sealed one find where they differ in a
+//! few questions.
 //!
 //! ```text
 //! question ──▶ a tree that was looked through of late? ──yes──▶ sums, or leaves
@@ -8,11 +9,13 @@
 //!   └ a disk was given up meanwhile: nobody waits for it, what it had noted is forgotten, and another one goes on
 //! ```
 //!
-//! Promise: an answer is given at once, out of memory, or is that there is none yet; one container is looked through at a time; trees take a
-//! bounded part of memory, and the ones asked for last stay. A leaf that decides something can be had anew from the disk; and after each
-//! scrub all are made anew, so what changed on a disk behind our back is seen as well.
+//! Promise: an answer is given at once, out of memory, or is that there is none yet; one container is looked through at
+//! a time; trees take a bounded part of memory, and the ones asked for last stay. A leaf that decides something can be
+//! had anew from the disk; and after each scrub all are made anew, so what changed on a disk behind our back is seen as
+//! well.
 //!
-//! A tree covers the container's own blocks that are at home in it. Those that moved there from other containers are few, and compared one by one.
+//! A tree covers the container's own blocks that are at home in it. Those that moved there from other containers are
+//! few, and compared one by one.
 
 mod file;
 mod tree;
@@ -146,8 +149,8 @@ impl Contents {
         None
     }
 
-    /// A replica is about to be put that was here before perhaps, or has just been put: what is known of that one counts no more.
-    /// Waits for no disk: the trees lie on one, and the replica perhaps on another.
+    /// A replica is about to be put that was here before perhaps, or has just been put: what is known of that one
+    /// counts no more. Waits for no disk: the trees lie on one, and the replica perhaps on another.
     pub(crate) fn put(&self, block: BlockId) {
         let home = block.born_in();
         let known = {
@@ -160,7 +163,8 @@ impl Contents {
         }
     }
 
-    /// All replicas were just read: what is remembered of their checksums is to be read again as well, when somebody asks.
+    /// All replicas were just read: what is remembered of their checksums is to be read again as well, when somebody
+    /// asks.
     pub(crate) fn forget_all(&self) {
         Self::spoil_all(&mut self.lock());
         self.came.notify_one();

@@ -1,4 +1,5 @@
-//! The hash tree of one container: its leaves in the order of their keys. Sums are made of them when they are asked for.
+//! The hash tree of one container: its leaves in the order of their keys. Sums are made of them when they are asked
+//! for.
 
 use types::BlockId;
 use wire::tree::{FAN_OUT, LEAF_COUNT_MAX, Leaf, TreeNode, TreeSum, key};

@@ -1,10 +1,12 @@
-//! Which disk of a node takes the next replica, and which replica should move from one disk to another. Decided from numbers alone.
+//! Which disk of a node takes the next replica, and which replica should move from one disk to another. Decided from
+//! numbers alone.
 //!
-//! A new replica goes where the room per stream is greatest: (free part of the disk) / (streams there + 1). That one number serves
-//! both ends: among equally full disks the one with the fewest streams takes it, so that writers do not wait for each other; and
-//! an emptier disk takes more streams than a full one, in the proportion of what is free, so that disks of all sizes become full
-//! together. Parts and not bytes are compared, as in balancing: a large disk would otherwise take everything until no more than
-//! the small one's size is free on it. A disk that could be full before its streams have ended comes last.
+//! A new replica goes where the room per stream is greatest: (free part of the disk) / (streams there + 1). That one
+//! number serves both ends: among equally full disks the one with the fewest streams takes it, so that writers do not
+//! wait for each other; and an emptier disk takes more streams than a full one, in the proportion of what is free, so
+//! that disks of all sizes become full together. Parts and not bytes are compared, as in balancing: a large disk would
+//! otherwise take everything until no more than the small one's size is free on it. A disk that could be full before
+//! its streams have ended comes last.
 
 /// Fullness is counted in parts of this.
 pub(super) const FULL_PARTS: u64 = 1_000_000_000;
@@ -70,7 +72,8 @@ pub(super) fn order(disks: &[Picture], turn: usize) -> Vec<usize> {
 pub(super) struct Shift {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// A longer one would bring the two less than half way towards each other, or fill the other more than this one was.
+    /// A longer one would bring the two less than half way towards each other, or fill the other more than this one
+    /// was.
     pub(super) len_max: u64,
     /// Bytes until one of them is as full as all disks are together.
     pub(super) len: u64,

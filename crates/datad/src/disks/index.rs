@@ -4,9 +4,10 @@
 //! block >> 8 ──▶ page: 256 bytes, one for each block    0 none · n + 1 disk number n
 //! ```
 //!
-//! In memory, and not asked of one disk after the other, so that a disk that hangs is not waited for by those who want nothing of
-//! it. The blocks of a container have neighbouring numbers and mostly live on the same nodes: small ones cost little more than their
-//! byte, large ones (forty in a container) about seven. It is built when the node starts, from the volumes' own indexes.
+//! In memory, and not asked of one disk after the other, so that a disk that hangs is not waited for by those who want
+//! nothing of it. The blocks of a container have neighbouring numbers and mostly live on the same nodes: small ones
+//! cost little more than their byte, large ones (forty in a container) about seven. It is built when the node starts,
+//! from the volumes' own indexes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -8,8 +8,8 @@
 //!               ── none was ─────────▶ joins
 //! ```
 //!
-//! Which disk was where is written on each of them ([`super::known`]). A disk that is in no configured directory any more was
-//! taken away on purpose, and is forgotten.
+//! Which disk was where is written on each of them ([`super::known`]). A disk that is in no configured directory any
+//! more was taken away on purpose, and is forgotten.
 
 use super::claims::Claims;
 use super::index::{DISK_COUNT_MAX, Index};
@@ -134,7 +134,8 @@ impl Opening {
 
     fn fail(&mut self, dir: &Path, volume: Option<NodeId>, error: VolumeError) -> Result<(), StartError> {
         use VolumeError::{Addresses, Foreign, ForeignPool, Format, Locked};
-        // Nothing is wrong with a disk for which the process has no room: to go on without it would have all of it copied.
+        // Nothing is wrong with a disk for which the process has no room: to go on without it would have all of it
+        // copied.
         let is_fatal =
             matches!(error, Foreign { .. } | ForeignPool { .. } | Format { .. } | Locked { .. } | Addresses { .. });
         if self.alone || is_fatal {

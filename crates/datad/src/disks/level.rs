@@ -5,9 +5,10 @@
 //!    read and verified ──▶ put on the other, synced ──▶ read back ──▶ index points there ──▶ deleted where it was
 //! ```
 //!
-//! Promise: a replica is deleted only after its copy was read back, and only if it is still the one that was copied; a crash in
-//! between leaves two equal ones, which the next start settles. At most so many bytes a second are moved. Readers that have begun
-//! go on where they are. Small replicas move by the hundred, with one sync. When a disk is given up, balancing ends: it may hang in that one.
+//! Promise: a replica is deleted only after its copy was read back, and only if it is still the one that was copied; a
+//! crash in between leaves two equal ones, which the next start settles. At most so many bytes a second are moved.
+//! Readers that have begun go on where they are. Small replicas move by the hundred, with one sync. When a disk is
+//! given up, balancing ends: it may hang in that one.
 
 use super::choose::{self, FULL_PARTS, Shift};
 use super::{Disks, Result};
@@ -96,7 +97,8 @@ impl Leveller {
         }
     }
 
-    /// The order that is carried out, as long as it stands. Whoever comes back from a disk that was given up finds that it has ended.
+    /// The order that is carried out, as long as it stands. Whoever comes back from a disk that was given up finds that
+    /// it has ended.
     fn standing(&self, node: &Node, number: u64) -> Option<DiskBalanceOrder> {
         let state = self.lock();
         let at_work = state.report.as_ref().is_some_and(|report| report.number == number && !report.ended);

@@ -7,12 +7,13 @@
 //! ```
 //!
 //! Promises:
-//! - A block is on one disk. Where a crash in the middle of a move, or a disk that was away, has left two, one counts and the
-//!   other goes ([`settle`]).
+//! - A block is on one disk. Where a crash in the middle of a move, or a disk that was away, has left two, one counts
+//!   and the other goes ([`settle`]).
 //! - What has to do with one disk waits for no other. Only a start looks at all of them.
-//! - A disk that failed is *out*: nothing is written there, and what it had counts as absent, so that the metadata server has it
-//!   copied as it would that of a lost node; whether another one works or not. If it was only made read-only it still serves
-//!   readers, and copies that get what it has off it ([`readable`]); and while no other one works, what it has counts.
+//! - A disk that failed is *out*: nothing is written there, and what it had counts as absent, so that the metadata
+//!   server has it copied as it would that of a lost node; whether another one works or not. If it was only made
+//!   read-only it still serves readers, and copies that get what it has off it ([`readable`]); and while no other one
+//!   works, what it has counts.
 //! - A disk that a sync found full takes no writes until the next start, and is not out: what it has counts and serves.
 //! - While no disk works, all serve what still reads: checksums tell what does not.
 //!
@@ -124,7 +125,8 @@ impl Disk {
         self.unread_since.store(since.0, Ordering::Relaxed);
     }
 
-    /// For how long the replica that waits longest for the background scrub was not read. `None`: there is none, or nobody reads them.
+    /// For how long the replica that waits longest for the background scrub was not read. `None`: there is none, or
+    /// nobody reads them.
     fn unread_ms(&self, now: Millis) -> Option<u64> {
         let since = self.unread_since.load(Ordering::Relaxed);
         (since > 0 && self.gauge().usage.replica_count > 0).then(|| now.0.saturating_sub(since))
@@ -192,8 +194,8 @@ impl Disks {
         &self.inner.disks
     }
 
-    /// Where hash trees are kept. They can all be made again, so one of the disks is enough: the first that was opened, for what lies
-    /// below a mount point where none is mounted is nobody's.
+    /// Where hash trees are kept. They can all be made again, so one of the disks is enough: the first that was opened,
+    /// for what lies below a mount point where none is mounted is nobody's.
     pub(crate) fn trees(&self) -> PathBuf {
         self.inner.disks.first().map(|disk| disk.dir.join("trees")).unwrap_or_default()
     }
@@ -212,8 +214,8 @@ impl Disks {
         self.inner.disks.iter().any(Disk::is_sound)
     }
 
-    /// Nothing counts any more that is there. What is on a disk that was only made read-only is sound: it counts as long as
-    /// no other disk could take the copies.
+    /// Nothing counts any more that is there. What is on a disk that was only made read-only is sound: it counts as
+    /// long as no other disk could take the copies.
     pub(crate) fn is_out(&self, at: usize) -> bool {
         let disk = &self.inner.disks[at];
         !disk.keeps() && (!disk.volume.is_read_only() || self.any_sound())
@@ -269,8 +271,8 @@ impl Disks {
         Some(&self.inner.disks[at])
     }
 
-    /// The disk that a change of a replica goes to. A replica that may be on a disk that is out is not "not found": nobody may
-    /// conclude from it that nothing is there.
+    /// The disk that a change of a replica goes to. A replica that may be on a disk that is out is not "not found":
+    /// nobody may conclude from it that nothing is there.
     fn changing(&self, block: BlockId, claim: &Option<Claim<'_>>) -> Result<usize> {
         match self.place(block) {
             Some(at) if self.is_out(at) => Err(out(&self.inner.disks[at])),
@@ -339,8 +341,8 @@ impl Disks {
         }
     }
 
-    /// The disk for a small replica, not one of `avoided`. It is noted as the block's place before the replica is there, so that one
-    /// that is sent again meets the first. Waits for nothing.
+    /// The disk for a small replica, not one of `avoided`. It is noted as the block's place before the replica is
+    /// there, so that one that is sent again meets the first. Waits for nothing.
     pub(crate) fn place_small(&self, block: BlockId, avoided: &[usize]) -> Option<(usize, Stream)> {
         let fits = |at: &usize| !avoided.contains(at);
         let at = if self.is_alone() {
@@ -384,8 +386,8 @@ impl Disks {
         }
     }
 
-    /// See [`Volume::read`]. A disk that is out serves what it has if it was only made read-only, or if none works: then nobody
-    /// waits behind its readers.
+    /// See [`Volume::read`]. A disk that is out serves what it has if it was only made read-only, or if none works:
+    /// then nobody waits behind its readers.
     pub(crate) fn read(&self, block: BlockId, generation_min: Generation) -> Result<Reader> {
         loop {
             let place = self.place(block);
@@ -422,8 +424,8 @@ impl Disks {
         self.inner.disks[self.changing(block, &claim)?].volume.finish_recovery(block, recovery, len)
     }
 
-    /// The disks that a block is to be deleted from: the one that has it, or all that work, for its rest may be somewhere: what damage has
-    /// left is known to no index. What is on a disk that is out is not here any more.
+    /// The disks that a block is to be deleted from: the one that has it, or all that work, for its rest may be
+    /// somewhere: what damage has left is known to no index. What is on a disk that is out is not here any more.
     pub(crate) fn to_delete_from(&self, block: BlockId) -> Vec<usize> {
         match self.place(block) {
             Some(at) if self.is_out(at) => Vec::new(),

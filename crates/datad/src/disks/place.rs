@@ -6,8 +6,8 @@
 //! change_over: read back ──▶ the old one is still what it was ──▶ the index points to the new one ──▶ the old one goes
 //! ```
 //!
-//! Promise: a replica goes only after the one that takes its place was read back; a crash in between leaves two, of which the next start
-//! keeps one that reads ([`super::settle`]).
+//! Promise: a replica goes only after the one that takes its place was read back; a crash in between leaves two, of
+//! which the next start keeps one that reads ([`super::settle`]).
 
 use super::settle::Double;
 use super::writer::Writer;
@@ -34,9 +34,9 @@ impl Disks {
         self.create_by(identity.block, &|volume| volume.create_copy(identity))
     }
 
-    /// For a copy of `len` bytes that the metadata server ordered, which is put synced: [`Volume::create_replacement`] if it `replaces` a
-    /// damaged replica, else [`Volume::create_copy`]. What is on a disk that is out makes no room: the copy goes to another disk. So it does
-    /// if there is no room beside what it replaces.
+    /// For a copy of `len` bytes that the metadata server ordered, which is put synced: [`Volume::create_replacement`]
+    /// if it `replaces` a damaged replica, else [`Volume::create_copy`]. What is on a disk that is out makes no room:
+    /// the copy goes to another disk. So it does if there is no room beside what it replaces.
     pub(crate) fn create_ordered_copy(&self, identity: Identity, len: u64, replaces: bool) -> Result<Writer> {
         let there = self.place(identity.block).filter(|at| !self.is_alone() && !self.is_out(*at));
         if let Some(from) = there
@@ -57,7 +57,8 @@ impl Disks {
         }
     }
 
-    /// A copy on another disk than the one that has what it replaces. `None`: there is nothing to be replaced, or no other disk.
+    /// A copy on another disk than the one that has what it replaces. `None`: there is nothing to be replaced, or no
+    /// other disk.
     fn create_beside(&self, identity: Identity, from: usize, replaces: bool) -> Result<Option<Writer>> {
         let block = identity.block;
         let claim = self.claim(block);
@@ -120,8 +121,8 @@ impl Disks {
         ReplicaError::VolumeFailed { reason: "no disk of this node takes writes now".to_owned() }
     }
 
-    /// A copy of the replica `info` on disk `from` is put on disk `to`: it is read back, and takes that one's place, if that has not
-    /// changed. False: it has, and the copy is gone.
+    /// A copy of the replica `info` on disk `from` is put on disk `to`: it is read back, and takes that one's place, if
+    /// that has not changed. False: it has, and the copy is gone.
     pub(super) fn change_over(&self, from: usize, to: usize, info: &ReplicaInfo) -> Result<bool> {
         let (block, generation) = (info.identity.block, info.identity.generation);
         let (source, target) = (&self.disks()[from].volume, &self.disks()[to].volume);

@@ -1,13 +1,13 @@
-//! What is on a disk that was made read-only: it counts as absent, and reads for now. With the next start it may be gone for good, so
-//! it is copied off while it can be, if there is nothing better.
+//! What is on a disk that was made read-only: it counts as absent, and reads for now. With the next start it may be
+//! gone for good, so it is copied off while it can be, if there is nothing better.
 
 use super::{Disks, Result};
 use container::{Reader, ReplicaInfo};
 use types::{BlockId, Generation};
 
 impl Disks {
-    /// A replica that counts as absent and can be read, whichever disk the block has a place on by now: a copy of it that is under way,
-    /// or has failed, has taken that.
+    /// A replica that counts as absent and can be read, whichever disk the block has a place on by now: a copy of it
+    /// that is under way, or has failed, has taken that.
     pub(crate) fn find_readable(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {
         for at in self.readable() {
             let found = self.inner.disks[at].volume.find(block)?;
@@ -34,7 +34,8 @@ mod tests {
     use types::checksum::{ChecksumKind, ChecksumSpec};
     use types::{BlockId, ContainerId, Generation, InodeId};
 
-    /// A sync of one disk finds no room: what it has counts, another disk takes what comes, and nothing has to be copied.
+    /// A sync of one disk finds no room: what it has counts, another disk takes what comes, and nothing has to be
+    /// copied.
     #[test]
     fn a_disk_that_a_sync_found_full_keeps_what_it_has() {
         let dir = tempfile::tempdir().unwrap();

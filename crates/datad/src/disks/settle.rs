@@ -1,7 +1,8 @@
-//! Blocks that two disks have when a node starts: a crash in the middle of a move, or a disk that was away while the node got another copy.
+//! Blocks that two disks have when a node starts: a crash in the middle of a move, or a disk that was away while the
+//! node got another copy.
 //!
-//! Promise: the one of the higher generation counts, of those the finalized and the longer one; the other is deleted only after
-//! the one that counts was read against its checksums.
+//! Promise: the one of the higher generation counts, of those the finalized and the longer one; the other is deleted
+//! only after the one that counts was read against its checksums.
 
 use super::Disk;
 use super::index::Index;

@@ -1,7 +1,8 @@
 //! How many of the runtime's threads a disk may hold: what hangs on one disk leaves threads for all others.
 //!
-//! Promise: work for one disk holds at most its share of the pool, and so does work that asks all of them; all shares together are
-//! less than the pool has. Who is refused is told to try another node. Once a disk is given up nobody waits for it any longer.
+//! Promise: work for one disk holds at most its share of the pool, and so does work that asks all of them; all shares
+//! together are less than the pool has. Who is refused is told to try another node. Once a disk is given up nobody
+//! waits for it any longer.
 
 use super::{Disks, Result};
 use crate::disks::Disk;

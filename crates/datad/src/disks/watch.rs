@@ -1,6 +1,7 @@
 //! A look at each disk every second: how much room it has, and whether it is there at all.
 //!
-//! Each look has a thread of its own: those of the pool may all be waiting for a disk that hangs, and the others would seem to hang, too.
+//! Each look has a thread of its own: those of the pool may all be waiting for a disk that hangs, and the others would
+//! seem to hang, too.
 
 use super::{Disk, Disks};
 use crate::node::Node;
@@ -49,8 +50,8 @@ pub(crate) async fn run(node: Arc<Node>, number: usize) {
     }
 }
 
-/// One look. A disk is given up after so many seconds of silence in which another one answered: what holds up all of them, a controller
-/// or a machine that stood still, is no failure of any. The only one is waited for.
+/// One look. A disk is given up after so many seconds of silence in which another one answered: what holds up all of
+/// them, a controller or a machine that stood still, is no failure of any. The only one is waited for.
 async fn look(node: &Arc<Node>, number: usize) -> Looked {
     let answer_max = Duration::from_millis(node.config.limits.disk_answer_ms);
     let disks = &node.disks;

@@ -8,9 +8,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use wire::PacketHeader;
 
-/// Sends `front`, the packets of `plan` and the empty packet at the end. `sums` are the first of [`Plan::sums`]; what follows waits
-/// for its disk in that disk's share.
-/// Gives up if the peer takes longer than `stalled` over one packet.
+/// Sends `front`, the packets of `plan` and the empty packet at the end. `sums` are the first of [`Plan::sums`]; what
+/// follows waits for its disk in that disk's share. Gives up if the peer takes longer than `stalled` over one packet.
 pub(crate) async fn send_packets(
     socket: &TcpStream,
     plan: &Plan,

@@ -1,7 +1,7 @@
 //! Reads all replicas of one disk within a period, again and again.
 //!
-//! Promise: it goes on where it was after a restart or an error, and reads at most `scrub_len_per_s` bytes a second. It rests while a scrub
-//! that was ordered is under way, and while more damage is known than can be told.
+//! Promise: it goes on where it was after a restart or an error, and reads at most `scrub_len_per_s` bytes a second. It
+//! rests while a scrub that was ordered is under way, and while more damage is known than can be told.
 
 use super::round::Round;
 use super::{STEP_COUNT, verify};
@@ -172,7 +172,8 @@ mod tests {
         Identity { block, generation, file: InodeId(7), home: ContainerId(0), checksum }
     }
 
-    /// The node is started again and again, long before a round is over: damage in the last replica is found all the same.
+    /// The node is started again and again, long before a round is over: damage in the last replica is found all the
+    /// same.
     #[test]
     fn a_round_goes_on_over_restarts() {
         let dir = tempfile::tempdir().unwrap();

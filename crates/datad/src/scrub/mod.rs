@@ -1,13 +1,14 @@
-//! All replicas are read against their checksums, now and then: what a disk has lost is to be found before the last copy is.
+//! All replicas are read against their checksums, now and then: what a disk has lost is to be found before the last
+//! copy is.
 //!
 //! ```text
 //! the metadata server's order ──▶ a pass at the rate it names, told of with each heartbeat ──▶ damaged ones: Copier::found_bad
 //! nobody asks                 ──▶ each disk in rounds of three weeks ([`background`]), whose place survives restarts ([`round`])
 //! ```
 //!
-//! Promise: at most so many bytes a second are read; one pass at a time, and the background waits for one that was ordered; no more
-//! damaged replicas are found than can be told. Nothing is deleted here. A disk that does not answer is waited for until it is given up, and
-//! then the pass goes on with the others.
+//! Promise: at most so many bytes a second are read; one pass at a time, and the background waits for one that was
+//! ordered; no more damaged replicas are found than can be told. Nothing is deleted here. A disk that does not answer
+//! is waited for until it is given up, and then the pass goes on with the others.
 
 mod background;
 mod round;
@@ -160,8 +161,8 @@ impl Scrubber {
     }
 }
 
-/// What comes of work that may wait for a disk. `None`: a disk does not answer, or has just been given up; it is to be tried again, and is
-/// then told from one that is out.
+/// What comes of work that may wait for a disk. `None`: a disk does not answer, or has just been given up; it is to be
+/// tried again, and is then told from one that is out.
 async fn patient<T>(done: Result<T, ReplicaError>) -> Result<Option<T>, ReplicaError> {
     match done {
         Err(ReplicaError::Hangs) => {

@@ -11,8 +11,9 @@
 //! before = 1048576 1793570000000  the same, in the round before
 //! ```
 //!
-//! Promise: a round goes on where it was after a restart, and what is to be read by when follows from the time that it began: who is started
-//! often, or was away, is late and reads faster. Nothing depends on the file; without it a round begins.
+//! Promise: a round goes on where it was after a restart, and what is to be read by when follows from the time that it
+//! began: who is started often, or was away, is late and reads faster. Nothing depends on the file; without it a round
+//! begins.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -66,8 +67,8 @@ impl Round {
         u128::from(elapsed) >= time || u128::from(self.done_len) * time <= u128::from(used_len) * u128::from(elapsed)
     }
 
-    /// Counts anew what has changed beneath the round: deletions take their share of what was read, and a clock that was
-    /// set back begins the time once more, from the same place.
+    /// Counts anew what has changed beneath the round: deletions take their share of what was read, and a clock that
+    /// was set back begins the time once more, from the same place.
     pub(crate) fn keep_up(&mut self, now: Millis, used_len: u64, period: Duration) {
         if used_len < self.used_len {
             let left = u128::from(self.done_len) * u128::from(used_len) / u128::from(self.used_len);
@@ -106,7 +107,8 @@ impl Round {
         *self = Self { began, next: BlockId(0), done_len: 0, used_len: self.used_len, read, before };
     }
 
-    /// When the replica that is next, which waits for longest, was read last; for one that never was, since when it waits at most.
+    /// When the replica that is next, which waits for longest, was read last; for one that never was, since when it
+    /// waits at most.
     pub(crate) fn oldest_unread(&self) -> Millis {
         let last = self.before.iter().rev().find(|mark| mark.block <= self.next);
         last.map_or(self.began, |mark| mark.at)

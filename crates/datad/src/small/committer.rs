@@ -1,8 +1,8 @@
 //! A thread for each disk that puts small replicas: all that came while it was busy go together.
 //!
-//! In `synced` that is the group commit: one sync of the disk for all writers of the moment. A disk that refuses a replica, as it is
-//! full or fails, is followed by another one; so is one that hangs, once it is given up. A panic refuses the replicas of its batch, and the
-//! thread goes on with those that wait.
+//! In `synced` that is the group commit: one sync of the disk for all writers of the moment. A disk that refuses a
+//! replica, as it is full or fails, is followed by another one; so is one that hangs, once it is given up. A panic
+//! refuses the replicas of its batch, and the thread goes on with those that wait.
 
 use crate::changes::Changes;
 use crate::disks::Disks;

@@ -7,8 +7,9 @@
 //!                  answers: all have it, or a majority and a short while has passed
 //! ```
 //!
-//! Promise: an answer names who has put the block; who is named has it as durable as the node is set up, or on disk if the request
-//! says so. A connection holds memory only for requests within the budget, and a request that is cut off changes nothing.
+//! Promise: an answer names who has put the block; who is named has it as durable as the node is set up, or on disk if
+//! the request says so. A connection holds memory only for requests within the budget, and a request that is cut off
+//! changes nothing.
 
 mod committer;
 mod connection;

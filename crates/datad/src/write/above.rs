@@ -6,8 +6,8 @@
 //! beacon ─────────── signs ─────────┘
 //! ```
 //!
-//! Promise: what goes out is whole frames in the order in which they were put; a sign of life stands between two of them, and
-//! is left out where bytes before it have not left yet, since then nobody is reading.
+//! Promise: what goes out is whole frames in the order in which they were put; a sign of life stands between two of
+//! them, and is left out where bytes before it have not left yet, since then nobody is reading.
 
 use crate::answer::message_bytes;
 use hdfs::proto::BlockOpResponseProto;
@@ -87,7 +87,8 @@ impl Above {
         true
     }
 
-    /// Says that this node lives, if it has said nothing for as long as `every`. That the peer is gone the stream finds out.
+    /// Says that this node lives, if it has said nothing for as long as `every`. That the peer is gone the stream finds
+    /// out.
     pub(crate) fn sign(&self, now: Duration, every: Duration) {
         let mut out = self.lock();
         if !self.takes_signs || !out.bytes.is_empty() || now < out.told + every {

@@ -1,7 +1,8 @@
 //! A node just below: what came from it, and how long it may still be silent.
 //!
-//! Bytes that its kernel takes say nothing of the node itself, which may have been stopped with its buffers empty. So a node
-//! that gives signs of life is judged by its words alone, within `stalled_ms`; one that gives none is granted the minute of HDFS.
+//! Bytes that its kernel takes say nothing of the node itself, which may have been stopped with its buffers empty. So a
+//! node that gives signs of life is judged by its words alone, within `stalled_ms`; one that gives none is granted the
+//! minute of HDFS.
 
 use crate::config::Limits;
 use std::io::{ErrorKind, Read};
@@ -35,7 +36,8 @@ struct Owes {
 }
 
 impl Below {
-    /// A node that has `behind_count` nodes behind it. `socket` is non-blocking; `inbox` is what came behind its answer.
+    /// A node that has `behind_count` nodes behind it. `socket` is non-blocking; `inbox` is what came behind its
+    /// answer.
     pub(super) fn new(
         socket: TcpStream,
         inbox: Vec<u8>,

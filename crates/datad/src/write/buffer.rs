@@ -7,12 +7,15 @@ use wire::{PacketFrame, WireError};
 
 /// What a stream's buffer is at first: most blocks that are small fit with all that is around them.
 const FIRST_LEN: usize = 16 << 10;
-/// What is put by for a stream, before it begins: a packet of any stock client, which has 64 KiB of data, or all but its head.
+/// What is put by for a stream, before it begins: a packet of any stock client, which has 64 KiB of data, or all but
+/// its head.
 const STOCK_LEN: usize = 72 << 10;
-/// What it becomes with the first packet that does not, if there is memory in plenty: several of the 64 KiB packets that all stock clients
-/// send, and well inside a core's second-level cache, so that what is received is still there when it is forwarded, verified and written.
+/// What it becomes with the first packet that does not, if there is memory in plenty: several of the 64 KiB packets
+/// that all stock clients send, and well inside a core's second-level cache, so that what is received is still there
+/// when it is forwarded, verified and written.
 const BUFFER_LEN: usize = 256 << 10;
-/// Packets taken at once. Those of stock clients never come to so many; a writer of tiny ones shall not get far ahead of its acks.
+/// Packets taken at once. Those of stock clients never come to so many; a writer of tiny ones shall not get far ahead
+/// of its acks.
 const RUN_COUNT_MAX: usize = 64;
 
 #[derive(Debug)]
@@ -33,12 +36,12 @@ pub(crate) enum BufferError {
     Memory(usize),
 }
 
-/// Whatever length of packets a stream names, no more is put by: a packet of our own client with its checksums, 256 KiB and 4. What idle
-/// streams have only named must not be lacking for those that send.
+/// Whatever length of packets a stream names, no more is put by: a packet of our own client with its checksums, 256 KiB
+/// and 4. What idle streams have only named must not be lacking for those that send.
 const NAMED_LEN_MAX: usize = 300 << 10;
 
-/// What a stream needs that begins with `came` and says how long its packets will be, or not: it is to wait, or to be refused, before it
-/// begins, and not in the middle. Of longer packets the rest is taken as they come.
+/// What a stream needs that begins with `came` and says how long its packets will be, or not: it is to wait, or to be
+/// refused, before it begins, and not in the middle. Of longer packets the rest is taken as they come.
 pub(super) fn buffer_len(came: &[u8], packet_len: Option<u32>) -> u64 {
     let packet_len = NAMED_LEN_MAX.min(packet_len.unwrap_or(0) as usize);
     STOCK_LEN.max(packet_len).max(came.len()) as u64
@@ -52,8 +55,9 @@ impl PacketBuffer {
         Self { bytes, start: 0, end: came.len(), filled: false, reservation }
     }
 
-    /// The packets the buffer begins with that are here to their end, each with its place in [`PacketBuffer::bytes`]. If there is none,
-    /// there is room for more of the first. What follows the last packet of a block is nothing that anybody asked for, and is left alone.
+    /// The packets the buffer begins with that are here to their end, each with its place in [`PacketBuffer::bytes`].
+    /// If there is none, there is room for more of the first. What follows the last packet of a block is nothing that
+    /// anybody asked for, and is left alone.
     pub(super) fn run(&mut self) -> Result<Vec<(usize, PacketFrame)>, BufferError> {
         let mut run = Vec::new();
         let mut at = self.start;

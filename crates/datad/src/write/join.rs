@@ -1,6 +1,7 @@
 //! Joining the nodes below: connect to each, send the operation on, wait for all their answers.
 //!
-//! A node of ours that is still at it says so with an answer IN_PROGRESS. One that says nothing for `stalled_ms` does not join.
+//! A node of ours that is still at it says so with an answer IN_PROGRESS. One that says nothing for `stalled_ms` does
+//! not join.
 
 use super::below::Below;
 use crate::answer::Refusal;
@@ -120,7 +121,8 @@ impl Joining {
             if answer.status == i32::from(Status::SUCCESS.0) {
                 return Ok(Some(answer.signs.unwrap_or(false)));
             }
-            // Passed on as it came. If it blames nobody, the node below means itself, and the client must hear its name.
+            // Passed on as it came. If it blames nobody, the node below means itself, and the client must hear its
+            // name.
             let status = u8::try_from(answer.status).map_or(Status::ERROR, Status);
             let first_bad_link = answer.first_bad_link.filter(|link| !link.is_empty());
             let first_bad_link = first_bad_link.unwrap_or_else(|| self.link.clone());

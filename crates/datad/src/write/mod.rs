@@ -192,8 +192,8 @@ fn open(
         Stage::PipelineSetupAppend => reopen(ReopenKind::Append),
         Stage::PipelineSetupAppendRecovery => reopen(ReopenKind::AppendRecovery),
         Stage::PipelineSetupStreamingRecovery => match reopen(ReopenKind::StreamingRecovery) {
-            // The chain broke before it stood, and this node forgot its empty replica, or never heard of it. Nothing was acknowledged,
-            // so nothing can be missing.
+            // The chain broke before it stood, and this node forgot its empty replica, or never heard of it. Nothing
+            // was acknowledged, so nothing can be missing.
             Err(ReplicaError::NotFound { .. }) if op.min_bytes_rcvd == 0 => {
                 node.disks.create(identity(Generation(op.latest_generation_stamp).max(named.generation)))
             }

@@ -4,8 +4,9 @@
 //! client ◀── answer: ERROR, the bad node's name ── ack: SUCCESS, ERROR ── end
 //! ```
 //!
-//! Most clients read the answer, hang up, and never see the ack. hdfs-native does not look at an answer's status: it streams on, and takes
-//! whatever happens next for the fault of the first node. The ack tells it who it was, and it goes on with the others.
+//! Most clients read the answer, hang up, and never see the ack. hdfs-native does not look at an answer's status: it
+//! streams on, and takes whatever happens next for the fault of the first node. The ack tells it who it was, and it
+//! goes on with the others.
 
 use crate::answer::Refusal;
 use crate::block::link_text;

@@ -7,8 +7,8 @@
 //!                        │ replica (container::Writer)
 //! ```
 //!
-//! A node below that is slow holds the packet in the one buffer until it has taken it, so that nothing piles up here; the
-//! others meanwhile work on what they got.
+//! A node below that is slow holds the packet in the one buffer until it has taken it, so that nothing piles up here;
+//! the others meanwhile work on what they got.
 //!
 //! What happens is decided by [`chain::Link`]; this file only does it. Everything between receiving a packet and the
 //! write of its bytes happens on one thread, from one buffer, while the bytes are in the core's cache.
@@ -136,7 +136,8 @@ impl Stream {
         self.link.wants_packets() && self.above.pending_len() < ACKS_LEN_MAX
     }
 
-    /// Takes packets that lie one behind the other in `bytes`: they go on with one call to each node below, and to the disk with few.
+    /// Takes packets that lie one behind the other in `bytes`: they go on with one call to each node below, and to the
+    /// disk with few.
     fn take(&mut self, run: &[(usize, PacketFrame)], bytes: &[u8]) {
         let mut actions = Vec::new();
         let mut stores = Vec::new();
@@ -209,8 +210,8 @@ impl Stream {
         }
     }
 
-    /// Verifies and writes packets up to the first that is bad, and does what the last of them asks for. Gives how many are stored, and what
-    /// became of the others.
+    /// Verifies and writes packets up to the first that is bad, and does what the last of them asks for. Gives how many
+    /// are stored, and what became of the others.
     fn store(&mut self, run: &[Store]) -> (usize, Option<Failure>) {
         let sound_count = run.iter().take_while(|store| self.is_sound(&store.packet)).count();
         match self.write(&run[..sound_count]) {
@@ -283,7 +284,8 @@ impl Stream {
             if all {
                 return;
             }
-            // While some of them do not take bytes, all of them may say something, and those above wait for a word of ours.
+            // While some of them do not take bytes, all of them may say something, and those above wait for a word of
+            // ours.
             let present = || self.below.iter().flatten().filter(|below| below.gone.is_none());
             let until = present().filter_map(Below::until).chain(self.sign_due()).min().unwrap_or(now);
             let mut watches = vec![Watch { fd: self.node.stop.as_fd(), read: true, write: false }];
@@ -308,7 +310,8 @@ impl Stream {
         }
     }
 
-    /// When those above must hear from this node, if they wait for it: it owes an answer, or bytes came since its last word.
+    /// When those above must hear from this node, if they wait for it: it owes an answer, or bytes came since its last
+    /// word.
     fn sign_due(&self) -> Option<Duration> {
         if !self.above.takes_signs() {
             return None;
@@ -324,7 +327,8 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes from above (if the link takes any) or below, or the end of the node. What comes from below is taken.
+    /// Waits for bytes from above (if the link takes any) or below, or the end of the node. What comes from below is
+    /// taken.
     fn wait(&mut self) -> Woken {
         let wants = self.wants_packets();
         let now = self.node.now();

@@ -465,8 +465,8 @@ impl Chain {
     }
 }
 
-/// Not by a program: that would have copies of all that this one has open when it is born, locks too, and a disk that another test closes
-/// meanwhile would not be free.
+/// Not by a program: that would have copies of all that this one has open when it is born, locks too, and a disk that
+/// another test closes meanwhile would not be free.
 pub fn make_pipe(path: &std::path::Path) {
     let ours = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, path, FileType::Fifo, ours, 0).unwrap();

@@ -1,4 +1,5 @@
-//! What people ask of the store: `org.levada.AdminProtocol`, for superusers. One file for each thing that is administered.
+//! What people ask of the store: `org.levada.AdminProtocol`, for superusers. One file for each thing that is
+//! administered.
 
 mod datanodes;
 mod jobs;

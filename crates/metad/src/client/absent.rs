@@ -1,5 +1,5 @@
-//! What HDFS has and Levada has not: erasure coding, encryption zones, snapshots, a cache, links. The answers are those of an HDFS
-//! where nobody uses them, so that tools which merely ask go on.
+//! What HDFS has and Levada has not: erasure coding, encryption zones, snapshots, a cache, links. The answers are those
+//! of an HDFS where nobody uses them, so that tools which merely ask go on.
 
 use crate::caller::Session;
 use crate::core::{Core, find_path, must_find};
@@ -19,8 +19,8 @@ fn unsupported(what: &str) -> Exception {
     Exception::new(UNSUPPORTED_OPERATION, format!("{what} not supported"))
 }
 
-/// Of methods that have no message here. Clients fall back when one of `getSnapshotDiffReportListing` is unknown; for others that would
-/// read as if the versions did not fit.
+/// Of methods that have no message here. Clients fall back when one of `getSnapshotDiffReportListing` is unknown; for
+/// others that would read as if the versions did not fit.
 pub(super) fn refusal(method: &str) -> Exception {
     match method {
         "addErasureCodingPolicies" => unsupported("Erasure coding is"),

@@ -8,8 +8,8 @@
 //!                                             └────────┴──────────────────────────────────┘
 //! ```
 //!
-//! Promise: a path that cannot be listed says so for itself, and the others are listed; the answer is about as long as a page of one
-//! directory.
+//! Promise: a path that cannot be listed says so for itself, and the others are listed; the answer is about as long as
+//! a page of one directory.
 
 use super::reading::page;
 use crate::caller::Session;

@@ -57,8 +57,8 @@ pub(super) async fn delete(
     Ok(DeleteResponseProto { result: yes(&reply) })
 }
 
-/// Makes a change that needs rights on each directory of the tree at `path`: they are examined before it is proposed, since nothing
-/// may walk a tree while all others wait. If another tree stands there by then, that one is examined.
+/// Makes a change that needs rights on each directory of the tree at `path`: they are examined before it is proposed,
+/// since nothing may walk a tree while all others wait. If another tree stands there by then, that one is examined.
 async fn change_examined<T: Into<Op>>(
     core: &Arc<Core>,
     session: &Session,
@@ -224,7 +224,8 @@ mod tests {
         DeleteRequestProto { src: at.into(), recursive: true }
     }
 
-    /// A client that repeats a deletion which was done gets its answer, though a tree that it may not delete stands there by now.
+    /// A client that repeats a deletion which was done gets its answer, though a tree that it may not delete stands
+    /// there by now.
     #[tokio::test]
     async fn a_repeated_deletion_is_answered_without_another_look() {
         let (_dir, metad, core) = with_node().await;

@@ -1,4 +1,5 @@
-//! A writer who closes its file says how long the last block became. More than the length of the file's blocks takes a datanode's word.
+//! A writer who closes its file says how long the last block became. More than the length of the file's blocks takes a
+//! datanode's word.
 
 use super::growth::Growth;
 use crate::core::Core;
@@ -26,8 +27,8 @@ impl Claimed {
         Ok(Self { growth: Growth { block: claim.block, before }, claim, is_outgrown })
     }
 
-    /// True if the block is said to be longer than the blocks of its file, and a datanode has it whole at that length. So it is with HBase's
-    /// logs: their writer goes on in one block until it begins another file.
+    /// True if the block is said to be longer than the blocks of its file, and a datanode has it whole at that length.
+    /// So it is with HBase's logs: their writer goes on in one block until it begins another file.
     pub(crate) async fn is_seen(&self, core: &Core) -> bool {
         let Some(view) = self.growth.before.filter(|_| self.is_outgrown) else { return false };
         let BlockRef { block, generation, len } = self.claim;

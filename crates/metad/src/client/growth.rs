@@ -1,6 +1,7 @@
 //! What a writer's call adds to a container, by what the rows say before and after it.
 //!
-//! The length that a call names counts for nothing here: it may be refused, and a call that is repeated adds nothing again.
+//! The length that a call names counts for nothing here: it may be refused, and a call that is repeated adds nothing
+//! again.
 
 use crate::core::Core;
 use hdfs::Exception;

@@ -1,7 +1,8 @@
-//! `hdfs dfsadmin -metasave NAME`: what this server knows of nodes and of blocks in trouble, written down on its own disk.
+//! `hdfs dfsadmin -metasave NAME`: what this server knows of nodes and of blocks in trouble, written down on its own
+//! disk.
 //!
-//! The file is `reports/NAME` in the server's directory. HDFS puts it among its logs, which we have none of; its tool says "log
-//! directory" in any case.
+//! The file is `reports/NAME` in the server's directory. HDFS puts it among its logs, which we have none of; its tool
+//! says "log directory" in any case.
 
 use crate::admin::placement;
 use crate::caller::Session;

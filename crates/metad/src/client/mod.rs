@@ -53,7 +53,8 @@ impl Answer for Encoded {
     }
 }
 
-/// Each line: the method's name on the wire, who runs it, its request, and which fields of that are paths (for the audit log).
+/// Each line: the method's name on the wire, who runs it, its request, and which fields of that are paths (for the
+/// audit log).
 macro_rules! methods {
     ($($name:literal => $module:ident::$function:ident($request:ty $(; $($path:ident),+)?);)*) => {
         #[cfg(test)]

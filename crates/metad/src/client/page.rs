@@ -1,5 +1,5 @@
-//! docs/hdfs-calls.md against the code: each call that is answered is on the page, each call on the page is answered, and those
-//! that it calls refused are, with the exception that it names.
+//! docs/hdfs-calls.md against the code: each call that is answered is on the page, each call on the page is answered,
+//! and those that it calls refused are, with the exception that it names.
 
 use super::{METHODS, absent, call};
 use crate::caller::Session;

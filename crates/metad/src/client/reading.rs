@@ -139,8 +139,8 @@ async fn located(
     core.read(move |rows| read::located(rows, &caller, &path, offset, len)).await
 }
 
-/// The answer with a file's blocks and their nodes. Of a long file that is tens of megabytes, so few are made at a time, and none on the
-/// runtime's threads.
+/// The answer with a file's blocks and their nodes. Of a long file that is tens of megabytes, so few are made at a
+/// time, and none on the runtime's threads.
 async fn draw<M: Message + Send + 'static>(
     core: &Arc<Core>,
     session: &Session,
@@ -202,7 +202,8 @@ pub(super) async fn get_content_summary(
     Ok(GetContentSummaryResponseProto { summary })
 }
 
-/// Totals of a tree. What takes steps is the look whether an ordinary user may read each directory in it; each takes a new view.
+/// Totals of a tree. What takes steps is the look whether an ordinary user may read each directory in it; each takes a
+/// new view.
 pub(super) async fn totals(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Totals, Exception> {
     let (caller, path) = (session.caller.clone(), path.clone());
     let mut summary = core.read(move |rows| Summary::start(rows, &caller, &path)).await?;

@@ -1,7 +1,8 @@
 //! Safe mode: the namespace stays as it is until an administrator says otherwise.
 //!
-//! Promise: what HDFS calls the safe mode that is turned on manually. It is entered and left by an entry of the log, so all members of
-//! the group and every later leader are in it, and none is ever in it by itself: a server that starts serves at once.
+//! Promise: what HDFS calls the safe mode that is turned on manually. It is entered and left by an entry of the log, so
+//! all members of the group and every later leader are in it, and none is ever in it by itself: a server that starts
+//! serves at once.
 
 use crate::caller::Session;
 use crate::core::Core;

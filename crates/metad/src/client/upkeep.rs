@@ -1,4 +1,5 @@
-//! Upkeep that administrators of HDFS are used to. Most of it has nothing to do here and says so in the way their tools understand.
+//! Upkeep that administrators of HDFS are used to. Most of it has nothing to do here and says so in the way their tools
+//! understand.
 
 use crate::caller::Session;
 use crate::core::Core;

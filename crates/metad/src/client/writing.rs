@@ -318,9 +318,10 @@ async fn block_of_file(core: &Core, block: BlockId) -> Result<BlockView, Excepti
     found.map(|(_, view)| view).ok_or_else(|| Exception::io(format!("{block} does not exist.")))
 }
 
-/// How clients begin their names that tell in updatePipeline what their programs have written, sent or not: hdfs-native does, and it tells
-/// so even of a chain that did not come about. Others tell what was acknowledged, which is recorded, and a recovery looks for it until it
-/// is found; for bytes that never left the client it would look for ever, and the file stay open.
+/// How clients begin their names that tell in updatePipeline what their programs have written, sent or not: hdfs-native
+/// does, and it tells so even of a chain that did not come about. Others tell what was acknowledged, which is recorded,
+/// and a recovery looks for it until it is found; for bytes that never left the client it would look for ever, and the
+/// file stay open.
 const COUNTS_UNSENT: &str = "hdfs_native_client-";
 
 pub(super) async fn update_pipeline(
@@ -364,8 +365,9 @@ pub(super) async fn update_pipeline(
     let growth = Growth::begin(core, new.block).await?;
     core.change(session, update).await?;
     growth.end(core).await?;
-    // A writer notices who is gone seconds before heartbeats are missed. Its next block shall not go there: hdfs-native gives a file up when
-    // the first node of a block does not answer. Told only by who may write the block, and has recovered it.
+    // A writer notices who is gone seconds before heartbeats are missed. Its next block shall not go there: hdfs-native
+    // gives a file up when the first node of a block does not answer. Told only by who may write the block, and has
+    // recovered it.
     core.with_cluster(|cluster, _| dropped.into_iter().for_each(|node| cluster.on_hung_up(node)));
     if home.is_some() {
         core.was_doomed();

@@ -8,9 +8,10 @@
 //! The filesystem under path '/' is HEALTHY                          the last line decides the client's exit code
 //! ```
 //!
-//! Which replicas count is what the census of all blocks goes by (`repair::census`), so both come to the same numbers. Nothing is read
-//! from the datanodes, and nothing is changed. The tree is read page by page, each from a new view, so a long check keeps nobody from
-//! writing; lines go out as they are found. Few checks run at a time, and one whose client takes nothing ends.
+//! Which replicas count is what the census of all blocks goes by (`repair::census`), so both come to the same numbers.
+//! Nothing is read from the datanodes, and nothing is changed. The tree is read page by page, each from a new view, so
+//! a long check keeps nobody from writing; lines go out as they are found. Few checks run at a time, and one whose
+//! client takes nothing ends.
 
 mod ask;
 mod totals;

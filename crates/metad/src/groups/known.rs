@@ -6,8 +6,8 @@
 //!                   │ and asked again   │
 //! ```
 //!
-//! Promise: it holds no more users and bytes than the limits say, and users in no group go first: a crowd of invented names
-//! pushes out each other, not those whom the user database knows.
+//! Promise: it holds no more users and bytes than the limits say, and users in no group go first: a crowd of invented
+//! names pushes out each other, not those whom the user database knows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub(crate) type GroupNames = Arc<[String]>;
 
 /// For so long nobody is asked again. HDFS's `hadoop.security.groups.cache.secs`.
 pub(super) const FRESH: Duration = Duration::from_secs(300);
-/// For so long an answer is served while no newer one can be had, and then its user counts as unknown. Ten times as long, as in
-/// HDFS (`Groups` expires what it has ten times as late as it refreshes it): a directory server that is down for half an hour
-/// takes nobody's rights.
+/// For so long an answer is served while no newer one can be had, and then its user counts as unknown. Ten times as
+/// long, as in HDFS (`Groups` expires what it has ten times as late as it refreshes it): a directory server that is
+/// down for half an hour takes nobody's rights.
 pub(super) const SERVED: Duration = Duration::from_secs(3000);
 /// After a look-up that failed the next one waits for so long: an error is remembered, but not for long. A guess.
 pub(super) const RETRY: Duration = Duration::from_secs(10);
@@ -29,7 +29,8 @@ const USER_COUNT_MAX: usize = 10_000;
 const KEPT_EIGHTHS: usize = 7;
 /// Bytes of all that is remembered. 10,000 users in fifty groups each take about as much.
 const LEN_MAX: usize = 32 << 20;
-/// What a user, and a group of a user, take beside the bytes of their names. About: the map's entry and the allocations.
+/// What a user, and a group of a user, take beside the bytes of their names. About: the map's entry and the
+/// allocations.
 const USER_LEN: usize = 160;
 const GROUP_LEN: usize = 40;
 
@@ -99,7 +100,8 @@ impl Known {
         }
     }
 
-    /// Forgets an eighth, so that it is not done for each newcomer: users in no group first, then who was not wanted for longest.
+    /// Forgets an eighth, so that it is not done for each newcomer: users in no group first, then who was not wanted
+    /// for longest.
     fn thin_out(&mut self) {
         let worth = |user: &User| (user.answer.as_ref().is_some_and(|(groups, _)| !groups.is_empty()), user.used);
         let mut order: Vec<_> = self.users.iter().map(|(name, user)| (worth(user), name.clone())).collect();
@@ -148,7 +150,8 @@ mod tests {
         assert_eq!(known.standing("ann", SERVED), Standing::Fresh(groups(&[])), "in no group, which is no error");
     }
 
-    /// Invented names, and users of many groups: neither takes more than the limit, and who is known by the database stays.
+    /// Invented names, and users of many groups: neither takes more than the limit, and who is known by the database
+    /// stays.
     #[test]
     fn a_crowd_of_invented_names_pushes_out_itself() {
         let mut known = Known::default();

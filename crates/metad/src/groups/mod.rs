@@ -7,9 +7,9 @@
 //!           one look-up a name ──queue──▶ a few threads of their own ──▶ getpwnam, getgrouplist
 //! ```
 //!
-//! Promise: a user who is known waits for nobody, whatever the database does; a name is looked up once at a time; look-ups
-//! that hang hold [`THREAD_COUNT_MAX`] threads and [`WAITING_COUNT_MAX`] names at most, and none of the runtime's. A look-up
-//! that failed is no answer: the last good one stays for a while ([`known`] says how long).
+//! Promise: a user who is known waits for nobody, whatever the database does; a name is looked up once at a time;
+//! look-ups that hang hold [`THREAD_COUNT_MAX`] threads and [`WAITING_COUNT_MAX`] names at most, and none of the
+//! runtime's. A look-up that failed is no answer: the last good one stays for a while ([`known`] says how long).
 
 mod known;
 
@@ -168,7 +168,8 @@ impl Shared {
                 };
                 question
             };
-            // A panic would be a fault of ours: it ends this thread, and neither its place nor the name may be lost with it.
+            // A panic would be a fault of ours: it ends this thread, and neither its place nor the name may be lost
+            // with it.
             let place = Place(self, &question);
             let found = (self.look_up)(&question.name);
             std::mem::forget(place);

@@ -1,9 +1,10 @@
-//! Histories of a real group are linearizable: whatever is cut while several clients change and read one directory, there is an order
-//! of their calls that explains all answers, and in which none comes before one that had been answered when it began.
+//! Histories of a real group are linearizable: whatever is cut while several clients change and read one directory,
+//! there is an order of their calls that explains all answers, and in which none comes before one that had been
+//! answered when it began.
 //!
-//! A client whose server stands by, or does not answer, asks the next one under the same number; what is never answered may have
-//! happened or not. The checker is that of Wing, Gong and Lowe. That it finds something is shown by reads from whoever takes itself for the
-//! leader. LEVADA_HISTORIES=200 looks at more.
+//! A client whose server stands by, or does not answer, asks the next one under the same number; what is never answered
+//! may have happened or not. The checker is that of Wing, Gong and Lowe. That it finds something is shown by reads from
+//! whoever takes itself for the leader. LEVADA_HISTORIES=200 looks at more.
 
 mod group;
 mod names;

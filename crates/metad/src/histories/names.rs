@@ -1,4 +1,5 @@
-//! What a directory is to its clients, if they came one after the other: the specification that histories are held against.
+//! What a directory is to its clients, if they came one after the other: the specification that histories are held
+//! against.
 
 use std::collections::BTreeSet;
 use todc_utils::specifications::Specification;

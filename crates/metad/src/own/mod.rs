@@ -46,7 +46,8 @@ pub(crate) async fn call(core: &Arc<Core>, call: Call) -> Result<Bytes, Exceptio
     }
 }
 
-/// A block that is being put. It counts as on lease until the log says what became of the put, also where nobody waits for that.
+/// A block that is being put. It counts as on lease until the log says what became of the put, also where nobody waits
+/// for that.
 struct Held<'a> {
     core: &'a Core,
     block: BlockId,

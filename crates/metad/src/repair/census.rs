@@ -1,5 +1,5 @@
-//! How many blocks have fewer copies than their files ask for, counted in one place: fsck, dfsadmin, `/metrics` and `levada admin` all
-//! ask here, so they tell the same.
+//! How many blocks have fewer copies than their files ask for, counted in one place: fsck, dfsadmin, `/metrics` and
+//! `levada admin` all ask here, so they tell the same.
 //!
 //! ```text
 //! containers with too few members that are here and have all ──┐
@@ -7,12 +7,12 @@
 //! replicas that are lacking, damaged or lost by name ──────────┘
 //! ```
 //!
-//! The words are HDFS's. A block is **under-replicated** if it has a sound copy on a datanode that is up, and fewer of them than its file
-//! asks for, whether or not anybody can make another; **missing** if it has none; **corrupt** if a copy is known to be damaged, and
-//! **pending** if one is being made. Blocks that are being written are not counted.
+//! The words are HDFS's. A block is **under-replicated** if it has a sound copy on a datanode that is up, and fewer of
+//! them than its file asks for, whether or not anybody can make another; **missing** if it has none; **corrupt** if a
+//! copy is known to be damaged, and **pending** if one is being made. Blocks that are being written are not counted.
 //!
-//! Promise: of a sound store no rows are read; of a sick one, those of the sick blocks. However many ask, counting takes a tenth of one
-//! thread's time at most: what was counted is told again for ten times as long as it took.
+//! Promise: of a sound store no rows are read; of a sick one, those of the sick blocks. However many ask, counting
+//! takes a tenth of one thread's time at most: what was counted is told again for ten times as long as it took.
 
 use super::rules;
 use crate::core::Core;
@@ -181,8 +181,8 @@ impl Known {
             .filter(move |id| cluster.joined(home, *id).is_none_or(has_told))
     }
 
-    /// Containers whose blocks all have too few copies, or may have. Only those of pipelines that are not as they should be are looked at,
-    /// one pipeline at a time.
+    /// Containers whose blocks all have too few copies, or may have. Only those of pipelines that are not as they
+    /// should be are looked at, one pipeline at a time.
     fn short_containers(&self, core: &Core) -> BTreeSet<ContainerId> {
         let rules = rules(core);
         let doubtful = core.with_cluster(|cluster, _| cluster.doubtful_pipelines(|member| is_here(member, &rules)));

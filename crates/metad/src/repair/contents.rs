@@ -9,8 +9,8 @@
 //!                                         └ all verify, and differ ──▶ named: nobody can say which is right
 //! ```
 //!
-//! Promise: what two members have to tell grows with what they differ in, not with what they hold. Nothing is deleted or replaced for
-//! differing alone, only for failing its own checksums.
+//! Promise: what two members have to tell grows with what they differ in, not with what they hold. Nothing is deleted
+//! or replaced for differing alone, only for failing its own checksums.
 
 use super::{ANSWER_MAX, RepairError, askable};
 use crate::core::Core;
@@ -29,7 +29,8 @@ use wire::tree::{
 const ROUND_EACH: Duration = Duration::from_secs(2);
 /// Containers a round. Those whose roots agree cost one question to each member.
 const ROUND_COUNT: usize = 20;
-/// Sealed containers listed in one round: a million are known after some minutes, and none is compared before its turn in any case.
+/// Sealed containers listed in one round: a million are known after some minutes, and none is compared before its turn
+/// in any case.
 const LISTED_COUNT: usize = 5000;
 /// Containers whose members make their trees at a time.
 const BUILDING_COUNT_MAX: usize = 2;
@@ -39,8 +40,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(3600);
 const LATER: Duration = Duration::from_secs(60);
 /// One whose members still make their trees.
 const BUILT_AFTER: Duration = Duration::from_secs(3);
-/// When members still have no trees after so long, others go first, and they are asked again as those that could not be compared: what they
-/// make meanwhile is not lost. Five gigabytes take seconds; a million small files on a disk that seeks take longer. A guess.
+/// When members still have no trees after so long, others go first, and they are asked again as those that could not be
+/// compared: what they make meanwhile is not lost. Five gigabytes take seconds; a million small files on a disk that
+/// seeks take longer. A guess.
 const BUILDING_MAX: Duration = Duration::from_secs(600);
 /// With fewer leaves below a node of the tree they are asked for at once.
 const LEAVES_AT_ONCE: u64 = 256;
@@ -154,8 +156,8 @@ impl Contents {
         self.known.get(&home)?.building
     }
 
-    /// Its members make their trees; it is asked for again soon, unless that has been so for too long: one that can never be looked through
-    /// must not hold up the others.
+    /// Its members make their trees; it is asked for again soon, unless that has been so for too long: one that can
+    /// never be looked through must not hold up the others.
     fn set_building(&mut self, home: ContainerId, now: Duration) {
         let compared = self.of(home);
         let since = self.building_since(home).unwrap_or(now);
@@ -213,7 +215,8 @@ async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     Ok(())
 }
 
-/// Containers whose turn it is; those that were removed meanwhile are forgotten. Of all that are sealed some are listed each time.
+/// Containers whose turn it is; those that were removed meanwhile are forgotten. Of all that are sealed some are listed
+/// each time.
 fn take_due(core: &Core) -> Vec<ContainerId> {
     let after = core.contents().listed();
     let some = core.with_cluster(|cluster, _| cluster.sealed_after(after, LISTED_COUNT));
@@ -475,7 +478,8 @@ mod tests {
         assert_eq!(contents.take_due(now).len(), ROUND_COUNT, "all that are left");
     }
 
-    /// Two containers have a replica whose checksums cannot be read, so their members answer for ever that their trees are being made.
+    /// Two containers have a replica whose checksums cannot be read, so their members answer for ever that their trees
+    /// are being made.
     #[test]
     fn containers_without_trees_hold_up_the_others_for_a_while_only() {
         let homes: Vec<ContainerId> = (1..=5).map(ContainerId).collect();

@@ -1,4 +1,5 @@
-//! The disks of the nodes: what each told last, and balancing between them, which the nodes do by themselves when they are told to.
+//! The disks of the nodes: what each told last, and balancing between them, which the nodes do by themselves when they
+//! are told to.
 
 use super::{RepairError, jobs, rules};
 use crate::core::Core;
@@ -49,7 +50,8 @@ pub(crate) fn stop(core: &Core) {
     }
 }
 
-/// What a node tells, and what it is told. One that moves for an order that has ended, or that nobody gave it, is to stop.
+/// What a node tells, and what it is told. One that moves for an order that has ended, or that nobody gave it, is to
+/// stop.
 pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&DiskBalanceReport>) -> Option<DiskBalanceOrder> {
     let mut known = core.disk_balance();
     let Some(balance) = known.as_mut().filter(|balance| balance.concerns(node)) else {

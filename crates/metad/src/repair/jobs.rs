@@ -189,7 +189,8 @@ fn drains(core: &Core) -> Vec<NodeId> {
     ids.into_iter().filter(|id| has_no_drain(core, *id)).collect()
 }
 
-/// Brings the job of a drain up to date. True: the node drains, and has none. One node at a time, since a drain looks at all containers of its node.
+/// Brings the job of a drain up to date. True: the node drains, and has none. One node at a time, since a drain looks
+/// at all containers of its node.
 fn has_no_drain(core: &Core, id: NodeId) -> bool {
     let now = core.monotonic();
     let rules = rules(core);
@@ -209,7 +210,8 @@ fn has_no_drain(core: &Core, id: NodeId) -> bool {
         }
         let picture = cluster.drain_picture(id, &rules, &core.repair());
         let is_lost = rules.is_lost(cluster.node(id));
-        // One that is down tells nothing more, and nobody puts anything there: what its pipelines held is all there is to copy.
+        // One that is down tells nothing more, and nobody puts anything there: what its pipelines held is all there is
+        // to copy.
         let rest = if picture.pipelines_left == 0 && !is_lost {
             left_behind(core, id, undecided.has(id), leased, now)
         } else {

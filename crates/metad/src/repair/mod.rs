@@ -11,10 +11,12 @@
 //!   sealed containers ──▶ contents: members' hash trees over the checksums, down to where they differ
 //! ```
 //!
-//! Promise: work a round is bounded, whatever happened, and a node that does not answer is waited for once in a while, not at each question; nothing is concluded from silence before this server has led for as long
-//! as a node may be silent; no replica goes because of what is remembered here, only because others said that they have it.
+//! Promise: work a round is bounded, whatever happened, and a node that does not answer is waited for once in a while,
+//! not at each question; nothing is concluded from silence before this server has led for as long as a node may be
+//! silent; no replica goes because of what is remembered here, only because others said that they have it.
 //!
-//! Locks: the picture of the cluster before the memory of repair, that before the memory of surplus, never the other way.
+//! Locks: the picture of the cluster before the memory of repair, that before the memory of surplus, never the other
+//! way.
 
 pub(crate) mod balance;
 pub(crate) mod census;
@@ -96,7 +98,8 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-/// Looks after the members of pipelines until the task is dropped: by itself, since comparing waits for datanodes that may not answer.
+/// Looks after the members of pipelines until the task is dropped: by itself, since comparing waits for datanodes that
+/// may not answer.
 pub(crate) async fn run_members(core: Arc<Core>) {
     let mut watch = members::Watch::default();
     loop {
@@ -196,8 +199,8 @@ impl Core {
         self.repair_wake.notify_one();
     }
 
-    /// A block that was on lease has got its file. Members who came to its home since the lease began never heard of it; nor did
-    /// those who were late (`short`). It is compared when it is complete.
+    /// A block that was on lease has got its file. Members who came to its home since the lease began never heard of
+    /// it; nor did those who were late (`short`). It is compared when it is complete.
     pub(crate) fn doubt_if_leased_short(
         &self,
         block: BlockId,

@@ -1,8 +1,9 @@
-//! Replicas that somebody called bad are read by their own nodes before that is believed; and damaged ones that are all there is of a block
-//! are read again now and then.
+//! Replicas that somebody called bad are read by their own nodes before that is believed; and damaged ones that are all
+//! there is of a block are read again now and then.
 //!
-//! Promise: a few nodes read at a time, one replica each, beside everything else: one that hangs holds up the complaints about itself and
-//! nothing more. Damage that was none, since a disk or a cable was at fault for a moment, is taken back when the replica reads well.
+//! Promise: a few nodes read at a time, one replica each, beside everything else: one that hangs holds up the
+//! complaints about itself and nothing more. Damage that was none, since a disk or a cable was at fault for a moment,
+//! is taken back when the replica reads well.
 
 use super::askable;
 use crate::core::Core;

@@ -1,5 +1,5 @@
-//! Files whose replication was changed: their blocks move, under their ids, into containers of that replication; `blocks::Resizing`
-//! decides.
+//! Files whose replication was changed: their blocks move, under their ids, into containers of that replication;
+//! `blocks::Resizing` decides.
 //!
 //! ```text
 //! setReplication ──▶ RESIZED ──▶ a set of that size near the old one ──▶ copies where it lacks them ──▶ MoveBlocks ──▶ ForgetResized

@@ -1,4 +1,5 @@
-//! A scrub that was asked for: its order goes out with the answers to heartbeats, and what the nodes say comes with them.
+//! A scrub that was asked for: its order goes out with the answers to heartbeats, and what the nodes say comes with
+//! them.
 
 use super::{RepairError, jobs, rules};
 use crate::core::Core;
@@ -22,7 +23,8 @@ pub(crate) fn stop(core: &Core) {
     }
 }
 
-/// What a node tells, and what it is told. One that reads for a scrub that has ended, or that nobody asked it for, is to stop.
+/// What a node tells, and what it is told. One that reads for a scrub that has ended, or that nobody asked it for, is
+/// to stop.
 pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>) -> Option<ScrubOrder> {
     let mut known = core.scrub();
     let Some(scrub) = known.as_mut().filter(|scrub| scrub.concerns(node)) else {
@@ -36,7 +38,8 @@ pub(crate) fn beat(core: &Core, node: NodeId, report: Option<&ScrubReport>) -> O
     Some(ScrubOrder { number: scrub.number, len_per_s: scrub.len_per_s, stop: scrub.stopping })
 }
 
-/// A block whose file is open is not replaced: the recovery of the file decides about it, and may wait for a node that never comes.
+/// A block whose file is open is not replaced: the recovery of the file decides about it, and may wait for a node that
+/// never comes.
 fn is_open(core: &Core, block: BlockId) -> bool {
     let found = core.rows_here(|rows| read::file_of_block(rows, block));
     found.is_ok_and(|found| found.is_some_and(|(_, view)| !view.complete))

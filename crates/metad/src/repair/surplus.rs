@@ -1,4 +1,5 @@
-//! Replicas that belong nowhere: others are asked whether they have the block before anything is done; `blocks::Clearance` decides.
+//! Replicas that belong nowhere: others are asked whether they have the block before anything is done;
+//! `blocks::Clearance` decides.
 
 use super::RepairError;
 use super::compare::{answers, look_up};

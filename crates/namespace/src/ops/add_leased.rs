@@ -1,4 +1,5 @@
-//! The next block of an open file, which its writer had on lease and began to write before it was said to be the file's.
+//! The next block of an open file, which its writer had on lease and began to write before it was said to be the
+//! file's.
 
 use super::{AddBlock, Context};
 use crate::error::{Failure, NsError};
@@ -8,7 +9,8 @@ use crate::tables::{DOOMED_BLOCK, doomed_block_key};
 use serde::{Deserialize, Serialize};
 use types::Generation;
 
-/// As [`AddBlock`], under the generation that came with the lease. That the lease still stands is the leader's business.
+/// As [`AddBlock`], under the generation that came with the lease. That the lease still stands is the leader's
+/// business.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddLeased {
     pub add: AddBlock,

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use types::{FileId, FsPath};
 
 /// Shuts the writer out and closes the file, at once if all its blocks are whole; otherwise the last block must be
-/// recovered under the new generation in the answer. Asked again, it issues a still higher one. Answers `Reply::Recovery`.
+/// recovered under the new generation in the answer. Asked again, it issues a still higher one. Answers
+/// `Reply::Recovery`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeginRecovery {
     pub target: RecoveryTarget,

@@ -10,8 +10,8 @@ use crate::request::Reply;
 use serde::{Deserialize, Serialize};
 use types::BlockId;
 
-/// Issues a generation above all issued before. The block itself keeps its own until `UpdatePipeline` names the new one;
-/// only that the new one was issued is remembered, so that a recovery goes above it. Answers `Reply::Generation`.
+/// Issues a generation above all issued before. The block itself keeps its own until `UpdatePipeline` names the new
+/// one; only that the new one was issued is remembered, so that a recovery goes above it. Answers `Reply::Generation`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BumpGeneration {
     pub block: BlockId,

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use types::rows::{Rows, RowsError};
 use types::{FileId, FsPath};
 
-/// Commits the last block, sets length and modification time, ends the lease. Answers `Reply::Bool`; a repeat is `true`.
-/// That the replicas of all blocks were reported is the leader's business, before this is proposed.
+/// Commits the last block, sets length and modification time, ends the lease. Answers `Reply::Bool`; a repeat is
+/// `true`. That the replicas of all blocks were reported is the leader's business, before this is proposed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complete {
     pub path: FsPath,

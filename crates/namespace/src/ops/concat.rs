@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::FsPath;
 
-/// Moves all blocks of `sources`, in their order, behind those of `target`, and removes the sources, in one step. All stand in one
-/// directory and are closed. Blocks keep their ids and places, so a file may have short ones in its middle from then on.
+/// Moves all blocks of `sources`, in their order, behind those of `target`, and removes the sources, in one step. All
+/// stand in one directory and are closed. Blocks keep their ids and places, so a file may have short ones in its middle
+/// from then on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Concat {
     pub target: FsPath,

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use types::limits::BLOCK_LEN_MAX;
 use types::{FileId, FsPath};
 
-/// Makes an empty file leased to `client`. Answers `Reply::Status`, or `Reply::Recovery(Started)` when the file is held by a
-/// silent client and must be recovered first.
+/// Makes an empty file leased to `client`. Answers `Reply::Status`, or `Reply::Recovery(Started)` when the file is held
+/// by a silent client and must be recovered first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Create {
     pub path: FsPath,
@@ -26,7 +26,8 @@ pub struct Create {
     pub client_host: String,
     /// With the client's umask applied already.
     pub mode: u16,
-    /// Before the client's umask was applied: what counts where the parent has default access lists. `None`: the same as `mode`.
+    /// Before the client's umask was applied: what counts where the parent has default access lists. `None`: the same
+    /// as `mode`.
     pub unmasked: Option<u16>,
     /// HDFS's flag CREATE: without it, the file must exist.
     pub create: bool,

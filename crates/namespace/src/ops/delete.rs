@@ -14,8 +14,8 @@ use types::{FsPath, InodeId};
 pub struct Delete {
     pub path: FsPath,
     pub recursive: bool,
-    /// The top of the tree that `read::Removal` examined for an ordinary user. If something else stands there by now and is not
-    /// empty, this is refused as `NotExamined`.
+    /// The top of the tree that `read::Removal` examined for an ordinary user. If something else stands there by now
+    /// and is not empty, this is refused as `NotExamined`.
     pub examined: Option<InodeId>,
 }
 

@@ -18,7 +18,8 @@ pub struct FinishRecovery {
     pub block: BlockId,
     /// As `BeginRecovery` issued it.
     pub generation: Generation,
-    /// What the replicas were cut to; `None` or 0: nothing was found, the block goes if nothing of it was ever recorded.
+    /// What the replicas were cut to; `None` or 0: nothing was found, the block goes if nothing of it was ever
+    /// recorded.
     pub len: Option<u64>,
 }
 
@@ -42,7 +43,8 @@ impl FinishRecovery {
         };
         let bill = usage::bill(context.rows, &node)?;
         match self.len {
-            // The last who can say no: these bytes were acknowledged, so somebody has them, who was not asked or did not answer.
+            // The last who can say no: these bytes were acknowledged, so somebody has them, who was not asked or did
+            // not answer.
             None | Some(0) if row.len > 0 => {
                 return Err(NsError::Other(format!(
                     "{} has {} bytes, and no node showed any of them: the recovery waits for those that had them, until the file is \

@@ -16,7 +16,8 @@ pub struct Mkdirs {
     pub path: FsPath,
     /// With the client's umask applied already; no other is applied here.
     pub mode: u16,
-    /// Before the client's umask was applied: what counts where the parent has default access lists. `None`: the same as `mode`.
+    /// Before the client's umask was applied: what counts where the parent has default access lists. `None`: the same
+    /// as `mode`.
     pub unmasked: Option<u16>,
     pub create_parent: bool,
 }

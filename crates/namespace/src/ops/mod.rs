@@ -203,7 +203,8 @@ impl Op {
 }
 
 impl Op {
-    /// Refuses what is longer than its kind may be, before it takes room in the log. `run` asks again: a log holds what it holds.
+    /// Refuses what is longer than its kind may be, before it takes room in the log. `run` asks again: a log holds what
+    /// it holds.
     pub fn check_lens(&self) -> Result<(), NsError> {
         match self {
             Self::SetXattr(op) => op.check_len(),
@@ -217,8 +218,8 @@ impl Op {
 }
 
 impl Op {
-    /// False for what a client may do when the server has no space left but its reserve: it frees rows, moves them, or ends the writing
-    /// of a file.
+    /// False for what a client may do when the server has no space left but its reserve: it frees rows, moves them, or
+    /// ends the writing of a file.
     pub fn takes_room(&self) -> bool {
         !matches!(
             self,
@@ -271,7 +272,8 @@ pub fn apply(rows: &mut dyn RowsMut, request: &Request) -> Answer<Reply> {
 /// What the block side says of a container: whether it is there.
 pub type IsThere = dyn Fn(&dyn Rows, ContainerId) -> Result<bool, RowsError>;
 
-/// As [`apply`], and no block gets a home that is not there: it was on its way when its container, which was empty, was removed.
+/// As [`apply`], and no block gets a home that is not there: it was on its way when its container, which was empty, was
+/// removed.
 pub fn apply_with(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Answer<Reply> {
     split(apply_once(rows, request, is_there))
 }

@@ -7,8 +7,8 @@ use crate::request::Reply;
 use serde::{Deserialize, Serialize};
 use types::{BlockId, ContainerId, Generation};
 
-/// Moves those blocks that are still as they were when they were copied; the others stay where they are. Replicas that are not in the
-/// new home are surplus from here on. They are not doomed: some nodes may be of both homes.
+/// Moves those blocks that are still as they were when they were copied; the others stay where they are. Replicas that
+/// are not in the new home are surplus from here on. They are not doomed: some nodes may be of both homes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveBlocks {
     pub moves: Vec<BlockMove>,

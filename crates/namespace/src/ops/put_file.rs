@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FileId, Generation};
 
-/// What `Create`, `AddBlock` and `Complete` would do one after the other, for a block that its nodes have put already. Rights,
-/// overwriting and parents are as in [`Create`]; the file is never open. Answers `Reply::Status`, or `Reply::Recovery(Started)` as
-/// `Create` does.
+/// What `Create`, `AddBlock` and `Complete` would do one after the other, for a block that its nodes have put already.
+/// Rights, overwriting and parents are as in [`Create`]; the file is never open. Answers `Reply::Status`, or
+/// `Reply::Recovery(Started)` as `Create` does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutFile {
     pub create: Create,
@@ -23,8 +23,8 @@ pub struct PutFile {
     pub block: Option<PutBlock>,
 }
 
-/// The block, with ids that were leased to the client. That the lease still stands is the leader's business; that nothing else
-/// has these ids is looked at here.
+/// The block, with ids that were leased to the client. That the lease still stands is the leader's business; that
+/// nothing else has these ids is looked at here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutBlock {
     /// Reserved together with the block; the replicas name it as their owner.

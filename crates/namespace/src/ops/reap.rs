@@ -103,7 +103,8 @@ fn reap_directory(context: &mut Context<'_>, mut directory: Inode, left: &mut us
     Ok(())
 }
 
-/// A scan is ended with the last row wanted, not with the one behind: that one may be far, behind rows that were just deleted.
+/// A scan is ended with the last row wanted, not with the one behind: that one may be far, behind rows that were just
+/// deleted.
 fn go_on(wants_more: bool) -> ControlFlow<()> {
     if wants_more { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

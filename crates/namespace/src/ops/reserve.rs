@@ -9,8 +9,8 @@ use crate::tables::{RESERVED, RESERVED_KEY, inode_key};
 use serde::{Deserialize, Serialize};
 use types::InodeId;
 
-/// Takes `count` ids that no file will have unless it is put under one of them, and a generation for their blocks. Answers
-/// `Reply::Reserved`.
+/// Takes `count` ids that no file will have unless it is put under one of them, and a generation for their blocks.
+/// Answers `Reply::Reserved`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserve {
     pub count: u32,

@@ -6,7 +6,8 @@ use crate::request::Reply;
 use crate::safe_mode::{self, SafeMode};
 use serde::{Deserialize, Serialize};
 
-/// From then on nothing of the namespace changes, until the same with `on` false; the superuser may. Answers whether it is on.
+/// From then on nothing of the namespace changes, until the same with `on` false; the superuser may. Answers whether it
+/// is on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetSafeMode {
     pub on: bool,

@@ -109,8 +109,9 @@ impl RemoveXattr {
     }
 }
 
-/// Users have `user.*`, the superuser `trusted.*` too, and there is the mark of a file that superusers may not read. `raw.*` is seen by way of
-/// `/.reserved/raw` alone, where only superusers change anything. The rest belongs to the store, which has no use for it.
+/// Users have `user.*`, the superuser `trusted.*` too, and there is the mark of a file that superusers may not read.
+/// `raw.*` is seen by way of `/.reserved/raw` alone, where only superusers change anything. The rest belongs to the
+/// store, which has no use for it.
 pub(crate) fn check_space(caller: &Caller, name: &XattrName, path: &FsPath) -> Result<(), NsError> {
     match name.space {
         XattrSpace::User => Ok(()),
@@ -126,7 +127,8 @@ pub(crate) fn check_space(caller: &Caller, name: &XattrName, path: &FsPath) -> R
     }
 }
 
-/// A file is marked as unreadable by its owner. (HDFS lets everybody do so who can find it, and the mark stays for ever.)
+/// A file is marked as unreadable by its owner. (HDFS lets everybody do so who can find it, and the mark stays for
+/// ever.)
 ///
 /// Below a sticky directory's own name only its owner may leave attributes, since everybody may write there.
 fn find_changeable(context: &Context<'_>, path: &FsPath, name: &XattrName) -> Result<Node, Failure> {

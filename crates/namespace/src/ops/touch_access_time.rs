@@ -8,8 +8,8 @@ use crate::resolve::{Purpose, resolve};
 use serde::{Deserialize, Serialize};
 use types::{FsPath, Millis};
 
-/// Sets the access time of a file. The leader proposes this only when the time there is older than its precision (1 h in HDFS), so that
-/// reads stay reads. A file that is gone meanwhile, or a later time, is left alone.
+/// Sets the access time of a file. The leader proposes this only when the time there is older than its precision (1 h
+/// in HDFS), so that reads stay reads. A file that is gone meanwhile, or a later time, is left alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TouchAccessTime {
     pub path: FsPath,

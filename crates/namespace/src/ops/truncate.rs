@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::FsPath;
 
-/// Cuts a file to `len` bytes. Answers `Reply::Bool(true)` if it ends with a block now. Otherwise the file is under recovery until its
-/// last block is cut: `Reply::Cutting` tells of that, and `Reply::Bool(false)` whoever asks for the same once more.
-/// `Reply::Recovery(Started)` as `Create` does.
+/// Cuts a file to `len` bytes. Answers `Reply::Bool(true)` if it ends with a block now. Otherwise the file is under
+/// recovery until its last block is cut: `Reply::Cutting` tells of that, and `Reply::Bool(false)` whoever asks for the
+/// same once more. `Reply::Recovery(Started)` as `Create` does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncate {
     pub path: FsPath,
@@ -91,7 +91,8 @@ impl Truncate {
         .into())
     }
 
-    /// Takes away all blocks that begin at the new end or behind it. The one that reaches over the end, if there is one, stays.
+    /// Takes away all blocks that begin at the new end or behind it. The one that reaches over the end, if there is
+    /// one, stays.
     fn drop_behind(&self, context: &mut Context<'_>, node: &mut Node) -> Result<Option<Placed>, Failure> {
         let id = node.inode.id;
         let mut over = None;

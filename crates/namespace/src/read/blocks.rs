@@ -15,7 +15,8 @@ use std::ops::{Bound, ControlFlow};
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FileId, FsPath};
 
-/// Blocks that overlap `[offset, offset + len)`, at least the one that holds `offset`; and the last one in any case. Needs READ.
+/// Blocks that overlap `[offset, offset + len)`, at least the one that holds `offset`; and the last one in any case.
+/// Needs READ.
 pub fn located(rows: &dyn Rows, caller: &Caller, path: &FsPath, offset: u64, len: u64) -> Answer<FileBlocks> {
     split(run(rows, caller, path, offset, len))
 }

@@ -31,8 +31,8 @@ pub struct Page {
     pub blocks: Vec<BlockView>,
     /// Others, that are being written.
     pub open: Vec<BlockId>,
-    /// Blocks born in the container were looked at from the page's beginning up to, and without, this one; `None`: the page shows
-    /// blocks that were born elsewhere.
+    /// Blocks born in the container were looked at from the page's beginning up to, and without, this one; `None`: the
+    /// page shows blocks that were born elsewhere.
     pub native_end: Option<BlockId>,
     /// Where to go on; `None` at the end.
     pub next: Option<Place>,
@@ -94,8 +94,8 @@ pub fn container_page(rows: &dyn Rows, home: ContainerId, place: Place, limit: u
     Ok(page)
 }
 
-/// Whether nothing speaks of a container: no block was born there or is at home there, and no replica of those born there is still to be
-/// deleted.
+/// Whether nothing speaks of a container: no block was born there or is at home there, and no replica of those born
+/// there is still to be deleted.
 pub fn is_empty(rows: &dyn Rows, home: ContainerId) -> Result<bool, RowsError> {
     let end = BlockId::new(ContainerId(home.0 + 1), 0).0;
     let owned = owner_key(BlockId::new(home, 0));

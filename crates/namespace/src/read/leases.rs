@@ -91,8 +91,8 @@ pub fn lease_holders(rows: &dyn Rows, after: &str, limit: usize) -> Result<Vec<S
     failed.map_or(Ok(holders), Err)
 }
 
-/// Open files by id, behind `after`. The second value is the id to go on from, `None` at the end: files of deleted trees are
-/// passed over, so a page may be short.
+/// Open files by id, behind `after`. The second value is the id to go on from, `None` at the end: files of deleted
+/// trees are passed over, so a page may be short.
 pub fn open_files(rows: &dyn Rows, after: FileId, limit: usize) -> Result<(Vec<OpenView>, Option<FileId>), RowsError> {
     let mut ids = Vec::new();
     rows.scan(OPEN, Bound::Excluded(&inode_key(after)), &mut |key, _| {

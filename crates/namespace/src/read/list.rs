@@ -46,8 +46,8 @@ pub struct Listing {
     pub remaining: u32,
 }
 
-/// Entries of a directory with names greater than `start_after`, which need not exist; a file lists itself, without a name.
-/// `None`: there is nothing. `/.reserved/.inodes/<id>` as `start_after` means the name of that inode.
+/// Entries of a directory with names greater than `start_after`, which need not exist; a file lists itself, without a
+/// name. `None`: there is nothing. `/.reserved/.inodes/<id>` as `start_after` means the name of that inode.
 pub fn list(
     rows: &dyn Rows,
     caller: &Caller,

@@ -33,11 +33,13 @@ pub struct BlockPlan {
     pub block_len: u64,
     /// The request is a retry and this block is its answer: no id needs to be allocated. (`AddBlock` finds the same.)
     pub existing: Option<BlockView>,
-    /// The block that will be committed, or stands complete, before the new one: its replicas should have been reported.
+    /// The block that will be committed, or stands complete, before the new one: its replicas should have been
+    /// reported.
     pub previous: Option<BlockView>,
 }
 
-/// Looks ahead of `AddBlock`, so that the leader allocates only when a block is needed, and waits for the replicas before it.
+/// Looks ahead of `AddBlock`, so that the leader allocates only when a block is needed, and waits for the replicas
+/// before it.
 pub fn plan_block(
     rows: &dyn Rows,
     caller: &Caller,

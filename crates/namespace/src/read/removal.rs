@@ -1,10 +1,12 @@
-//! May this caller delete that tree, or move it to the trash? Examined in steps before the change is proposed, so that no other waits.
+//! May this caller delete that tree, or move it to the trash? Examined in steps before the change is proposed, so that
+//! no other waits.
 //!
-//! HDFS asks for all rights on each directory that is not empty, and holds the sticky bits in the tree. Files matter below a sticky
-//! directory alone. So a directory that has none below it and is not sticky is passed by, however many files it has.
+//! HDFS asks for all rights on each directory that is not empty, and holds the sticky bits in the tree. Files matter
+//! below a sticky directory alone. So a directory that has none below it and is not sticky is passed by, however many
+//! files it has.
 //!
-//! What comes into the tree behind the walk's place is not examined: the directories of others are deleted with the rest if they
-//! were made, or moved there, while the walk went on. HDFS excludes that by letting all others wait.
+//! What comes into the tree behind the walk's place is not examined: the directories of others are deleted with the
+//! rest if they were made, or moved there, while the walk went on. HDFS excludes that by letting all others wait.
 
 use crate::error::{Answer, Failure, NsError, split};
 use crate::permission::{self, Access, Ask};
@@ -29,7 +31,8 @@ impl Removal {
     pub fn start(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<Self>> {
         split(resolve(rows, caller, path, Purpose::Find).and_then(|resolved| {
             let Some(node) = resolved.last().filter(|node| node.inode.child_count() > 0) else { return Ok(None) };
-            // In the order of the change itself: who may not unhook the top hears of that, and nothing of what is inside.
+            // In the order of the change itself: who may not unhook the top hears of that, and nothing of what is
+            // inside.
             let ask = Ask { parent: Some(Access::WRITE), path: Some(Access::ALL), ..Ask::default() };
             permission::check(caller, &resolved, ask)?;
             let walk = matters_below(rows, caller, &node.inode)?;

@@ -305,7 +305,8 @@ fn joined_files_keep_their_blocks() {
     );
 }
 
-/// Whoever says how long a block became may say anything: it is held against the length of the file's blocks, or what nodes have.
+/// Whoever says how long a block became may say anything: it is held against the length of the file's blocks, or what
+/// nodes have.
 #[test]
 fn a_writer_is_believed_up_to_the_length_of_a_block() {
     check(

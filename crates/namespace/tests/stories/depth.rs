@@ -49,7 +49,8 @@ fn dig(world: &mut World) -> FileId {
     file.id
 }
 
-/// A move that would make a tree deeper than one change may climb is refused, and what stands at the greatest depth is written and deleted.
+/// A move that would make a tree deeper than one change may climb is refused, and what stands at the greatest depth is
+/// written and deleted.
 #[test]
 fn a_tree_too_deep_to_climb_is_never_made() {
     let mut world = World::new();
@@ -86,7 +87,8 @@ fn a_tree_too_deep_to_climb_is_never_made() {
     assert_eq!(world.apply(&alice, delete), Ok(Reply::Bool(true)));
 }
 
-/// Two directories that move into each other in turn, as in a rotation, do not come to count as deep: they have few directories.
+/// Two directories that move into each other in turn, as in a rotation, do not come to count as deep: they have few
+/// directories.
 #[test]
 fn moves_to_and_fro_add_no_depth() {
     let mut world = World::new();

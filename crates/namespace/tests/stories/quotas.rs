@@ -1,4 +1,5 @@
-//! Limits on names and space, and what is counted against them. After every line `check` adds up what each directory has counted.
+//! Limits on names and space, and what is counted against them. After every line `check` adds up what each directory
+//! has counted.
 
 use crate::world::check;
 

@@ -7,9 +7,9 @@
 //! gone 2                            the block side has no container 2 any more
 //! ```
 //!
-//! Users: `root` is the superuser, `alice` and `bob` are of the group staff, `carol` is of none. After every line the rows
-//! must pass `namespace::check`, a refused request must leave no trace, and a second copy that applies the same requests
-//! must hold the same rows.
+//! Users: `root` is the superuser, `alice` and `bob` are of the group staff, `carol` is of none. After every line the
+//! rows must pass `namespace::check`, a refused request must leave no trace, and a second copy that applies the same
+//! requests must hold the same rows.
 
 use namespace::check::check as violations;
 use namespace::read::{self, PageLimits, Summary};

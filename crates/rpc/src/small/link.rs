@@ -86,7 +86,8 @@ impl SmallLink {
         !self.queue.is_closed() && self.shared.waiting().is_some()
     }
 
-    /// Sends a request and waits for its answer. A connection that says nothing at all for `time_max` is taken for dead.
+    /// Sends a request and waits for its answer. A connection that says nothing at all for `time_max` is taken for
+    /// dead.
     pub(super) async fn put(
         &self,
         header: SmallWrite,

@@ -22,8 +22,8 @@ impl SmallLinks {
         Self { options, places: Mutex::default() }
     }
 
-    /// Sends a small block to the datanode at `addr`. If a connection that was kept turns out to be gone, it is tried once more
-    /// on a new one.
+    /// Sends a small block to the datanode at `addr`. If a connection that was kept turns out to be gone, it is tried
+    /// once more on a new one.
     pub async fn put(&self, addr: &str, header: SmallWrite, body: Bytes) -> Result<SmallAnswer, SmallError> {
         let (link, fresh) = self.link(addr).await?;
         match link.put(header.clone(), body.clone(), self.options.answer_time_max).await {

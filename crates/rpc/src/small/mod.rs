@@ -1,4 +1,5 @@
-//! Connections for small writes ([`wire::small`]): one to a datanode, shared by all who write small blocks there, and kept.
+//! Connections for small writes ([`wire::small`]): one to a datanode, shared by all who write small blocks there, and
+//! kept.
 //!
 //! ```text
 //! put ──▶ queue ──▶ one write of all that wait ──▶ ┐
@@ -6,8 +7,8 @@
 //! put ◀── its answer, by number ◀── answers ◀───── ┘
 //! ```
 //!
-//! Promise: a request is sent once. If its connection broke, nobody knows what became of it; datanodes take the same block twice,
-//! so asking again does no harm.
+//! Promise: a request is sent once. If its connection broke, nobody knows what became of it; datanodes take the same
+//! block twice, so asking again does no harm.
 
 mod link;
 mod links;

@@ -282,7 +282,8 @@ async fn who_takes_no_answers_is_cut_off() {
     assert!(greedy.rest().await.len() < 80_000_000);
 }
 
-/// A crowd asks for far more than there is memory, and takes nothing. Who asks for little meanwhile is served soon, each time.
+/// A crowd asks for far more than there is memory, and takes nothing. Who asks for little meanwhile is served soon,
+/// each time.
 #[tokio::test]
 async fn who_takes_no_answers_holds_nobody_up() {
     let options = ServerOptions { held_len_max: 64 << 20, stall_time_max: A_WHILE, ..ServerOptions::default() };
@@ -319,7 +320,8 @@ async fn a_client_may_close_its_half() {
     assert_eq!(raw.answer().await, None);
 }
 
-/// Two bytes of it are an empty message in a list, which takes hundreds when it is decoded: that is refused before, and others are served.
+/// Two bytes of it are an empty message in a list, which takes hundreds when it is decoded: that is refused before, and
+/// others are served.
 #[tokio::test]
 async fn a_list_that_would_take_all_memory_is_refused() {
     let (server, _service) = server_with(ServerOptions { held_len_max: 2_000_000, ..ServerOptions::default() }).await;
@@ -335,7 +337,8 @@ async fn a_list_that_would_take_all_memory_is_refused() {
     assert_eq!(raw.response().await, "x");
 }
 
-/// What looks like such a list within another message may be a text, as here. One is let in at a time; others are served meanwhile.
+/// What looks like such a list within another message may be a text, as here. One is let in at a time; others are
+/// served meanwhile.
 #[tokio::test]
 async fn a_list_that_lies_deeper_waits_for_all_the_memory() {
     let (server, service) = server_with(ServerOptions { held_len_max: 2_000_000, ..ServerOptions::default() }).await;
@@ -406,7 +409,8 @@ async fn who_takes_no_answers_holds_no_room_for_requests() {
     assert_eq!(service.started_count.load(Ordering::SeqCst), 16, "what the first one sent waits for its answers");
 }
 
-/// Long requests that are being answered take all the memory for such; others of their kind wait for a while, and short ones do not.
+/// Long requests that are being answered take all the memory for such; others of their kind wait for a while, and short
+/// ones do not.
 #[tokio::test]
 async fn short_requests_do_not_wait_for_long_ones() {
     let (server, service) =

@@ -14,7 +14,8 @@ fn options() -> ServerOptions {
     ServerOptions { urgent_protocol: Some(URGENT), ..ServerOptions::default() }
 }
 
-/// `count` connections promise requests of 4 MiB and send `sent_len` bytes of them. Meanwhile a member is served, with short and long requests.
+/// `count` connections promise requests of 4 MiB and send `sent_len` bytes of them. Meanwhile a member is served, with
+/// short and long requests.
 async fn check_silent(count: usize, sent_len: usize) {
     let (server, _service) = server_with(options()).await;
     let mut silent = Vec::new();

@@ -1,4 +1,5 @@
-//! A block that is being written: the chain to its nodes, what is under way on it, and its recovery when a node is lost.
+//! A block that is being written: the chain to its nodes, what is under way on it, and its recovery when a node is
+//! lost.
 
 use super::{CONNECT, Client, Error, Result, TIMEOUT};
 use crate::executor::{Boxed, Either, race};
@@ -337,7 +338,8 @@ impl Chain {
     }
 
     fn take(&mut self, client: &Client, seqno: i64, replies: &[Reply]) {
-        // In a chain the last that complains, as it is nearest to the trouble; where there are branches each tells of itself.
+        // In a chain the last that complains, as it is nearest to the trouble; where there are branches each tells of
+        // itself.
         let is_bad = |reply: Reply| reply != Reply::SUCCESS && !(self.branches && reply == Reply::NOT_YET);
         let mut bad = (0..replies.len()).filter(|node| is_bad(replies[*node]));
         let bad: Vec<usize> = if self.branches { bad.collect() } else { bad.next_back().into_iter().collect() };

@@ -1,4 +1,5 @@
-//! A client: calls to whichever metadata server leads, writing over chains with recovery, reading with one replica after another.
+//! A client: calls to whichever metadata server leads, writing over chains with recovery, reading with one replica
+//! after another.
 //!
 //! As the crate `client` does it; what was promised to its program is told to the oracle.
 

@@ -240,7 +240,8 @@ async fn join(world: &Rc<World>, leader: &Member, members: &[raft::Member]) -> b
     sim.say(|| format!("member {id} joins: {joined:?}"));
     let is_done = matches!(joined, Some(Ok(())));
     if let Some(Err(RaftError::NotNew { .. })) = joined {
-        // The leader that added it died, and the entry that said so with it. It has a part of the log: another takes its place.
+        // The leader that added it died, and the entry that said so with it. It has a part of the log: another takes
+        // its place.
         world.dismiss(id);
     }
     world.is_changing.set(!is_done);

@@ -12,7 +12,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long clients and the administrator may need to end what they are at, and the members to agree, when the faults are over.
+/// How long clients and the administrator may need to end what they are at, and the members to agree, when the faults
+/// are over.
 const SETTLE: Duration = Duration::from_secs(60);
 const LOOK_EACH: Duration = Duration::from_secs(2);
 

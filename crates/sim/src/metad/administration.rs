@@ -1,4 +1,5 @@
-//! What an administrator may ask for: nodes are emptied, everything is read, containers are spread anew. As `metad`'s jobs.
+//! What an administrator may ask for: nodes are emptied, everything is read, containers are spread anew. As `metad`'s
+//! jobs.
 
 use super::{Answer, LEASE_SOFT, Metad, Refused};
 use crate::world::Mutation;
@@ -118,7 +119,8 @@ impl Metad {
         Ok(true)
     }
 
-    /// All nodes have read what they have, or are lost, and what they found damaged is replaced, where there was a good copy.
+    /// All nodes have read what they have, or are lost, and what they found damaged is replaced, where there was a good
+    /// copy.
     pub(crate) fn has_scrubbed(&self) -> bool {
         let rules = self.rules();
         let lost = self.with_cluster(|cluster, _| {

@@ -1,4 +1,5 @@
-//! What members should have against what they say they have: `blocks::Comparison` decides; as `metad`'s comparing, without the digests.
+//! What members should have against what they say they have: `blocks::Comparison` decides; as `metad`'s comparing,
+//! without the digests.
 
 use super::{Answer, Metad};
 use crate::executor::{Boxed, all};

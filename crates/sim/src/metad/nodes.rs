@@ -46,7 +46,8 @@ impl Metad {
         Ok(())
     }
 
-    /// A datanode's call was confirmed, so this member leads at this moment. Answers since when it receives them without a gap.
+    /// A datanode's call was confirmed, so this member leads at this moment. Answers since when it receives them
+    /// without a gap.
     fn receives(&self) -> Duration {
         let now = self.now();
         let mut reception = self.reception.get();
@@ -176,7 +177,8 @@ impl Metad {
                 self.with_cluster(|cluster, _| cluster.on_confirmed_len(told.block, told.len))?;
             }
             if self.is_frozen() && judgement.fate == Fate::Goes {
-                // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again afterwards.
+                // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again
+                // afterwards.
                 self.kept_back.borrow_mut().keep(node, told);
                 self.undecided.borrow_mut().settle(node, &told);
                 continue;

@@ -52,7 +52,8 @@ pub(crate) struct Put {
     pub(crate) short: bool,
 }
 
-/// A block that is being put. It counts as on lease until the log says what became of the put, also where nobody waits for that.
+/// A block that is being put. It counts as on lease until the log says what became of the put, also where nobody waits
+/// for that.
 struct Held<'a> {
     metad: &'a Metad,
     block: BlockId,

@@ -70,8 +70,8 @@ impl Metad {
                 }
             };
             let finish = FinishRecovery { file, block: last.block, generation, len };
-            // Who took no part, or could not end it, is stale from the moment that this comes about, which may be when nobody here
-            // hears of it any more.
+            // Who took no part, or could not end it, is stale from the moment that this comes about, which may be when
+            // nobody here hears of it any more.
             if !nodes.is_empty() {
                 self.world.was_recovered(file, last.block, &nodes, &damaged);
             }

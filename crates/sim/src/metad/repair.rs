@@ -1,5 +1,5 @@
-//! Blocks come back to as many copies as they should have: what `metad`'s repair does, around `blocks::{Repair, Surplus}` and
-//! `Healing`.
+//! Blocks come back to as many copies as they should have: what `metad`'s repair does, around `blocks::{Repair,
+//! Surplus}` and `Healing`.
 
 use super::{Answer, Metad, REPLICATION};
 use blocks::MendRules;
@@ -37,8 +37,8 @@ impl Metad {
         });
     }
 
-    /// What a leader before this one knew only in its memory is found by this. The first leader must do without: what it hears
-    /// of must be enough.
+    /// What a leader before this one knew only in its memory is found by this. The first leader must do without: what
+    /// it hears of must be enough.
     fn audit(&self, (at, after): &mut (Duration, Option<ContainerId>)) {
         let now = self.now();
         if self.world.reign_count.get() > 1 && now >= *at + AUDIT_EACH {

@@ -1,5 +1,5 @@
-//! Files whose replication was changed: their blocks move, under their ids, into containers of that replication; `blocks::Resizing`
-//! decides, as in `metad`.
+//! Files whose replication was changed: their blocks move, under their ids, into containers of that replication;
+//! `blocks::Resizing` decides, as in `metad`.
 
 use super::compare::expected;
 use super::{Answer, Metad};

@@ -1,5 +1,5 @@
-//! What containers hold is counted anew, full ones are sealed, emptied ones removed: `blocks::Sealing` and `Cluster::removable` decide; as
-//! `metad`'s sealer.
+//! What containers hold is counted anew, full ones are sealed, emptied ones removed: `blocks::Sealing` and
+//! `Cluster::removable` decide; as `metad`'s sealer.
 
 use super::{Answer, Metad};
 use blocks::Sealing;

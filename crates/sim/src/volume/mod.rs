@@ -1,8 +1,9 @@
-//! A model of a datanode's volume: the states, refusals and crash behaviour of the crate `container`, on a virtual disk.
+//! A model of a datanode's volume: the states, refusals and crash behaviour of the crate `container`, on a virtual
+//! disk.
 //!
-//! What is modelled: open replicas with one writer and its ticket, fencing, put in both durabilities, packed and filed replicas,
-//! reopening, recovery, deletion, and what a start makes of what a crash left. What is not: the index (it follows the files by
-//! the crate's own promise), the layout of packs, descriptors.
+//! What is modelled: open replicas with one writer and its ticket, fencing, put in both durabilities, packed and filed
+//! replicas, reopening, recovery, deletion, and what a start makes of what a crash left. What is not: the index (it
+//! follows the files by the crate's own promise), the layout of packs, descriptors.
 
 mod open;
 mod put;

@@ -115,7 +115,8 @@ impl Volume {
         copy.write_data(0, bytes);
         copy.write_sums(0, &crate::platter::sums_of(bytes));
         copy.keep();
-        // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced once.
+        // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced
+        // once.
         if !self.forgets_sync() {
             self.note(self.0.disk.sync().await)?;
             let written = copy.written();

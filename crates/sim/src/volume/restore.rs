@@ -13,7 +13,8 @@ impl Volume {
             let image = platter.shelf[&block].image();
             let whole = matches!(image.stage, Stage::Finalized { len } if len == image.data.len());
             if !whole {
-                // Lost power without a sync: it waits for recovery, unless an open one is there, or nothing vouches for it.
+                // Lost power without a sync: it waits for recovery, unless an open one is there, or nothing vouches for
+                // it.
                 let mut stored = platter.shelf.remove(&block).expect("listed");
                 if stored.image().stage == Stage::Copying || platter.open.contains_key(&block) {
                     continue;

@@ -115,8 +115,8 @@ impl Contents {
 }
 
 impl File {
-    /// Whether a change is kept by a sync that has returned before `cut`. A sync that fails drops what was dirty until then: those
-    /// after it know nothing of that, and succeed.
+    /// Whether a change is kept by a sync that has returned before `cut`. A sync that fails drops what was dirty until
+    /// then: those after it know nothing of that, and succeed.
     fn is_synced(&self, moment: usize, cut: usize) -> bool {
         let dropped = self.failures.iter().copied().find(|failed| moment <= *failed).unwrap_or(usize::MAX);
         self.syncs.iter().any(|(began, ended)| moment <= *began && *ended < cut.min(dropped))

@@ -5,16 +5,17 @@
 //!      the victim told ──▶ Disk ── leave(cut, mood, seed) ──▶ a directory as it may be found when the power is back
 //! ```
 //!
-//! The cut is made at the system calls, outside of what is tested, so a library below (LMDB) is cut as well as our own code.
-//! What is promised by an fsync is kept, and nothing else:
+//! The cut is made at the system calls, outside of what is tested, so a library below (LMDB) is cut as well as our own
+//! code. What is promised by an fsync is kept, and nothing else:
 //!
-//! - A file's bytes, length and holes are kept up to the last fsync or fdatasync of it that began after them and has returned,
-//!   and so is what was written through a descriptor that is synced at each write. Each later change of it may be there, be
-//!   missing, or be torn at any 512 bytes, without regard to order.
-//! - Names are changed in the order of the calls, as journaling file systems do it: some beginning of all changes is there, and
-//!   at least those before the last fsync of the directory they were made in.
+//! - A file's bytes, length and holes are kept up to the last fsync or fdatasync of it that began after them and has
+//!   returned, and so is what was written through a descriptor that is synced at each write. Each later change of it
+//!   may be there, be missing, or be torn at any 512 bytes, without regard to order.
+//! - Names are changed in the order of the calls, as journaling file systems do it: some beginning of all changes is
+//!   there, and at least those before the last fsync of the directory they were made in.
 //! - The call at which the power is cut has begun and has not returned.
-//! - A sync that fails ([`life_with`]) drops what was written before it was told: those after it keep nothing of that, and succeed.
+//! - A sync that fails ([`life_with`]) drops what was written before it was told: those after it keep nothing of that,
+//!   and succeed.
 
 mod disk;
 mod trace;
@@ -31,7 +32,8 @@ pub fn victim_dir() -> Option<PathBuf> {
     std::env::var_os(VICTIM_DIR).map(PathBuf::from)
 }
 
-/// The victim tells of a step. Told after the step, it is what a caller was promised; told before, what a caller may find.
+/// The victim tells of a step. Told after the step, it is what a caller was promised; told before, what a caller may
+/// find.
 pub fn tell(text: &str) {
     use std::io::Write;
     std::io::stderr().write_all(format!("{TOLD}{text}").as_bytes()).expect("somebody listens");
@@ -39,7 +41,8 @@ pub fn tell(text: &str) {
 
 const TOLD: &str = "told: ";
 
-/// Runs the test `victim` of the calling test program, under strace, with `dir` (absolute) to work in, and gives all it did there.
+/// Runs the test `victim` of the calling test program, under strace, with `dir` (absolute) to work in, and gives all it
+/// did there.
 pub fn life(victim: &str, dir: &Path) -> Disk {
     life_with(victim, dir, None)
 }

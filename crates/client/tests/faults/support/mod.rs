@@ -1,4 +1,5 @@
-//! A store that a test scripts: a metadata server with one file's worth of memory, and datanodes that do what they are told.
+//! A store that a test scripts: a metadata server with one file's worth of memory, and datanodes that do what they are
+//! told.
 
 mod datanode;
 mod metad;
