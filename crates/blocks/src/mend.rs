@@ -170,12 +170,19 @@ impl Cluster {
         if self.source_count(pipeline, rules) == 0 {
             return self.part(id, repair, rules, random).map_or(Look::Settled, Look::from);
         }
-        if let Some(gone) = row.members.iter().copied().find(lost) {
-            let others = row.members.len() - 1;
-            if others >= wanted && row.joining.iter().all(|(node, _)| *node == gone) {
+        // One that never had all ends no copying.
+        let joining = |node: &NodeId| row.is_joining(*node);
+        let lost_joining = row.members.iter().copied().find(|node| lost(node) && joining(node));
+        if let Some(gone) = lost_joining.or_else(|| row.members.iter().copied().find(lost)) {
+            if row.members.len() > wanted && (joining(&gone) || row.joining.is_empty()) {
                 return set(swap(&row.members, Some(gone), None));
             }
-            return self.replace(id, Some(gone), repair, rules, random).into();
+            let stays = |node: &&NodeId| !lost(node) && !self.drains(**node);
+            if row.members.iter().filter(stays).count() < wanted {
+                return self.replace(id, Some(gone), repair, rules, random).into();
+            }
+            // Those who join take its place, if they have room.
+            return self.unburden(id, repair, rules, random).map_or(Look::Settled, Look::from);
         }
         if self.staying(row) < wanted {
             return self.replace(id, None, repair, rules, random).into();

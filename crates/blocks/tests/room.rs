@@ -555,6 +555,50 @@ fn room_is_made_while_somebody_joins_elsewhere() {
     assert_eq!(next_change(&cluster, &rules, &mut Seeded(1)), None, "one move at a time");
 }
 
+/// A member is lost while another one joins, which has no room for what it lacks: how much is short is told, and a node
+/// that has room takes its place.
+#[test]
+fn a_loss_keeps_nobody_from_being_relieved() {
+    let (mut rows, now, home) = (MemoryRows::default(), 100 * SECOND, ContainerId(1));
+    let mut cluster = Cluster::load(&rows, 1).unwrap();
+    let ids = |numbers: &[u8]| numbers.iter().map(|number| id(*number)).collect::<Vec<_>>();
+    let mut commands: Vec<Command> = (1..=5).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+    commands.push(Command::CreateSet { members: ids(&[1, 2, 3]), wanted: 3, planned: true });
+    commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+    commands.push(Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members: ids(&[1, 2, 3, 4]) });
+    for command in &commands {
+        let reply = apply(&mut rows, command).unwrap();
+        cluster.on_applied(command, &reply);
+    }
+    cluster.on_written(home, 10 * GB);
+    let room = |cluster: &mut Cluster, number: u8, free: u64| {
+        let (used_len, free_len) = (90 * GB, free * GB);
+        let usage = Usage { capacity_len: used_len + free_len, used_len, free_len, transfer_count: 0 };
+        cluster.on_registered(now, id(number), usage);
+    };
+    [1, 2, 4, 5].into_iter().for_each(|number| room(&mut cluster, number, 4)); // node 3 is lost
+    let mut repair = Repair::default();
+    repair.on_lack(Lack {
+        block: BlockId::new(home, 1),
+        generation: Generation(1001),
+        len: 10 * GB,
+        file: InodeId(7),
+        home,
+        node: id(4),
+        sources: ids(&[1, 2]),
+        unfit: false,
+    });
+    let rules = MendRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
+    let step =
+        |cluster: &Cluster| Mending::begin(cluster, &repair, &rules).step(cluster, &repair, &rules, &mut Seeded(1));
+    assert_eq!(step(&cluster), MendStep::Done(Shortage { container_count: 1, len: 6 * GB }));
+    room(&mut cluster, 5, 20);
+    let MendStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step(&cluster) else {
+        panic!("node 5 has room")
+    };
+    assert!(members.contains(&id(5)) && !members.contains(&id(4)), "{members:?}");
+}
+
 /// The next change that a round of mending proposes, if no copy is under way.
 fn next_change(cluster: &Cluster, rules: &MendRules, random: &mut dyn Random) -> Option<Command> {
     let repair = Repair::default();

@@ -69,5 +69,6 @@ fn members_that_come_back_empty_and_are_let_in_are_found() {
 /// A leader outside the group that takes no leave: openraft's own assertion finds it, in one seed of four hundred.
 #[test]
 fn an_outsider_that_leads_is_found() {
-    is_found(Mutation::OutsiderLeads, 200..610, "a panic");
+    let options = Options { mutation: Some(Mutation::OutsiderLeads), rolling: true, ..GROUPS };
+    is_found_with(options, 200..610, &["a panic"]);
 }
