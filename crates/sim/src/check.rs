@@ -233,14 +233,17 @@ fn useless(world: &World, leader: &Rc<Metad>, number: usize, info: &Info) -> Opt
 /// Blocks that have fewer copies than they should, though somebody has a sound one.
 fn short(world: &World, leader: &Rc<Metad>) -> Vec<String> {
     let homes = leader.group.see_cluster(|cluster| {
-        let homes =
-            cluster.containers().map(|(home, _)| (home, cluster.wanted(home), cluster.member_ids(home).to_vec()));
+        let homes = cluster.containers().map(|(home, _)| {
+            let members = cluster.member_ids(home).to_vec();
+            let is_anybody_whole = members.iter().any(|id| cluster.is_whole(home, *id));
+            (home, cluster.wanted(home), members, is_anybody_whole)
+        });
         homes.collect::<Vec<_>>()
     });
     let mut short = Vec::new();
     let mut is_known = true;
     let mut odd = Vec::new();
-    for (home, wanted, members) in homes.unwrap_or_default() {
+    for (home, wanted, members, is_anybody_whole) in homes.unwrap_or_default() {
         let mut is_used = false;
         let mut place = Some(Place::start(home));
         while let Some(from) = place {
@@ -250,6 +253,8 @@ fn short(world: &World, leader: &Rc<Metad>) -> Vec<String> {
             is_known &= page.open.is_empty();
             for view in &page.blocks {
                 let there = (0..world.plan.node_count).map(World::node_id).any(|id| is_sound(world, id, view));
+                // It is passed over if somebody with all the rest was asked; else those who had it are waited for.
+                is_known &= there || is_anybody_whole;
                 let lacks = members.iter().filter(|id| there && !is_fit(world, **id, view));
                 short.extend(lacks.map(|id| format!("node {} lacks {view:?}", World::node_number(*id))));
             }
