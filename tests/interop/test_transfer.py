@@ -141,14 +141,19 @@ class TestWriting:
         assert root.read(path) == data
         assert root.checksum(path) == content.md5_of_md5_of_crc(data, block=8 << 20)
 
-    def test_fan_out(self, names, dial, root, home):
-        """HBase's writer: a chain of one to every node, packets to all, one block longer than the file's block size."""
-        path, data = f"{home}/wal", content.make(1_600_000)
+    def fan_out(self, names, dial, path):
+        """The one block of a file, as HBase's writer begins it: a chain of one to every node."""
         names.create(path, block=1 << 20)
         located = names.add_block(path)
         transfers = [dial(where) for where in located.addresses()]
         for transfer in transfers:
             assert transfer.write(located)[1] == [OK]
+        return located, transfers
+
+    def test_fan_out(self, names, dial, root, home):
+        """HBase's writer: a chain of one to every node, packets to all, one block longer than the file's block size."""
+        path, data = f"{home}/wal", content.make(1_600_000)
+        located, transfers = self.fan_out(names, dial, path)
         for seqno, offset in enumerate(range(0, len(data), 400_384)):
             for transfer in transfers:
                 transfer.send(offset, seqno, data[offset : offset + 400_384], sync=seqno % 2 == 0)
@@ -162,14 +167,10 @@ class TestWriting:
     def test_fan_out_that_dies(self, names, dial, root, home):
         """What HBase's writer had in a block beyond the file's block size is the file's, when another one closes it."""
         path, data = f"{home}/wal", content.make(1_600_000)
-        names.create(path, block=1 << 20)
-        located = names.add_block(path)
-        transfers = [dial(where) for where in located.addresses()]
+        _, transfers = self.fan_out(names, dial, path)
         for transfer in transfers:
-            assert transfer.write(located)[1] == [OK]
             transfer.send(0, 0, data, sync=True)
             assert transfer.ack() == (0, [OK])
-        for transfer in transfers:
             transfer.close()
         recovered = lambda: names.call("recoverLease", (1, path), (2, "another"))[1] == [1]
         eventually(recovered, 30, "the file was recovered", every=0.1)

@@ -1,61 +1,15 @@
-//! The rows that one command touches do not grow with the containers of the store: all members apply it, and all other changes wait
-//! meanwhile.
+//! The rows that one command touches do not grow with the containers of the store: all members apply it, and all other
+//! changes wait meanwhile.
 
 use blocks::{Command, Node, apply};
-use std::cell::Cell;
-use std::ops::Bound;
-use types::rows::{MemoryRows, Row, Rows, RowsError, RowsMut, Table, Visit};
+use testkit::Counted;
 use types::{ContainerId, Epoch, NodeId, PipelineId};
 
-/// Rows that count how often one is read or written.
-#[derive(Default)]
-struct Counted {
-    rows: MemoryRows,
-    touched: Cell<usize>,
-}
-
-impl Counted {
-    fn touch(&self) {
-        self.touched.set(self.touched.get() + 1);
-    }
-
-    /// Rows touched by one command, which must be done.
-    fn apply(&mut self, command: &Command) -> usize {
-        self.touched.set(0);
-        apply(self, command).unwrap().unwrap();
-        self.touched.get()
-    }
-}
-
-impl Rows for Counted {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, RowsError> {
-        self.touch();
-        self.rows.get(table, key)
-    }
-
-    fn scan(&self, table: Table, from: Bound<&[u8]>, visit: &mut Visit<'_>) -> Result<(), RowsError> {
-        self.rows.scan(table, from, &mut |key, value| {
-            self.touch();
-            visit(key, value)
-        })
-    }
-
-    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<Row>, RowsError> {
-        self.touch();
-        self.rows.last_at_most(table, key)
-    }
-}
-
-impl RowsMut for Counted {
-    fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>) {
-        self.touch();
-        self.rows.put(table, key, value);
-    }
-
-    fn delete(&mut self, table: Table, key: &[u8]) {
-        self.touch();
-        self.rows.delete(table, key);
-    }
+/// Rows touched by one command, which must be done.
+fn touched_by(rows: &mut Counted, command: &Command) -> usize {
+    rows.take_touched();
+    apply(rows, command).unwrap().unwrap();
+    rows.take_touched()
 }
 
 fn ids(numbers: [u8; 3]) -> Vec<NodeId> {
@@ -65,11 +19,12 @@ fn ids(numbers: [u8; 3]) -> Vec<NodeId> {
 /// Names of commands, and rows that each touches in a store with so many containers in two pipelines.
 fn touched(container_count: u64) -> Vec<(&'static str, usize)> {
     let mut rows = Counted::default();
-    (1..=4).for_each(|number| _ = rows.apply(&Command::Register(Node::example(number, "/r"))));
-    rows.apply(&Command::CreateSet { members: ids([1, 2, 3]), wanted: 3, planned: true });
-    rows.apply(&Command::CreateSet { members: ids([2, 3, 4]), wanted: 3, planned: true });
+    (1..=4).for_each(|number| _ = touched_by(&mut rows, &Command::Register(Node::example(number, "/r"))));
+    touched_by(&mut rows, &Command::CreateSet { members: ids([1, 2, 3]), wanted: 3, planned: true });
+    touched_by(&mut rows, &Command::CreateSet { members: ids([2, 3, 4]), wanted: 3, planned: true });
     let pipeline = |number: u64| PipelineId(1 + number % 2);
-    (0..container_count).for_each(|number| _ = rows.apply(&Command::OpenContainer { pipeline: pipeline(number) }));
+    (0..container_count)
+        .for_each(|number| _ = touched_by(&mut rows, &Command::OpenContainer { pipeline: pipeline(number) }));
     let (first, epoch) = (ContainerId(1), Epoch(1));
     let members = ids([1, 2, 4]);
     let carve = Command::Carve { from: pipeline(0), epoch, containers: vec![ContainerId(3)], members: members.clone() };
@@ -85,7 +40,7 @@ fn touched(container_count: u64) -> Vec<(&'static str, usize)> {
         ("whole", Command::Whole { containers: vec![(first, pipeline(0), Epoch(2))] }),
         ("remove", Command::RemoveContainer { container: first }),
     ];
-    commands.iter().map(|(name, command)| (*name, rows.apply(command))).collect()
+    commands.iter().map(|(name, command)| (*name, touched_by(&mut rows, command))).collect()
 }
 
 #[test]

@@ -1,15 +1,18 @@
 //! What nobody has, or nobody who is here, must not keep the rest from being healed. The shipped rules are played with
 //! nodes that say what the test has them say.
 
+mod next_change;
+
 use blocks::{
-    Answers, Cluster, Command, Comparison, Expected, Fitness, Healing, MendRules, MendStep, Mending, Node, Repair,
-    Service, Surplus, Usage, apply,
+    Answers, Cluster, Command, Comparison, Expected, Fitness, Healing, MendRules, Node, Repair, Service, Surplus,
+    Usage, apply,
 };
+use next_change::next_change;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{BlockId, ContainerId, Generation, InodeId, NodeId, PipelineId, Random};
+use types::{BlockId, ContainerId, Generation, InodeId, NodeId, PipelineId};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LOST_AFTER: Duration = Duration::from_secs(15);
@@ -137,17 +140,4 @@ fn what_lags_in_one_container_keeps_no_other_one_from_being_healed() {
     world.lose(1, &[SOUND]);
     assert!(world.is_healed(SOUND), "{:?}", world.members(SOUND));
     assert!(world.members(SICK).contains(&1), "it alone has all of it: {:?}", world.members(SICK));
-}
-
-/// The next change that a round of mending proposes, if no copy is under way.
-fn next_change(cluster: &Cluster, rules: &MendRules, random: &mut dyn Random) -> Option<Command> {
-    let repair = Repair::default();
-    let mut mending = Mending::begin(cluster, &repair, rules);
-    loop {
-        match mending.step(cluster, &repair, rules, random) {
-            MendStep::Propose(command) => return Some(command),
-            MendStep::Again => {}
-            MendStep::Done(_) => return None,
-        }
-    }
 }

@@ -5,10 +5,13 @@
 //! no node that could take it has room for it, and then its bytes are in the shortage; the number of distinct sets of
 //! nodes stays small.
 
+mod next_change;
+
 use blocks::{
     Cluster, Command, Healing, Lack, MendRules, MendStep, Mending, Node, Repair, Reply, Service, Shortage, Surplus,
     Usage, apply,
 };
+use next_change::next_change;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::random::Seeded;
@@ -597,17 +600,4 @@ fn a_loss_keeps_nobody_from_being_relieved() {
         panic!("node 5 has room")
     };
     assert!(members.contains(&id(5)) && !members.contains(&id(4)), "{members:?}");
-}
-
-/// The next change that a round of mending proposes, if no copy is under way.
-fn next_change(cluster: &Cluster, rules: &MendRules, random: &mut dyn Random) -> Option<Command> {
-    let repair = Repair::default();
-    let mut mending = Mending::begin(cluster, &repair, rules);
-    loop {
-        match mending.step(cluster, &repair, rules, random) {
-            MendStep::Propose(command) => return Some(command),
-            MendStep::Again => {}
-            MendStep::Done(_) => return None,
-        }
-    }
 }

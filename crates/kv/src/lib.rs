@@ -49,7 +49,8 @@ pub enum KvError {
     #[error("the store is full: its map holds {map_len} bytes at most; delete files, or start with a larger map")]
     Full { map_len: usize },
     #[error(
-        "{dir} was written by another version of this program (format {found:?}); start that version, or begin with an empty directory"
+        "{dir} was written by another version of this program (format {found:?}); start that version, or begin \
+         with an empty directory"
     )]
     Format { dir: PathBuf, found: Vec<u8> },
     #[error(
@@ -62,7 +63,8 @@ pub enum KvError {
     #[error("{op} in {dir}: {source}")]
     Io { op: &'static str, dir: PathBuf, source: std::io::Error },
     #[error(
-        "the rows that came from another store cannot be used: {reason}; run the same version on both sides, and try again"
+        "the rows that came from another store cannot be used: {reason}; run the same version on both \
+         sides, and try again"
     )]
     Foreign { reason: String },
     #[error("{op} in {dir}: {reason}")]

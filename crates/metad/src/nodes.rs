@@ -499,15 +499,9 @@ async fn bad(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Result<(
     at.chore(move || {
         let told: Vec<Told> = replicas.iter().map(told).collect();
         for page in told.chunks(VIEW_COUNT) {
-            let now = core.monotonic();
-            // Before the rows, as in `reconcile`.
-            let leased: Vec<bool> = {
-                let leased = core.leased();
-                page.iter().map(|told| leased.may_be_put(told.block, now)).collect()
-            };
-            let found = core.rows_here(|rows| look_up(rows, page))?;
+            let owners = owners(&core, page, core.monotonic())?;
             core.heal(|healing| {
-                for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {
+                for (told, wanted, may_be_put) in owners {
                     healing.on_bad_reported((told.block, told.generation), node, wanted.as_ref(), may_be_put);
                 }
             });
@@ -580,15 +574,10 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
         let frozen = core.safe_mode().map_err(refusal::rows)?.is_some();
         for page in replicas.chunks(VIEW_COUNT) {
             let now = core.monotonic();
-            // Before the rows: what is nobody's at this moment can only have an owner already.
-            let leased: Vec<bool> = {
-                let leased = core.leased();
-                page.iter().map(|told| leased.may_be_put(told.block, now)).collect()
-            };
-            let found = core.rows_here(|rows| look_up(rows, page))?;
+            let owners = owners(&core, page, now)?;
             let (mut undecided, mut kept_back) = (core.undecided(), core.kept_back());
             core.with_cluster(|cluster, _| {
-                for ((told, wanted), may_be_put) in page.iter().zip(found).zip(leased) {
+                for (told, wanted, may_be_put) in owners {
                     let judgement = cluster.judge(node, told, wanted.as_ref(), may_be_put);
                     if told.finalized {
                         cluster.on_confirmed_len(told.block, told.len);
@@ -628,6 +617,21 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
         Ok(orders)
     })
     .await
+}
+
+/// What the rows have of each of these replicas, and whether a client may still put it.
+fn owners<'a>(
+    core: &Core,
+    page: &'a [Told],
+    now: Duration,
+) -> Result<impl Iterator<Item = (&'a Told, Option<Wanted>, bool)> + use<'a>, Exception> {
+    // Before the rows: what is nobody's at this moment can only have an owner already.
+    let leased: Vec<bool> = {
+        let leased = core.leased();
+        page.iter().map(|told| leased.may_be_put(told.block, now)).collect()
+    };
+    let found = core.rows_here(|rows| look_up(rows, page))?;
+    Ok(page.iter().zip(found).zip(leased).map(|((told, wanted), may_be_put)| (told, wanted, may_be_put)))
 }
 
 fn look_up(rows: &dyn Rows, replicas: &[Told]) -> Result<Vec<Option<Wanted>>, RowsError> {

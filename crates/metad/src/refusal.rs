@@ -118,7 +118,8 @@ pub(crate) fn raft(error: RaftError) -> Exception {
         RaftError::Stopped { .. } => {
             tracing::error!(%error, "a change was not taken");
             return Exception::io(
-                "this metadata server has stopped, and its messages (stderr) say why; ask another one, or start it again",
+                "this metadata server has stopped, and its messages (stderr) say why; ask another one, or start it \
+                 again",
             );
         }
         _ => {}

@@ -209,8 +209,8 @@ pub(crate) fn check_len(file: &Inode, offset: u64, len: u64) -> Result<(), NsErr
     let len_max = block_len(file);
     if len > len_max {
         return Err(NsError::Other(format!(
-            "A block of {len} bytes in {}, whose blocks have at most {len_max} bytes, and no datanode has so much of it: close the \
-             file with the length that was written",
+            "A block of {len} bytes in {}, whose blocks have at most {len_max} bytes, and no datanode has so much of \
+             it: close the file with the length that was written",
             file.id
         )));
     }

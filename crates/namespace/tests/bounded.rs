@@ -3,23 +3,17 @@
 
 use namespace::read::{self, Summary};
 use namespace::*;
-use std::cell::Cell;
-use std::ops::Bound;
-use types::rows::{MemoryRows, Row, Rows, RowsError, RowsMut, Table, Visit};
+use testkit::Counted;
 use types::{BlockId, ContainerId, FsPath, InodeId, Millis};
 
-/// Rows that count how often one is read or written.
-#[derive(Default)]
-struct Counted {
-    rows: MemoryRows,
-    touched: Cell<usize>,
+/// What is done to rows, or looked up in them, by somebody.
+trait Done {
+    fn apply(&mut self, user: &str, op: impl Into<Op>) -> usize;
+    fn try_apply(&mut self, user: &str, op: impl Into<Op>) -> Result<usize, NsError>;
+    fn examine(&self, user: &str, at: &str) -> Option<InodeId>;
 }
 
-impl Counted {
-    fn touch(&self) {
-        self.touched.set(self.touched.get() + 1);
-    }
-
+impl Done for Counted {
     /// Rows touched by one change, which must be done.
     fn apply(&mut self, user: &str, op: impl Into<Op>) -> usize {
         self.try_apply(user, op).unwrap()
@@ -28,9 +22,9 @@ impl Counted {
     fn try_apply(&mut self, user: &str, op: impl Into<Op>) -> Result<usize, NsError> {
         let caller = caller(user);
         let request = Request { now: Millis(1), caller, retry: None, op: op.into() };
-        self.touched.set(0);
+        self.take_touched();
         apply(self, &request).unwrap()?;
-        Ok(self.touched.get())
+        Ok(self.take_touched())
     }
 
     /// The tree that `user` may delete.
@@ -41,37 +35,6 @@ impl Counted {
                 return Some(top);
             }
         }
-    }
-}
-
-impl Rows for Counted {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, RowsError> {
-        self.touch();
-        self.rows.get(table, key)
-    }
-
-    fn scan(&self, table: Table, from: Bound<&[u8]>, visit: &mut Visit<'_>) -> Result<(), RowsError> {
-        self.rows.scan(table, from, &mut |key, value| {
-            self.touch();
-            visit(key, value)
-        })
-    }
-
-    fn last_at_most(&self, table: Table, key: &[u8]) -> Result<Option<Row>, RowsError> {
-        self.touch();
-        self.rows.last_at_most(table, key)
-    }
-}
-
-impl RowsMut for Counted {
-    fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>) {
-        self.touch();
-        self.rows.put(table, key, value);
-    }
-
-    fn delete(&mut self, table: Table, key: &[u8]) {
-        self.touch();
-        self.rows.delete(table, key);
     }
 }
 
@@ -134,16 +97,16 @@ fn touched(file_count: usize) -> Vec<(&'static str, usize)> {
     let out = rows.apply("alice", rename("/limited/tree", "/home/tree", None));
     let examined = rows.examine("alice", "/home/tree");
     let trash = rows.apply("alice", rename("/home/tree", "/trash/tree", examined));
-    rows.touched.set(0);
+    rows.take_touched();
     let mut summary = Summary::start(&rows, &caller("root"), &path("/trash")).unwrap().unwrap();
     let totals = summary.step(&rows, &caller("root"), 1).unwrap().unwrap().expect("one step");
     assert_eq!((totals.file_count, totals.directory_count), (file_count as u64, 9));
-    let summed = rows.touched.get();
+    let summed = rows.take_touched();
     // Another tree in its place has to be examined: the entry of the log does not do it.
     let other = Delete { path: path("/trash/tree"), recursive: true, examined: None };
-    rows.touched.set(0);
+    rows.take_touched();
     assert!(matches!(rows.try_apply("alice", other), Err(NsError::NotExamined(_))));
-    let refused = rows.touched.get();
+    let refused = rows.take_touched();
     let delete = rows.apply("alice", Delete { path: path("/trash/tree"), recursive: true, examined });
     let freed = rows.apply("root", Reap { inodes_max: 20 });
     vec![
@@ -209,7 +172,7 @@ fn a_file_as_deep_as_can_be_is_changed_for_a_bounded_price() {
     let synced = rows.apply("alice", fsync);
     // Three to find each level, and a count that is read and written.
     assert!(added.max(synced) < 4 * 2000, "{added} and {synced} rows at {depth} levels");
-    assert_eq!(check::check(&rows.rows).unwrap(), []);
+    assert_eq!(check::check(rows.inner()).unwrap(), []);
 }
 
 /// A file of `block_count` blocks of one byte.
@@ -249,5 +212,5 @@ fn a_file_of_many_blocks_is_cut_and_joined_in_pieces() {
     assert!(refused.contains("join them in several calls"), "{refused}");
     rows.apply("alice", cut(many));
     rows.apply("alice", concat);
-    assert_eq!(check::check(&rows.rows).unwrap(), []);
+    assert_eq!(check::check(rows.inner()).unwrap(), []);
 }

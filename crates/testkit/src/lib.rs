@@ -1,7 +1,10 @@
 //! What tests of several crates share. Nothing here is linked into a product.
 
+mod counted;
 pub mod golden;
 pub mod power;
+
+pub use counted::Counted;
 
 use serde_json::Value;
 use std::process::Command;

@@ -20,8 +20,8 @@ impl Claimed {
     pub(crate) async fn begin(core: &Core, client: &str, claim: BlockRef) -> Result<Self, Exception> {
         let client = client.to_owned();
         let found = core.rows(move |rows| {
-            let view = read::file_of_block(rows, claim.block)?.map(|(_, view)| view);
-            Ok((view, read::is_outgrown(rows, claim.block, &client, claim.len)?))
+            let Some((_, view)) = read::file_of_block(rows, claim.block)? else { return Ok((None, false)) };
+            Ok((Some(view), read::is_outgrown(rows, &view, &client, claim.len)?))
         });
         let (before, is_outgrown) = found.await?;
         Ok(Self { growth: Growth { block: claim.block, before }, claim, is_outgrown })

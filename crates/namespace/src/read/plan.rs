@@ -3,10 +3,12 @@
 use super::status_of;
 use crate::block::{self, last_row, row_before};
 use crate::error::{Answer, Failure, split};
+use crate::inode::read_node;
 use crate::lease::{check_writer, find_file};
 use crate::ops::{BlockRef, Step, find_under_construction, next_step};
 use crate::record::Inode;
 use crate::request::Caller;
+
 use crate::view::{BlockView, Status};
 use types::rows::{Rows, RowsError};
 use types::{BlockId, FileId, FsPath};
@@ -66,10 +68,11 @@ pub fn written_block(rows: &dyn Rows, block: BlockId, client: &str) -> Answer<Bl
     split(find_under_construction(rows, block, client).map(|(node, placed)| block::view(node.inode.id, &placed)))
 }
 
-/// True if `client` writes `block`, and `len` is more than blocks of its file have: it is held against what nodes have.
-pub fn is_outgrown(rows: &dyn Rows, block: BlockId, client: &str, len: u64) -> Result<bool, RowsError> {
-    let found = split(find_under_construction(rows, block, client))?;
-    Ok(found.is_ok_and(|(node, _)| len > block::block_len(&node.inode)))
+/// True if `client` writes the block, and `len` is more than blocks of its file have: it is held against what nodes have.
+pub fn is_outgrown(rows: &dyn Rows, view: &BlockView, client: &str, len: u64) -> Result<bool, RowsError> {
+    // Nearly always it is not, and one row says so.
+    let fits = read_node(rows, view.file)?.is_none_or(|node| len <= block::block_len(&node.inode));
+    Ok(!fits && split(find_under_construction(rows, view.block, client))?.is_ok())
 }
 
 fn find_writing(

@@ -6,7 +6,7 @@ use crate::world::Mutation;
 use blocks::{Allocation, Ask, Cluster};
 use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BlockView, BumpGeneration, Caller, Complete,
-    Create, Fsync, RECOVERY_HOLDER, Recovery, RecoveryTarget, RetryKey, Status, Truncate, UpdatePipeline, read,
+    Create, RECOVERY_HOLDER, Recovery, RecoveryTarget, RetryKey, Status, Truncate, UpdatePipeline, read,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -226,7 +226,7 @@ impl Metad {
             return Ok(true);
         }
         let BlockRef { block, generation, len } = claim;
-        if !read::is_outgrown(&*self.group.rows(), block, client, len).expect("memory can be read") {
+        if !read::is_outgrown(&*self.group.rows(), &before, client, len).expect("memory can be read") {
             return Ok(false);
         }
         let members = self.with_cluster(|cluster, _| cluster.member_ids(before.home).to_vec())?;
@@ -238,12 +238,6 @@ impl Metad {
         self.group.read_barrier().await?;
         let writing = read::writing(&*self.group.rows(), &Caller::system(), &path, Some(file), &client);
         writing.expect("memory can be read").map_err(Refused::Namespace).map(|_| ())
-    }
-
-    /// Not called by clients of ours, but by others: records how much was written.
-    #[allow(dead_code, reason = "for writers that record lengths, as HBase does")]
-    pub(crate) async fn fsync_len(self: Rc<Self>, client: String, path: FsPath, file: FileId, len: u64) -> Answer<()> {
-        self.change(None, Fsync { path, client, file: Some(file), last_len: Some(len) }).await.map(|_| ())
     }
 
     pub(crate) async fn renew(self: Rc<Self>, client: String) -> Answer<()> {
