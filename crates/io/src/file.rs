@@ -1,12 +1,13 @@
 //! File calls that the standard library lacks. All may wait for the disk unless said otherwise.
 
 use rustix::fs::{Advice, FallocateFlags};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 static SYNC_COUNT: AtomicU64 = AtomicU64::new(0);
 
@@ -32,6 +33,26 @@ pub fn sync_data(file: &File) -> io::Result<()> {
 pub fn sync_all(file: &File) -> io::Result<()> {
     count_syncs(1);
     file.sync_all()
+}
+
+/// A child holds copies of all locks of its parent from its birth until it runs its own program: milliseconds, on a busy
+/// machine some tens.
+const LOCK_TRY_COUNT: usize = 50;
+const LOCK_TRY_PAUSE: Duration = Duration::from_millis(10);
+
+/// Locks `path`, which is made if it is not there, as long as the file lives. `WouldBlock`: another process has it, or
+/// this one. As a child that is just being started may have a copy of a lock that was given back, half a second passes
+/// before that is believed.
+pub fn lock(path: &Path) -> io::Result<File> {
+    let file = File::options().create(true).append(true).open(path)?;
+    for tried in 1.. {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if tried < LOCK_TRY_COUNT => crate::task::sleep(LOCK_TRY_PAUSE),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(file)
 }
 
 /// Bytes of a range that are in the page cache, at the grain of pages. Does not wait.
@@ -257,6 +278,23 @@ mod tests {
         file.rewind().unwrap();
         file.read_to_end(&mut found).unwrap();
         assert!(found[..7] == [0; 7] && found[7..] == bytes);
+    }
+
+    #[test]
+    fn a_lock_that_was_given_back_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = lock(&path).unwrap();
+        assert_eq!(lock(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // As a child has it that does not run its own program yet.
+        let copy = held.try_clone().unwrap();
+        drop(held);
+        let child = crate::task::thread("child", move || {
+            crate::task::sleep(3 * LOCK_TRY_PAUSE);
+            drop(copy);
+        });
+        lock(&path).unwrap();
+        child.unwrap().join().unwrap();
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::tree::Range;
 use crate::{KvError, cold, pages};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, PutFlags, RoTxn, RwTxn, WithoutTls};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use types::ChecksumKind;
@@ -44,13 +44,10 @@ impl Disk {
     pub(crate) fn open(dir: &Path, map_len: usize) -> Result<Self, KvError> {
         let fault = |op| move |source| fault(dir, map_len, op, heed::Error::Io(source));
         std::fs::create_dir_all(dir).map_err(fault("making the directory"))?;
-        let lock =
-            File::options().create(true).append(true).open(dir.join("lock")).map_err(fault("opening the lock"))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(KvError::InUse { dir: dir.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(fault("locking the directory")(source)),
-        }
+        let lock = io::file::lock(&dir.join("lock")).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => KvError::InUse { dir: dir.to_owned() },
+            _ => fault("locking the directory")(error),
+        })?;
         if !dir.join(FILE).try_exists().map_err(fault("looking for the store"))? {
             make(dir, map_len)?;
         }

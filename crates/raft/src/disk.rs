@@ -3,7 +3,7 @@
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fmt::Debug;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -89,12 +89,7 @@ impl Disk for Directory {
 
     fn lock(&self) -> io::Result<Box<dyn Send>> {
         fs::create_dir_all(&self.0)?;
-        let lock = File::options().create(true).append(true).open(self.0.join("lock"))?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
-            TryLockError::Error(error) => error,
-        })?;
-        Ok(Box::new(lock))
+        Ok(Box::new(::io::file::lock(&self.0.join("lock"))?))
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
