@@ -376,13 +376,13 @@ impl ContainerRow {
 
 impl PipelineRow {
     /// Members that have all of a container that was whole at this epoch.
-    pub(crate) fn whole_at(&self, epoch: Epoch) -> Vec<NodeId> {
+    pub fn whole_at(&self, epoch: Epoch) -> Vec<NodeId> {
         let lacks = |id: &NodeId| self.joining.iter().any(|(joiner, joined)| joiner == id && *joined > epoch);
         self.members.iter().copied().filter(|id| !lacks(id)).collect()
     }
 
     /// A new set, of these members, for containers that were whole at `epoch`.
-    pub(crate) fn carved(&self, epoch: Epoch, mut members: Vec<NodeId>) -> Self {
+    pub fn carved(&self, epoch: Epoch, mut members: Vec<NodeId>) -> Self {
         let wanted = self.wanted;
         let mut carved = Self::new(self.whole_at(epoch), wanted, false);
         carved.former.clone_from(&self.former);
@@ -391,13 +391,13 @@ impl PipelineRow {
         carved
     }
 
-    pub(crate) fn new(members: Vec<NodeId>, wanted: u16, planned: bool) -> Self {
+    pub fn new(members: Vec<NodeId>, wanted: u16, planned: bool) -> Self {
         let (joining, former) = (Vec::new(), Vec::new());
         Self { epoch: Epoch(1), members, planned, wanted, joining, former, container_count: 0 }
     }
 
     /// `members` is sorted.
-    pub(crate) fn set_members(&mut self, members: Vec<NodeId>) {
+    pub fn set_members(&mut self, members: Vec<NodeId>) {
         // Who goes before all was copied holds nothing that others lack.
         let joined = |id: &NodeId| !self.joining.iter().any(|(joiner, _)| joiner == id);
         let went = self.members.iter().copied().filter(|id| members.binary_search(id).is_err() && joined(id));
@@ -416,13 +416,13 @@ impl PipelineRow {
         self.members = members;
     }
 
-    pub(crate) fn end_joining(&mut self) {
+    pub fn end_joining(&mut self) {
         self.joining.clear();
         self.former.clear();
     }
 
     /// Two sets that became the same can be one.
-    pub(crate) fn can_merge(&self, into: &Self) -> bool {
+    pub fn can_merge(&self, into: &Self) -> bool {
         let quiet = self.joining.is_empty() && into.joining.is_empty();
         quiet && (!self.planned || into.planned) && self.members == into.members && self.wanted == into.wanted
     }

@@ -1,10 +1,9 @@
 //! The bytes of every command, as the log has it, and of every kind of row: no change of them is made by accident.
 
 use crate::command::Command;
-use crate::job::{JobKind, Work};
 use crate::node::{Incarnation, Node};
 use crate::tables::{
-    self, ContainerRow, ContainerState, Counters, JobEnd, JobRow, JobTask, PipelineRow, Record, Service,
+    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Record, Service, Work,
 };
 use std::collections::BTreeSet;
 use testkit::golden::{Golden, is_variant, variant};

@@ -12,7 +12,6 @@
 //!
 //! Tables 22 to 31 are kept free.
 
-use crate::job::{JobKind, Work};
 use crate::node::Node;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -76,6 +75,29 @@ pub struct ContainerRow {
     pub leased: u32,
     /// Bytes of its blocks, about: as known when indexes were leased last.
     pub len: u64,
+}
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum JobKind {
+    Repair,
+    Drain,
+    Balance,
+    Scrub,
+    /// Between the disks of single nodes.
+    BalanceDisks,
+}
+
+/// How much of a job is done, in bytes and in pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    pub done_len: u64,
+    pub total_len: u64,
+    pub done_count: u64,
+    pub total_count: u64,
+    /// Damaged replicas met, and how many of them were replaced.
+    pub found_count: u64,
+    pub mended_count: u64,
 }
 
 /// Work that somebody asked for. How far it is follows from the blocks, or is told by the datanodes, and is written
@@ -167,6 +189,40 @@ pub(crate) fn job(rows: &dyn Rows, id: u64) -> Result<Option<JobRow>, RowsError>
 
 pub(crate) fn put_job(rows: &mut dyn RowsMut, id: u64, row: &JobRow) {
     rows.put(JOB, &id.to_be_bytes(), encode(row));
+}
+
+/// Every datanode that ever registered.
+pub fn nodes(rows: &dyn Rows) -> Result<Vec<Node>, RowsError> {
+    Ok(all::<Node>(rows, NODE)?.into_iter().map(|(_, node)| node).collect())
+}
+
+/// What administrators want of nodes that do not serve as usual.
+pub fn services(rows: &dyn Rows) -> Result<Vec<(NodeId, Service)>, RowsError> {
+    let id = |key: Vec<u8>| key.try_into().map(NodeId).map_err(|_| corrupt("a node's key is not its id".into()));
+    all::<Service>(rows, SERVICE)?.into_iter().map(|(key, service)| Ok((id(key)?, service))).collect()
+}
+
+pub fn pipelines(rows: &dyn Rows) -> Result<Vec<(PipelineId, PipelineRow)>, RowsError> {
+    all::<PipelineRow>(rows, PIPELINE)?.into_iter().map(|(key, row)| Ok((PipelineId(number(&key)?), row))).collect()
+}
+
+pub fn containers(rows: &dyn Rows) -> Result<Vec<(ContainerId, ContainerRow)>, RowsError> {
+    all::<ContainerRow>(rows, CONTAINER)?.into_iter().map(|(key, row)| Ok((ContainerId(number(&key)?), row))).collect()
+}
+
+/// The youngest container there ever was.
+pub fn last_container(rows: &dyn Rows) -> Result<ContainerId, RowsError> {
+    Ok(ContainerId(counters(rows)?.container))
+}
+
+/// Jobs by their numbers, in the order in which they began.
+pub fn jobs(rows: &dyn Rows) -> Result<Vec<(u64, JobRow)>, RowsError> {
+    all::<JobRow>(rows, JOB)?.into_iter().map(|(key, row)| Ok((number(&key)?, row))).collect()
+}
+
+/// Jobs that were written down and have not ended.
+pub fn unended_jobs(rows: &dyn Rows) -> Result<Vec<(u64, JobRow)>, RowsError> {
+    Ok(jobs(rows)?.into_iter().filter(|(_, row)| row.end.is_none()).collect())
 }
 
 /// Every record of `table`, with its key.

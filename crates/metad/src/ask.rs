@@ -3,7 +3,7 @@
 //! One that has stopped sending heartbeats will not answer either: it is not waited for to the end.
 
 use crate::core::Core;
-use blocks::Fitness;
+use lead::Fitness;
 use std::time::Duration;
 use types::{BlockId, Generation, NodeId};
 use wire::node;

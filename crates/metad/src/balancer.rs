@@ -6,12 +6,12 @@
 use crate::caller::Session;
 use crate::core::Core;
 use crate::words;
-use blocks::{Cluster, Member};
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, UNSUPPORTED_OPERATION};
 use hdfs::proto::*;
 use hdfs::protocol::NAMENODE;
+use lead::{Cluster, Member};
 use namespace::BlockView;
 use namespace::read::{Place, container_page};
 use prost::Message;

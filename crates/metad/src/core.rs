@@ -11,13 +11,15 @@ use crate::recovery::Recoveries;
 use crate::refusal;
 use crate::repair::{self, balance::Balance, census::Counted, contents::Contents};
 use crate::room::Room;
-use blocks::{
-    Allocation, Ask, Batch, BlocksError, ChainSets, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs,
-    Newcomers, PlaceError, Plan, Repair, Scrub, Shortage, Surplus, Undecided,
-};
+use blocks::BlocksError;
 use hdfs::Exception;
 use io::{Clock, OsRandom};
-use namespace::{Caller, Leased, Leases, Op, Request, SafeMode};
+use lead::{
+    Allocation, Ask, Batch, ChainSets, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs, Newcomers,
+    PlaceError, Plan, Repair, Scrub, Shortage, Surplus, Undecided,
+};
+use lead::{Leased, Leases};
+use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
 use rpc::{AnswerRoom, ClientOptions};
 use std::collections::{BTreeMap, HashMap};

@@ -2,7 +2,8 @@
 //! them.
 
 use crate::racks::DEFAULT_RACK;
-use blocks::{Cluster, Incarnation, Node, Usage};
+use blocks::{Incarnation, Node};
+use lead::{Cluster, Usage};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

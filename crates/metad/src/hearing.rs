@@ -1,8 +1,8 @@
 //! The reception of heartbeats by this server, [`Reception`], by the clock of its decisions and the clock of its
 //! machine.
 
-use blocks::{QUIET_MAX, Reception};
 use io::{Clock, SystemClock};
+use lead::{QUIET_MAX, Reception};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

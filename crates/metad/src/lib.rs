@@ -4,7 +4,7 @@
 //!   clients ─ ClientProtocol ─▶ service ─▶ client/… ──reads──▶ kv's view ◀── rows
 //!   ours ─ levada.ClientProtocol ▶ ├▶ own/… ──┤                               │
 //!   datanodes ─ NodeProtocol ─▶    │          │                               ▲
-//!                                  ▼          └─changes─▶ Raft log ─▶ machine ┘──▶ blocks::Cluster (picture)
+//!                                  ▼          └─changes─▶ Raft log ─▶ machine ┘──▶ lead::Cluster (picture)
 //!                                nodes
 //!
 //!   beside, while this server leads (`tasks`):

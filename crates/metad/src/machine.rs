@@ -6,8 +6,8 @@
 
 use crate::command::{Command, Founding, Reply};
 use crate::faults::{self, Faults};
-use blocks::Cluster;
 use kv::Store;
+use lead::Cluster;
 use raft::MachineError;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -8,9 +8,10 @@ use crate::racks::{self, DEFAULT_RACK};
 use crate::refusal;
 use crate::repair;
 use crate::seat::Seat;
-use blocks::{Claim, Cluster, Complainant, Crowded, Fate, Incarnation, Judgement, Node, Standing, Told, Usage, Wanted};
+use blocks::{Incarnation, Node};
 use bytes::Bytes;
 use hdfs::Exception;
+use lead::{Claim, Cluster, Complainant, Crowded, Fate, Judgement, Standing, Told, Usage, Wanted};
 use namespace::read;
 use prost::Message;
 use rpc::Call;
@@ -519,7 +520,7 @@ fn copies(core: &Core, node: NodeId, now: Duration) -> Vec<Copy> {
             Some(Source { node: id.to_string(), addr: member.node.xfer_addr() })
         };
         let orders = core.repair().orders(node, now).into_iter();
-        let copy = |order: blocks::Copy| Copy {
+        let copy = |order: lead::Copy| Copy {
             block: order.block.0,
             generation: order.generation.0,
             len: order.len,

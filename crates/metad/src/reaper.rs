@@ -3,7 +3,7 @@
 //! Each step is small and goes through the log by itself, so a deleted tree of a million files holds nobody up.
 
 use crate::core::{ChangeError, Core};
-use blocks::{DoomedReplicas, SILENCE_MAX};
+use lead::{DoomedReplicas, SILENCE_MAX};
 use namespace::{DoomedBlock, ForgetDoomed, Reap, Reply, read};
 use types::rows::RowsError;
 

@@ -9,7 +9,7 @@
 //!        │    if that is not enough, on every other datanode as well; unreachable ones are asked again for a while; for ever, if nobody
 //!        │    else has anything
 //!        ▼
-//! blocks::Hearing ── where somebody takes no part, the others read what they have before they are believed: verify
+//! lead::Hearing ── where somebody takes no part, the others read what they have before they are believed: verify
 //!        │
 //!        ▼ one length
 //! finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
@@ -22,7 +22,7 @@
 
 use crate::ask::{self, Answer};
 use crate::core::{ChangeError, Core};
-use blocks::{Fitness, Hearing, Inquest, Next, ReplicaState, Shown, Step, Survivor};
+use lead::{Fitness, Hearing, Inquest, Next, ReplicaState, Shown, Step, Survivor};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! From our refusals to Java's exceptions: the one place that knows which class stands for what.
 
 use crate::core::ChangeError;
-use blocks::PlaceError;
 use hdfs::Exception;
 use hdfs::exception as class;
+use lead::PlaceError;
 use namespace::NsError;
 use raft::RaftError;
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
-//! Full containers are sealed: open files are looked at page by page; `blocks::Sealing` decides.
+//! Full containers are sealed: open files are looked at page by page; `lead::Sealing` decides.
 
 use crate::core::Core;
-use blocks::Sealing;
+use lead::Sealing;
 use namespace::read;
 use raft::RaftError;
 use types::rows::{Rows, RowsError};
@@ -51,7 +51,8 @@ fn open_homes(rows: &dyn Rows, from: InodeId) -> Result<(Vec<ContainerId>, Optio
 pub(crate) mod tests {
     use super::*;
     use crate::Config;
-    use blocks::{Ask, Command, ContainerState, Node, Usage};
+    use blocks::{Command, ContainerState, Node};
+    use lead::{Ask, Usage};
     use namespace::{AddBlock, Allocated, BlockRef, Complete, Create, Reply};
     use std::sync::Arc;
     use types::{ContainerId, NodeId};

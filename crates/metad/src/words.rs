@@ -4,7 +4,7 @@
 //! HDFS's .proto).
 
 use crate::core::Core;
-use blocks::{Cluster, Member, Service};
+use blocks::Service;
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::hdfs_file_status_proto::FileType;
 use hdfs::proto::{
@@ -12,6 +12,7 @@ use hdfs::proto::{
     LocatedBlocksProto, StorageTypeProto, TokenProto,
 };
 use io::OsRandom;
+use lead::{Cluster, Member};
 use namespace::ops::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status};
 use std::collections::BTreeMap;

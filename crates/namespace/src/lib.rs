@@ -28,8 +28,6 @@ pub mod fuzz;
 mod golden;
 mod inode;
 mod lease;
-mod leased;
-mod leases;
 mod limits;
 mod make;
 pub mod ops;
@@ -52,8 +50,6 @@ mod xattr;
 pub use acl::{ACL_ENTRY_COUNT_MAX, AclChange, AclEntry, AclKey, AclKind, AclScope};
 pub use error::{Answer, NsError};
 pub use lease::RECOVERY_HOLDER;
-pub use leased::{Grant, LeaseRefused, Leased, LeasedHome, PutFate};
-pub use leases::Leases;
 pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
 pub use ops::{
     AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BlockRef, BumpGeneration, Complete,

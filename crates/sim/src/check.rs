@@ -65,7 +65,7 @@ pub(crate) fn rows(world: &World) {
 /// What the leader counts beside its picture is what a recount gives.
 pub(crate) fn picture(world: &World) {
     if let Some(leader) = world.leader() {
-        leader.group.see_cluster(blocks::Cluster::check);
+        leader.group.see_cluster(lead::Cluster::check);
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
     let (open, _) = read::open_files(&*rows, types::InodeId(0), 10_000).expect("memory can be read");
     // Of a block whose file is open nobody is asked.
     let unconfirmed =
-        leader.group.see_cluster(blocks::Cluster::unconfirmed_len).filter(|len| *len > 0 && open.is_empty());
+        leader.group.see_cluster(lead::Cluster::unconfirmed_len).filter(|len| *len > 0 && open.is_empty());
     unrest.extend(unconfirmed.map(|len| format!("{len} bytes that writers named are not confirmed by any node")));
     let open = open.iter().filter(|file| !waits_for_the_lost(world, &rows, &file.path));
     unrest.extend(open.map(|file| format!("{} is open by {}", file.path, file.holder.holder)));

@@ -6,7 +6,7 @@ use crate::executor::Notify;
 use crate::platter::Identity;
 use crate::volume::{ReplicaState, VolumeError};
 use crate::world::{Mutation, World};
-use blocks::{Copy, Expected, Fitness};
+use lead::{Copy, Expected, Fitness};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;

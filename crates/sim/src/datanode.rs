@@ -7,7 +7,7 @@ use crate::platter::Identity;
 use crate::scrubber::Scrubber;
 use crate::volume::{Info, ReplicaState, Volume, VolumeError};
 use crate::world::{Mutation, Process, World};
-use blocks::{Scrubbed, Told, Usage};
+use lead::{Scrubbed, Told, Usage};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -42,7 +42,7 @@ pub(crate) struct Heartbeat {
 pub(crate) struct Orders {
     pub(crate) delete: Vec<(BlockId, Generation)>,
     pub(crate) owners: Vec<(BlockId, FileId, ContainerId)>,
-    pub(crate) copy: Vec<blocks::Copy>,
+    pub(crate) copy: Vec<lead::Copy>,
     /// All that is here, soon.
     pub(crate) tell_all: bool,
     pub(crate) scrub: Option<u64>,

@@ -1,7 +1,7 @@
 //! A metadata server's end of its group: whether it leads, proposals, and reads that are up to date.
 
 use crate::machine::{Command, Machine, Reply, Sight};
-use blocks::Cluster;
+use lead::Cluster;
 use raft::{Raft, Standing};
 use std::cell::Cell;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   clients ──calls──▶ metad group: raft ──▶ namespace::apply, blocks::apply ── rows
-//!      ║                    │  blocks::Cluster, next_step, judge, Doomed · namespace::Leases      decide
+//!      ║                    │  lead::Cluster, next_step, judge, Doomed · namespace::Leases      decide
 //!      ║ packets            ▼ orders
 //!      ╚═══▶ datanode ═══▶ datanode ═══▶ datanode      chain::Link decides each stream
 //!               │ volume (a model of `container`)

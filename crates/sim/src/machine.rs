@@ -5,7 +5,8 @@
 
 use crate::rows::Journaled;
 use crate::world::Mutation;
-use blocks::{BlocksError, Cluster};
+use blocks::BlocksError;
+use lead::Cluster;
 use namespace::{NsError, Op, tables};
 use raft::{Export, Import, MachineError};
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use crate::datanode::{Heartbeat, IN_USE_MAX};
 use crate::executor::{Boxed, HostId};
 use crate::metad::{Metad, Refused};
 use crate::world::{Process, World};
-use blocks::Usage;
+use lead::Usage;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;

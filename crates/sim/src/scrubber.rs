@@ -3,7 +3,7 @@
 use crate::datanode::Datanode;
 use crate::executor::Notify;
 use crate::volume::ReplicaState;
-use blocks::{Fitness, Scrubbed};
+use lead::{Fitness, Scrubbed};
 use std::cell::Cell;
 use std::rc::Rc;
 use types::Generation;

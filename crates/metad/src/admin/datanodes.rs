@@ -60,7 +60,7 @@ pub(super) fn find(core: &Core, name: &str) -> Result<NodeId, Exception> {
         return Err(refusal::illegal("that is no name of a datanode; see `levada admin datanode list`"));
     }
     let found: Vec<NodeId> = core.with_cluster(|cluster, _| {
-        let is_meant = |member: &&blocks::Member| {
+        let is_meant = |member: &&lead::Member| {
             let node = &member.node;
             let id = node.id.to_string();
             node.xfer_addr() == name

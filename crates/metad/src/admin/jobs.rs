@@ -4,8 +4,9 @@ use crate::core::Core;
 use crate::refusal;
 use crate::repair::RepairError;
 use crate::repair::scrub::LEN_PER_S_USUAL;
-use blocks::{Command, FULL_PARTS, JobKind, JobState, Service};
+use blocks::{Command, JobKind, Service};
 use hdfs::Exception;
+use lead::{FULL_PARTS, JobState};
 use types::NodeId;
 use wire::admin::jobs::{
     self as told, BeginBalanceRequest, BeginDiskBalanceRequest, BeginScrubRequest, BegunResponse, ListJobsRequest,
@@ -18,7 +19,7 @@ const NAMED_COUNT_MAX: usize = 1000;
 pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
     let now = core.monotonic();
     let jobs = core.jobs();
-    let line = |job: &blocks::Job| {
+    let line = |job: &lead::Job| {
         let (state, note) = match &job.state {
             JobState::Running => (told::JobState::Running, ""),
             JobState::Waiting(why) => (told::JobState::Waiting, why.as_str()),

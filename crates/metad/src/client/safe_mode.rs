@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use crate::nodes::heartbeat;
     use crate::sealing::tests::with_node;
-    use blocks::Ask;
+    use lead::Ask;
     use types::{BlockId, FsPath, NodeId};
     use wire::node::{HeartbeatRequest, Orders, Replica};
 

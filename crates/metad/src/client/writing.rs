@@ -9,10 +9,10 @@ use crate::caller::Session;
 use crate::core::{Core, make_path, must_find};
 use crate::recovery;
 use crate::words::{self, Locator, MINUS_ONE, block_ref};
-use blocks::Ask;
 use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, RECOVERY_IN_PROGRESS};
 use hdfs::proto::*;
+use lead::Ask;
 use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BlockRef, BlockView, BumpGeneration, Complete, Create, Fsync, Recovery,
     Reply, Truncate, UpdatePipeline, read,

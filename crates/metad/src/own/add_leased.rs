@@ -6,7 +6,8 @@ use crate::client::{Growth, plan_block};
 use crate::core::{Core, must_find};
 use crate::refusal;
 use hdfs::Exception;
-use namespace::{AddBlock, AddLeased, Allocated, BlockRef, Grant, LeasedHome, NsError};
+use lead::{Grant, LeasedHome};
+use namespace::{AddBlock, AddLeased, Allocated, BlockRef, NsError};
 use types::{BlockId, Generation, InodeId};
 use wire::client::{AddLeasedRequest, AddLeasedResponse};
 

@@ -3,9 +3,10 @@
 use crate::caller::Session;
 use crate::core::Core;
 use crate::refusal;
-use blocks::{Ask, Batch};
 use hdfs::Exception;
-use namespace::{Grant, HOLDER_LEN_MAX, LeaseRefused, LeasedHome, Reply, Reserve};
+use lead::{Ask, Batch};
+use lead::{Grant, LeaseRefused, LeasedHome};
+use namespace::{HOLDER_LEN_MAX, Reply, Reserve};
 use types::limits::REPLICATION_MAX;
 use types::{BlockId, FsPath, InodeId, NodeId};
 use wire::BlockScope;

@@ -2,7 +2,8 @@
 
 use super::{RepairError, jobs, rules};
 use crate::core::Core;
-use blocks::{Balancing, JobKind, JobState, JobTask, Move, Work};
+use blocks::{JobKind, JobTask, Work};
+use lead::{Balancing, JobState, Move};
 use std::collections::VecDeque;
 
 /// Containers under way at a time. Each may be five gigabytes.

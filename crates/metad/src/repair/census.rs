@@ -16,7 +16,7 @@
 
 use super::rules;
 use crate::core::Core;
-use blocks::{Cluster, Member, MendRules};
+use lead::{Cluster, Member, MendRules};
 use namespace::BlockView;
 use namespace::read::{self, Place};
 use std::collections::{BTreeMap, BTreeSet};

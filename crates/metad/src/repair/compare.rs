@@ -1,4 +1,4 @@
-//! What members should have against what they say they have, page by page; `blocks::Comparison` decides.
+//! What members should have against what they say they have, page by page; `lead::Comparison` decides.
 //!
 //! ```text
 //! rows: complete blocks of the container ──digest──▶ each member: same? ──no──▶ the list ──▶ which lack ──▶ Repair
@@ -6,7 +6,8 @@
 
 use super::{ANSWER_MAX, RepairError};
 use crate::core::Core;
-use blocks::{Answers, Command, Comparison, Expected, Fitness, Healing};
+use blocks::Command;
+use lead::{Answers, Comparison, Expected, Fitness, Healing};
 use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::sync::Arc;

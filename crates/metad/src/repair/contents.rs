@@ -14,7 +14,7 @@
 
 use super::{ANSWER_MAX, RepairError, askable};
 use crate::core::Core;
-use blocks::Fitness;
+use lead::Fitness;
 use namespace::read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 
 use super::{RepairError, jobs, rules};
 use crate::core::Core;
-use blocks::{DiskBalance, JobKind, JobState, JobTask, Levelled};
+use blocks::{JobKind, JobTask};
+use lead::{DiskBalance, JobState, Levelled};
 use types::NodeId;
 use wire::node::{Disk, DiskBalanceOrder, DiskBalanceReport};
 

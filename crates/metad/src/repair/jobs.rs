@@ -7,10 +7,8 @@ use super::balance::Balance;
 use super::census::{self, Census};
 use super::{RepairError, rules};
 use crate::core::Core;
-use blocks::{
-    BlocksError, Cluster, Command, DiskBalance, DrainPicture, JobKind, JobRow, JobState, JobTask, Jobs, LeftBehind,
-    Member, Scrub, Service, Shortage, Work, unended_jobs,
-};
+use blocks::{BlocksError, Command, JobKind, JobRow, JobTask, Service, Work, unended_jobs};
+use lead::{Cluster, DiskBalance, DrainPicture, JobState, Jobs, LeftBehind, Member, Scrub, Shortage};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use types::rows::{Rows, RowsError};

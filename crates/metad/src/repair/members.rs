@@ -1,8 +1,9 @@
-//! Pipelines get the members that `blocks::Mending` wants, one change of the log after the other.
+//! Pipelines get the members that `lead::Mending` wants, one change of the log after the other.
 
 use super::{RepairError, rules};
 use crate::core::Core;
-use blocks::{Command, MendStep, Mending, Shortage};
+use blocks::Command;
+use lead::{MendStep, Mending, Shortage};
 use std::collections::BTreeSet;
 use types::NodeId;
 

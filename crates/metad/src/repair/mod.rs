@@ -33,7 +33,7 @@ mod surplus;
 pub(crate) use compare::has_whole;
 
 use crate::core::{ChangeError, Core};
-use blocks::{Healing, MendRules};
+use lead::{Healing, MendRules};
 use raft::RaftError;
 use std::sync::Arc;
 use std::time::Duration;

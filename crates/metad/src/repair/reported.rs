@@ -7,8 +7,8 @@
 
 use super::askable;
 use crate::core::Core;
-use blocks::Fitness;
 use io::task::{Owned, spawn_owned};
+use lead::Fitness;
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Files whose replication was changed: their blocks move, under their ids, into containers of that replication;
-//! `blocks::Resizing` decides.
+//! `lead::Resizing` decides.
 //!
 //! ```text
 //! setReplication ──▶ RESIZED ──▶ a set of that size near the old one ──▶ copies where it lacks them ──▶ MoveBlocks ──▶ ForgetResized
@@ -9,7 +9,7 @@
 use super::RepairError;
 use super::compare::{answers, expected};
 use crate::core::Core;
-use blocks::{Expected, Plan, Resizing, Transfer};
+use lead::{Expected, Plan, Resizing, Transfer};
 use namespace::read;
 use namespace::{BlockMove, ForgetResized, MoveBlocks};
 use std::collections::BTreeMap;

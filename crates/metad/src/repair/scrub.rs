@@ -3,7 +3,8 @@
 
 use super::{RepairError, jobs, rules};
 use crate::core::Core;
-use blocks::{JobKind, JobState, JobTask, Scrubbed};
+use blocks::{JobKind, JobTask};
+use lead::{JobState, Scrubbed};
 use namespace::read;
 use types::{BlockId, NodeId};
 use wire::node::{ScrubOrder, ScrubReport};

@@ -1,10 +1,10 @@
 //! Replicas that belong nowhere: others are asked whether they have the block before anything is done;
-//! `blocks::Clearance` decides.
+//! `lead::Clearance` decides.
 
 use super::RepairError;
 use super::compare::{answers, look_up};
 use crate::core::Core;
-use blocks::{Clearance, Cleared};
+use lead::{Clearance, Cleared};
 use std::sync::Arc;
 use std::time::Duration;
 use types::ContainerId;

@@ -3,7 +3,8 @@
 
 use super::{Answer, LEASE_SOFT, Metad, Refused};
 use crate::world::Mutation;
-use blocks::{Balancing, Command, Move, Scrub, Scrubbed, Service};
+use blocks::{Command, Service};
+use lead::{Balancing, Move, Scrub, Scrubbed};
 use namespace::{NsError, QuotaChange, SetQuota, SetSafeMode, read, tables};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -1,10 +1,11 @@
-//! What members should have against what they say they have: `blocks::Comparison` decides; as `metad`'s comparing,
+//! What members should have against what they say they have: `lead::Comparison` decides; as `metad`'s comparing,
 //! without the digests.
 
 use super::{Answer, Metad};
 use crate::executor::{Boxed, all};
 use crate::world::{Mutation, World};
-use blocks::{Answers, Command, Comparison, Expected, Fitness, Healing};
+use blocks::Command;
+use lead::{Answers, Comparison, Expected, Fitness, Healing};
 use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::rc::Rc;

@@ -1,8 +1,9 @@
-//! Pipelines get the members that `blocks::Mending` wants, in a task of its own.
+//! Pipelines get the members that `lead::Mending` wants, in a task of its own.
 
 use super::{Answer, Metad};
 use crate::world::Mutation;
-use blocks::{Command, MendStep, Mending};
+use blocks::Command;
+use lead::{MendStep, Mending};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;

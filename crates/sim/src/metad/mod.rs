@@ -21,11 +21,12 @@ use crate::platter::Identity;
 use crate::volume::{Info, ReplicaState};
 use crate::world::World;
 use administration::Administration;
-use blocks::{
-    BlocksError, ChainSets, Cluster, Doomed, PlaceError, Plan, QUIET_MAX, Reception, Repair, Shortage, Surplus, Told,
-    Undecided,
+use blocks::BlocksError;
+use lead::{
+    ChainSets, Cluster, Doomed, PlaceError, Plan, QUIET_MAX, Reception, Repair, Shortage, Surplus, Told, Undecided,
 };
-use namespace::{BlockView, Caller, Format, Leased, Leases, NsError, Op, Request, RetryKey};
+use lead::{Leased, Leases};
+use namespace::{BlockView, Caller, Format, NsError, Op, Request, RetryKey};
 use raft::Standing;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

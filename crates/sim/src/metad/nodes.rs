@@ -4,7 +4,7 @@ use super::repair::CATALOGUE_WAIT;
 use super::{Answer, Metad, Refused};
 use crate::datanode::{Heartbeat, Orders};
 use crate::world::{Mutation, Process, World, node_of};
-use blocks::{Claim, Cluster, Fate, Standing, Told, Usage, Wanted};
+use lead::{Claim, Cluster, Fate, Standing, Told, Usage, Wanted};
 use namespace::BlockView;
 use std::rc::Rc;
 use std::time::Duration;

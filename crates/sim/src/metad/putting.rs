@@ -2,10 +2,11 @@
 
 use super::{Answer, Metad, Refused};
 use crate::world::Mutation;
-use blocks::{Ask, Batch};
+use lead::{Ask, Batch};
+use lead::{Grant, LeaseRefused, LeasedHome, PutFate};
 use namespace::{
-    AddBlock, AddLeased, Allocated, BlockRef, Caller, Create, Grant, LeaseRefused, LeasedHome, NsError, Op, PutBlock,
-    PutFate, PutFile, Reply, Reserve, RetryKey, read,
+    AddBlock, AddLeased, Allocated, BlockRef, Caller, Create, NsError, Op, PutBlock, PutFile, Reply, Reserve, RetryKey,
+    read,
 };
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;

@@ -6,7 +6,7 @@ use crate::executor::{Boxed, all};
 use crate::net::CallError;
 use crate::volume::{Info, ReplicaState};
 use crate::world::{Mutation, World};
-use blocks::{Fitness, Hearing, Inquest, Next, Shown, Step, Survivor};
+use lead::{Fitness, Hearing, Inquest, Next, Shown, Step, Survivor};
 use namespace::{BlockView, FinishRecovery, read};
 use std::rc::Rc;
 use std::time::Duration;
@@ -167,9 +167,9 @@ impl Metad {
 
 fn survivor(node: NodeId, info: &Info) -> Survivor {
     let state = match info.state {
-        ReplicaState::Finalized => blocks::ReplicaState::Finalized,
-        ReplicaState::Open => blocks::ReplicaState::Open,
-        ReplicaState::WaitingForRecovery => blocks::ReplicaState::WaitingForRecovery,
+        ReplicaState::Finalized => lead::ReplicaState::Finalized,
+        ReplicaState::Open => lead::ReplicaState::Open,
+        ReplicaState::WaitingForRecovery => lead::ReplicaState::WaitingForRecovery,
     };
     Survivor { node, state, generation: info.identity.generation, len: info.len as u64 }
 }

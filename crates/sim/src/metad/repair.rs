@@ -2,7 +2,7 @@
 //! Surplus}` and `Healing`.
 
 use super::{Answer, Metad, REPLICATION};
-use blocks::MendRules;
+use lead::MendRules;
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId};

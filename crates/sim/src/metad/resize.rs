@@ -1,9 +1,9 @@
 //! Files whose replication was changed: their blocks move, under their ids, into containers of that replication;
-//! `blocks::Resizing` decides, as in `metad`.
+//! `lead::Resizing` decides, as in `metad`.
 
 use super::compare::expected;
 use super::{Answer, Metad};
-use blocks::{Expected, Plan, Resizing, Transfer};
+use lead::{Expected, Plan, Resizing, Transfer};
 use namespace::{BlockMove, ForgetResized, MoveBlocks, read};
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! What containers hold is counted anew, full ones are sealed, emptied ones removed: `blocks::Sealing` and
+//! What containers hold is counted anew, full ones are sealed, emptied ones removed: `lead::Sealing` and
 //! `Cluster::removable` decide; as `metad`'s sealer.
 
 use super::{Answer, Metad};
-use blocks::Sealing;
+use lead::Sealing;
 use namespace::Caller;
 use namespace::read::{self, OpenView, Place};
 use std::rc::Rc;

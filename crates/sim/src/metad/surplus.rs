@@ -2,7 +2,7 @@
 
 use super::{Answer, Metad};
 use crate::world::World;
-use blocks::{Clearance, Fate, Fitness, Told, Wanted};
+use lead::{Clearance, Fate, Fitness, Told, Wanted};
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId};

@@ -1,7 +1,7 @@
 //! What a leader does by itself: prepares sets, has deleted blocks deleted, looks after leases.
 
 use super::{Answer, LEASE_HARD, LEASE_SOFT, Metad, REPLICATION};
-use blocks::{DoomedReplicas, SILENCE_MAX};
+use lead::{DoomedReplicas, SILENCE_MAX};
 use namespace::{BeginRecovery, DoomedBlock, ForgetDoomed, RECOVERY_HOLDER, Reap, Recovery, RecoveryTarget, read};
 use std::rc::Rc;
 use std::time::Duration;

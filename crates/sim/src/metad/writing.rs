@@ -3,7 +3,7 @@
 use super::compare::expected;
 use super::{Answer, LEASE_SOFT, Located, Metad, Refused};
 use crate::world::Mutation;
-use blocks::{Allocation, Ask, Cluster};
+use lead::{Allocation, Ask, Cluster};
 use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BlockView, BumpGeneration, Caller, Complete,
     Create, RECOVERY_HOLDER, Recovery, RecoveryTarget, RetryKey, Status, Truncate, UpdatePipeline, read,

@@ -1,0 +1,656 @@
+//! What is left of a block whose writer is gone, and the length all agree on.
+//!
+//! Promise: bytes that were acknowledged are kept as long as one of the replicas shown has them. An acknowledged byte
+//! is on every node of the chain as it was then, and each change of the chain raises the generation; so the youngest
+//! replicas that are not damaged by a restart all have it, and the shortest of them is long enough. If all are, the
+//! longest of them is.
+//!
+//! What a node shows is a length and a generation. Where a recovery goes on with some replicas only, those that it
+//! leaves behind are old from then on and are deleted, so the bytes of the others are read before they are believed:
+//! else one that has rotted would cost the sound ones. One alone is always read: replicas that an earlier home left
+//! elsewhere become old as well.
+
+use crate::compare_answer::Fitness;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use types::{Generation, NodeId};
+
+/// How long members that do not answer are waited for when others have what is needed. A restart takes about as long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same when those who answer may lack bytes that were acknowledged: they lost power, or have less than is
+/// recorded.
+const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(60);
+
+/// The order is that of trust: what a node put is whole; what a node was writing has all it acknowledged; what a node
+/// found after its own crash may lack the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReplicaState {
+    WaitingForRecovery,
+    Open,
+    Finalized,
+}
+
+/// A replica, fenced: nobody writes to it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Survivor {
+    pub node: NodeId,
+    pub state: ReplicaState,
+    pub generation: Generation,
+    pub len: u64,
+}
+
+/// What the block becomes, and the replicas to cut to that; others are too short or stale, and go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    pub len: u64,
+    pub nodes: Vec<NodeId>,
+}
+
+/// Finds the length, at most that of `cut`. `generation` and `len` are what the namespace has recorded. `None`: nothing
+/// of the block is left.
+fn agree(survivors: &[Survivor], generation: Generation, len: u64, cut: Option<u64>) -> Option<Agreed> {
+    let usable: Vec<&Survivor> = survivors.iter().filter(|survivor| survivor.generation >= generation).collect();
+    // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If
+    // something is, the block was opened again under the same generation, as some clients do, and this node was not
+    // there.
+    let is_old = |put: &Survivor| {
+        let beyond = |other: &Survivor| other.generation == put.generation && other.len > put.len;
+        put.state == ReplicaState::Finalized && survivors.iter().any(beyond)
+    };
+    let usable: Vec<&Survivor> = usable.into_iter().filter(|survivor| !is_old(survivor)).collect();
+    let best_state = usable.iter().map(|survivor| survivor.state).max()?;
+    let of_state = usable.iter().filter(|survivor| survivor.state == best_state);
+    let youngest = of_state.clone().map(|survivor| survivor.generation).max()?;
+    let of_youngest = of_state.filter(|survivor| survivor.generation == youngest).map(|survivor| survivor.len);
+    let mut agreed = match best_state {
+        // Each may lack acknowledged bytes, and none can have bytes that were not sent: only the longest is long enough
+        // for sure, of whichever chain; the younger one may never have come about.
+        ReplicaState::WaitingForRecovery => usable.iter().map(|survivor| survivor.len).max()?,
+        ReplicaState::Open | ReplicaState::Finalized => of_youngest.min()?,
+    };
+    if agreed < len {
+        // Recorded lengths were acknowledged by every node at some time (or a little more than that was recorded).
+        // Whoever has that much is believed before those who have not.
+        agreed = usable.iter().map(|survivor| survivor.len).filter(|have| *have >= len).min().unwrap_or(agreed);
+    }
+    // Who has all that shall be left is as good as who has more.
+    let agreed = cut.map_or(agreed, |cut| agreed.min(cut));
+    let nodes = usable.iter().filter(|survivor| survivor.len >= agreed).map(|survivor| survivor.node).collect();
+    Some(Agreed { len: agreed, nodes })
+}
+
+/// What a recovery still has to ask, after it has asked every member; then, what it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Ask all other datanodes as well: [`Hearing::others_said`].
+    AskOthers,
+    /// Have these read their replicas from end to end: [`Hearing::was_read`].
+    Read(Vec<NodeId>),
+    Do(Step),
+}
+
+/// What a recovery does after it has asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Ask them again.
+    Wait(&'static str),
+    /// Nothing of the block is left.
+    Nothing,
+    /// Have these finish their replicas at this length.
+    Finish(Agreed),
+}
+
+/// Datanodes that never were of the home, as far as is known, and do not answer, are waited for so long when nobody
+/// shows anything; and members that answer, and cannot say.
+const SILENT_OTHERS_WAIT: Duration = Duration::from_secs(60);
+
+/// What a datanode said of the block, and that it has fenced what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    Silence,
+    /// It is here, and cannot say: the replica may be on a disk that it started without.
+    Unknown,
+    Nothing,
+    Replica(Survivor),
+    /// It was read, and does not match its checksums: it tells how long the block was, and is taken only when nobody is
+    /// left who may have better.
+    Damaged(Survivor),
+}
+
+/// A recovery, as the namespace knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inquest {
+    /// As recorded.
+    pub generation: Generation,
+    pub len: u64,
+    /// The block was whole, and is to be cut to this.
+    pub cut: Option<u64>,
+}
+
+impl Inquest {
+    /// What must be there.
+    fn recorded(&self) -> u64 {
+        self.cut.unwrap_or(self.len)
+    }
+
+    fn agree(&self, survivors: &[Survivor]) -> Option<Agreed> {
+        agree(survivors, self.generation, self.recorded(), self.cut)
+    }
+
+    /// Whether it is as good as sure that the block never got a byte: none was recorded, every member answers, at least
+    /// one of them had it never, and nobody shows anything of it, not even something old. Whoever cannot say then would
+    /// have been alone in the block's chain from the first byte on, and the others never in it.
+    fn was_never_begun(&self, members: &[Shown], others: &[Shown]) -> bool {
+        let has_none = |shown: &Shown| matches!(shown, Shown::Nothing | Shown::Unknown);
+        self.len == 0
+            && self.cut.is_none()
+            && members.iter().all(has_none)
+            && members.contains(&Shown::Nothing)
+            && !others.iter().any(shows_some)
+    }
+
+    /// Whether the replicas that the recovery is to go on with are read before: somebody of the home takes no part in
+    /// it, and may have the only sound one. Where all take part, damage on one of them is mended from the others later,
+    /// as everywhere; with one alone there are none. A block that is cut may have lain for years, and who left its home
+    /// may still have it: it is always read.
+    fn must_be_read(&self, members: &[Shown], agreed: &Agreed) -> bool {
+        let takes_part = |shown: &Shown| match shown {
+            Shown::Replica(survivor) | Shown::Damaged(survivor) => agreed.nodes.contains(&survivor.node),
+            Shown::Silence | Shown::Unknown | Shown::Nothing => false,
+        };
+        self.cut.is_some() || agreed.nodes.len() < 2 || !members.iter().all(takes_part)
+    }
+
+    /// Whether all other datanodes are asked as well: the home may have got other members since the block was begun,
+    /// and those who were in its chain are none of them any more, or those who are have fallen.
+    fn asks_others(&self, members: &[Shown]) -> bool {
+        let survivors = survivors(members);
+        let agreed = self.agree(&survivors);
+        !agreed.is_some_and(|agreed| agreed.len > 0 && is_sound(&survivors, &agreed, self.recorded()))
+    }
+
+    /// Decides on the answers. `others` are those of all datanodes that are no members, if they were asked. `waited` is
+    /// the time since the recovery began.
+    fn next_step(&self, members: &[Shown], others: &[Shown], waited: Duration) -> Step {
+        let is_silent = |shown: &&Shown| matches!(shown, Shown::Silence | Shown::Unknown);
+        let silent = |shown: &[Shown]| shown.iter().filter(is_silent).count();
+        let is_damaged = |shown: &Shown| matches!(shown, Shown::Damaged(_));
+        let mut survivors = survivors(members);
+        let on_members = self.agree(&survivors).is_some_and(|agreed| agreed.len > 0);
+        survivors.extend(self::survivors(others));
+        // Who is no member and silent may never have heard of the block: waited for only where the members have none of
+        // it, and for ever only if bytes are known to be somewhere.
+        let is_somewhere = others.iter().any(shows_some) || members.iter().any(is_damaged) || self.len > 0;
+        let awaited = is_somewhere || waited < SILENT_OTHERS_WAIT;
+        let silent_others = if awaited && !on_members { silent(others) } else { 0 };
+        let gives_up = waited >= SILENT_OTHERS_WAIT && self.was_never_begun(members, others);
+        let silent_count = if gives_up { 0 } else { silent(members) + silent_others };
+        let shown = || members.iter().chain(others);
+        if shown().any(is_damaged) {
+            // What is cut off in any case makes nobody better.
+            let len = |survivors: &[Survivor]| self.agree(survivors).map_or(0, |agreed| agreed.len);
+            let all: Vec<Survivor> = shown().filter_map(survivor).collect();
+            if len(&survivors) < len(&all) {
+                if silent_count > 0 {
+                    return Step::Wait("replicas that were read are damaged, and not all nodes answer");
+                }
+                survivors = all;
+            }
+        }
+        match next_step(&survivors, silent_count, waited, self) {
+            // What was recorded was acknowledged: whoever has it may yet come back.
+            Step::Nothing if self.len > 0 => Step::Wait("no node shows bytes that were acknowledged"),
+            Step::Finish(agreed) if silent_count > 0 && self.cut.is_some_and(|cut| agreed.len < cut) => {
+                Step::Wait("those who answer have less of the block than shall be left")
+            }
+            step => step,
+        }
+    }
+}
+
+/// One recovery's attempt: what was said so far.
+#[derive(Debug)]
+pub struct Hearing {
+    inquest: Inquest,
+    members: Vec<Shown>,
+    /// Of all datanodes that are no members, once they were asked.
+    others: Option<Vec<Shown>>,
+    /// Their replicas were read, and are as they should be.
+    read: BTreeSet<NodeId>,
+}
+
+impl Hearing {
+    pub fn new(inquest: Inquest, members: Vec<Shown>) -> Self {
+        Self { inquest, members, others: None, read: BTreeSet::new() }
+    }
+
+    pub fn others_said(&mut self, others: Vec<Shown>) {
+        self.others = Some(others);
+    }
+
+    /// What a node says that was to read its replica; `None` if it does not say.
+    pub fn was_read(&mut self, node: NodeId, fitness: Option<Fitness>) {
+        let all = self.members.iter_mut().chain(self.others.iter_mut().flatten());
+        for shown in all {
+            let Some(replica) = survivor(shown).filter(|replica| replica.node == node) else { continue };
+            match fitness {
+                Some(Fitness::Fit) => _ = self.read.insert(node),
+                Some(Fitness::Unfit) => *shown = Shown::Damaged(replica),
+                Some(Fitness::Readable | Fitness::Absent | Fitness::Busy) | None => *shown = Shown::Silence,
+            }
+        }
+    }
+
+    /// Of the longest replica that was shown.
+    pub fn len_max(&self) -> u64 {
+        let shown = self.members.iter().chain(self.others.iter().flatten());
+        shown.filter_map(survivor).map(|replica| replica.len).max().unwrap_or_default()
+    }
+
+    /// These finished their replicas. Answers who of them has to read his before the recovery may go on with them
+    /// alone, since all others are old from then on: nobody, if all finished that were to, or if one of them was read
+    /// before. One that did not finish may have the only sound replica. If none that is read now is fit, the recovery
+    /// must begin again.
+    pub fn to_be_read(&self, agreed: &Agreed, finished: &[NodeId]) -> Vec<NodeId> {
+        let shown = || self.members.iter().chain(self.others.iter().flatten());
+        // Damage that is known is taken only where nobody has better.
+        let is_known = |node: &NodeId| {
+            let found_at_start = |replica: &Survivor| replica.state == ReplicaState::WaitingForRecovery;
+            self.read.contains(node)
+                || shown().any(|shown| match shown {
+                    Shown::Replica(replica) => replica.node == *node && found_at_start(replica),
+                    Shown::Damaged(replica) => replica.node == *node,
+                    Shown::Silence | Shown::Unknown | Shown::Nothing => false,
+                })
+        };
+        let did_all = agreed.nodes.iter().all(|node| finished.contains(node));
+        if did_all || finished.iter().any(is_known) { Vec::new() } else { finished.to_vec() }
+    }
+
+    /// `waited` is the time since the recovery began.
+    pub fn next(&self, waited: Duration) -> Next {
+        if self.others.is_none() && self.inquest.asks_others(&self.members) {
+            return Next::AskOthers;
+        }
+        let others = self.others.as_deref().unwrap_or_default();
+        let step = self.inquest.next_step(&self.members, others, waited);
+        if let Step::Finish(agreed) = &step
+            && self.inquest.must_be_read(&self.members, agreed)
+        {
+            let unread = self.unread(agreed);
+            if !unread.is_empty() {
+                return Next::Read(unread);
+            }
+        }
+        Next::Do(step)
+    }
+
+    /// A replica that was found at a start was read when it was fenced.
+    fn unread(&self, agreed: &Agreed) -> Vec<NodeId> {
+        let shown = self.members.iter().chain(self.others.iter().flatten());
+        let unread = shown.filter_map(|shown| match shown {
+            Shown::Replica(replica) if replica.state != ReplicaState::WaitingForRecovery => Some(replica.node),
+            _ => None,
+        });
+        unread.filter(|node| agreed.nodes.contains(node) && !self.read.contains(node)).collect()
+    }
+}
+
+fn survivors(shown: &[Shown]) -> Vec<Survivor> {
+    shown.iter().filter(|shown| matches!(shown, Shown::Replica(_))).filter_map(survivor).collect()
+}
+
+/// Damaged or not.
+fn survivor(shown: &Shown) -> Option<Survivor> {
+    match shown {
+        Shown::Replica(survivor) | Shown::Damaged(survivor) => Some(*survivor),
+        Shown::Silence | Shown::Unknown | Shown::Nothing => None,
+    }
+}
+
+fn shows_some(shown: &Shown) -> bool {
+    survivor(shown).is_some()
+}
+
+/// Decides on the answers: `survivors` showed a replica, `silent_count` did not answer, the others have none.
+fn next_step(survivors: &[Survivor], silent_count: usize, waited: Duration, inquest: &Inquest) -> Step {
+    let agreed = inquest.agree(survivors);
+    if silent_count > 0 && agreed.is_none() {
+        // Whoever is silent may have all of it. Somebody must bring it back, or delete the file.
+        return Step::Wait("no replica was found, and not all nodes answer");
+    }
+    let sound = agreed.as_ref().is_some_and(|agreed| is_sound(survivors, agreed, inquest.recorded()));
+    if silent_count > 0 && waited < if sound { PATIENCE } else { PATIENCE_IN_DOUBT } {
+        return Step::Wait("not all nodes answer");
+    }
+    match agreed.filter(|agreed| agreed.len > 0) {
+        Some(agreed) => Step::Finish(agreed),
+        None => Step::Nothing,
+    }
+}
+
+/// All that was recorded is there, and somebody who has it never fell.
+fn is_sound(survivors: &[Survivor], agreed: &Agreed, recorded: u64) -> bool {
+    let never_fell = |survivor: &Survivor| survivor.state != ReplicaState::WaitingForRecovery;
+    let mut taken = survivors.iter().filter(|survivor| agreed.nodes.contains(&survivor.node));
+    agreed.len >= recorded && taken.any(never_fell)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ReplicaState::{Finalized, Open, WaitingForRecovery};
+
+    /// Replicas on nodes 1, 2, …; the block is recorded with generation 10.
+    fn check(recorded: u64, replicas: &[(ReplicaState, u64, u64)], len: u64, nodes: &[u8]) {
+        let survivors: Vec<Survivor> = replicas
+            .iter()
+            .zip(1..)
+            .map(|((state, generation, len), number)| Survivor {
+                node: NodeId([number; 16]),
+                state: *state,
+                generation: Generation(*generation),
+                len: *len,
+            })
+            .collect();
+        let nodes = nodes.iter().map(|number| NodeId([*number; 16])).collect();
+        assert_eq!(agree(&survivors, Generation(10), recorded, None), Some(Agreed { len, nodes }), "{replicas:?}");
+    }
+
+    #[test]
+    fn open_replicas_meet_at_the_shortest() {
+        check(0, &[(Open, 10, 700), (Open, 10, 500), (Open, 10, 600)], 500, &[1, 2, 3]);
+    }
+
+    #[test]
+    fn a_put_replica_wins() {
+        check(0, &[(Open, 10, 700), (Finalized, 10, 900), (Open, 10, 900)], 900, &[2, 3]);
+    }
+
+    #[test]
+    fn a_restarted_node_counts_only_if_nobody_else_is_there() {
+        check(0, &[(WaitingForRecovery, 10, 300), (Open, 10, 500)], 500, &[2]);
+        check(0, &[(WaitingForRecovery, 10, 300), (WaitingForRecovery, 10, 500)], 500, &[2]);
+    }
+
+    /// Node 1 was to go on alone, its chain did not come about, and then it lost power in mid-write.
+    #[test]
+    fn a_younger_generation_does_not_outweigh_bytes_when_all_fell() {
+        check(0, &[(WaitingForRecovery, 11, 64), (WaitingForRecovery, 10, 75)], 75, &[2]);
+        check(0, &[(WaitingForRecovery, 11, 80), (WaitingForRecovery, 10, 75)], 80, &[1]);
+    }
+
+    /// Node 1 left the chain before the rest was written.
+    #[test]
+    fn who_left_the_chain_does_not_shorten_the_block() {
+        check(0, &[(Open, 10, 100), (Open, 11, 800), (Open, 11, 900)], 800, &[2, 3]);
+        check(0, &[(Open, 9, 100), (Open, 10, 800)], 800, &[2]);
+    }
+
+    #[test]
+    fn what_was_recorded_is_not_lost_if_somebody_has_it() {
+        check(400, &[(Open, 10, 100), (Open, 10, 500), (Open, 10, 450)], 450, &[2, 3]);
+        check(400, &[(Open, 10, 100), (WaitingForRecovery, 10, 400)], 400, &[2]);
+        // Some writers record what they sent.
+        check(400, &[(Open, 10, 100), (Open, 10, 150)], 100, &[1, 2]);
+    }
+
+    /// Node 1 was down when an append began that took no new generation.
+    #[test]
+    fn what_was_put_before_an_append_does_not_shorten_it() {
+        check(500, &[(Finalized, 10, 500), (Open, 10, 800), (Open, 10, 900)], 800, &[2, 3]);
+        check(500, &[(Finalized, 10, 500), (Finalized, 10, 900), (Open, 10, 900)], 900, &[2, 3]);
+        check(500, &[(Finalized, 10, 500), (WaitingForRecovery, 10, 700)], 700, &[2]);
+        check(500, &[(Finalized, 10, 500), (Open, 10, 500)], 500, &[1, 2]);
+    }
+
+    #[test]
+    fn stale_replicas_are_nothing() {
+        let stale = Survivor { node: NodeId([1; 16]), state: Finalized, generation: Generation(9), len: 5 };
+        assert_eq!(agree(&[stale], Generation(10), 0, None), None);
+        assert_eq!(agree(&[], Generation(10), 0, None), None);
+    }
+
+    #[test]
+    fn who_may_lack_acknowledged_bytes_is_not_believed_soon() {
+        let check = |state, len, recorded, wanted| {
+            let survivors = [Survivor { node: NodeId([1; 16]), state, generation: Generation(1001), len }];
+            let agreed = agree(&survivors, Generation(1001), recorded, None);
+            assert_eq!(is_sound(&survivors, &agreed.unwrap(), recorded), wanted, "{state:?} {len} of {recorded}");
+        };
+        check(Open, 5, 0, true);
+        check(Finalized, 5, 5, true);
+        check(Open, 5, 6, false);
+        check(WaitingForRecovery, 5, 5, false);
+    }
+
+    #[test]
+    fn silent_members_are_waited_for_and_forever_if_nobody_has_anything() {
+        let open = Survivor { node: NodeId([1; 16]), state: Open, generation: Generation(10), len: 5 };
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let step = |survivors: &[Survivor], silent, seconds| {
+            next_step(survivors, silent, Duration::from_secs(seconds), &inquest)
+        };
+        assert!(matches!(step(&[open], 1, 4), Step::Wait(_)));
+        assert!(matches!(step(&[open], 1, 5), Step::Finish(_)));
+        assert!(matches!(step(&[open], 0, 0), Step::Finish(_)));
+        assert!(matches!(step(&[], 1, 1_000_000), Step::Wait(_)));
+        assert_eq!(step(&[], 0, 0), Step::Nothing);
+        assert_eq!(step(&[Survivor { len: 0, ..open }], 0, 0), Step::Nothing);
+    }
+
+    fn shown(number: u8, state: ReplicaState, generation: u64, len: u64) -> Shown {
+        Shown::Replica(Survivor { node: NodeId([number; 16]), state, generation: Generation(generation), len })
+    }
+
+    /// The members came while the block was open: they have nothing, or something old, and those who have it are
+    /// elsewhere.
+    #[test]
+    fn bytes_are_looked_for_where_the_home_is_no_more() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let step = |members: &[Shown], others: &[Shown], seconds| {
+            inquest.next_step(members, others, Duration::from_secs(seconds))
+        };
+        let finish = |len, number| Step::Finish(Agreed { len, nodes: vec![NodeId([number; 16])] });
+        for members in [&[Shown::Nothing, Shown::Nothing][..], &[shown(1, Open, 9, 50), Shown::Nothing]] {
+            assert!(inquest.asks_others(members), "{members:?}");
+            assert_eq!(step(members, &[Shown::Nothing, shown(5, Open, 10, 80)], 0), finish(80, 5), "{members:?}");
+            assert_eq!(step(members, &[Shown::Nothing], 0), Step::Nothing, "{members:?}");
+        }
+        let nothing = [Shown::Nothing];
+        assert!(matches!(step(&nothing, &[Shown::Silence], 59), Step::Wait(_)));
+        assert_eq!(step(&nothing, &[Shown::Silence], 60), Step::Nothing);
+        // Somebody shows it, so whoever is silent may have more.
+        assert!(matches!(step(&nothing, &[Shown::Silence, shown(5, Open, 10, 80)], 4), Step::Wait(_)));
+        // All members fell: somebody else may have all of it.
+        assert!(inquest.asks_others(&[shown(1, WaitingForRecovery, 10, 50)]));
+        assert_eq!(step(&[shown(1, WaitingForRecovery, 10, 50)], &[shown(5, Open, 10, 80)], 0), finish(80, 5));
+        assert!(!inquest.asks_others(&[shown(1, Open, 10, 50), Shown::Silence]));
+    }
+
+    #[test]
+    fn recorded_bytes_are_never_given_up_and_a_cut_waits_for_what_shall_be_left() {
+        let long = Duration::from_secs(1_000_000);
+        let appended = Inquest { generation: Generation(10), len: 80, cut: None };
+        assert!(matches!(appended.next_step(&[Shown::Nothing], &[Shown::Nothing], long), Step::Wait(_)));
+        let cut = Inquest { cut: Some(30), ..appended };
+        let whole = [shown(1, Finalized, 10, 80)];
+        assert_eq!(
+            cut.next_step(&whole, &[], Duration::ZERO),
+            Step::Finish(Agreed { len: 30, nodes: vec![NodeId([1; 16])] })
+        );
+        let short = [shown(1, WaitingForRecovery, 10, 20), Shown::Silence];
+        assert!(matches!(cut.next_step(&short, &[], long), Step::Wait(_)));
+    }
+
+    /// Node 1 has rotted, and shows what it always showed; nodes 2 and 3 do not answer.
+    #[test]
+    fn who_goes_on_without_others_is_read_before_it_is_believed() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let long = Duration::from_secs(1_000_000);
+        let finish = |numbers: &[u8]| {
+            let nodes = numbers.iter().map(|number| NodeId([*number; 16])).collect();
+            Next::Do(Step::Finish(Agreed { len: 80, nodes }))
+        };
+        let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
+        let put = |number| shown(number, Finalized, 10, 80);
+        let all_there = Hearing::new(inquest, vec![put(1), put(2), put(3)]);
+        assert_eq!(all_there.next(Duration::ZERO), finish(&[1, 2, 3]), "damage is mended from the others");
+        let alone = || Hearing::new(inquest, vec![put(1), Shown::Silence, Shown::Silence]);
+        assert!(matches!(alone().next(Duration::from_secs(4)), Next::Do(Step::Wait(_))));
+        assert_eq!(alone().next(Duration::from_secs(5)), Next::Read(vec![first]));
+        let mut sound = alone();
+        sound.was_read(first, Some(Fitness::Fit));
+        assert_eq!(sound.next(Duration::from_secs(5)), finish(&[1]));
+        let mut rotten = alone();
+        rotten.was_read(first, Some(Fitness::Unfit));
+        assert_eq!(rotten.next(long), Next::AskOthers);
+        rotten.others_said(vec![Shown::Nothing]);
+        assert!(matches!(rotten.next(long), Next::Do(Step::Wait(_))), "one of the silent ones may have better");
+        let mut silent = alone();
+        silent.was_read(first, None);
+        silent.others_said(vec![]);
+        assert!(matches!(silent.next(long), Next::Do(Step::Wait(_))));
+        // One of them is back.
+        let mut two = Hearing::new(inquest, vec![put(1), put(2), Shown::Silence]);
+        assert_eq!(two.next(long), Next::Read(vec![first, second]));
+        two.was_read(first, Some(Fitness::Unfit));
+        assert_eq!(two.next(long), Next::Read(vec![second]));
+        two.was_read(second, Some(Fitness::Fit));
+        assert_eq!(two.next(long), finish(&[2]));
+        // It is elsewhere, since the home has got other members.
+        let mut moved = Hearing::new(inquest, vec![put(1), Shown::Nothing, Shown::Nothing]);
+        assert_eq!(moved.next(Duration::ZERO), Next::Read(vec![first]));
+        moved.was_read(first, Some(Fitness::Unfit));
+        assert_eq!(moved.next(Duration::ZERO), Next::AskOthers);
+        moved.others_said(vec![put(2)]);
+        assert_eq!(moved.next(Duration::ZERO), Next::Read(vec![second]));
+        moved.was_read(second, Some(Fitness::Fit));
+        assert_eq!(moved.next(Duration::ZERO), finish(&[2]));
+    }
+
+    /// All members show a replica, so none was read; but only node 1 finishes, and it has rotted. Nodes 2 and 3 would
+    /// be deleted.
+    #[test]
+    fn who_finishes_alone_is_read_before_it_is_recorded() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let put = |number| shown(number, Finalized, 10, 80);
+        let node = |number| NodeId([number; 16]);
+        let agreed = |numbers: &[u8]| Agreed { len: 80, nodes: numbers.iter().map(|number| node(*number)).collect() };
+        let all_there = Hearing::new(inquest, vec![put(1), put(2), put(3)]);
+        let all = agreed(&[1, 2, 3]);
+        assert_eq!(all_there.to_be_read(&all, &[node(1), node(2), node(3)]), []);
+        assert_eq!(all_there.to_be_read(&all, &[node(1)]), [node(1)]);
+        let mut read = Hearing::new(inquest, vec![put(1), put(2), Shown::Silence]);
+        read.was_read(node(1), Some(Fitness::Fit));
+        read.was_read(node(2), Some(Fitness::Fit));
+        assert_eq!(read.to_be_read(&agreed(&[1, 2]), &[node(2)]), []);
+    }
+
+    /// A block that is cut was whole for long: what rotted meanwhile must not cost who is sound, whether a member or
+    /// not.
+    #[test]
+    fn a_block_is_read_before_it_is_cut() {
+        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(30) };
+        let node = |number| NodeId([number; 16]);
+        let finish = |number| Next::Do(Step::Finish(Agreed { len: 30, nodes: vec![node(number)] }));
+        let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, Finalized, 10, 80)]);
+        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![node(1), node(2)]));
+        hearing.was_read(node(1), Some(Fitness::Unfit));
+        hearing.was_read(node(2), Some(Fitness::Unfit));
+        assert_eq!(hearing.next(Duration::ZERO), Next::AskOthers);
+        hearing.others_said(vec![shown(3, Finalized, 10, 80)]);
+        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![node(3)]));
+        hearing.was_read(node(3), Some(Fitness::Fit));
+        assert_eq!(hearing.next(Duration::ZERO), finish(3));
+        // Node 2 was cut before, and fell: it has all that shall be left, though the damaged one shows more.
+        let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30)]);
+        hearing.was_read(node(1), Some(Fitness::Unfit));
+        hearing.others_said(vec![Shown::Nothing]);
+        assert_eq!(hearing.next(Duration::ZERO), finish(2));
+    }
+
+    /// What is damaged is better than nothing, and than what lacks bytes that it tells of, once everybody has spoken.
+    #[test]
+    fn damage_is_taken_when_nobody_is_left_who_may_have_better() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let first = NodeId([1; 16]);
+        let mut alone = Hearing::new(inquest, vec![shown(1, Finalized, 10, 80), Shown::Nothing]);
+        alone.was_read(first, Some(Fitness::Unfit));
+        alone.others_said(vec![Shown::Nothing]);
+        assert_eq!(alone.next(Duration::ZERO), Next::Do(Step::Finish(Agreed { len: 80, nodes: vec![first] })));
+        let short = |third| {
+            let members = vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30), third];
+            let mut hearing = Hearing::new(inquest, members);
+            hearing.was_read(first, Some(Fitness::Unfit));
+            hearing.others_said(vec![]);
+            hearing.next(Duration::from_secs(1_000_000))
+        };
+        assert!(matches!(short(Shown::Silence), Next::Do(Step::Wait(_))));
+        assert_eq!(short(Shown::Nothing), Next::Do(Step::Finish(Agreed { len: 80, nodes: vec![first] })));
+    }
+
+    /// Node 1 has rotted. Node 2 was cut to what shall be left, and fell before it was put.
+    #[test]
+    fn damage_is_not_taken_for_bytes_that_are_cut_off() {
+        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50) };
+        let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
+        let step = |len| {
+            let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80)]);
+            hearing.was_read(first, Some(Fitness::Unfit));
+            hearing.others_said(vec![shown(2, WaitingForRecovery, 10, len)]);
+            hearing.next(Duration::ZERO)
+        };
+        let finish = |node| Next::Do(Step::Finish(Agreed { len: 50, nodes: vec![node] }));
+        assert_eq!(step(50), finish(second));
+        assert_eq!(step(49), finish(first), "it lacks a byte that shall be left");
+    }
+
+    /// A file was to have one copy, so its block moved to a home of one member, which has rotted. Those of the home
+    /// before still have it.
+    #[test]
+    fn who_is_alone_in_its_home_is_read_before_it_is_believed() {
+        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50) };
+        let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
+        let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80)]);
+        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![first]));
+        hearing.was_read(first, Some(Fitness::Unfit));
+        assert_eq!(hearing.next(Duration::ZERO), Next::AskOthers);
+        hearing.others_said(vec![shown(2, Finalized, 10, 80), Shown::Nothing]);
+        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![second]));
+        hearing.was_read(second, Some(Fitness::Fit));
+        let agreed = Agreed { len: 50, nodes: vec![second] };
+        assert_eq!(hearing.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
+    }
+
+    /// Reading is part of fencing what a crash left, and while it is written nobody is asked to read.
+    #[test]
+    fn what_was_found_at_a_start_is_not_read_again() {
+        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let mut fell = Hearing::new(inquest, vec![shown(1, WaitingForRecovery, 10, 30), Shown::Nothing]);
+        fell.others_said(vec![]);
+        let agreed = Agreed { len: 30, nodes: vec![NodeId([1; 16])] };
+        assert_eq!(fell.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
+    }
+
+    /// The writer died before its last block got a byte, and one member was started without one of its disks: a file
+    /// must not stay open until somebody brings the disk back.
+    #[test]
+    fn who_cannot_say_is_not_waited_for_for_ever_where_nothing_was_ever_shown() {
+        let begun = Inquest { generation: Generation(10), len: 0, cut: None };
+        let step = |inquest: &Inquest, members: &[Shown], seconds| {
+            inquest.next_step(members, &[Shown::Nothing, Shown::Unknown], Duration::from_secs(seconds))
+        };
+        let waits = |inquest: &Inquest, members: &[Shown]| matches!(step(inquest, members, 1_000_000), Step::Wait(_));
+        let one_cannot_say = [Shown::Nothing, Shown::Unknown, Shown::Nothing];
+        assert!(matches!(step(&begun, &one_cannot_say, 59), Step::Wait(_)));
+        assert_eq!(step(&begun, &one_cannot_say, 60), Step::Nothing);
+        assert!(waits(&begun, &[Shown::Nothing, Shown::Unknown, Shown::Silence]), "one may have gone on with it alone");
+        assert!(waits(&begun, &[Shown::Unknown]), "nobody else was ever to have it");
+        assert!(waits(&begun, &[shown(1, Open, 9, 50), Shown::Unknown]), "its chain went on without that one");
+        assert!(waits(&Inquest { len: 5, ..begun }, &one_cannot_say), "bytes were acknowledged");
+        assert!(waits(&Inquest { cut: Some(5), ..begun }, &one_cannot_say));
+        // Whoever shows it is believed as soon as before.
+        assert!(matches!(step(&begun, &[shown(1, Open, 10, 50), Shown::Unknown], 5), Step::Finish(_)));
+    }
+}

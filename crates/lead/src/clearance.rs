@@ -1,0 +1,209 @@
+//! Replicas that belong nowhere: others are asked whether they have the block before anything goes.
+//!
+//! ```text
+//! Surplus::next ──▶ begin ──▶ (the namespace) on_found ──▶ members of the home are asked ──▶ on_answers: gone, kept, or not surplus
+//! ```
+//!
+//! Promise: a replica as young as its block goes only if so many members have said they have it as there should be, an
+//! older one only if one has; and only if the members are still those who were asked.
+
+use crate::compare_answer::{Answers, Expected, Fitness};
+use crate::healing::Healing;
+use crate::replica_fate::Told;
+use crate::surplus::Surplus;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{BlockId, ContainerId, Epoch, NodeId};
+
+/// Replicas of one container asked about at a time.
+const PAGE_COUNT: usize = 1000;
+
+/// The surplus replicas of a container, while they are asked about.
+#[derive(Clone, Debug)]
+pub struct Clearance {
+    home: ContainerId,
+    kept: Vec<(NodeId, Told)>,
+    found: BTreeMap<BlockId, Option<Expected>>,
+    asked: Vec<Expected>,
+    before: Option<Set>,
+}
+
+/// Who should have the blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Set {
+    epoch: Epoch,
+    members: Vec<NodeId>,
+    wanted: u16,
+}
+
+fn set_of(home: ContainerId, healing: &Healing<'_>) -> Option<Set> {
+    let row = &healing.cluster.pipeline(healing.cluster.container(home)?.pipeline)?.row;
+    let wanted = row.wanted;
+    Some(Set { epoch: row.epoch, members: row.members.clone(), wanted })
+}
+
+/// A replica that others have made needless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cleared {
+    pub block: BlockId,
+    pub node: NodeId,
+    /// Members that have the block.
+    pub copies: usize,
+}
+
+impl Clearance {
+    /// `home` is what [`Surplus::next`] answered.
+    pub fn begin(home: ContainerId, surplus: &Surplus) -> Self {
+        let kept = surplus.of(home, PAGE_COUNT);
+        Self { home, kept, found: BTreeMap::new(), asked: Vec::new(), before: None }
+    }
+
+    /// Blocks to look up.
+    pub fn blocks(&self) -> BTreeSet<BlockId> {
+        self.kept.iter().map(|(_, told)| told.block).collect()
+    }
+
+    /// What the namespace has of them; `None`: no file owns it. Answers whom to ask about [`Self::asked`].
+    pub fn on_found(
+        &mut self,
+        found: impl IntoIterator<Item = (BlockId, Option<Expected>)>,
+        healing: &Healing<'_>,
+    ) -> Vec<NodeId> {
+        self.found.extend(found);
+        // What is being written again is judged when it is complete.
+        let here = self.found.values().flatten().filter(|wanted| wanted.complete && wanted.home == self.home);
+        self.asked = here.copied().collect();
+        self.before = set_of(self.home, healing);
+        healing.members_to_ask(self.home)
+    }
+
+    /// Blocks that the members are asked for.
+    pub fn asked(&self) -> &[Expected] {
+        &self.asked
+    }
+
+    /// What they said. Answers what goes.
+    pub fn on_answers(self, answers: &Answers, healing: &mut Healing<'_>) -> Vec<Cleared> {
+        let (home, now) = (self.home, healing.rules.now);
+        if set_of(home, healing) != self.before {
+            healing.surplus.asked(home, now, false);
+            return Vec::new();
+        }
+        let (members, wanted) = match self.before {
+            Some(set) => (set.members, set.wanted),
+            None => (Vec::new(), healing.rules.usual_replication),
+        };
+        let Healing { cluster, repair, surplus, .. } = healing;
+        let places: BTreeMap<BlockId, usize> =
+            self.asked.iter().enumerate().map(|(at, wanted)| (wanted.block, at)).collect();
+        let mut settled_all = true;
+        let mut cleared = Vec::new();
+        for (node, told) in self.kept {
+            let Some(at) = places.get(&told.block).copied() else {
+                let found = match self.found.get(&told.block) {
+                    Some(Some(found)) => *found,
+                    Some(None) => {
+                        // Its file was deleted meanwhile, of which only the members of its home are told.
+                        surplus.let_go(home, node, told, now);
+                        continue;
+                    }
+                    None => {
+                        settled_all = false; // nobody looked
+                        continue;
+                    }
+                };
+                surplus.forget(home, node, told.block);
+                // The block has got another home meanwhile, which the node may be of.
+                let belongs = cluster.is_member(found.home, node) && told.generation >= found.generation;
+                if found.complete && !belongs {
+                    surplus.keep(node, told, found.home, now);
+                }
+                continue;
+            };
+            let expected = &self.asked[at];
+            let is_old = told.generation < expected.generation;
+            if members.contains(&node) && !is_old {
+                surplus.forget(home, node, told.block);
+                continue;
+            }
+            let has = |id: &NodeId| answers.of(*id, at, expected, repair, surplus) == Some(Fitness::Fit);
+            let copies = members.iter().filter(|id| **id != node && has(id)).count();
+            // One sound copy of today makes an old one worthless; one that is as good goes only if there are enough.
+            let enough = if is_old { 1 } else { usize::from(wanted).max(1) };
+            if copies >= enough {
+                cleared.push(Cleared { block: told.block, node, copies });
+                surplus.let_go(home, node, told, now);
+            } else {
+                settled_all = false;
+                repair.doubt(told.block);
+            }
+        }
+        surplus.asked(home, now, settled_all);
+        cleared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cluster, MendRules, Repair, Usage};
+    use blocks::{Command, Node, apply};
+    use std::time::Duration;
+    use types::rows::MemoryRows;
+    use types::{Generation, InodeId, PipelineId};
+
+    const HOME: ContainerId = ContainerId(1);
+    const NOW: Duration = Duration::from_secs(100);
+    const BLOCK: BlockId = BlockId(HOME.0 << 20);
+
+    fn id(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    /// Nodes 1 and 2 hold a container, node 3 told of a replica of its block, of this generation. The namespace has the
+    /// block as `found`. What goes, if the members say this.
+    fn check(generation: u64, found: Option<Option<Expected>>, said: [Option<Fitness>; 2], goes: usize) {
+        let mut rows = MemoryRows::default();
+        let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+        commands.push(Command::CreateSet { members: vec![id(1), id(2)], wanted: 2, planned: true });
+        commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+        commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
+        let mut cluster = Cluster::load(&rows, 1).unwrap();
+        (1..=3).for_each(|number| cluster.on_registered(NOW, id(number), Usage::default()));
+        let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
+        let told =
+            Told { block: BLOCK, generation: Generation(generation), len: 5, file: None, home: None, finalized: true };
+        surplus.keep(id(3), told, HOME, NOW);
+        assert_eq!(surplus.next(NOW), Some(HOME));
+        let mut clearance = Clearance::begin(HOME, &surplus);
+        assert_eq!(clearance.blocks(), BTreeSet::from([BLOCK]));
+        let lost_after = Duration::from_secs(15);
+        let rules = MendRules { now: NOW, hearing_since: Duration::ZERO, lost_after, usual_replication: 2 };
+        let mut healing = Healing { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        let nodes = clearance.on_found(found.map(|found| (BLOCK, found)), &healing);
+        assert_eq!(nodes, [id(1), id(2)]);
+        let count = clearance.asked().len();
+        let said = said.map(|said| said.map(|said| vec![said; count]));
+        let answers = Answers::new(count, nodes.into_iter().zip(said));
+        clearance.on_answers(&answers, &mut healing);
+        assert_eq!(surplus.orders(id(3), NOW).len(), goes, "{generation} {found:?} {answers:?}");
+    }
+
+    #[test]
+    fn a_replica_goes_when_as_many_as_should_have_said_that_they_have_the_block() {
+        let (has, lacks) = (Some(Fitness::Fit), Some(Fitness::Absent));
+        let generation = Generation(1005);
+        let wanted = Expected { block: BLOCK, generation, len: 5, file: InodeId(7), home: HOME, complete: true };
+        let here = Some(Some(wanted));
+        check(1005, here, [has, has], 1);
+        for said in [lacks, None, Some(Fitness::Unfit), Some(Fitness::Busy), Some(Fitness::Readable)] {
+            check(1005, here, [has, said], 0);
+            check(1004, here, [has, said], 1); // an older one
+            check(1004, here, [said, said], 0);
+        }
+        check(1005, Some(None), [lacks, lacks], 1); // of a deleted file
+        check(1005, None, [has, has], 0); // nobody looked it up
+        let open = Expected { complete: false, ..wanted };
+        check(1005, Some(Some(open)), [has, has], 0);
+        check(1005, Some(Some(Expected { home: ContainerId(2), ..wanted })), [has, has], 0);
+    }
+}

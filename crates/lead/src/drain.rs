@@ -1,0 +1,183 @@
+//! How far the emptying of a node is.
+//!
+//! A node that drains takes no new blocks; [`Mending`](crate::Mending) brings another member into each pipeline it is
+//! in, and lets it go when all containers are whole on those who stay. So it is empty when it is in no pipeline any
+//! more, and not before. One that is down has left its pipelines when it was lost; those who took its places copy from
+//! the others, and until they have, it is not drained.
+//!
+//! A block that no node has whole keeps no drain from ending, which then says so: what the node has of it is damaged or
+//! too short.
+//!
+//! Promise: nothing is counted as done that was not told as put, and read back, by another node.
+
+use crate::cluster::Cluster;
+use crate::membership::MendRules;
+use crate::repair::Repair;
+use crate::surplus::Surplus;
+use std::time::Duration;
+use types::NodeId;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainPicture {
+    pub pipelines_left: u64,
+    pub containers_left: u64,
+    /// Bytes that others have still to copy, about.
+    pub len_left: u64,
+    /// Pipelines for which nobody can take the node's place: no other node is here, serves, and has room for one more
+    /// of their containers.
+    pub stuck: u64,
+    /// Bytes of these, about.
+    pub stuck_len: u64,
+    /// Of a node that is down: pipelines without another member to copy from.
+    pub orphaned: u64,
+}
+
+/// Why a node that drains, and is in no pipeline any more, may still have what others lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftBehind {
+    /// Clients hold ids of blocks that were meant for it.
+    Leased,
+    /// What it has was not all told since, or is not all known to be with others.
+    Unsettled,
+}
+
+impl Surplus {
+    /// `undecided`: of what `node` told, something is still being written. `leased`: if clients may hold ids of blocks,
+    /// how long such a lease may last.
+    pub fn left_behind(
+        &mut self,
+        node: NodeId,
+        undecided: bool,
+        leased: Option<Duration>,
+        repair: &Repair,
+        now: Duration,
+    ) -> Option<LeftBehind> {
+        let since = self.out_since(node, now);
+        if leased.is_some_and(|limit| now.saturating_sub(since) <= limit) {
+            return Some(LeftBehind::Leased);
+        }
+        (!self.is_settled(node, repair) || undecided).then_some(LeftBehind::Unsettled)
+    }
+}
+
+impl Cluster {
+    pub fn drain_picture(&self, node: NodeId, rules: &MendRules, repair: &Repair) -> DrainPicture {
+        let mut picture = DrainPicture::default();
+        let lost = |id: NodeId| rules.is_lost(self.nodes.get(&id));
+        let left = self.pipelines.values().filter(|pipeline| pipeline.row.former.contains(&node));
+        let is_in = self.pipelines_of(node).iter().filter_map(|id| self.pipelines.get(id));
+        for pipeline in is_in.chain(left) {
+            let row = &pipeline.row;
+            picture.pipelines_left += 1;
+            let wanted = usize::from(row.wanted).max(1);
+            if row.members.iter().all(|id| lost(*id) || row.is_joining(*id)) {
+                picture.orphaned += 1;
+            } else if self.staying(row) < wanted && self.is_stuck(pipeline, repair, rules) {
+                picture.stuck += 1;
+                picture.stuck_len = picture.stuck_len.saturating_add(pipeline.len_about());
+            }
+            let newest = row.joining.iter().map(|(_, epoch)| *epoch).max();
+            for home in &pipeline.containers {
+                let Some(container) = self.containers.get(home) else { continue };
+                if newest.is_some_and(|epoch| container.epoch >= epoch) {
+                    continue;
+                }
+                picture.containers_left += 1;
+                // Once it was compared it is known what is to be copied; before, all of it may be.
+                let left = repair.lack_len_of(*home).unwrap_or(container.held_len());
+                picture.len_left = picture.len_left.saturating_add(left);
+            }
+        }
+        picture
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repair::Lack;
+    use crate::replica_fate::Told;
+    use types::{BlockId, ContainerId, Generation, InodeId};
+
+    #[test]
+    fn a_node_is_drained_when_leases_have_ended_and_it_has_told_all_once_more() {
+        let (node, limit) = (NodeId([1; 16]), Duration::from_secs(60));
+        let at = Duration::from_secs;
+        let (mut surplus, repair) = (Surplus::default(), Repair::default());
+        let told = |surplus: &mut Surplus, now| {
+            surplus.on_telling(node, at(now));
+            surplus.on_told_all(node);
+        };
+        assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(100)), Some(LeftBehind::Leased));
+        told(&mut surplus, 130);
+        assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(160)), Some(LeftBehind::Leased));
+        let left = surplus.left_behind(node, false, Some(limit), &repair, at(161));
+        assert_eq!(left, Some(LeftBehind::Unsettled), "a client may have put something since");
+        assert!(surplus.take_ask(node));
+        told(&mut surplus, 161);
+        assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(161)), None, "the clock may stand still");
+        assert_eq!(surplus.left_behind(node, true, None, &repair, at(161)), Some(LeftBehind::Unsettled));
+        surplus.is_in(node);
+        assert_eq!(
+            surplus.left_behind(node, false, None, &repair, at(170)),
+            Some(LeftBehind::Unsettled),
+            "told before it left"
+        );
+    }
+    /// It has half of a block, as all have: its writer said that there is more of it. When it tells of the whole one it
+    /// is not drained.
+    #[test]
+    fn what_nobody_has_whole_holds_no_drain_up() {
+        let (node, home, at) = (NodeId([1; 16]), ContainerId(1), Duration::from_secs);
+        let block = BlockId::new(home, 1);
+        let (mut surplus, mut repair) = (Surplus::default(), Repair::default());
+        let told = Told {
+            block,
+            generation: Generation(5),
+            len: 5,
+            file: Some(InodeId(7)),
+            home: Some(home),
+            finalized: true,
+        };
+        surplus.keep(node, told, home, at(99));
+        assert_eq!(
+            surplus.left_behind(node, false, None, &repair, at(100)),
+            Some(LeftBehind::Unsettled),
+            "it is asked"
+        );
+        surplus.on_telling(node, at(101));
+        surplus.keep(node, told, home, at(101));
+        surplus.on_told_all(node);
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(103)), Some(LeftBehind::Unsettled), "not asked");
+        repair.on_lack(Lack {
+            block,
+            generation: Generation(5),
+            len: 10,
+            file: InodeId(7),
+            home,
+            node,
+            sources: Vec::new(),
+            unfit: true,
+        });
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(103)), None);
+        assert_eq!(surplus.useless_count(node, &repair), 1);
+        surplus.keep(node, Told { len: 10, ..told }, home, at(104));
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(105)), Some(LeftBehind::Unsettled), "a source");
+        repair.on_bad(block, node, Generation(5));
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(105)), None, "that cannot be read");
+    }
+
+    /// Pages of a catalogue that were told before nobody could put anything any more do not have what was put since.
+    #[test]
+    fn a_catalogue_that_was_under_way_does_not_count() {
+        let (node, at) = (NodeId([1; 16]), Duration::from_secs);
+        let (mut surplus, repair) = (Surplus::default(), Repair::default());
+        surplus.on_telling(node, at(99));
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(100)), Some(LeftBehind::Unsettled));
+        surplus.on_told_all(node);
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(101)), Some(LeftBehind::Unsettled));
+        surplus.on_telling(node, at(102));
+        surplus.on_told_all(node);
+        assert_eq!(surplus.left_behind(node, false, None, &repair, at(102)), None);
+    }
+}

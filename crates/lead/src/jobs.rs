@@ -1,0 +1,400 @@
+//! Work that takes a while, for people: how much is done, how fast, how long it will take yet.
+//!
+//! Promise: what one leader tells of a job never runs backwards, though more work may be found; the rate is that of the
+//! last minute; a job that ended is remembered for a while, and there is a bound on how many are. What somebody asked
+//! for stands in the rows ([`JobRow`]), so the next leader goes on with it under the same number; repair, which nobody
+//! asks for, each leader counts anew.
+
+use blocks::{JobEnd, JobKind, JobRow, Work, tables};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::Millis;
+use types::rows::{Rows, RowsError};
+
+/// Jobs remembered, with those that ended.
+const KEPT_COUNT_MAX: usize = 200;
+/// The rate is taken over so long.
+const RATE_OVER: Duration = Duration::from_secs(60);
+/// Between two samples for it.
+const SAMPLE_EACH: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobState {
+    Running,
+    /// It cannot go on by itself, because of this.
+    Waiting(String),
+    Done(String),
+    Stopped(String),
+}
+
+impl JobState {
+    pub fn has_ended(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Stopped(_))
+    }
+}
+
+/// What the rows say of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// Nothing, ever.
+    Never,
+    Begun,
+    Ended,
+}
+
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub id: u64,
+    pub kind: JobKind,
+    /// What it is about, for programs: a node's id, or empty.
+    pub subject: String,
+    pub state: JobState,
+    pub work: Work,
+    /// By this leader's clock; before, it ran so long under others.
+    started: Duration,
+    ran_before: Duration,
+    ended: Option<Duration>,
+    written: Written,
+    samples: VecDeque<(Duration, u64)>,
+}
+
+impl Job {
+    fn new(id: u64, kind: JobKind, subject: &str, now: Duration) -> Self {
+        Self {
+            id,
+            kind,
+            subject: subject.to_owned(),
+            state: JobState::Running,
+            work: Work::default(),
+            started: now,
+            ran_before: Duration::ZERO,
+            ended: None,
+            written: Written::Never,
+            samples: VecDeque::new(),
+        }
+    }
+
+    /// How long it runs, or ran.
+    pub fn ran(&self, now: Duration) -> Duration {
+        self.ran_before + self.ended.unwrap_or(now).saturating_sub(self.started)
+    }
+
+    /// Bytes a second, of late; over all of it, if it has ended.
+    pub fn len_per_s(&self, now: Duration) -> u64 {
+        let (over, before) = match (self.ended, self.samples.front()) {
+            (None, Some((since, before))) => (now.saturating_sub(*since), *before),
+            _ => (self.ran(now), 0),
+        };
+        let seconds = over.as_secs_f64();
+        if seconds < 0.001 { 0 } else { (self.work.done_len.saturating_sub(before) as f64 / seconds) as u64 }
+    }
+
+    /// `None` if it does not move, or has ended.
+    pub fn left(&self, now: Duration) -> Option<Duration> {
+        let rate = self.len_per_s(now);
+        let left = self.work.total_len.saturating_sub(self.work.done_len);
+        (self.state == JobState::Running && rate > 0).then(|| Duration::from_secs_f64(left as f64 / rate as f64))
+    }
+}
+
+/// The jobs of one leader.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    jobs: BTreeMap<u64, Job>,
+    last_id: u64,
+    /// Jobs up to this one may have been forgotten since they ended.
+    forgotten: u64,
+}
+
+impl Jobs {
+    /// The job of this kind about `subject` that has not ended, if there is one.
+    pub fn find(&self, kind: JobKind, subject: &str) -> Option<&Job> {
+        let is_same = |job: &&Job| job.kind == kind && job.subject == subject && !job.state.has_ended();
+        self.jobs.values().rev().find(is_same)
+    }
+
+    /// What the rows tell: jobs that a leader before began, and those that ended.
+    pub fn load(rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Self, RowsError> {
+        let mut jobs = Self::default();
+        jobs.take_up(rows, wall, now)?;
+        Ok(jobs)
+    }
+
+    /// Adds what stands in the rows and is not known here: a leader that was not sure to lead may have written it down
+    /// all the same. Answers what of that has not ended.
+    pub fn take_up(&mut self, rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Vec<(u64, JobRow)>, RowsError> {
+        let mut unended = Vec::new();
+        for (id, row) in tables::jobs(rows)? {
+            let is_known = |job: &Job| job.written != Written::Never;
+            if self.jobs.get(&id).is_some_and(is_known) || id <= self.forgotten {
+                continue;
+            }
+            if row.end.is_none() {
+                unended.push((id, row.clone()));
+            }
+            let until = row.end.as_ref().map_or(wall, |end| end.at);
+            let mut job = Job::new(id, row.kind, &row.subject, now);
+            job.ran_before = Duration::from_millis(until.0.saturating_sub(row.started.0));
+            job.written = Written::Begun;
+            if let Some(JobEnd { stopped, note, work, .. }) = row.end {
+                (job.ended, job.work, job.written) = (Some(now), work, Written::Ended);
+                job.state = if stopped { JobState::Stopped(note) } else { JobState::Done(note) };
+            }
+            self.insert_written(job);
+        }
+        Ok(unended)
+    }
+
+    /// The id of the next job.
+    pub fn next_id(&self) -> u64 {
+        self.last_id + 1
+    }
+
+    /// A job was written down, under an id from [`Self::next_id`].
+    pub fn begun(&mut self, id: u64, kind: JobKind, subject: &str, now: Duration) {
+        let mut job = Job::new(id, kind, subject, now);
+        job.written = Written::Begun;
+        self.insert_written(job);
+    }
+
+    fn insert_written(&mut self, job: Job) {
+        // What is written down takes the place of what is not: a datanode told of such work before this was noted.
+        let is_same =
+            |other: &Job| other.written == Written::Never && other.kind == job.kind && other.subject == job.subject;
+        let same: Vec<u64> = self.jobs.values().filter(|other| is_same(other)).map(|other| other.id).collect();
+        for other in same {
+            self.set_state(other, JobState::Stopped("another one was asked for".to_owned()), job.started);
+        }
+        if let Some(mut other) = self.jobs.remove(&job.id) {
+            // One that is not written down took the number meanwhile.
+            other.id = self.next_id();
+            self.insert(other);
+        }
+        self.insert(job);
+    }
+
+    /// Ends that are to be written down.
+    pub fn ends(&self, wall: Millis, now: Duration) -> Vec<(u64, JobEnd)> {
+        let written = self.jobs.values().filter(|job| job.written == Written::Begun);
+        let end = |job: &Job| {
+            let (stopped, note) = match &job.state {
+                JobState::Done(note) => (false, note.clone()),
+                JobState::Stopped(note) => (true, note.clone()),
+                JobState::Running | JobState::Waiting(_) => return None,
+            };
+            let ago = job.ended.map_or(0, |ended| now.saturating_sub(ended).as_millis() as u64);
+            Some((job.id, JobEnd { at: Millis(wall.0.saturating_sub(ago)), stopped, note, work: job.work }))
+        };
+        written.filter_map(end).collect()
+    }
+
+    /// The end of a job is written down.
+    pub fn end_written(&mut self, id: u64) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.written = Written::Ended;
+        }
+    }
+
+    /// Begins a job that is not written down, unless the same is under way.
+    pub fn begin(&mut self, kind: JobKind, subject: &str, now: Duration) -> u64 {
+        if let Some(job) = self.find(kind, subject) {
+            return job.id;
+        }
+        let id = self.next_id();
+        self.insert(Job::new(id, kind, subject, now));
+        id
+    }
+
+    fn insert(&mut self, job: Job) {
+        if self.jobs.len() >= KEPT_COUNT_MAX {
+            // One that has not ended is never forgotten; how many there can be is bounded where they are written down.
+            let ended = self.jobs.values().find(|job| job.state.has_ended() && job.written != Written::Begun);
+            if let Some(ended) = ended.map(|job| job.id) {
+                self.jobs.remove(&ended);
+                self.forgotten = self.forgotten.max(ended);
+            }
+        }
+        self.last_id = self.last_id.max(job.id);
+        self.jobs.insert(job.id, job);
+    }
+
+    /// What is left of it. More than before means that more was found.
+    pub fn left(&mut self, id: u64, left_len: u64, left_count: u64, now: Duration) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let mut work = job.work;
+        work.total_len = work.total_len.max(work.done_len + left_len);
+        work.total_count = work.total_count.max(work.done_count + left_count);
+        (work.done_len, work.done_count) = (work.total_len - left_len, work.total_count - left_count);
+        self.progress(id, work, now);
+    }
+
+    pub fn progress(&mut self, id: u64, work: Work, now: Duration) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.state.has_ended()) else { return };
+        job.work = work;
+        if job.samples.back().is_none_or(|(at, _)| now.saturating_sub(*at) >= SAMPLE_EACH) {
+            job.samples.push_back((now, work.done_len));
+        }
+        while job.samples.len() > 2 && job.samples.front().is_some_and(|(at, _)| now.saturating_sub(*at) > RATE_OVER) {
+            job.samples.pop_front();
+        }
+    }
+
+    /// True: that is news.
+    pub fn set_state(&mut self, id: u64, state: JobState, now: Duration) -> bool {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.state.has_ended() && job.state != state) else {
+            return false;
+        };
+        job.ended = state.has_ended().then_some(now);
+        job.state = state;
+        true
+    }
+
+    pub fn get(&self, id: u64) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+
+    /// In the order in which they began.
+    pub fn iter(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blocks::JobTask;
+    use blocks::{BlocksError, Command, apply};
+    use types::NodeId;
+    use types::rows::MemoryRows;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_job_tells_how_fast_it_is_and_how_long_it_takes() {
+        let mut jobs = Jobs::default();
+        let id = jobs.begin(JobKind::Drain, "n1", SECOND);
+        assert_eq!(jobs.begin(JobKind::Drain, "n1", SECOND), id, "the same is under way");
+        jobs.left(id, 1000, 10, SECOND);
+        jobs.left(id, 800, 8, 3 * SECOND);
+        let job = jobs.get(id).unwrap();
+        assert_eq!((job.work.done_len, job.work.total_len, job.work.done_count), (200, 1000, 2));
+        assert_eq!((job.len_per_s(3 * SECOND), job.left(3 * SECOND)), (100, Some(8 * SECOND)));
+        jobs.left(id, 1300, 8, 3 * SECOND);
+        let job = jobs.get(id).unwrap();
+        assert_eq!((job.work.done_len, job.work.total_len), (200, 1500), "more was found, nothing undone");
+        assert!(jobs.set_state(id, JobState::Done(String::new()), 5 * SECOND));
+        assert!(!jobs.set_state(id, JobState::Running, 6 * SECOND), "it has ended");
+        let job = jobs.get(id).unwrap();
+        assert_eq!((job.ran(99 * SECOND), job.len_per_s(99 * SECOND), job.left(99 * SECOND)), (4 * SECOND, 50, None));
+        assert_ne!(jobs.begin(JobKind::Drain, "n1", 7 * SECOND), id);
+    }
+
+    /// One leader begins a drain and a scrub, and sees the scrub end; the next one knows both, by number.
+    #[test]
+    fn the_next_leader_knows_what_was_asked_for() {
+        let mut rows = MemoryRows::default();
+        let mut jobs = Jobs::default();
+        let ours = jobs.begin(JobKind::Repair, "", SECOND);
+        let begin = |jobs: &mut Jobs, rows: &mut MemoryRows, kind, started| {
+            let id = jobs.next_id();
+            let row = JobRow { kind, subject: "n".into(), started: Millis(started), task: JobTask::Known, end: None };
+            apply(rows, &Command::BeginJob { id, row: row.clone() }).unwrap().unwrap();
+            let again = apply(rows, &Command::BeginJob { id, row }).unwrap();
+            assert_eq!(again, Err(BlocksError::JobTaken { id }), "two leaders, one number");
+            jobs.begun(id, kind, "n", SECOND);
+            id
+        };
+        let drain = begin(&mut jobs, &mut rows, JobKind::Drain, 10_000);
+        let scrub = begin(&mut jobs, &mut rows, JobKind::Scrub, 20_000);
+        jobs.progress(scrub, Work { done_len: 400, total_len: 400, ..Work::default() }, 2 * SECOND);
+        jobs.set_state(scrub, JobState::Done("no damage".into()), 3 * SECOND);
+        jobs.set_state(ours, JobState::Done(String::new()), 3 * SECOND);
+        let ends = jobs.ends(Millis(25_000), 4 * SECOND);
+        assert_eq!(ends.len(), 1, "of what was written down: {ends:?}");
+        for (id, end) in ends {
+            apply(&mut rows, &Command::EndJob { id, end }).unwrap().unwrap();
+            jobs.end_written(id);
+        }
+        assert_eq!(jobs.ends(Millis(25_000), 4 * SECOND), []);
+
+        let mut next = Jobs::load(&rows, Millis(40_000), 100 * SECOND).unwrap();
+        assert_eq!(next.iter().map(|job| job.id).collect::<Vec<_>>(), [drain, scrub]);
+        let job = next.get(drain).unwrap();
+        assert_eq!((&job.state, job.ran(105 * SECOND)), (&JobState::Running, 35 * SECOND));
+        let job = next.get(scrub).unwrap();
+        assert_eq!(job.state, JobState::Done("no damage".into()));
+        assert_eq!((job.work.done_len, job.ran(105 * SECOND), job.len_per_s(105 * SECOND)), (400, 4 * SECOND, 100));
+        assert!(next.set_state(drain, JobState::Stopped("it serves again".into()), 106 * SECOND));
+        assert_eq!(next.next_id(), scrub + 1);
+    }
+
+    /// The answer to a proposal got lost, and it was carried out all the same.
+    #[test]
+    fn what_was_written_down_unheard_is_taken_up() {
+        let mut rows = MemoryRows::default();
+        let mut jobs = Jobs::default();
+        let row = JobRow {
+            kind: JobKind::Scrub,
+            subject: String::new(),
+            started: Millis(1000),
+            task: JobTask::Scrub { number: 7, len_per_s: 8, nodes: vec![] },
+            end: None,
+        };
+        let id = jobs.next_id();
+        apply(&mut rows, &Command::BeginJob { id, row: row.clone() }).unwrap().unwrap();
+        let ours = jobs.begin(JobKind::Repair, "", SECOND);
+        assert_eq!(ours, id, "nobody knew");
+        assert_eq!(jobs.take_up(&rows, Millis(3000), SECOND).unwrap(), [(id, row)]);
+        assert_eq!(jobs.find(JobKind::Scrub, "").map(|job| (job.id, job.ran(SECOND))), Some((id, 2 * SECOND)));
+        assert_eq!(jobs.find(JobKind::Repair, "").map(|job| job.id), Some(id + 1), "it gave the number back");
+        assert_eq!(jobs.take_up(&rows, Millis(3000), SECOND).unwrap(), [], "once");
+    }
+
+    /// A datanode told of such work when this was written down and not noted yet.
+    #[test]
+    fn what_is_written_down_takes_the_place_of_the_same_that_is_not() {
+        let mut jobs = Jobs::default();
+        let id = jobs.next_id();
+        let repair = jobs.begin(JobKind::Repair, "", SECOND);
+        let unwritten = jobs.begin(JobKind::Scrub, "", SECOND);
+        assert_eq!([repair, unwritten], [id, id + 1]);
+        jobs.begun(id, JobKind::Scrub, "", SECOND);
+        assert_eq!(jobs.find(JobKind::Scrub, "").map(|job| job.id), Some(id));
+        assert!(jobs.find(JobKind::Repair, "").is_some());
+        jobs.set_state(id, JobState::Done(String::new()), 2 * SECOND);
+        assert!(jobs.find(JobKind::Scrub, "").is_none(), "no other one is under way");
+    }
+
+    #[test]
+    fn of_jobs_that_ended_the_oldest_are_forgotten() {
+        let mut rows = MemoryRows::default();
+        let row = |end| JobRow {
+            kind: JobKind::Scrub,
+            subject: String::new(),
+            started: Millis(1),
+            task: JobTask::Scrub { number: 7, len_per_s: 8, nodes: vec![NodeId([1; 16])] },
+            end,
+        };
+        let end = JobEnd { at: Millis(2), stopped: true, note: "by hand".into(), work: Work::default() };
+        apply(&mut rows, &Command::BeginJob { id: 1, row: row(None) }).unwrap().unwrap();
+        for id in 2..250 {
+            apply(&mut rows, &Command::BeginJob { id, row: row(Some(end.clone())) }).unwrap().unwrap();
+        }
+        let jobs = Jobs::load(&rows, Millis(3), SECOND).unwrap();
+        assert_eq!(jobs.iter().count(), 101);
+        assert_eq!(jobs.get(1).unwrap().state, JobState::Running, "it has not ended");
+        assert!(jobs.get(2).is_none() && jobs.get(249).is_some());
+    }
+
+    #[test]
+    fn old_jobs_are_forgotten_and_running_ones_are_not() {
+        let mut jobs = Jobs::default();
+        let first = jobs.begin(JobKind::Drain, "first", SECOND);
+        for number in 0..2 * KEPT_COUNT_MAX {
+            let id = jobs.begin(JobKind::Scrub, &number.to_string(), SECOND);
+            jobs.set_state(id, JobState::Done(String::new()), SECOND);
+        }
+        assert!(jobs.get(first).is_some());
+        assert_eq!(jobs.iter().count(), KEPT_COUNT_MAX);
+    }
+}

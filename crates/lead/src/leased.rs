@@ -1,0 +1,414 @@
+//! Blocks on lease: ids that clients hold to put small files under. Soft state of the leader.
+//!
+//! ```text
+//! leaseBlocks ──▶ out ──putFile──▶ committing ──applied──▶ the namespace owns it
+//!                  │                                        (or refused: nobody does)
+//!                  └── holder silent past the limit ──▶ nobody's: its replicas go
+//! ```
+//!
+//! Promise: a block is put by the holder of its lease alone, and only while the lease stands; a lease that ran out
+//! never stands again. A leader that is younger than the limit cannot know what the one before it gave out, so for as
+//! long it believes every client, and calls no block nobody's. (Where no id was ever reserved, none can be out.)
+//! Whoever judges a replica asks here *before* it looks for an owner in the rows: what is nobody's then, and has no
+//! owner after, can have none any more.
+
+mod holders;
+
+use holders::Holders;
+use namespace::{HOLDER_LEN_MAX, read};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use types::rows::{Rows, RowsError};
+use types::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, PipelineId};
+
+/// Ids out at all, some 100 bytes each.
+const COUNT_MAX: usize = 1 << 20;
+
+#[derive(Debug)]
+pub struct Leased {
+    /// When this leader began.
+    since: Duration,
+    limit: Duration,
+    /// Leaders before this one may have given out ids.
+    inherited: bool,
+    holders: Holders,
+    out: BTreeMap<BlockId, Out>,
+    /// Puts that were begun.
+    begun: u64,
+    /// Blocks of puts that may still come about though nobody waits for them any more, and how many had been begun
+    /// then.
+    doubted: BTreeMap<BlockId, u64>,
+    /// Ids for files that are not given out yet, and the generation of the blocks that go with them.
+    files: Range<u64>,
+    generation: Generation,
+}
+
+#[derive(Debug)]
+struct Out {
+    file: FileId,
+    home: LeasedHome,
+    holder: Arc<str>,
+    committing: bool,
+}
+
+/// A block that is given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub block: BlockId,
+    pub file: FileId,
+}
+
+/// Where the block will be at home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeasedHome {
+    pub container: ContainerId,
+    /// The nodes that the client was told of; `None` if that is not known any more. If the container has another set
+    /// when the block is put, some of its members may never have heard of it.
+    pub set: Option<(PipelineId, Epoch)>,
+}
+
+/// Why ids are not given out, or not taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseRefused {
+    /// Of files; some must be reserved first.
+    NoIds,
+    /// Of the holder, of all on its host, or at all.
+    TooMany,
+    /// The block is not the holder's, or not any more.
+    NotHeld,
+}
+
+/// What is known of a put when nobody waits for it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutFate {
+    NotProposed,
+    /// It was proposed, and may come about at any time.
+    InDoubt,
+    /// The log has said what became of it.
+    Decided,
+}
+
+impl Leased {
+    pub fn load(rows: &dyn Rows, now: Duration, limit: Duration) -> Result<Self, RowsError> {
+        let inherited = read::ever_reserved(rows)?;
+        let (holders, out, doubted) = Default::default();
+        let (files, generation) = (0..0, Generation(0));
+        Ok(Self { since: now, limit, inherited, holders, out, begun: 0, doubted, files, generation })
+    }
+
+    /// Takes ids of files that were reserved by a command.
+    pub fn reserved(&mut self, first: FileId, count: u32, generation: Generation) {
+        self.files = first.0..first.0 + u64::from(count);
+        self.generation = generation;
+    }
+
+    pub fn has_files(&self, count: usize) -> bool {
+        self.files.end - self.files.start >= count as u64
+    }
+
+    /// Gives blocks of `home` to `holder`, which calls from `host`, each with the id of a file: of an open one, or a
+    /// new one each.
+    pub fn grant(
+        &mut self,
+        holder: &str,
+        host: IpAddr,
+        home: LeasedHome,
+        blocks: &[BlockId],
+        open: Option<FileId>,
+        now: Duration,
+    ) -> Result<(Vec<Grant>, Generation), LeaseRefused> {
+        let file_count = if open.is_some() { 0 } else { blocks.len() };
+        if !self.has_files(file_count) || self.generation == Generation(0) {
+            return Err(LeaseRefused::NoIds);
+        }
+        self.renew(holder, now);
+        if !self.holders.has_room(holder, host, blocks.len()) || self.out.len() + blocks.len() > COUNT_MAX {
+            return Err(LeaseRefused::TooMany);
+        }
+        let holder = self.holders.take(holder, host, blocks, now);
+        let mut file = || open.or_else(|| self.files.next().map(InodeId));
+        let grants: Vec<Grant> =
+            blocks.iter().filter_map(|block| Some(Grant { block: *block, file: file()? })).collect();
+        for Grant { block, file } in &grants {
+            let out = Out { file: *file, home, holder: Arc::clone(&holder), committing: false };
+            self.out.insert(*block, out);
+        }
+        Ok((grants, self.generation))
+    }
+
+    /// `holder` does not want these any more.
+    pub fn give_back(&mut self, holder: &str, blocks: impl Iterator<Item = BlockId>) {
+        for block in blocks {
+            if self.out.get(&block).is_some_and(|out| *out.holder == *holder && !out.committing) {
+                self.end_put(block);
+            }
+        }
+    }
+
+    /// A client says it still lives. One that was silent for too long begins anew, without what it held.
+    pub fn renew(&mut self, holder: &str, now: Duration) {
+        let Some(renewed) = self.holders.renewed(holder) else { return };
+        if now.saturating_sub(renewed) <= self.limit {
+            self.holders.renew(holder, now);
+        } else {
+            self.drop_holder(holder);
+        }
+    }
+
+    /// Forgets those who were silent for too long.
+    pub fn sweep(&mut self, now: Duration) {
+        for name in self.holders.expired(now, self.limit) {
+            self.drop_holder(&name);
+        }
+    }
+
+    fn drop_holder(&mut self, name: &str) {
+        for block in self.holders.remove(name) {
+            // What is being put is decided by that.
+            if self.out.get(&block).is_some_and(|out| !out.committing) {
+                self.out.remove(&block);
+            }
+        }
+    }
+
+    /// `holder` puts a file with this block and id. The block's home; it counts as held until [`Leased::leave_put`], or
+    /// longer.
+    pub fn begin_put(&mut self, holder: &str, put: Grant, now: Duration) -> Result<LeasedHome, LeaseRefused> {
+        self.renew(holder, now);
+        let young = self.is_young(now);
+        self.begun += 1;
+        match self.out.get_mut(&put.block) {
+            Some(out) if *out.holder == *holder && out.file == put.file => {
+                out.committing = true;
+                Ok(out.home)
+            }
+            None if young && holder.len() <= HOLDER_LEN_MAX => {
+                let home = LeasedHome { container: put.block.born_in(), set: None };
+                let out = Out { file: put.file, home, holder: Arc::from(holder), committing: true };
+                self.out.insert(put.block, out);
+                Ok(home)
+            }
+            _ => Err(LeaseRefused::NotHeld),
+        }
+    }
+
+    /// The put was applied, or certainly was not. A lease ends with either: a client takes another block then.
+    fn end_put(&mut self, block: BlockId) {
+        self.doubted.remove(&block);
+        if let Some(out) = self.out.remove(&block) {
+            self.holders.release(&out.holder, block);
+        }
+    }
+
+    /// Of the put that was begun last.
+    pub fn last_put(&self) -> u64 {
+        self.begun
+    }
+
+    /// Nobody waits any more for the put of that number. One in doubt may come about all the same: until the log says,
+    /// the block is no less on lease, or its replicas would be nobody's, and be deleted before their file is there.
+    /// What the log has said of one it has said of all that were left before that one was begun.
+    pub fn leave_put(&mut self, block: BlockId, number: u64, fate: PutFate) {
+        match fate {
+            PutFate::NotProposed if self.doubted.contains_key(&block) => {} // its client had asked before
+            PutFate::NotProposed => self.end_put(block),
+            PutFate::InDoubt => _ = self.doubted.insert(block, self.begun),
+            PutFate::Decided => {
+                let left = self.doubted.iter().filter(|(_, begun)| **begun < number).map(|(block, _)| *block);
+                let decided: Vec<BlockId> = left.chain([block]).collect();
+                decided.into_iter().for_each(|block| self.end_put(block));
+            }
+        }
+    }
+
+    /// True if a file may still be put with this block.
+    pub fn may_be_put(&self, block: BlockId, now: Duration) -> bool {
+        match self.out.get(&block) {
+            Some(out) if out.committing => true,
+            Some(out) => {
+                let renewed = self.holders.renewed(&out.holder);
+                renewed.is_some_and(|renewed| now.saturating_sub(renewed) <= self.limit)
+            }
+            None => self.is_young(now),
+        }
+    }
+
+    /// Containers of blocks that are out; `None`: any may have some.
+    pub fn homes(&self, now: Duration) -> Option<BTreeSet<ContainerId>> {
+        (!self.is_young(now)).then(|| self.out.values().map(|out| out.home.container).collect())
+    }
+
+    /// Whether clients may hold ids: of this leader, or of one before it.
+    pub fn any_out(&self, now: Duration) -> bool {
+        !self.out.is_empty() || self.is_young(now)
+    }
+
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    fn is_young(&self, now: Duration) -> bool {
+        self.inherited && now.saturating_sub(self.since) <= self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holders::HELD_COUNT_MAX;
+    use std::net::Ipv4Addr;
+    use types::rows::{MemoryRows, RowsMut};
+
+    const HOME: ContainerId = ContainerId(1);
+    const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const PLACE: LeasedHome = LeasedHome { container: HOME, set: Some((PipelineId(3), Epoch(2))) };
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn block(index: u32) -> BlockId {
+        BlockId::new(HOME, index)
+    }
+
+    /// A leader since second 100, with a limit of 60 s; `a` holds blocks 0 and 1.
+    fn leader(inherited: bool) -> (Leased, Vec<Grant>) {
+        let mut rows = MemoryRows::default();
+        if inherited {
+            rows.put(namespace::tables::RESERVED, &[], vec![0; 8]);
+        }
+        let mut leased = Leased::load(&rows, at(100), at(60)).unwrap();
+        assert_eq!(leased.grant("a", HOST, PLACE, &[block(0)], None, at(100)), Err(LeaseRefused::NoIds));
+        leased.reserved(InodeId(50), 10, Generation(1001));
+        let (grants, generation) = leased.grant("a", HOST, PLACE, &[block(0), block(1)], None, at(100)).unwrap();
+        assert_eq!(generation, Generation(1001));
+        (leased, grants)
+    }
+
+    #[test]
+    fn a_lease_stands_while_it_is_renewed_and_never_again() {
+        let (mut leased, grants) = leader(false);
+        leased.renew("a", at(150));
+        assert!(leased.may_be_put(block(0), at(210)));
+        assert!(!leased.may_be_put(block(0), at(211)));
+        assert!(!leased.may_be_put(block(2), at(110)), "nobody has it");
+        assert!(leased.any_out(at(110)));
+        leased.renew("a", at(211));
+        assert!(!leased.may_be_put(block(0), at(211)), "too late");
+        assert_eq!(leased.begin_put("a", grants[0], at(211)), Err(LeaseRefused::NotHeld));
+        leased.grant("a", HOST, PLACE, &[block(5)], None, at(212)).unwrap();
+        assert_eq!(leased.begin_put("a", grants[0], at(213)), Err(LeaseRefused::NotHeld));
+    }
+
+    #[test]
+    fn a_block_is_put_once_by_its_holder() {
+        let (mut leased, grants) = leader(false);
+        assert_eq!(leased.begin_put("b", grants[0], at(101)), Err(LeaseRefused::NotHeld));
+        let other_file = Grant { file: InodeId(51), ..grants[0] };
+        assert_eq!(leased.begin_put("a", other_file, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(PLACE));
+        leased.give_back("a", [block(0)].into_iter());
+        leased.give_back("b", [block(1)].into_iter());
+        assert!(leased.may_be_put(block(1), at(101)), "it is not b's to give");
+        leased.sweep(at(1000));
+        assert!(leased.may_be_put(block(0), at(1000)), "it is being put");
+        assert!(!leased.may_be_put(block(1), at(1000)));
+        leased.end_put(block(0));
+        assert_eq!(leased.begin_put("a", grants[0], at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.len(), 0);
+    }
+
+    /// The leader before may have given out anything.
+    #[test]
+    fn a_young_leader_believes_its_clients() {
+        let (mut leased, _) = leader(true);
+        assert!(leased.may_be_put(block(9), at(160)));
+        assert_eq!(leased.homes(at(160)), None);
+        let strange = Grant { block: block(9), file: InodeId(7) };
+        assert_eq!(leased.begin_put("z", strange, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
+        assert!(leased.may_be_put(block(9), at(161)), "until it is applied");
+        leased.end_put(block(9));
+        assert!(!leased.may_be_put(block(9), at(161)));
+        assert_eq!(leased.begin_put("z", strange, at(161)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.homes(at(161)), Some(BTreeSet::from([HOME])));
+    }
+
+    /// A leader that hears no majority for a while sends its callers away, and what it proposed comes about when it
+    /// hears them again.
+    #[test]
+    fn a_put_that_nobody_waits_for_any_more_may_come_about() {
+        let (mut leased, grants) = leader(false);
+        assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(PLACE));
+        let first = leased.last_put();
+        leased.leave_put(block(0), first, PutFate::InDoubt);
+        leased.sweep(at(1000));
+        assert!(leased.may_be_put(block(0), at(1000)), "its replicas are not nobody's");
+        leased.leave_put(block(9), first, PutFate::Decided);
+        assert!(leased.may_be_put(block(0), at(1000)), "that was begun before");
+        assert_eq!(leased.begin_put("a", grants[0], at(1000)), Ok(PLACE), "and its client may ask again");
+        let second = leased.last_put();
+        leased.leave_put(block(0), second, PutFate::NotProposed);
+        assert!(leased.may_be_put(block(0), at(1000)), "the first one may still come about");
+        leased.leave_put(block(0), second, PutFate::InDoubt);
+        leased.leave_put(block(9), second + 1, PutFate::Decided);
+        assert!(!leased.may_be_put(block(0), at(1000)), "what comes later in the log tells of all before");
+        assert!(leased.doubted.is_empty());
+    }
+
+    #[test]
+    fn blocks_of_an_open_file_take_no_ids_of_files() {
+        let (mut leased, _) = leader(false);
+        let open = InodeId(40);
+        let left = leased.files.clone();
+        let (grants, _) = leased.grant("a", HOST, PLACE, &[block(3), block(4)], Some(open), at(100)).unwrap();
+        assert_eq!(grants, [block(3), block(4)].map(|block| Grant { block, file: open }));
+        assert_eq!(leased.files, left);
+        assert_eq!(leased.begin_put("a", grants[1], at(101)), Ok(PLACE));
+        let other = Grant { file: InodeId(41), ..grants[0] };
+        assert_eq!(leased.begin_put("a", other, at(101)), Err(LeaseRefused::NotHeld));
+    }
+
+    #[test]
+    fn what_is_given_back_is_nobodys() {
+        let (mut leased, grants) = leader(false);
+        leased.give_back("a", [block(0), block(7)].into_iter());
+        assert!(!leased.may_be_put(block(0), at(101)));
+        assert!(leased.may_be_put(block(1), at(101)));
+        assert_eq!(leased.begin_put("a", grants[0], at(101)), Err(LeaseRefused::NotHeld));
+    }
+
+    #[test]
+    fn one_client_can_not_take_everything() {
+        let (mut leased, _) = leader(false);
+        leased.reserved(InodeId(100), 60_000, Generation(1002));
+        let blocks: Vec<BlockId> = (10..10 + HELD_COUNT_MAX as u32).map(block).collect();
+        assert_eq!(leased.grant("a", HOST, PLACE, &blocks, None, at(101)), Err(LeaseRefused::TooMany));
+        assert!(leased.grant("a", HOST, PLACE, &blocks[2..], None, at(101)).is_ok());
+        assert!(leased.grant("b", HOST, PLACE, &[block(9000)], None, at(101)).is_ok());
+        leased.give_back("a", blocks.into_iter().chain([block(0), block(1)]));
+        assert_eq!(leased.len(), 1);
+        leased.holders.check();
+        assert_eq!(leased.holders.renewed("a"), None, "a client that holds nothing is not remembered");
+    }
+
+    #[test]
+    fn one_host_can_not_take_everything_under_many_names() {
+        let (mut leased, _) = leader(false);
+        let open = Some(InodeId(40));
+        let mut ask = |name: &str, host: IpAddr, home: u64| {
+            let blocks = (0..HELD_COUNT_MAX as u32).map(|index| BlockId::new(ContainerId(home), index));
+            leased.grant(name, host, PLACE, &blocks.collect::<Vec<_>>(), open, at(101)).map(drop)
+        };
+        let answers = (2..2 + COUNT_MAX / HELD_COUNT_MAX).map(|home| ask(&format!("name {home}"), HOST, home as u64));
+        assert_eq!(answers.last(), Some(Err(LeaseRefused::TooMany)));
+        assert_eq!(ask("b", [10, 0, 0, 1].into(), 1000), Ok(()));
+        leased.holders.check();
+    }
+}

@@ -1,0 +1,116 @@
+//! A datanode as the leader sees it now: its row, and what its last heartbeat said.
+
+use crate::balance::FULL_PARTS;
+use crate::claim::Claimant;
+use blocks::{Node, Service};
+use std::time::Duration;
+
+/// A node that was silent for longer gets no new blocks, and readers are sent to it last. Heartbeats come about each
+/// second; HDFS waits 30 s until it calls a node stale and 10 min until it calls it dead.
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// A node that was silent for longer is taken after all others: three heartbeats, so that a late one costs nothing.
+/// Streams find by themselves in two seconds that a node of theirs stands still; those that begin later need not find
+/// it out again.
+pub const QUIET_MAX: Duration = Duration::from_secs(3);
+
+/// Bytes of a node's volumes, and transfers under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub capacity_len: u64,
+    pub used_len: u64,
+    pub free_len: u64,
+    pub transfer_count: u32,
+}
+
+/// A node as the leader sees it now.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub node: Node,
+    pub usage: Usage,
+    pub service: Service,
+    /// `None`: known from the rows alone; it has not registered with this process yet.
+    pub(crate) seen: Option<Duration>,
+    /// The connection over which it was heard has ended since, or a writer dropped it from its chain.
+    pub(crate) hung_up: bool,
+    /// The connection over which it was heard has ended: its process is likely to be gone.
+    pub(crate) disconnected: bool,
+    /// The process that is to become the node: its registration is being written down.
+    pub(crate) claimant: Option<Claimant>,
+    /// When its process described itself otherwise than before, last.
+    pub(crate) changed: Option<Duration>,
+    /// All its disks have failed: what it says is no sign of life.
+    pub(crate) diskless: bool,
+    /// Blocks sent here since the last heartbeat, which counts only what runs already.
+    pub(crate) placed_count: u32,
+    /// Bytes, about, of the containers that it is to copy and that were not compared with what it has: they will take
+    /// of its room.
+    pub(crate) incoming_len: u128,
+}
+
+impl Member {
+    pub(crate) fn remembered(node: Node) -> Self {
+        Self {
+            node,
+            usage: Usage::default(),
+            service: Service::default(),
+            seen: None,
+            hung_up: false,
+            disconnected: false,
+            claimant: None,
+            changed: None,
+            diskless: false,
+            placed_count: 0,
+            incoming_len: 0,
+        }
+    }
+
+    pub(crate) fn hear(&mut self, usage: Usage, now: Duration) {
+        (self.usage, self.seen, self.hung_up, self.placed_count) = (usage, Some(now), false, 0);
+        (self.diskless, self.disconnected) = (false, false);
+    }
+
+    /// When it was heard last; `None` if never by this process.
+    pub fn seen(&self) -> Option<Duration> {
+        self.seen
+    }
+
+    pub fn is_live(&self, now: Duration) -> bool {
+        self.seen.is_some_and(|seen| now.saturating_sub(seen) <= SILENCE_MAX)
+    }
+
+    /// It has missed heartbeats, or its process seems to have ended: others are better, if there are any.
+    pub fn is_quiet(&self, now: Duration) -> bool {
+        self.hung_up || self.seen.is_none_or(|seen| now.saturating_sub(seen) > QUIET_MAX)
+    }
+
+    /// New blocks may go here.
+    pub(crate) fn is_taken(&self, now: Duration) -> bool {
+        self.is_live(now) && self.service == Service::Serving
+    }
+
+    /// What it has to do at the moment.
+    pub(crate) fn load(&self) -> u32 {
+        self.usage.transfer_count.saturating_add(self.placed_count)
+    }
+
+    pub(crate) fn used_permille(&self) -> u64 {
+        self.used_parts() / (FULL_PARTS / 1000)
+    }
+
+    /// Of [`FULL_PARTS`].
+    pub(crate) fn used_parts(&self) -> u64 {
+        self.used_parts_with(0)
+    }
+
+    /// The same, with `len` bytes more.
+    pub(crate) fn used_parts_with(&self, len: u64) -> u64 {
+        let (used, whole) =
+            (self.usage.used_len.saturating_add(len), self.usage.used_len.saturating_add(self.usage.free_len));
+        if whole == 0 {
+            0
+        } else {
+            u64::try_from(u128::from(used) * u128::from(FULL_PARTS) / u128::from(whole)).unwrap_or(u64::MAX)
+        }
+    }
+}

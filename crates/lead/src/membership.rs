@@ -1,0 +1,261 @@
+//! Which nodes a pipeline should have: lost members are replaced, short sets filled up, nodes that drain relieved.
+//!
+//! ```text
+//!            lost a member ──▶ another takes its place ─┐
+//!   short of members ────────▶ one more joins ──────────┼──▶ joining: copies what the containers hold ──▶ whole ──▶ joined
+//!   a member drains ─────────▶ one more joins ──────────┘          │                                        │
+//!                                                                  └── the lost one returned: it is put     └─▶ who drains,
+//!                                                                      back, and the copying ends               or is too many, goes
+//! ```
+//!
+//! Promise: nobody is counted as lost before this process has listened for as long as a node may be silent, so never on
+//! the picture of a start; a container whose whole members are all lost keeps the members it has, since they alone have
+//! its blocks, and the others of its pipeline are carved off and healed; and no member that is there goes before all
+//! containers are whole on those who stay. One command at a time: after each the picture is looked at again.
+
+use crate::cluster::{Cluster, Pipeline};
+use crate::member::Member;
+use crate::repair::Repair;
+use crate::room::Shortage;
+use blocks::Command;
+use blocks::{PipelineRow, Service};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+use types::{NodeId, PipelineId, Random};
+
+/// What the decisions rest on beside the picture itself.
+#[derive(Clone, Copy, Debug)]
+pub struct MendRules {
+    pub now: Duration,
+    /// Since when this process leads and has not stood still, by the same clock: it can say nothing of silences that
+    /// began before.
+    pub hearing_since: Duration,
+    /// A node that was silent for longer is lost.
+    pub lost_after: Duration,
+    /// Members that a set should have which is not known any more.
+    pub usual_replication: u16,
+}
+
+impl MendRules {
+    /// Whether a silence up to now tells anything.
+    pub fn can_tell(&self) -> bool {
+        self.now.saturating_sub(self.hearing_since) > self.lost_after
+    }
+
+    pub fn is_lost(&self, member: Option<&Member>) -> bool {
+        let seen = member.and_then(Member::seen).unwrap_or_default().max(self.hearing_since);
+        self.can_tell() && self.now.saturating_sub(seen) > self.lost_after
+    }
+
+    pub(crate) fn is_here(&self, member: &Member) -> bool {
+        member.is_live(self.now) && member.seen().is_some_and(|seen| self.now.saturating_sub(seen) <= self.lost_after)
+    }
+}
+
+/// Pipelines looked at in one step of a round. One look may go over all nodes and over the containers of one pipeline.
+const LOOK_COUNT_MAX: usize = 16;
+
+/// Containers that one command merges: applying it takes a few milliseconds.
+const MERGE_COUNT_MAX: usize = 1000;
+
+/// A round over all pipelines that are not as they should be, those with the fewest whole members first: they get what
+/// room there is.
+#[derive(Debug, Default)]
+pub struct Mending {
+    waiting: VecDeque<PipelineId>,
+    shortage: Shortage,
+    /// The first that finds no room. Room is made for it, by one move at a time.
+    stuck: Option<PipelineId>,
+}
+
+/// What one step of a round came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// To be put through Raft and shown to [`Cluster::on_applied`] before the next step.
+    Propose(Command),
+    /// There is more to look at.
+    Again,
+    /// All were looked at. What could not be mended for want of room.
+    Done(Shortage),
+}
+
+/// What one pipeline needs.
+enum Look {
+    Settled,
+    Lacks(Shortage),
+    Change(Command),
+}
+
+impl From<Result<Command, Shortage>> for Look {
+    fn from(found: Result<Command, Shortage>) -> Self {
+        found.map_or_else(Self::Lacks, Self::Change)
+    }
+}
+
+impl Mending {
+    pub fn begin(cluster: &Cluster, repair: &Repair, rules: &MendRules) -> Self {
+        if !rules.can_tell() {
+            return Self::default();
+        }
+        let gone = |member: &&Member| rules.is_lost(Some(member)) || member.service == Service::Draining;
+        let mut waiting: BTreeSet<PipelineId> = cluster
+            .nodes
+            .values()
+            .filter(gone)
+            .flat_map(|member| cluster.pipelines_of(member.node.id).iter().copied())
+            .collect();
+        let burdened = cluster.nodes.keys().filter(|node| cluster.excess_len(**node, repair) > 0);
+        waiting.extend(burdened.flat_map(|node| cluster.pipelines_of(*node)));
+        let index = &cluster.index;
+        waiting.extend(index.joining.iter().chain(&index.uneven).chain(&index.twins));
+        let mut order: Vec<(usize, PipelineId)> =
+            waiting.into_iter().map(|id| (cluster.source_count(&cluster.pipelines[&id], rules), id)).collect();
+        order.sort_unstable();
+        Self { waiting: order.into_iter().map(|(_, id)| id).collect(), ..Self::default() }
+    }
+
+    /// Looks at some more. A pipeline whose change was proposed is looked at again.
+    pub fn step(&mut self, cluster: &Cluster, repair: &Repair, rules: &MendRules, random: &mut dyn Random) -> Step {
+        for _ in 0..LOOK_COUNT_MAX {
+            let Some(id) = self.waiting.front() else {
+                let stuck = self.stuck.take().filter(|_| !cluster.is_moving());
+                let room = stuck.and_then(|id| cluster.make_room(id, repair, rules));
+                return room.map_or(Step::Done(self.shortage), Step::Propose);
+            };
+            match cluster.look(*id, repair, rules, random) {
+                Look::Settled => {}
+                Look::Lacks(shortage) => {
+                    self.shortage += shortage;
+                    self.stuck.get_or_insert(*id);
+                }
+                Look::Change(command) => return Step::Propose(command),
+            }
+            self.waiting.pop_front();
+        }
+        Step::Again
+    }
+
+    /// The change that was proposed is not made: the pipeline has its turn in the next round.
+    pub fn pass(&mut self) {
+        self.waiting.pop_front();
+    }
+}
+
+impl Cluster {
+    /// Blocks of a set are on its whole members. With none of them there, nobody could copy; they are waited for. Where
+    /// nothing lags those who joined are whole as well, also while one of them is lost.
+    fn source_count(&self, pipeline: &Pipeline, rules: &MendRules) -> usize {
+        let is_whole = |node: &NodeId| pipeline.lagging_count == 0 || !pipeline.row.is_joining(*node);
+        let sources = pipeline.row.members.iter().filter(|node| is_whole(node) && !rules.is_lost(self.nodes.get(node)));
+        sources.count()
+    }
+
+    fn look(&self, id: PipelineId, repair: &Repair, rules: &MendRules, random: &mut dyn Random) -> Look {
+        let Some(pipeline) = self.pipelines.get(&id) else { return Look::Settled };
+        let row = &pipeline.row;
+        let set = |members: Vec<NodeId>| Look::Change(Command::SetMembers { pipeline: id, epoch: row.epoch, members });
+        let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
+        let wanted = usize::from(row.wanted).max(1);
+        if !row.joining.is_empty() && pipeline.lagging_count == 0 && !row.joining.iter().any(|(node, _)| lost(node)) {
+            return Look::Change(Command::Joined { pipeline: id, epoch: row.epoch });
+        }
+        if let Some(back) = self.returned(pipeline, repair, rules) {
+            // Who joined last has copied least.
+            let out = row.members.iter().copied().find(lost).or_else(|| {
+                let joined = row.joining.iter().max_by_key(|(_, epoch)| *epoch);
+                joined.map(|(node, _)| *node)
+            });
+            return set(swap(&row.members, out.filter(|_| row.members.len() >= wanted), Some(back)));
+        }
+        if self.source_count(pipeline, rules) == 0 {
+            return self.part(id, repair, rules, random).map_or(Look::Settled, Look::from);
+        }
+        // One that never had all ends no copying.
+        let joining = |node: &NodeId| row.is_joining(*node);
+        let lost_joining = row.members.iter().copied().find(|node| lost(node) && joining(node));
+        if let Some(gone) = lost_joining.or_else(|| row.members.iter().copied().find(lost)) {
+            if row.members.len() > wanted && (joining(&gone) || row.joining.is_empty()) {
+                return set(swap(&row.members, Some(gone), None));
+            }
+            let stays = |node: &&NodeId| !lost(node) && !self.drains(**node);
+            if row.members.iter().filter(stays).count() < wanted {
+                return self.replace(id, Some(gone), repair, rules, random).into();
+            }
+            // Those who join take its place, if they have room.
+            return self.unburden(id, repair, rules, random).map_or(Look::Settled, Look::from);
+        }
+        if self.staying(row) < wanted {
+            return self.replace(id, None, repair, rules, random).into();
+        }
+        if let Some(found) = self.unburden(id, repair, rules, random) {
+            return found.into();
+        }
+        if !row.joining.is_empty() {
+            return Look::Settled;
+        }
+        if row.members.len() > wanted {
+            let draining = row.members.iter().copied().find(|node| self.drains(*node));
+            let Some(out) = draining.or_else(|| self.fullest(&row.members)) else { return Look::Settled };
+            return set(swap(&row.members, Some(out), None));
+        }
+        let twins = self.by_set.get(&(row.members.clone(), row.wanted)).into_iter().flatten();
+        let mut twins = twins.filter(|other| {
+            let into = &self.pipelines[other].row;
+            **other != id && row.can_merge(into) && (into.planned != row.planned || **other < id)
+        });
+        twins.next().map_or(Look::Settled, |into| {
+            let containers = pipeline.containers.iter().copied().take(MERGE_COUNT_MAX).collect();
+            Look::Change(Command::Merge { from: id, into: *into, containers })
+        })
+    }
+
+    /// A former member that is back while others still copy what it has.
+    fn returned(&self, pipeline: &Pipeline, repair: &Repair, rules: &MendRules) -> Option<NodeId> {
+        let here = |id: &NodeId| {
+            let member = self.nodes.get(id);
+            member.is_some_and(|member| rules.is_here(member) && member.service == Service::Serving)
+        };
+        let relieved = |id: &NodeId| pipeline.containers.iter().any(|home| repair.is_relieved(*home, *id));
+        pipeline.row.former.iter().copied().find(|id| here(id) && !relieved(id))
+    }
+
+    pub(crate) fn drains(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|member| member.service == Service::Draining)
+    }
+
+    /// Members that do not drain.
+    pub(crate) fn staying(&self, row: &PipelineRow) -> usize {
+        row.members.iter().filter(|node| !self.drains(**node)).count()
+    }
+
+    pub(crate) fn fullest(&self, members: &[NodeId]) -> Option<NodeId> {
+        members.iter().copied().max_by_key(|id| self.nodes.get(id).map_or(0, Member::used_parts))
+    }
+
+    /// Pipelines that a node is in.
+    pub fn pipelines_of(&self, node: NodeId) -> &[PipelineId] {
+        self.by_node.get(&node).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The members without `out` and with `into`.
+pub(crate) fn swap(members: &[NodeId], out: Option<NodeId>, into: Option<NodeId>) -> Vec<NodeId> {
+    let mut members: Vec<NodeId> = members.iter().copied().filter(|id| Some(*id) != out).chain(into).collect();
+    members.sort_unstable();
+    members.dedup();
+    members
+}
+
+/// The next change of a pipeline's members that a round proposes, if no copy is under way; for tests.
+#[cfg(test)]
+pub(crate) fn next_change(cluster: &Cluster, rules: &MendRules, random: &mut dyn Random) -> Option<Command> {
+    let repair = Repair::default();
+    let mut mending = Mending::begin(cluster, &repair, rules);
+    loop {
+        match mending.step(cluster, &repair, rules, random) {
+            Step::Propose(command) => return Some(command),
+            Step::Again => {}
+            Step::Done(_) => return None,
+        }
+    }
+}

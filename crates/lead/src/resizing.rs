@@ -1,0 +1,171 @@
+//! Files whose replication was changed: their blocks move, under their ids, into containers of that replication.
+//!
+//! ```text
+//! Resizing: pages of the file ──▶ blocks by home ──target──▶ Transfer: old and new members are asked ──▶ lacks: Repair
+//!                                                                └ all new members have it: ready ──▶ (the log) ──▶ on_moved: surplus
+//! ```
+//!
+//! Promise: a block moves only when every member of the container it moves to has said that it has it.
+
+use crate::cluster::Cluster;
+use crate::compare_answer::{Answers, Expected, Fitness};
+use crate::comparison::{is_lacking, lack};
+use crate::healing::Healing;
+use crate::place::{PlaceError, Plan};
+use crate::repair::Repair;
+use crate::replica_fate::Told;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{ContainerId, Epoch, NodeId, PipelineId, Random};
+
+/// A file on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resizing {
+    is_waiting: bool,
+    replication: u16,
+}
+
+impl Resizing {
+    /// Some of the file's blocks, and the replication it should have. Answers those that should move now, by the
+    /// container they are in.
+    pub fn on_page(
+        &mut self,
+        replication: u16,
+        is_open: bool,
+        blocks: impl IntoIterator<Item = Expected>,
+        healing: &mut Healing<'_>,
+    ) -> BTreeMap<ContainerId, Vec<Expected>> {
+        self.replication = replication;
+        self.is_waiting |= is_open;
+        let mut by_home: BTreeMap<ContainerId, Vec<Expected>> = BTreeMap::new();
+        for wanted in blocks {
+            if healing.cluster.wanted(wanted.home) == replication {
+                // It may have been on its way elsewhere: what was copied there already is surplus.
+                healing.repair.end_moving(wanted.block);
+                continue;
+            }
+            self.is_waiting = true;
+            // What is being copied will be looked at when it is.
+            if wanted.complete && !healing.repair.is_copied(wanted.block) {
+                by_home.entry(wanted.home).or_default().push(wanted);
+            }
+        }
+        by_home
+    }
+
+    /// All pages were shown. True: nothing is left to do.
+    pub fn is_done(&self) -> bool {
+        !self.is_waiting
+    }
+
+    /// As it was told last.
+    pub fn replication(&self) -> u16 {
+        self.replication
+    }
+
+    /// The container that takes `blocks` of `from`.
+    pub fn target(
+        &self,
+        from: ContainerId,
+        blocks: &[Expected],
+        cluster: &Cluster,
+        repair: &Repair,
+        now: Duration,
+        random: &mut dyn Random,
+    ) -> Result<Plan<ContainerId>, PlaceError> {
+        // One that was begun with is gone on with.
+        let begun = blocks.iter().find_map(|wanted| repair.moving_to(wanted.block));
+        if let Some(to) = begun.filter(|to| cluster.wanted(*to) == self.replication) {
+            return Ok(Plan::Use(to));
+        }
+        let len = types::len::total(blocks.iter().map(|wanted| wanted.len));
+        cluster.home_of_size(from, self.replication, len, now, random)
+    }
+}
+
+/// Blocks of one container that are to be in another.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    from: ContainerId,
+    to: ContainerId,
+    old: Vec<NodeId>,
+    new: Vec<NodeId>,
+    /// Who may have copies that are at home nowhere: made for another container, before the file was to have yet
+    /// another number of them. They may be the last.
+    strays: Vec<NodeId>,
+    set: Option<(PipelineId, Epoch)>,
+    ready: Vec<Expected>,
+}
+
+impl Transfer {
+    pub fn begin(from: ContainerId, to: ContainerId, blocks: &[Expected], healing: &Healing<'_>) -> Self {
+        let Healing { cluster, repair, surplus, .. } = healing;
+        let (old, new) = (cluster.member_ids(from).to_vec(), cluster.member_ids(to).to_vec());
+        let mut strays: Vec<NodeId> = Vec::new();
+        for Expected { block, generation, len, .. } in blocks {
+            strays.extend(repair.moving_to(*block).into_iter().flat_map(|home| cluster.member_ids(home)));
+            strays.extend(surplus.sources(*block, *generation, *len));
+        }
+        strays.sort_unstable();
+        strays.dedup();
+        strays.retain(|id| !old.contains(id) && !new.contains(id));
+        let set = cluster.set_of(to, &new);
+        Self { from, to, old, new, strays, set, ready: Vec::new() }
+    }
+
+    /// Who has the blocks, or is to have them, and can be asked.
+    pub fn to_ask(&self, healing: &Healing<'_>) -> Vec<NodeId> {
+        let both = self.new.iter().chain(self.old.iter().filter(|id| !self.new.contains(id)));
+        healing.cluster.askable(&healing.rules, both.chain(&self.strays).copied())
+    }
+
+    /// What they said. Notes what lacks; what does not is ready.
+    pub fn on_answers(&mut self, blocks: &[Expected], answers: &Answers, healing: &mut Healing<'_>) {
+        let Healing { repair, surplus, .. } = healing;
+        for (at, wanted) in blocks.iter().enumerate() {
+            let said: BTreeMap<NodeId, Fitness> =
+                answers.nodes().filter_map(|id| Some((id, answers.of(id, at, wanted, repair, surplus)?))).collect();
+            if self.new.iter().all(|id| said.get(id) == Some(&Fitness::Fit)) {
+                self.ready.push(*wanted);
+                continue;
+            }
+            let of = |fitness| said.iter().filter(move |(_, said)| **said == fitness).map(|(id, _)| *id);
+            let mut sources: Vec<NodeId> = of(Fitness::Fit).collect();
+            if sources.is_empty() {
+                sources = of(Fitness::Readable).collect();
+            }
+            if sources.is_empty() {
+                repair.doubt(wanted.block);
+                continue;
+            }
+            repair.set_moving(wanted.block, self.to);
+            for (node, unfit) in self.new.iter().filter_map(|node| Some((*node, is_lacking(said.get(node).copied()?)?)))
+            {
+                repair.on_lack(lack(wanted, self.to, node, sources.clone(), unfit));
+            }
+        }
+    }
+
+    /// Blocks that all new members have.
+    pub fn ready(&self) -> &[Expected] {
+        &self.ready
+    }
+
+    /// Those that were ready are at home there now, as far as nobody changed them meanwhile.
+    pub fn on_moved(self, healing: &mut Healing<'_>) {
+        let now = healing.rules.now;
+        // Who came since may have been compared before the blocks did.
+        let is_held = self.set.is_some_and(|set| healing.cluster.is_held_by(self.to, set));
+        for Expected { block, generation, len, file, .. } in self.ready {
+            healing.repair.end_moving(block);
+            if !is_held {
+                healing.repair.doubt(block);
+            }
+            healing.cluster.on_written(self.to, len);
+            let told = Told { block, generation, len, file: Some(file), home: Some(self.from), finalized: true };
+            for node in self.old.iter().filter(|id| !self.new.contains(id)) {
+                healing.surplus.keep(*node, told, self.to, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Replicas where none should be: kept until those who should have the block were asked, then ordered away.
+//!
+//! ```text
+//! told by a node, not of the home, or older ──keep──▶ by home ──next──▶ (members are asked)
+//!                                                        │ not enough of them have it: later again, and meanwhile it is a source
+//!                                                        └ they have it ──let_go──▶ orders(node), leaving until it is told gone
+//! ```
+//!
+//! Promise: what is ordered away here was confirmed by others a moment before, so it is never the last good copy,
+//! whatever this process has missed: an order that its node does not fetch at once is off. A replica that was ordered
+//! away counts as no copy ([`Surplus::is_leaving`]), also while its node still says that it has it: should it be wanted
+//! there after all, it is copied anew. Nothing is lost if this memory is: nodes tell of all they have in their
+//! catalogues.
+
+use crate::repair::Repair;
+use crate::replica_fate::Told;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{BlockId, ContainerId, Generation, NodeId};
+
+/// Replicas remembered, each about a hundred bytes. The others come with a later catalogue.
+const KEPT_COUNT_MAX: usize = 200_000;
+/// Orders in one answer.
+const ORDER_COUNT_MAX: usize = 5000;
+/// Between questions about one container whose members lack something.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// What others said of a block counts for so long: a node hears its orders with its next heartbeat.
+const CONFIRMED_FOR: Duration = Duration::from_secs(10);
+/// A node that was ordered to delete, and tells nothing of it, has not heard, or keeps it by now for a good reason.
+const LEAVING_FOR: Duration = Duration::from_secs(300);
+
+/// Replicas of one container's blocks, and when each was told last.
+type Kept = BTreeMap<(BlockId, NodeId), (Told, Duration)>;
+
+#[derive(Debug, Default)]
+pub struct Surplus {
+    by_home: BTreeMap<ContainerId, Kept>,
+    /// By block too, for those who look for a source.
+    homes: BTreeMap<BlockId, BTreeSet<ContainerId>>,
+    due: BTreeSet<(Duration, ContainerId)>,
+    count: usize,
+    /// Confirmed by others, and when; to be told to their nodes.
+    going: BTreeMap<NodeId, BTreeMap<BlockId, (Told, Duration)>>,
+    /// Going, or ordered away and not told gone: up to which generation, and since when.
+    leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
+    /// Nodes that left a pipeline: what they have of it is surplus, and they should tell it soon.
+    to_ask: BTreeSet<NodeId>,
+    /// Of those that are to tell, or did not end yet: whether they began after they were asked.
+    awaited: BTreeMap<NodeId, bool>,
+    /// Nodes that have told this process all that they had at some time.
+    told: BTreeSet<NodeId>,
+    /// When a node began to tell all that it has.
+    telling: BTreeMap<NodeId, Duration>,
+    /// Nodes that drain and are in no pipeline any more.
+    out: BTreeMap<NodeId, Out>,
+}
+
+/// A node that drains, and is in no pipeline any more.
+#[derive(Debug)]
+struct Out {
+    since: Duration,
+    catalogue: Catalogue,
+}
+
+/// What a node has is known when it has told all of it, from the beginning, after nobody could put anything there any
+/// more. By the order of events: the clock may say the same for two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Catalogue {
+    NotAsked,
+    Asked,
+    Told,
+}
+
+impl Surplus {
+    /// `node` has a replica that does not belong there; the block's home is `home`.
+    pub fn keep(&mut self, node: NodeId, told: Told, home: ContainerId, now: Duration) {
+        if self.count >= KEPT_COUNT_MAX {
+            return;
+        }
+        let of_home = self.by_home.entry(home).or_default();
+        if of_home.is_empty() {
+            self.due.insert((now, home));
+        }
+        if of_home.insert((told.block, node), (told, now)).is_none() {
+            self.count += 1;
+            self.homes.entry(told.block).or_default().insert(home);
+        }
+    }
+
+    /// `node` is to tell all that it has.
+    pub fn ask_all(&mut self, node: NodeId) {
+        self.to_ask.insert(node);
+        self.awaited.insert(node, false);
+    }
+
+    /// `node` has told this process all that it has, since it was to tell it last.
+    pub(crate) fn has_told(&self, node: NodeId) -> bool {
+        self.told.contains(&node) && !self.awaited.contains_key(&node)
+    }
+
+    /// `node` begins to tell all that it has.
+    pub fn on_telling(&mut self, node: NodeId, now: Duration) {
+        self.telling.insert(node, now);
+        let is_asked = !self.to_ask.contains(&node);
+        self.awaited.entry(node).and_modify(|begun| *begun = is_asked);
+    }
+
+    /// `node` has told all that it has. What it did not tell again is not there any more, and is no source.
+    pub fn on_told_all(&mut self, node: NodeId) {
+        self.told.insert(node);
+        self.awaited.retain(|awaited, begun| *awaited != node || !*begun);
+        let Some(begun) = self.telling.remove(&node) else { return };
+        if let Some(out) = self.out.get_mut(&node).filter(|out| out.catalogue == Catalogue::Asked) {
+            out.catalogue = Catalogue::Told;
+        }
+        let mut gone = Vec::new();
+        for (home, kept) in &self.by_home {
+            let old = kept.iter().filter(|((_, holder), (_, at))| *holder == node && *at < begun);
+            gone.extend(old.map(|((block, _), _)| (*home, *block)));
+        }
+        for (home, block) in gone {
+            self.forget(home, node, block);
+        }
+    }
+
+    /// `node` drains, and is in no pipeline any more: since when?
+    pub(crate) fn out_since(&mut self, node: NodeId, now: Duration) -> Duration {
+        let out = self.out.entry(node).or_insert(Out { since: now, catalogue: Catalogue::NotAsked });
+        out.since
+    }
+
+    pub fn is_in(&mut self, node: NodeId) {
+        self.out.remove(&node);
+    }
+
+    /// Nobody can put anything on `node` any more: it is to tell all that it has, once more. True if it has, and
+    /// nothing of it is kept that others may lack, but what is of no use to them.
+    pub(crate) fn is_settled(&mut self, node: NodeId, repair: &Repair) -> bool {
+        let Some(out) = self.out.get_mut(&node) else { return false };
+        if out.catalogue == Catalogue::NotAsked {
+            out.catalogue = Catalogue::Asked;
+            self.to_ask.insert(node);
+            // One that is under way may have gone past what came meanwhile.
+            self.telling.remove(&node);
+        }
+        let told = out.catalogue == Catalogue::Told;
+        told && self.kept_of(node).all(|told| repair.is_useless(node, told))
+    }
+
+    fn kept_of(&self, node: NodeId) -> impl Iterator<Item = &Told> {
+        let kept = self.by_home.values().flatten();
+        kept.filter(move |((_, holder), _)| *holder == node).map(|(_, (told, _))| told)
+    }
+
+    /// Replicas of `node` that are damaged, or not all of their blocks, which no node has any better.
+    pub fn useless_count(&self, node: NodeId, repair: &Repair) -> usize {
+        self.kept_of(node).filter(|told| repair.is_useless(node, told)).count()
+    }
+
+    /// Whether `node` is to tell all that it has; asked once.
+    pub fn take_ask(&mut self, node: NodeId) -> bool {
+        self.to_ask.remove(&node)
+    }
+
+    /// The next container whose members should be asked.
+    pub fn next(&mut self, now: Duration) -> Option<ContainerId> {
+        let (at, home) = *self.due.first().filter(|(at, _)| *at <= now)?;
+        self.due.remove(&(at, home));
+        Some(home)
+    }
+
+    /// What is kept of a container.
+    pub fn of(&self, home: ContainerId, limit: usize) -> Vec<(NodeId, Told)> {
+        let kept = self.by_home.get(&home).into_iter().flatten();
+        kept.map(|((_, node), (told, _))| (*node, *told)).take(limit).collect()
+    }
+
+    /// The question about `home` was answered: what is still kept is asked again later, or at once for what was not
+    /// asked yet.
+    pub fn asked(&mut self, home: ContainerId, now: Duration, settled_all: bool) {
+        if self.by_home.contains_key(&home) {
+            self.due.insert((if settled_all { now } else { now + ASK_AGAIN_AFTER }, home));
+        }
+    }
+
+    /// It is no surplus, or not any more.
+    pub fn forget(&mut self, home: ContainerId, node: NodeId, block: BlockId) {
+        let Some(of_home) = self.by_home.get_mut(&home) else { return };
+        if of_home.remove(&(block, node)).is_none() {
+            return;
+        }
+        self.count -= 1;
+        let others = of_home.range((block, NodeId([0; 16]))..=(block, NodeId([0xff; 16]))).next().is_some();
+        if of_home.is_empty() {
+            self.by_home.remove(&home);
+        }
+        if !others && let Some(homes) = self.homes.get_mut(&block) {
+            homes.remove(&home);
+            if homes.is_empty() {
+                self.homes.remove(&block);
+            }
+        }
+    }
+
+    /// Others have the block: the replica goes, at this generation and below.
+    pub fn let_go(&mut self, home: ContainerId, node: NodeId, told: Told, now: Duration) {
+        self.forget(home, node, told.block);
+        self.going.entry(node).or_default().insert(told.block, (told, now));
+        self.leaving.insert((told.block, node), (told.generation, now));
+    }
+
+    /// What to tell `node`, once. The caller judges each again, and says of those that stay that they do
+    /// ([`Self::stays`]).
+    pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<Told> {
+        let Some(going) = self.going.get_mut(&node) else { return Vec::new() };
+        let taken: Vec<(Told, Duration)> =
+            (0..ORDER_COUNT_MAX).map_while(|_| going.pop_first()).map(|(_, entry)| entry).collect();
+        if going.is_empty() {
+            self.going.remove(&node);
+        }
+        let (sure, old): (Vec<_>, Vec<_>) =
+            taken.into_iter().partition(|(_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
+        // Its node tells of it again in its next catalogue.
+        old.into_iter().for_each(|(told, _)| self.stays(node, told.block));
+        sure.into_iter().map(|(told, _)| told).collect()
+    }
+
+    /// A replica that was let go is not ordered away, is gone, or was put anew.
+    pub fn stays(&mut self, node: NodeId, block: BlockId) {
+        self.leaving.remove(&(block, node));
+        if let Some(going) = self.going.get_mut(&node) {
+            going.remove(&block);
+            if going.is_empty() {
+                self.going.remove(&node);
+            }
+        }
+    }
+
+    /// True if the replica, or an older one that its node has instead, is on its way out.
+    pub fn is_leaving(&self, block: BlockId, node: NodeId, generation: Generation) -> bool {
+        self.leaving.get(&(block, node)).is_some_and(|(at_most, _)| *at_most >= generation)
+    }
+
+    /// Forgets what is too old to be true.
+    pub fn expire(&mut self, now: Duration) {
+        self.leaving.retain(|_, (_, since)| now.saturating_sub(*since) <= LEAVING_FOR);
+        self.going.retain(|_, going| {
+            going.retain(|_, (_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
+            !going.is_empty()
+        });
+    }
+
+    /// Nodes with a surplus replica of `block` that can be read, as young as `generation` and as long as `len`.
+    pub fn sources(&self, block: BlockId, generation: Generation, len: u64) -> Vec<NodeId> {
+        let homes = self.homes.get(&block).into_iter().flatten();
+        let kept = homes
+            .filter_map(|home| self.by_home.get(home))
+            .flat_map(|of_home| of_home.range((block, NodeId([0; 16]))..=(block, NodeId([0xff; 16]))));
+        let fit = kept.filter(|(_, (told, _))| told.finalized && told.generation >= generation && told.len >= len);
+        fit.map(|((_, node), _)| *node).collect()
+    }
+
+    /// Whether `node` has reported a surplus replica of `block`.
+    pub(crate) fn holds(&self, block: BlockId, node: NodeId) -> bool {
+        let mut homes = self.homes.get(&block).into_iter().flatten().filter_map(|home| self.by_home.get(home));
+        homes.any(|kept| kept.contains_key(&(block, node)))
+    }
+
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_is_kept_as_a_source_until_others_have_the_block() {
+        let (home, block) = (ContainerId(1), BlockId::new(ContainerId(1), 4));
+        let (one, two) = (NodeId([1; 16]), NodeId([2; 16]));
+        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
+        let now = Duration::from_secs(1);
+        let mut surplus = Surplus::default();
+        surplus.keep(one, told, home, now);
+        surplus.keep(two, Told { len: 3, ..told }, home, now);
+        surplus.keep(NodeId([3; 16]), Told { finalized: false, ..told }, home, now);
+        assert_eq!((surplus.next(now), surplus.next(now)), (Some(home), None));
+        assert_eq!(surplus.sources(block, Generation(1001), 5), [one]);
+        assert_eq!(surplus.sources(block, Generation(1002), 5), []);
+        surplus.asked(home, now, false);
+        assert_eq!(surplus.next(now), None, "not at once");
+        assert_eq!(surplus.next(now + ASK_AGAIN_AFTER), Some(home));
+        assert_eq!(surplus.of(home, 10).len(), 3);
+        surplus.let_go(home, one, told, now);
+        surplus.forget(home, two, block);
+        surplus.forget(home, NodeId([3; 16]), block);
+        assert!(surplus.is_leaving(block, one, Generation(1001)), "no copy any more");
+        assert!(!surplus.is_leaving(block, one, Generation(1002)), "a younger one is none of those");
+        assert_eq!(surplus.orders(one, now), [told]);
+        assert_eq!((surplus.orders(one, now), surplus.is_empty()), (vec![], true));
+        assert_eq!(surplus.sources(block, Generation(1001), 5), []);
+        assert!(surplus.is_leaving(block, one, Generation(1001)), "ordered, and not told gone");
+        surplus.stays(one, block);
+        assert!(!surplus.is_leaving(block, one, Generation(1001)));
+    }
+
+    /// A node that told of a replica comes back with an empty disk, or somebody tidied up by hand.
+    #[test]
+    fn what_is_not_told_again_is_no_source() {
+        let (home, node, at) = (ContainerId(1), NodeId([1; 16]), Duration::from_secs);
+        let told = |index| {
+            let block = BlockId::new(home, index);
+            Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true }
+        };
+        let mut surplus = Surplus::default();
+        surplus.keep(node, told(1), home, at(1));
+        surplus.keep(node, told(2), home, at(1));
+        surplus.keep(NodeId([2; 16]), told(1), home, at(1));
+        surplus.on_telling(node, at(600));
+        surplus.keep(node, told(2), home, at(601));
+        surplus.on_told_all(node);
+        assert_eq!(surplus.sources(told(1).block, Generation(1001), 5), [NodeId([2; 16])]);
+        assert_eq!(surplus.sources(told(2).block, Generation(1001), 5), [node]);
+    }
+
+    #[test]
+    fn an_order_that_was_not_fetched_is_off() {
+        let (home, block, node) = (ContainerId(1), BlockId::new(ContainerId(1), 4), NodeId([1; 16]));
+        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
+        let mut surplus = Surplus::default();
+        surplus.keep(node, told, home, Duration::ZERO);
+        surplus.let_go(home, node, told, Duration::ZERO);
+        assert_eq!(surplus.orders(node, CONFIRMED_FOR + Duration::from_secs(1)), [], "the others may be gone by now");
+        assert!(!surplus.is_leaving(block, node, Generation(1001)), "it stays, so it is a copy again");
+    }
+}
