@@ -7,6 +7,7 @@
 //! Once a sync of the marks has failed, none is durable any more.
 
 use crate::error::{DiskOp, ReplicaError, Result};
+use crate::group::GroupSync;
 use crate::layout::number;
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,8 +29,8 @@ pub(crate) struct Ahead {
 
 #[derive(Debug, Default)]
 struct Marks {
-    /// A sync of the directory failed; see [`crate::group`].
-    sync_failed: bool,
+    /// Of the directory: after one that failed, none succeeds.
+    syncs: GroupSync,
     flushes: u64,
     of: HashMap<ContainerId, Mark>,
 }
@@ -95,7 +96,7 @@ impl Ahead {
         }
         let is_durable = marks.of.get(&container).is_some_and(|mark| mark.durable);
         if durably && !is_durable {
-            self.sync(&mut marks, container)?;
+            self.sync(&marks, container)?;
         }
         let mark = marks.of.entry(container).or_default();
         mark.durable |= durably;
@@ -104,15 +105,10 @@ impl Ahead {
         Ok(Pending { ahead: self, container })
     }
 
-    fn sync(&self, marks: &mut Marks, container: ContainerId) -> Result<()> {
+    fn sync(&self, marks: &Marks, container: ContainerId) -> Result<()> {
         let io = |op| move |source| ReplicaError::Io { op, container, source };
         let dir = File::open(&self.dir).map_err(io(DiskOp::Open("the directory of marks")))?;
-        let synced = if marks.sync_failed {
-            Err(std::io::Error::other("an earlier sync of them failed"))
-        } else {
-            io::file::sync_all(&dir)
-        };
-        marks.sync_failed |= synced.is_err();
+        let synced = marks.syncs.sync(|| io::file::sync_all(&dir));
         synced.map_err(io(DiskOp::Sync("the directory of marks")))
     }
 

@@ -104,7 +104,7 @@ impl Inner {
     fn admit(&self, put: &SmallPut<'_>) -> Result<Option<()>> {
         let SmallPut { identity, data, sums } = put;
         let (block, len) = (identity.block, data.len() as u64);
-        self.check_health()?;
+        self.health.check()?;
         if len > self.options.pack_len_max {
             let need = format!("at most {}", self.options.pack_len_max);
             return Err(ReplicaError::Length { block, have: len, need });

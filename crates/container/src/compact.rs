@@ -42,7 +42,7 @@ struct Moved {
 impl Inner {
     /// One step in one pack that needs it.
     pub(crate) fn compact(&self) {
-        if self.check_health().is_err() {
+        if self.health.check().is_err() {
             return;
         }
         let packs: Vec<Arc<Pack>> = lock(&self.packs).values().cloned().collect();

@@ -28,6 +28,7 @@ pub mod fuzz;
 mod golden;
 mod group;
 pub mod header;
+mod health;
 mod index;
 pub mod layout;
 mod lookup;

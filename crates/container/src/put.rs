@@ -36,7 +36,7 @@ pub(crate) enum Room {
 impl Inner {
     /// Finalizes an open replica of exactly `len` bytes. `synced`: on disk even if the volume promises less.
     pub(crate) fn put(&self, replica: &Arc<OpenReplica>, ticket: u64, len: u64, synced: bool) -> Result<()> {
-        self.check_health()?;
+        self.health.check()?;
         let mut disk = replica.lock_disk();
         let state = replica.check_ticket(ticket)?;
         self.put_locked_as(replica, &mut disk, &state, len, synced)
@@ -120,7 +120,7 @@ impl Inner {
         if let Err(error) = std::fs::rename(&from.sums, &to.sums) {
             if replaces {
                 // The data of the replica before are gone. Nothing is touched any more: the next start ends this put.
-                self.fail(
+                self.health.fail(
                     format!("half of a replica was shelved: {error}; restart the datanode, which ends it"),
                     false,
                 );
@@ -202,7 +202,7 @@ impl Inner {
     /// Removes what is left of a copy whose writer went away, unless somebody else took it over. Not on a volume that
     /// failed: half of it may be shelved already, and the next start knows what to do with it.
     pub(crate) fn discard_copy(&self, replica: &OpenReplica, ticket: u64) -> Result<()> {
-        self.check_health()?;
+        self.health.check()?;
         let _stripe = self.stripe(replica.block);
         match replica.leave(ticket) {
             Some(Phase::Copying) => self.discard(replica),

@@ -15,7 +15,7 @@ impl Volume {
     /// now. Asking again, or under a higher generation, is fine; under a lower one it is refused.
     pub fn begin_recovery(&self, block: BlockId, recovery: Generation) -> Result<ReplicaInfo> {
         let inner = self.inner();
-        inner.check_health()?;
+        inner.health.check()?;
         let _stripe = inner.stripe(block);
         inner.check_recovery(block, recovery)?;
         if let Some(replica) = inner.find_open(block) {
@@ -40,7 +40,7 @@ impl Volume {
     /// Cuts the replica to `len` bytes and finalizes it under the recovery's generation. Done twice, it is done once.
     pub fn finish_recovery(&self, block: BlockId, recovery: Generation, len: u64) -> Result<()> {
         let inner = self.inner();
-        inner.check_health()?;
+        inner.health.check()?;
         let _stripe = inner.stripe(block);
         inner.check_recovery(block, recovery)?;
         let replica = match inner.find_open(block) {

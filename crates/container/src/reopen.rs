@@ -46,7 +46,7 @@ impl Volume {
     /// replica only what was acknowledged stays; see [`Writer::received`].
     pub fn reopen(&self, block: BlockId, ask: ReopenAsk) -> Result<Writer> {
         let inner = self.inner();
-        inner.check_health()?;
+        inner.health.check()?;
         let stripe = inner.stripe(block);
         if let Some(by) = lock(&inner.recovering).get(&block).filter(|by| **by >= ask.new) {
             return Err(ReplicaError::Fenced { block, by: *by });

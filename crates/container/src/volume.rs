@@ -7,9 +7,10 @@
 
 use crate::ahead::Ahead;
 use crate::errno;
-use crate::error::{DiskOp, ReplicaError, Result, VolumeError, is_full};
+use crate::error::{DiskOp, ReplicaError, Result, VolumeError};
 use crate::group::GroupSync;
 use crate::header::{Kept, Stage, SumsHeader};
+use crate::health::Health;
 use crate::index::Index;
 use crate::layout::Layout;
 use crate::open::{End, Files, OpenReplica, Phase};
@@ -29,7 +30,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use types::rows::RowsError;
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
@@ -113,10 +114,7 @@ pub(crate) struct Inner {
     pub syncs_ends: AtomicBool,
     /// Things that the start found and could not use.
     pub fault_count: AtomicU64,
-    /// Why the volume takes no more writes.
-    failed: OnceLock<Failure>,
-    /// The same of one that was found full by a sync. It may fail all the same.
-    full: OnceLock<String>,
+    pub health: Health,
     wake: Wake,
     /// Locked for as long as the volume is open.
     _lock: Arc<File>,
@@ -163,13 +161,6 @@ fn quarantine_index(layout: &Layout) -> std::io::Result<()> {
         _ => {}
     }
     std::fs::rename(layout.index(), to)
-}
-
-#[derive(Debug)]
-struct Failure {
-    reason: String,
-    /// The disk only refuses to be written: what is there still reads.
-    read_only: bool,
 }
 
 /// Tells the flushing thread to stop.
@@ -263,6 +254,7 @@ impl Volume {
             source,
         })?;
         let slots = Arc::new(Slots::new(layout.open(), &options));
+        let health = Health::new(layout.dir.clone());
         let inner = Arc::new(Inner {
             slots,
             layout,
@@ -278,8 +270,7 @@ impl Volume {
             stripes: [const { Mutex::new(()) }; STRIPE_COUNT],
             syncs_ends: AtomicBool::new(false),
             fault_count: AtomicU64::new(0),
-            failed: OnceLock::new(),
-            full: OnceLock::new(),
+            health,
             wake: Wake::default(),
             _lock: Arc::clone(lock_file),
         });
@@ -413,39 +404,39 @@ impl Volume {
 
     /// Why the volume takes no more writes; `None` for a sound one.
     pub fn failure(&self) -> Option<&str> {
-        self.inner.failure()
+        self.inner.health.failure()
     }
 
     /// True for a volume that takes no more writes only because a sync found its disk full: what it has is still good.
     pub fn is_full(&self) -> bool {
-        self.inner.full.get().is_some() && self.inner.failed.get().is_none()
+        self.inner.health.is_full()
     }
 
     /// True for a volume that failed only because its disk has become read-only.
     pub fn is_read_only(&self) -> bool {
-        self.inner.failed.get().is_some_and(|failure| failure.read_only)
+        self.inner.health.is_read_only()
     }
 
     /// Looks whether the directory is there still: a disk that was taken away leaves an empty one, or another one. If
     /// not, the volume has failed.
     pub fn check_directory(&self) -> Result<()> {
         self.inner.check_directory()?;
-        self.inner.check_sound()
+        self.inner.health.check_sound()
     }
 
     /// The volume takes no more writes from now on.
     pub fn give_up(&self, reason: String) {
-        self.inner.fail(reason, false);
+        self.inner.health.fail(reason, false);
     }
 
     /// As [`Self::give_up`], and what is there still reads.
     pub fn become_read_only(&self, reason: String) {
-        self.inner.fail(reason, true);
+        self.inner.health.fail(reason, true);
     }
 
     /// As [`Self::give_up`], after a sync that found no room: what is there still reads, and counts.
     pub fn become_full(&self, reason: String) {
-        self.inner.stop_full(reason);
+        self.inner.health.stop_full(reason);
     }
 
     /// Gives back the space of small replicas that were deleted, as much of it as one step may; this happens by itself,
@@ -479,25 +470,6 @@ impl Inner {
         lock(&self.identity).salt
     }
 
-    fn failure(&self) -> Option<&str> {
-        let failed = self.failed.get().map(|failure| failure.reason.as_str());
-        failed.or_else(|| self.full.get().map(String::as_str))
-    }
-
-    /// Refuses what would write.
-    pub(crate) fn check_health(&self) -> Result<()> {
-        self.check_sound()?;
-        self.full.get().map_or(Ok(()), |reason| Err(ReplicaError::VolumeFailed { reason: reason.clone() }))
-    }
-
-    /// As [`Self::check_health`], of one that is only full: it is there.
-    fn check_sound(&self) -> Result<()> {
-        match self.failed.get() {
-            Some(Failure { reason, .. }) => Err(ReplicaError::VolumeFailed { reason: reason.clone() }),
-            None => Ok(()),
-        }
-    }
-
     pub(crate) fn check_directory(&self) -> Result<()> {
         let reason = match VolumeIdentity::read_from_disk(&self.layout) {
             Ok(Some(there)) if there.volume == self.identity().volume => return Ok(()),
@@ -506,47 +478,14 @@ impl Inner {
             Err(VolumeError::Io { source, .. }) if io::limit::is_reached(&source) => return Ok(()),
             Err(error) => error.to_string(),
         };
-        self.fail(reason.clone(), false);
+        self.health.fail(reason.clone(), false);
         Err(ReplicaError::VolumeFailed { reason })
     }
 
-    /// Looks at an outcome: after an error of the disk the volume takes no more writes, since nobody can say what a
-    /// failed write has left. A full disk, or a machine out of descriptors, is no such error, but for a sync: what was
-    /// written before one that failed may be gone, whatever the next one says. A volume that is full only then keeps
-    /// what it has.
+    /// Passes an outcome on once the volume's health has taken note of it.
     pub(crate) fn note<T>(&self, outcome: Result<T>) -> Result<T> {
-        if let Err(ReplicaError::Io { source, op, .. }) = &outcome {
-            let disk_error = errno::is_of_disk(source);
-            let is_full = is_full(source);
-            match op {
-                // Those who share it, or ask later, get no number of the system.
-                DiskOp::Sync(_) if is_full || self.full.get().is_some() && !disk_error => {
-                    let advice = "what was written may be lost; make room on the disk, then restart the datanode";
-                    self.stop_full(format!("{op}: {source}: {advice}"));
-                }
-                DiskOp::Sync(_) => self.fail(format!("{op}: {source}"), errno::is_read_only(source)),
-                // One bad sector is the matter of one replica.
-                DiskOp::Read(_) => {}
-                _ if disk_error => self.fail(format!("{op}: {source}"), errno::is_read_only(source)),
-                _ => {}
-            }
-        }
-        if let Err(ReplicaError::Index(error)) = &outcome {
-            self.fail(error.to_string(), false);
-        }
+        self.health.note(&outcome);
         outcome
-    }
-
-    pub(crate) fn fail(&self, reason: String, read_only: bool) {
-        if self.failed.set(Failure { reason: reason.clone(), read_only }).is_ok() {
-            tracing::error!(dir = %self.layout.dir.display(), reason, "the volume takes no more writes");
-        }
-    }
-
-    fn stop_full(&self, reason: String) {
-        if self.full.set(reason.clone()).is_ok() {
-            tracing::error!(dir = %self.layout.dir.display(), reason, "the volume is full and takes no more writes");
-        }
     }
 
     /// Bytes of the disk, and those left, when `share` of what is reserved is not for replicas.
@@ -590,7 +529,7 @@ impl Inner {
     }
 
     fn create(self: &Arc<Self>, identity: Identity, phase: Phase, room: Room) -> Result<Writer> {
-        self.check_health()?;
+        self.health.check()?;
         let block = identity.block;
         let _stripe = self.stripe(block);
         self.check_fence(identity, phase == Phase::Copying)?;
@@ -644,7 +583,7 @@ impl Inner {
         self.note_dead()?;
         self.index.flush().map_err(|error| {
             if let KvError::Full { .. } = error {
-                self.fail(format!("its index takes no more: {error}"), false);
+                self.health.fail(format!("its index takes no more: {error}"), false);
             }
             RowsError { op: "flush the index", reason: error.to_string() }
         })?;
@@ -669,7 +608,7 @@ impl Inner {
             tracing::warn!(dir = %self.layout.dir.display(), %error, "empty containers were not looked for");
         }
         while !self.is_closing_within(self.options.flush_interval) {
-            if self.failure().is_some() {
+            if self.health.failure().is_some() {
                 continue; // nothing more comes to its disk
             }
             if (self.index.is_dirty() || self.ahead.any())
@@ -681,7 +620,7 @@ impl Inner {
                 self.compact();
             }
         }
-        if self.failure().is_some() {
+        if self.health.failure().is_some() {
             return; // what is there is looked through when the disk is back
         }
         match self.flush_index() {
@@ -696,7 +635,7 @@ impl Closer {
         *lock(&self.inner.wake.closing) = true;
         self.inner.wake.told.notify_all();
         let Some(thread) = lock(&self.thread).take() else { return };
-        let wait = if self.inner.failure().is_some() { CLOSE_WAIT_OF_FAILED } else { CLOSE_WAIT };
+        let wait = if self.inner.health.failure().is_some() { CLOSE_WAIT_OF_FAILED } else { CLOSE_WAIT };
         if !io::task::join_within(thread, wait) {
             let dir = self.inner.layout.dir.display();
             tracing::error!(%dir, "the disk does not answer; it is left as it is, and the next start looks through containers");

@@ -88,7 +88,7 @@ impl Writer {
     pub fn write_run(&mut self, run: &[Packet<'_>]) -> Result<()> {
         let Some(Packet { offset, .. }) = run.first().copied() else { return Ok(()) };
         let ends = run.iter().map(|packet| packet.offset.saturating_add(packet.data.len() as u64));
-        self.volume.check_health()?;
+        self.volume.health.check()?;
         if offset >= self.room_until {
             let state = self.replica.check_ticket(self.ticket)?;
             let share = if state.phase == Phase::Copying { Reserve::Whole } else { Reserve::Half };
@@ -118,7 +118,7 @@ impl Writer {
     pub fn sync(&mut self) -> Result<()> {
         let mut disk = self.replica.lock_disk();
         // Behind the lock: whoever had it may have met a sync that failed.
-        self.volume.check_health()?;
+        self.volume.health.check()?;
         self.spread(&mut disk)?;
         let state = self.replica.check_ticket(self.ticket)?;
         let stage = if state.phase == Phase::Copying { Stage::Copying } else { Stage::Open };

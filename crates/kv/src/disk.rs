@@ -10,6 +10,7 @@ use crate::tree::Range;
 use crate::{KvError, cold, pages};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, PutFlags, RoTxn, RwTxn, WithoutTls};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -283,12 +284,9 @@ fn is_no_space(error: &std::io::Error, dir: &Path) -> bool {
     let is_cut_short = || io::file::space_of(dir).is_ok_and(|space| space.available < LITTLE_LEN);
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => true,
-        _ => error.raw_os_error() == Some(EIO) && is_cut_short(),
+        _ => Errno::from_io_error(error) == Some(Errno::IO) && is_cut_short(),
     }
 }
-
-/// The number is the same on every Linux.
-const EIO: i32 = 5;
 
 /// The key is covered too, so that a row found under a wrong key is noticed.
 fn sum(full: &[u8], value: &[u8]) -> u32 {
