@@ -225,8 +225,8 @@ pub(crate) fn say(text: &str) {
 /// Runs a server to its end; an error is told in one line. What the start takes for a moment goes back to the machine.
 pub(crate) fn serve(run: impl Future<Output = Result<(), StartError>>) -> ExitCode {
     // Each open replica and each connection holds descriptors; shells often grant only 1024.
-    let _ = io::limit::raise_open_files();
-    let frugal = io::memory::frugal();
+    let _ = host::limit::raise_open_files();
+    let frugal = host::memory::frugal();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -311,7 +311,7 @@ async fn in_this_process(
 async fn make_home(meta: &[MetaReady]) {
     let addrs: Vec<SocketAddr> = meta.iter().map(|meta| meta.rpc).collect();
     let url = client::Url::parse(&config::fs_of(&addrs)).expect("addresses make a URL");
-    let client = client::Client::connect(&url, &io::user::current());
+    let client = client::Client::connect(&url, &host::user::current());
     let home = client.home();
     let making = async {
         match client.status(&home).await? {

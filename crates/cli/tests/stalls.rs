@@ -63,7 +63,7 @@ fn a_stream_goes_on_within_three_seconds_of_any_loss() {
 async fn lose(net: &mut Net, fault: Fault, node: usize, name: &str) -> Vec<Seen> {
     let client = Client::with_options(
         &Url::parse(&format!("hdfs://{}/", net.metad())).unwrap(),
-        &io::user::current(),
+        &host::user::current(),
         Options::default(),
     );
     let over = Arc::new(AtomicBool::new(false));

@@ -102,7 +102,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let answers = rpc::AnswerRoom::default();
     let session = move |number, addr| {
         let options = metad::call_options(led.server_count(), answers.clone());
-        let metad = rpc::Client::with_options(addr, io::user::current(), wire::node::NODE_PROTOCOL, options);
+        let metad = rpc::Client::with_options(addr, host::user::current(), wire::node::NODE_PROTOCOL, options);
         let (node, leader) = (Arc::clone(&for_sessions), Arc::clone(&led));
         let session =
             metad::Session { node, metad, xfer_addr, ipc_addr, leader, number, registered_addr: Mutex::default() };

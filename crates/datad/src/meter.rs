@@ -16,10 +16,10 @@ pub(crate) fn call(call: &Call) -> Result<Bytes, Exception> {
 }
 
 fn answer() -> MeterResponse {
-    let usage = io::process::usage();
+    let usage = host::process::cpu_time();
     MeterResponse {
         role: Role::Datanode.into(),
-        process: io::process::identity(),
+        process: host::process::identity(),
         pid: std::process::id(),
         user_us: usage.user.as_micros() as u64,
         system_us: usage.system.as_micros() as u64,

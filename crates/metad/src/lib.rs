@@ -135,8 +135,8 @@ pub async fn start(config: Config) -> Result<Metad, StartError> {
 /// As [`start`], on a clock of the caller's.
 pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<Metad, StartError> {
     config.check().map_err(StartError::Config)?;
-    let owner = io::task::blocking(io::user::of_process).await.map_err(StartError::Owner)?;
-    let users = Users::new(owner.clone(), config.supergroup.clone(), Box::new(io::user::groups_of));
+    let owner = io::task::blocking(host::user::of_process).await.map_err(StartError::Owner)?;
+    let users = Users::new(owner.clone(), config.supergroup.clone(), Box::new(host::user::groups_of));
     let dir = config.dir.clone();
     std::fs::create_dir_all(&dir).map_err(|source| StartError::Dir { path: dir.clone(), source })?;
     let overlay_len_max = (config.memory / OVERLAY_SHARE).clamp(1 << 20, OVERLAY_LEN_MAX) as usize;

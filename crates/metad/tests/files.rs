@@ -13,7 +13,7 @@ async fn a_new_store_answers_every_stranger() {
     let alice = world.user("alice");
     let root = alice.status("/").await.unwrap();
     assert_eq!((root.file_type, root.permission.perm, root.file_id), (1, 0o755, Some(16_385)));
-    assert_eq!((root.owner, root.group), (io::user::current(), "supergroup".to_owned()));
+    assert_eq!((root.owner, root.group), (host::user::current(), "supergroup".to_owned()));
     assert_eq!(alice.status("/none").await, None, "never an exception");
     assert_eq!(alice.listing("/", "", true).await.unwrap().unwrap().partial_listing.len(), 0);
     assert_eq!(alice.listing("/none", "", false).await.unwrap(), None);
@@ -132,7 +132,7 @@ async fn refusals_have_javas_names() {
     let class = |answer| refusal::<bool>(answer).0;
     assert_eq!(class(alice.mkdirs("/d/x", 0o755).await), "AccessControl");
     let (_, message) = refusal(alice.mkdirs("/d/x", 0o755).await);
-    let owner = io::user::current();
+    let owner = host::user::current();
     assert_eq!(
         message,
         format!("Permission denied: user=alice, access=WRITE, inode=\"/d\":{owner}:supergroup:drwxr-xr-x")

@@ -46,7 +46,7 @@ async fn what_was_acknowledged_survives_kill_9() {
         node.register(addr.parse().unwrap()).await;
         let writers: Vec<_> = (0..8)
             .map(|number| {
-                let user = User { rpc: rpc::Client::new(addr.clone(), io::user::current(), support::CLIENT) };
+                let user = User { rpc: rpc::Client::new(addr.clone(), host::user::current(), support::CLIENT) };
                 let (acknowledged, blocks) = (Arc::clone(&acknowledged), Arc::clone(&blocks));
                 io::task::spawn("writer", async move {
                     for step in 0.. {
@@ -76,7 +76,7 @@ async fn what_was_acknowledged_survives_kill_9() {
         }
     }
     let metad = metad::start(config(dir.path())).await.unwrap();
-    let user = User { rpc: rpc::Client::new(metad.rpc_addr().to_string(), io::user::current(), support::CLIENT) };
+    let user = User { rpc: rpc::Client::new(metad.rpc_addr().to_string(), host::user::current(), support::CLIENT) };
     let acknowledged = std::mem::take(&mut *acknowledged.lock().unwrap());
     for path in &acknowledged {
         assert!(user.status(path).await.is_some(), "{path} was acknowledged and is lost");

@@ -18,7 +18,7 @@ async fn check(set_up: impl FnOnce(&mut Config)) -> Result<MemberMessage, String
     let mut config = Config::new(dir.path().join("meta"), "127.0.0.1:0".parse().unwrap());
     set_up(&mut config);
     let metad = metad::start(config).await.unwrap();
-    let client = Client::new(metad.rpc_addr().to_string(), io::user::current(), RAFT_PROTOCOL);
+    let client = Client::new(metad.rpc_addr().to_string(), host::user::current(), RAFT_PROTOCOL);
     let answer = client.call(TELL, &MemberMessage { bytes: Bytes::from_static(b"x") }).await;
     metad.shutdown().await;
     answer.map_err(|error| match error {
@@ -104,7 +104,7 @@ async fn a_group_behind_names_takes_in_another() {
     let dir = tempfile::tempdir().unwrap();
     let (servers, addrs) = group(dir.path(), 1).await;
     let clients: Vec<Client> =
-        addrs.iter().map(|addr| Client::new(addr.clone(), io::user::current(), ADMIN_PROTOCOL)).collect();
+        addrs.iter().map(|addr| Client::new(addr.clone(), host::user::current(), ADMIN_PROTOCOL)).collect();
     let joined = async {
         loop {
             for client in &clients[..3] {
@@ -151,7 +151,7 @@ async fn ask_leader<Q: Message, A: Message + Default>(
 async fn changes_that_are_too_long_are_refused_and_stop_no_others() {
     let dir = tempfile::tempdir().unwrap();
     let (servers, addrs) = group(dir.path(), 0).await;
-    let client = |addr: &String| Client::new(addr.clone(), io::user::current(), hdfs::protocol::CLIENT);
+    let client = |addr: &String| Client::new(addr.clone(), host::user::current(), hdfs::protocol::CLIENT);
     let clients: Vec<Client> = addrs.iter().map(client).collect();
     let mkdirs = |src: &str| MkdirsRequestProto {
         src: src.into(),

@@ -36,7 +36,7 @@ async fn it_is_read_only_and_outlives_the_server() {
     let (root, alice) = (world.root(), world.user("alice"));
     assert!(order(&alice, GET).await, "it stands in the log");
     let status = world.metad.status();
-    assert_eq!((&status["safe_mode"], &status["safe_mode_by"]), (&true.into(), &io::user::current().into()));
+    assert_eq!((&status["safe_mode"], &status["safe_mode_by"]), (&true.into(), &host::user::current().into()));
     let (class, message) = refusal(root.mkdirs("/d", 0o755).await);
     assert_eq!(class, "SafeMode");
     let told = "Cannot create directory /d. Name node is in safe mode.\nIt was turned on manually. Use \"hdfs dfsadmin -safemode \

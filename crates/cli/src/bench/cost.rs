@@ -1,14 +1,14 @@
 //! What work has cost: processor time and waits for a disk, by role, from two looks at everybody's meters.
 
 use client::{Client, Meter, Role};
-use io::process::Usage;
+use host::process::CpuTime;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Everybody's meters before the work.
 pub(super) struct Costs {
-    own: Usage,
+    own: CpuTime,
     servers: Option<Vec<Meter>>,
 }
 
@@ -55,7 +55,7 @@ pub(super) type BySide = BTreeMap<Side, Cost>;
 impl Costs {
     pub(super) async fn sample(client: &Client) -> client::Result<Self> {
         let servers = client.meters().await?;
-        Ok(Self { servers, own: io::process::usage() })
+        Ok(Self { servers, own: host::process::cpu_time() })
     }
 
     pub(super) fn knows_servers(&self) -> bool {
@@ -63,7 +63,7 @@ impl Costs {
     }
 
     /// What was used since then, of this process until `own`.
-    pub(super) async fn until(&self, client: &Client, own: Usage) -> client::Result<BySide> {
+    pub(super) async fn until(&self, client: &Client, own: CpuTime) -> client::Result<BySide> {
         let mut costs = BySide::new();
         if let Some(before) = &self.servers {
             costs = difference(before, &client.meters().await?.unwrap_or_default());

@@ -219,7 +219,7 @@ async fn measure(session: &Arc<Session>, plan: &Plan, place: &Target, dir: &Targ
     let begun = clock.monotonic();
     let written = clients.write().await;
     let wall = clock.monotonic() - begun;
-    let own = io::process::usage();
+    let own = host::process::cpu_time();
     tokio::time::sleep(SETTLE).await;
     let costs = before.until(&dir.client, own).await.map_err(|error| dir.failure(&error))?;
     let begun = clock.monotonic();

@@ -65,7 +65,7 @@ impl Store {
 
     pub(crate) fn client(&self, options: Options) -> Client {
         let url = Url::parse(&format!("hdfs://{}/", self.metad.rpc_addr())).unwrap();
-        Client::with_options(&url, &io::user::current(), options)
+        Client::with_options(&url, &host::user::current(), options)
     }
 }
 

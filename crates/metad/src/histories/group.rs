@@ -99,8 +99,8 @@ impl Group {
             let raft = Raft::start(options, Arc::clone(&machine)).await.unwrap();
             wires.members.lock().unwrap().insert(id, raft.clone());
             // Nobody is called over it.
-            let peers = Arc::new(Peers::new(io::user::current(), HashMap::new()));
-            let users = Users::new(io::user::current(), config.supergroup.clone(), Box::new(io::user::groups_of));
+            let peers = Arc::new(Peers::new(host::user::current(), HashMap::new()));
+            let users = Users::new(host::user::current(), config.supergroup.clone(), Box::new(host::user::groups_of));
             let clock = Arc::new(SystemClock::new());
             let room = Arc::new(Room::new(&config, &machine));
             let seat = Arc::new(Seat::new(config, machine, raft, clock, Some(peers), users, room));

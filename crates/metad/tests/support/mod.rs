@@ -76,7 +76,7 @@ impl World {
 
     /// The user that runs the server.
     pub(crate) fn root(&self) -> User {
-        self.user(&io::user::current())
+        self.user(&host::user::current())
     }
 
     /// Time goes on, in steps short enough that beating nodes are not lost.

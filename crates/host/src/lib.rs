@@ -1,0 +1,16 @@
+//! The process and the machine that it runs on: for programs, not for libraries.
+//!
+//! Promise: whoever links [`client`](../client/index.html) links none of this. An allocator, the user database and the
+//! limits of a process belong to the program, and a library that is loaded into somebody else's leaves them alone.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`limit`] | how many open files the process may have |
+//! | [`memory`] | when freed memory goes back to the machine |
+//! | [`process`] | processor time used so far; a number that names the process |
+//! | [`user`] | names and groups of the machine's users |
+
+pub mod limit;
+pub mod memory;
+pub mod process;
+pub mod user;
