@@ -10,24 +10,19 @@
 //! Promise: a row is given for forgetting only when each live member confirmed, or did not object after several orders.
 //! A node that comes back later is put right by its catalogue, so nothing is lost if this memory is.
 
+use namespace::DoomedBlock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, NodeId};
 
+/// Rows remembered at a time. With more, trees wait, and so do their rows.
+const OWED_COUNT_MAX: usize = 50_000;
 /// Orders in one answer: about 160 KB.
 const ORDER_COUNT_MAX: usize = 5000;
 /// An order is repeated after this, in case an answer was lost.
 const REPEAT_AFTER: Duration = Duration::from_secs(3);
 /// After so many orders without a confirmation the node has no such replica; its catalogue would tell otherwise.
 const ORDERS_UNTIL_DONE: u8 = 3;
-
-/// A block whose replicas of at most `generation` must go from the members of `home`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DoomedReplicas {
-    pub block: BlockId,
-    pub home: ContainerId,
-    pub generation: Generation,
-}
 
 #[derive(Debug)]
 struct Owed {
@@ -42,7 +37,7 @@ pub struct Doomed {
     owed: BTreeMap<NodeId, BTreeMap<(BlockId, ContainerId), Owed>>,
     /// Rows not forgotten yet, with the nodes that still owe.
     rows: BTreeMap<(BlockId, ContainerId), Row>,
-    forgettable: BTreeSet<DoomedReplicas>,
+    forgettable: BTreeSet<DoomedBlock>,
 }
 
 #[derive(Debug)]
@@ -53,7 +48,7 @@ struct Row {
 
 impl Doomed {
     /// Takes a doomed row up. One that is known at this generation already changes nothing.
-    pub fn feed(&mut self, doomed: DoomedReplicas, members: &[NodeId]) {
+    pub fn feed(&mut self, doomed: DoomedBlock, members: &[NodeId]) {
         let key = (doomed.block, doomed.home);
         let waits = self.rows.get(&key).is_some_and(|row| row.generation >= doomed.generation);
         if waits || self.forgettable.contains(&doomed) {
@@ -73,6 +68,11 @@ impl Doomed {
     /// Rows that are not forgotten yet, including those that can be.
     pub fn len(&self) -> usize {
         self.rows.len() + self.forgettable.len()
+    }
+
+    /// False: what is doomed now is taken up from its rows, when others are forgotten.
+    pub fn has_room(&self) -> bool {
+        self.len() < OWED_COUNT_MAX
     }
 
     /// Containers whose members still have to delete something.
@@ -136,7 +136,7 @@ impl Doomed {
     }
 
     /// Takes at most `count_max` rows that can be forgotten.
-    pub fn take_forgettable(&mut self, count_max: usize) -> Vec<DoomedReplicas> {
+    pub fn take_forgettable(&mut self, count_max: usize) -> Vec<DoomedBlock> {
         let taken: Vec<_> = self.forgettable.iter().take(count_max).copied().collect();
         for row in &taken {
             self.forgettable.remove(row);
@@ -154,7 +154,7 @@ impl Doomed {
         if let Some(row) = self.rows.get_mut(&key) {
             row.debtors.remove(&node);
             if row.debtors.is_empty() {
-                self.forgettable.insert(DoomedReplicas { block: key.0, home: key.1, generation: row.generation });
+                self.forgettable.insert(DoomedBlock { block: key.0, home: key.1, generation: row.generation });
                 self.rows.remove(&key);
             }
         }
@@ -171,8 +171,8 @@ mod tests {
         NodeId([number; 16])
     }
 
-    fn doomed(index: u32) -> DoomedReplicas {
-        DoomedReplicas { block: BlockId::new(HOME, index), home: HOME, generation: Generation(1001) }
+    fn doomed(index: u32) -> DoomedBlock {
+        DoomedBlock { block: BlockId::new(HOME, index), home: HOME, generation: Generation(1001) }
     }
 
     #[test]

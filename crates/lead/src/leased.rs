@@ -51,7 +51,16 @@ struct Out {
     file: FileId,
     home: LeasedHome,
     holder: Arc<str>,
-    committing: bool,
+    /// It is being put; true if its holder said that some nodes were late.
+    committing: Option<bool>,
+}
+
+/// What is known of a block that is being put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeasedPut {
+    pub home: LeasedHome,
+    /// Not all of its nodes have said that they have it.
+    pub is_short: bool,
 }
 
 /// A block that is given out.
@@ -133,7 +142,7 @@ impl Leased {
         let grants: Vec<Grant> =
             blocks.iter().filter_map(|block| Some(Grant { block: *block, file: file()? })).collect();
         for Grant { block, file } in &grants {
-            let out = Out { file: *file, home, holder: Arc::clone(&holder), committing: false };
+            let out = Out { file: *file, home, holder: Arc::clone(&holder), committing: None };
             self.out.insert(*block, out);
         }
         Ok((grants, self.generation))
@@ -142,7 +151,7 @@ impl Leased {
     /// `holder` does not want these any more.
     pub fn give_back(&mut self, holder: &str, blocks: impl Iterator<Item = BlockId>) {
         for block in blocks {
-            if self.out.get(&block).is_some_and(|out| *out.holder == *holder && !out.committing) {
+            if self.out.get(&block).is_some_and(|out| *out.holder == *holder && out.committing.is_none()) {
                 self.end_put(block);
             }
         }
@@ -168,26 +177,33 @@ impl Leased {
     fn drop_holder(&mut self, name: &str) {
         for block in self.holders.remove(name) {
             // What is being put is decided by that.
-            if self.out.get(&block).is_some_and(|out| !out.committing) {
+            if self.out.get(&block).is_some_and(|out| out.committing.is_none()) {
                 self.out.remove(&block);
             }
         }
     }
 
-    /// `holder` puts a file with this block and id. The block's home; it counts as held until [`Leased::leave_put`], or
-    /// longer.
-    pub fn begin_put(&mut self, holder: &str, put: Grant, now: Duration) -> Result<LeasedHome, LeaseRefused> {
+    /// `holder` puts a file with this block and id, which some nodes may lack (`is_short`). The block's home; it counts
+    /// as held until [`Leased::leave_put`], or longer.
+    pub fn begin_put(
+        &mut self,
+        holder: &str,
+        put: Grant,
+        is_short: bool,
+        now: Duration,
+    ) -> Result<LeasedHome, LeaseRefused> {
         self.renew(holder, now);
         let young = self.is_young(now);
         self.begun += 1;
         match self.out.get_mut(&put.block) {
             Some(out) if *out.holder == *holder && out.file == put.file => {
-                out.committing = true;
+                // An attempt before this one may come about, too.
+                out.committing = Some(is_short || out.committing == Some(true));
                 Ok(out.home)
             }
             None if young && holder.len() <= HOLDER_LEN_MAX => {
                 let home = LeasedHome { container: put.block.born_in(), set: None };
-                let out = Out { file: put.file, home, holder: Arc::from(holder), committing: true };
+                let out = Out { file: put.file, home, holder: Arc::from(holder), committing: Some(is_short) };
                 self.out.insert(put.block, out);
                 Ok(home)
             }
@@ -201,6 +217,12 @@ impl Leased {
         if let Some(out) = self.out.remove(&block) {
             self.holders.release(&out.holder, block);
         }
+    }
+
+    /// What is known of a block whose put was applied a moment ago. `None`: another leader gave it out.
+    pub fn put_of(&self, block: BlockId) -> Option<LeasedPut> {
+        let out = self.out.get(&block)?;
+        Some(LeasedPut { home: out.home, is_short: out.committing? })
     }
 
     /// Of the put that was begun last.
@@ -227,7 +249,7 @@ impl Leased {
     /// True if a file may still be put with this block.
     pub fn may_be_put(&self, block: BlockId, now: Duration) -> bool {
         match self.out.get(&block) {
-            Some(out) if out.committing => true,
+            Some(out) if out.committing.is_some() => true,
             Some(out) => {
                 let renewed = self.holders.renewed(&out.holder);
                 renewed.is_some_and(|renewed| now.saturating_sub(renewed) <= self.limit)
@@ -302,18 +324,18 @@ mod tests {
         assert!(leased.any_out(at(110)));
         leased.renew("a", at(211));
         assert!(!leased.may_be_put(block(0), at(211)), "too late");
-        assert_eq!(leased.begin_put("a", grants[0], at(211)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, at(211)), Err(LeaseRefused::NotHeld));
         leased.grant("a", HOST, PLACE, &[block(5)], None, at(212)).unwrap();
-        assert_eq!(leased.begin_put("a", grants[0], at(213)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, at(213)), Err(LeaseRefused::NotHeld));
     }
 
     #[test]
     fn a_block_is_put_once_by_its_holder() {
         let (mut leased, grants) = leader(false);
-        assert_eq!(leased.begin_put("b", grants[0], at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("b", grants[0], false, at(101)), Err(LeaseRefused::NotHeld));
         let other_file = Grant { file: InodeId(51), ..grants[0] };
-        assert_eq!(leased.begin_put("a", other_file, at(101)), Err(LeaseRefused::NotHeld));
-        assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(PLACE));
+        assert_eq!(leased.begin_put("a", other_file, false, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Ok(PLACE));
         leased.give_back("a", [block(0)].into_iter());
         leased.give_back("b", [block(1)].into_iter());
         assert!(leased.may_be_put(block(1), at(101)), "it is not b's to give");
@@ -321,7 +343,7 @@ mod tests {
         assert!(leased.may_be_put(block(0), at(1000)), "it is being put");
         assert!(!leased.may_be_put(block(1), at(1000)));
         leased.end_put(block(0));
-        assert_eq!(leased.begin_put("a", grants[0], at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.len(), 0);
     }
 
@@ -332,11 +354,11 @@ mod tests {
         assert!(leased.may_be_put(block(9), at(160)));
         assert_eq!(leased.homes(at(160)), None);
         let strange = Grant { block: block(9), file: InodeId(7) };
-        assert_eq!(leased.begin_put("z", strange, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
+        assert_eq!(leased.begin_put("z", strange, false, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
         assert!(leased.may_be_put(block(9), at(161)), "until it is applied");
         leased.end_put(block(9));
         assert!(!leased.may_be_put(block(9), at(161)));
-        assert_eq!(leased.begin_put("z", strange, at(161)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("z", strange, false, at(161)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.homes(at(161)), Some(BTreeSet::from([HOME])));
     }
 
@@ -345,14 +367,14 @@ mod tests {
     #[test]
     fn a_put_that_nobody_waits_for_any_more_may_come_about() {
         let (mut leased, grants) = leader(false);
-        assert_eq!(leased.begin_put("a", grants[0], at(101)), Ok(PLACE));
+        assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Ok(PLACE));
         let first = leased.last_put();
         leased.leave_put(block(0), first, PutFate::InDoubt);
         leased.sweep(at(1000));
         assert!(leased.may_be_put(block(0), at(1000)), "its replicas are not nobody's");
         leased.leave_put(block(9), first, PutFate::Decided);
         assert!(leased.may_be_put(block(0), at(1000)), "that was begun before");
-        assert_eq!(leased.begin_put("a", grants[0], at(1000)), Ok(PLACE), "and its client may ask again");
+        assert_eq!(leased.begin_put("a", grants[0], false, at(1000)), Ok(PLACE), "and its client may ask again");
         let second = leased.last_put();
         leased.leave_put(block(0), second, PutFate::NotProposed);
         assert!(leased.may_be_put(block(0), at(1000)), "the first one may still come about");
@@ -370,9 +392,9 @@ mod tests {
         let (grants, _) = leased.grant("a", HOST, PLACE, &[block(3), block(4)], Some(open), at(100)).unwrap();
         assert_eq!(grants, [block(3), block(4)].map(|block| Grant { block, file: open }));
         assert_eq!(leased.files, left);
-        assert_eq!(leased.begin_put("a", grants[1], at(101)), Ok(PLACE));
+        assert_eq!(leased.begin_put("a", grants[1], false, at(101)), Ok(PLACE));
         let other = Grant { file: InodeId(41), ..grants[0] };
-        assert_eq!(leased.begin_put("a", other, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", other, false, at(101)), Err(LeaseRefused::NotHeld));
     }
 
     #[test]
@@ -381,7 +403,7 @@ mod tests {
         leased.give_back("a", [block(0), block(7)].into_iter());
         assert!(!leased.may_be_put(block(0), at(101)));
         assert!(leased.may_be_put(block(1), at(101)));
-        assert_eq!(leased.begin_put("a", grants[0], at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Err(LeaseRefused::NotHeld));
     }
 
     #[test]

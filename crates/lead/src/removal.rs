@@ -35,8 +35,8 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DoomedReplicas;
     use blocks::{BlocksError, Command, Node, apply, apply_with, has_container};
+    use namespace::DoomedBlock;
     use types::rows::MemoryRows;
     use types::{BlockId, Generation, NodeId, PipelineId};
 
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(cluster.removable(Some(FIRST), 9, &none, &doomed), [SECOND]);
         assert_eq!(cluster.removable(None, 9, &first, &doomed), [SECOND], "a client may put a block there");
         // A block that was born elsewhere.
-        let replicas = DoomedReplicas { block: BlockId::new(FIRST, 3), home: SECOND, generation: Generation(1001) };
+        let replicas = DoomedBlock { block: BlockId::new(FIRST, 3), home: SECOND, generation: Generation(1001) };
         doomed.feed(replicas, &[NodeId([1; 16])]);
         assert_eq!(cluster.removable(None, 9, &none, &doomed), [FIRST]);
     }

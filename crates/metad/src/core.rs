@@ -5,7 +5,7 @@ use crate::command::{Command, Reply};
 use crate::config::Config;
 use crate::heard::Heard;
 use crate::hearing::Hearing;
-use crate::machine::{Machine, Picture};
+use crate::machine::Machine;
 use crate::racks::Racks;
 use crate::recovery::Recoveries;
 use crate::refusal;
@@ -15,10 +15,9 @@ use blocks::BlocksError;
 use hdfs::Exception;
 use io::{Clock, OsRandom};
 use lead::{
-    Allocation, Ask, Batch, ChainSets, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs, Newcomers,
-    PlaceError, Plan, Repair, Scrub, Shortage, Surplus, Undecided,
+    Allocation, Ask, Batch, ChainSets, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs, Leased, Leases,
+    Newcomers, PlaceError, Plan, Repair, Scrub, Shortage, Surplus, Undecided,
 };
-use lead::{Leased, Leases};
 use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
 use rpc::{AnswerRoom, ClientOptions};
@@ -69,11 +68,11 @@ pub(crate) struct Core {
     hearing: Hearing,
     /// Rises with each leader.
     pub(crate) term: u64,
-    picture: Picture,
+    picture: Mutex<Cluster>,
     pub(crate) recoveries: Recoveries,
     /// There may be something to delete, or to forget.
     pub(crate) reap: Notify,
-    /// There may be doomed rows that the datanodes do not hear of yet.
+    /// There may be doomed rows that are not in memory.
     unfed: AtomicBool,
     /// Nodes came, or ids were used up.
     pub(crate) prepare: Notify,
@@ -144,13 +143,13 @@ pub(crate) struct Parts {
     pub(crate) heard: Arc<Heard>,
     pub(crate) room: Arc<Room>,
     pub(crate) pool: String,
-    pub(crate) picture: Picture,
+    pub(crate) cluster: Cluster,
     pub(crate) term: u64,
 }
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, users, heard, room, pool, picture, term } = parts;
+        let Parts { config, machine, raft, clock, users, heard, room, pool, cluster, term } = parts;
         let started = clock.monotonic();
         let leases = Mutex::new(Leases::load(&machine.store().view(), started)?);
         let unended = repair::jobs::load(&machine.store().view(), clock.now(), started)?;
@@ -171,7 +170,7 @@ impl Core {
             started,
             hearing,
             term,
-            picture,
+            picture: Mutex::new(cluster),
             recoveries: Recoveries::default(),
             reap: Notify::new(),
             unfed: AtomicBool::new(true),
@@ -270,11 +269,13 @@ impl Core {
         lock(&self.leases)
     }
 
-    /// Blocks that clients hold on lease.
+    /// Blocks that clients hold on lease. To be locked after what is to be copied, if both are.
     pub(crate) fn leased(&self) -> MutexGuard<'_, Leased> {
         lock(&self.leased)
     }
 
+    /// Replicas to be deleted. To be locked after the picture of the cluster and before what is to be copied, if others
+    /// are.
     pub(crate) fn doomed(&self) -> MutexGuard<'_, Doomed> {
         lock(&self.doomed)
     }
@@ -342,6 +343,11 @@ impl Core {
     /// Work that takes a while. To be locked last of all.
     pub(crate) fn jobs(&self) -> MutexGuard<'_, Jobs> {
         lock(&self.jobs)
+    }
+
+    /// The picture of the block side. To be locked before all others but chance and what is undecided.
+    pub(crate) fn picture(&self) -> MutexGuard<'_, Cluster> {
+        lock(&self.picture)
     }
 
     /// The picture of the block side, with chance beside it.
@@ -440,8 +446,8 @@ impl Core {
         }
     }
 
-    /// A change was made that may have doomed blocks.
-    pub(crate) fn was_doomed(&self) {
+    /// Some of what the rows say is doomed is not in memory: they are to be read.
+    pub(crate) fn must_feed(&self) {
         self.unfed.store(true, Ordering::Relaxed);
         self.reap.notify_one();
     }

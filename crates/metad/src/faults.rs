@@ -73,8 +73,9 @@ fn name(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Machine, apply};
-    use namespace::Op;
+    use crate::machine::{Applied, Follower, Machine, apply};
+    use lead::Cluster;
+    use namespace::{Effects, Op};
     use raft::{
         Answer, Export, GroupOptions, Import, Lane, Machine as _, MachineError, Options, Peer, Raft, Timing, Transport,
     };
@@ -89,8 +90,8 @@ mod tests {
     const POISON: &str = "poison";
 
     /// Panics after the rows of a change were staged, if its name asks for it.
-    fn apply_poisoned(rows: &mut dyn RowsMut, command: &Command) -> Result<Reply, RowsError> {
-        let reply = apply(rows, command)?;
+    fn apply_poisoned(rows: &mut dyn RowsMut, command: &Command) -> Result<Applied, RowsError> {
+        let applied = apply(rows, command)?;
         let poisons = match command {
             Command::Namespace(request) => {
                 matches!(&request.op, Op::Mkdirs(mkdirs) if mkdirs.path.to_string().contains(POISON))
@@ -99,7 +100,19 @@ mod tests {
             _ => false,
         };
         assert!(!poisons, "a thought of ours was wrong");
-        Ok(reply)
+        Ok(applied)
+    }
+
+    /// Follows the block side alone.
+    #[derive(Debug)]
+    struct Leader(Mutex<Cluster>);
+
+    impl Follower for Leader {
+        fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, BlocksError>) {
+            self.0.lock().unwrap().on_applied(command, answer);
+        }
+
+        fn on_effects(&self, _effects: &Effects) {}
     }
 
     /// A machine some of whose entries panic.
@@ -173,7 +186,7 @@ mod tests {
     async fn an_entry_that_panics_changes_nothing() {
         let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
         let (one, other) = (Poisoned::open(dirs[0].path()).await, Poisoned::open(dirs[1].path()).await);
-        let picture = one.0.watch_blocks(1).unwrap();
+        let leader = one.0.follow(|| Ok(Leader(Mutex::new(Cluster::load(&one.0.store().view(), 1)?)))).unwrap();
         let run = |machine: &Poisoned, commands: &[Command]| -> Vec<Reply> {
             commands.iter().map(|command| machine.0.run(b"p", Some(command), apply_poisoned).unwrap()).collect()
         };
@@ -184,7 +197,7 @@ mod tests {
         );
         assert!(matches!(&replies[2], Reply::Blocks(Err(BlocksError::Fault { operation })) if operation == "Register"));
         assert!(matches!(&replies[3..], [Reply::Blocks(Ok(_)), Reply::Namespace(Ok(_))]));
-        let nodes: Vec<NodeId> = picture.lock().unwrap().nodes().map(|member| member.node.id).collect();
+        let nodes: Vec<NodeId> = leader.0.lock().unwrap().nodes().map(|member| member.node.id).collect();
         assert_eq!(nodes, [NodeId([2; 16])]);
         assert_eq!(
             (one.0.faults.counted().count, one.0.faults.counted().last_operation.as_deref()),

@@ -16,7 +16,8 @@
 //!
 //! Promise: nothing is answered before its entry is synced in the log; what a call sees is the state after all that was
 //! answered before it. Time, chance and placement are decided here, on the leader, and stand in the command; applying
-//! it is the same everywhere. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
+//! it is the same everywhere. What follows from a command for the leader is handed to it where the command is applied
+//! (`effects`), so no call has to look after its change. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
 
 mod admin;
 mod admission;
@@ -28,6 +29,7 @@ mod client;
 mod command;
 mod config;
 mod core;
+mod effects;
 mod faults;
 mod fsck;
 #[cfg(test)]

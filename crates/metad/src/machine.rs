@@ -7,10 +7,10 @@
 use crate::command::{Command, Founding, Reply};
 use crate::faults::{self, Faults};
 use kv::Store;
-use lead::Cluster;
+use namespace::Effects;
 use raft::MachineError;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use types::RowsDigest;
 use types::rows::{Rows, RowsError, RowsMut, Table};
 
@@ -27,16 +27,34 @@ pub(crate) struct Machine {
     store: Store,
     /// Where the rows of another member are kept until all are there.
     incoming: PathBuf,
-    /// The leader's, which follows the block side's commands. `None` while nobody leads here.
-    cluster: Mutex<Option<Picture>>,
+    /// Who leads here, and follows what is applied.
+    leader: Mutex<Option<Weak<dyn Follower>>>,
     /// What the row [`DIGEST`] says, so that it is not read for each entry.
     digest: Arc<Mutex<RowsDigest>>,
     /// Entries that changed nothing, as they panicked.
     pub(crate) faults: Faults,
 }
 
-/// The picture of the block side. Whoever leads has one of his own.
-pub(crate) type Picture = Arc<Mutex<Cluster>>;
+/// Who leads, and is handed what followed from each entry: at once, whether or not a caller waits for its reply.
+///
+/// It is called between two entries, so whatever it does holds up all changes.
+pub(crate) trait Follower: std::fmt::Debug + Send + Sync {
+    fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, blocks::BlocksError>);
+    fn on_effects(&self, effects: &Effects);
+}
+
+/// What applying an entry came to.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) reply: Reply,
+    pub(crate) effects: Effects,
+}
+
+impl From<Reply> for Applied {
+    fn from(reply: Reply) -> Self {
+        Self { reply, effects: Effects::default() }
+    }
+}
 
 impl Machine {
     /// Refuses a store whose rows cannot be read: taken for a new one it would lose what it has.
@@ -45,24 +63,29 @@ impl Machine {
         let digest = Arc::new(Mutex::new(read_digest(&store.view())?));
         // Left by a process that was killed while it received them.
         let _there_is_none = std::fs::remove_file(&incoming);
-        Ok(Self { store, incoming, cluster: Mutex::new(None), digest, faults: Faults::default() })
+        Ok(Self { store, incoming, leader: Mutex::new(None), digest, faults: Faults::default() })
     }
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Takes the picture of the block side as it is now, and lets it follow every later command.
-    pub(crate) fn watch_blocks(&self, lessee: u64) -> Result<Picture, RowsError> {
-        // The lock is held while the rows are read, so no command comes between them and the picture.
-        let mut cluster = self.lock();
-        let picture = Arc::new(Mutex::new(Cluster::load(&self.store.view(), lessee)?));
-        *cluster = Some(Arc::clone(&picture));
-        Ok(picture)
+    /// Makes a leader of the rows as they are now, and lets it follow every later entry until nobody holds it, or
+    /// [`Machine::unfollow`] is called.
+    pub(crate) fn follow<F: Follower + 'static>(
+        &self,
+        begin: impl FnOnce() -> Result<F, RowsError>,
+    ) -> Result<Arc<F>, RowsError> {
+        // The lock is held while the rows are read, so no entry comes between them and what the leader makes of them.
+        let mut leader = self.lock();
+        let follower = Arc::new(begin()?);
+        let weak = Arc::downgrade(&follower);
+        *leader = Some(weak);
+        Ok(follower)
     }
 
-    /// Lets the picture stand still: nobody leads here any more.
-    pub(crate) fn unwatch_blocks(&self) {
+    /// Nobody leads here any more.
+    pub(crate) fn unfollow(&self) {
         *self.lock() = None;
     }
 
@@ -70,9 +93,9 @@ impl Machine {
         read_founding(&self.store.view())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Picture>> {
-        // A panic leaves counts of load at worst; the rows are not in here.
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Weak<dyn Follower>>> {
+        // A single value, which no panic leaves half changed.
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies one entry by `apply`, which is the function of that name but for tests.
@@ -87,21 +110,25 @@ impl Machine {
             self.commit(change);
             return Ok(Reply::Nothing);
         };
-        // Nobody takes a picture between the rows and what the picture hears of them.
-        let picture = matches!(command, Command::Blocks(_)).then(|| self.lock());
-        let reply = match faults::guard(|| apply(&mut change, command)) {
-            Ok(reply) => reply?,
-            Err(panic) => self.faults.answer(raft::entry_index(position), command, &panic),
+        // Nobody begins to lead between the change of the rows and what the leader is told of it.
+        let leader = self.lock();
+        let Applied { reply, effects } = match faults::guard(|| apply(&mut change, command)) {
+            Ok(applied) => applied?,
+            Err(panic) => self.faults.answer(raft::entry_index(position), command, &panic).into(),
         };
+        debug_assert!(reply.keeps_rows() || effects.is_empty(), "what was refused has no effects: {effects:?}");
         if !reply.keeps_rows() {
             drop(change);
             change = stage();
         }
         self.commit(change);
-        if let (Some(picture), Command::Blocks(command), Reply::Blocks(answer)) = (picture, command, &reply)
-            && let Some(picture) = picture.as_ref()
-        {
-            picture.lock().unwrap_or_else(PoisonError::into_inner).on_applied(command, answer);
+        if let Some(leader) = leader.as_ref().and_then(Weak::upgrade) {
+            if let (Command::Blocks(command), Reply::Blocks(answer)) = (command, &reply) {
+                leader.on_blocks(command, answer);
+            }
+            if !effects.is_empty() {
+                leader.on_effects(&effects);
+            }
         }
         Ok(reply)
     }
@@ -115,19 +142,24 @@ impl Machine {
     }
 }
 
-/// What a command does to the rows, and what it is answered.
-pub(crate) type Apply = fn(&mut dyn RowsMut, &Command) -> Result<Reply, RowsError>;
+/// What a command does to the rows, and what it comes to.
+pub(crate) type Apply = fn(&mut dyn RowsMut, &Command) -> Result<Applied, RowsError>;
 
-pub(crate) fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Reply, RowsError> {
+pub(crate) fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Applied, RowsError> {
     Ok(match command {
-        Command::Namespace(request) => Reply::Namespace(namespace::apply_with(rows, request, &blocks::has_container)?),
-        Command::Blocks(command) => Reply::Blocks(blocks::apply_with(rows, command, &namespace::read::is_empty)?),
+        Command::Namespace(request) => match namespace::apply_with(rows, request, &blocks::has_container)? {
+            Ok(namespace::Applied { reply, effects }) => Applied { reply: Reply::Namespace(Ok(reply)), effects },
+            Err(refused) => Reply::Namespace(Err(refused)).into(),
+        },
+        Command::Blocks(command) => {
+            Reply::Blocks(blocks::apply_with(rows, command, &namespace::read::is_empty)?).into()
+        }
         Command::Found(founding) => {
             if read_founding(rows)?.is_none() {
                 let bytes = postcard::to_extend(founding, vec![FOUNDING_VERSION]);
                 rows.put(FOUNDING, &[], bytes.expect("a founding is plain data"));
             }
-            Reply::Founded
+            Reply::Founded.into()
         }
     })
 }

@@ -54,7 +54,7 @@ fn begin(core: &Core, measure: &mut Measure) -> Option<(ContainerId, Place)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::{LEN, create, with_node, write_block};
+    use crate::sealing::tests::{LEN, add_block, create, with_node};
     use namespace::{Complete, Delete};
     use types::FsPath;
 
@@ -64,9 +64,10 @@ mod tests {
         let mut homes = Vec::new();
         for path in ["/first", "/second"].map(|path| FsPath::parse(path).unwrap()) {
             create(&core, &path).await;
-            let (last, home) = write_block(&core, &path).await;
+            let (last, home) = add_block(&core, &path).await;
             let complete = Complete { path, client: "writer".into(), file: None, last: Some(last), seen: false };
             core.change_unasked(complete).await.unwrap();
+            core.with_cluster(|cluster, _| cluster.on_confirmed_len(last.block, LEN));
             homes.push(home);
         }
         let mut measure = Measure::default();

@@ -3,16 +3,15 @@
 //! Each step is small and goes through the log by itself, so a deleted tree of a million files holds nobody up.
 
 use crate::core::{ChangeError, Core};
-use lead::{DoomedReplicas, SILENCE_MAX};
+use lead::SILENCE_MAX;
 use namespace::{DoomedBlock, ForgetDoomed, Reap, Reply, read};
 use types::rows::RowsError;
 
 /// Inodes and blocks freed by one entry of the log.
 const REAP_COUNT: u32 = 1000;
+const _: () = assert!(REAP_COUNT <= namespace::BLOCKS_CHANGED_MAX);
 /// Rows of doomed blocks read, or forgotten, at a time.
 const PAGE_COUNT: usize = 1000;
-/// Doomed blocks the datanodes are being told of. With more, trees wait, and so do their rows.
-const OWED_COUNT_MAX: usize = 50_000;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReapError {
@@ -30,26 +29,25 @@ pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
     }
     forget(core).await?;
     if core.take_unfed() {
-        feed(core).await.inspect_err(|_| core.was_doomed())?;
+        feed(core).await.inspect_err(|_| core.must_feed())?;
     }
     loop {
-        if core.doomed().len() >= OWED_COUNT_MAX {
-            core.was_doomed();
+        if !core.doomed().has_room() {
+            core.must_feed();
             return Ok(());
         }
         if !core.chore_rows(read::has_deleted_trees).await? {
             return Ok(());
         }
-        if let Reply::Reaped { doomed, .. } = core.change_unasked(Reap { inodes_max: REAP_COUNT }).await? {
-            owe(core, doomed);
-        }
+        core.change_unasked(Reap { inodes_max: REAP_COUNT }).await?;
     }
 }
 
-/// Brings the rows of doomed blocks to those who must delete them. What is known already changes nothing.
+/// Takes the doomed blocks up that were doomed before this leader, or when there was no room for more. What is known
+/// already changes nothing.
 async fn feed(core: &Core) -> Result<(), RowsError> {
     let mut after = None;
-    while core.doomed().len() < OWED_COUNT_MAX {
+    while core.doomed().has_room() {
         let page = core.chore_rows(move |rows| read::doomed_blocks(rows, after, PAGE_COUNT)).await?;
         let Some(last) = page.last() else { break };
         after = Some(*last);
@@ -61,8 +59,8 @@ async fn feed(core: &Core) -> Result<(), RowsError> {
 fn owe(core: &Core, blocks: Vec<DoomedBlock>) {
     core.with_cluster(|cluster, _| {
         let mut doomed = core.doomed();
-        for DoomedBlock { block, home, generation } in blocks {
-            doomed.feed(DoomedReplicas { block, home, generation }, cluster.member_ids(home));
+        for block in blocks {
+            doomed.feed(block, cluster.member_ids(block.home));
         }
     });
 }
@@ -85,13 +83,13 @@ fn lose_silent_nodes(core: &Core) {
 
 async fn forget(core: &Core) -> Result<(), ReapError> {
     loop {
-        let rows = core.doomed().take_forgettable(PAGE_COUNT);
-        if rows.is_empty() {
+        let blocks = core.doomed().take_forgettable(PAGE_COUNT);
+        if blocks.is_empty() {
             return Ok(());
         }
-        let blocks =
-            rows.into_iter().map(|DoomedReplicas { block, home, generation }| DoomedBlock { block, home, generation });
-        let reply = core.change_unasked(ForgetDoomed { blocks: blocks.collect() }).await?;
+        // What is not forgotten now is found by its rows again.
+        let forgotten = core.change_unasked(ForgetDoomed { blocks }).await.inspect_err(|_| core.must_feed());
+        let reply = forgotten?;
         assert!(matches!(reply, Reply::Done), "what is forgotten is answered by Done, not {reply:?}");
     }
 }

@@ -306,9 +306,6 @@ async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generat
     match core.change_unasked(finish).await {
         Ok(_) => {
             tracing::info!(%file, block = %last.block, %generation, ?len, "a file was recovered and closed");
-            core.was_doomed();
-            // Members that did not take part, or had too little, copy it from the others.
-            core.doubt(last.block);
             true
         }
         Err(ChangeError::Refused(refused)) => {

@@ -24,6 +24,7 @@ use crate::{StartError, refusal, tasks};
 use hdfs::Exception;
 use io::Clock;
 use io::task::Owned;
+use lead::Cluster;
 use raft::{Raft, RaftError, Standing};
 use rpc::Call;
 use std::net::SocketAddr;
@@ -213,29 +214,28 @@ impl Seat {
     pub(crate) async fn take(self: &Arc<Self>, term: u64) -> Result<(), StartError> {
         let pool = self.found().await?;
         let seat = Arc::clone(self);
-        let core = io::task::blocking(move || -> Result<Core, StartError> {
-            // Named at random, so that ids leased by another time than this are never taken for its own.
-            let picture = seat.machine.watch_blocks(io::OsRandom::new().next_u64())?;
-            {
-                let mut cluster = picture.lock().unwrap_or_else(PoisonError::into_inner);
-                cluster.set_container_len_max(seat.config.container_len);
-                seat.heard.tell(&mut cluster, seat.config.topology_script.is_some());
-            }
-            let Seat { config, machine, raft, clock, users, heard, room, .. } = &*seat;
-            Ok(Core::new(Parts {
-                config: config.clone(),
-                machine: Arc::clone(machine),
-                picture,
-                raft: raft.clone(),
-                clock: Arc::clone(clock),
-                users: Arc::clone(users),
-                heard: Arc::clone(heard),
-                room: Arc::clone(room),
-                pool,
-                term,
-            })?)
+        let core = io::task::blocking(move || {
+            seat.machine.follow(|| {
+                let Seat { config, machine, raft, clock, users, heard, room, .. } = &*seat;
+                // Named at random, so that ids leased by another time than this are never taken for its own.
+                let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
+                cluster.set_container_len_max(config.container_len);
+                heard.tell(&mut cluster, config.topology_script.is_some());
+                Core::new(Parts {
+                    config: config.clone(),
+                    machine: Arc::clone(machine),
+                    cluster,
+                    raft: raft.clone(),
+                    clock: Arc::clone(clock),
+                    users: Arc::clone(users),
+                    heard: Arc::clone(heard),
+                    room: Arc::clone(room),
+                    pool,
+                    term,
+                })
+            })
         });
-        let core = Arc::new(core.await?);
+        let core = core.await?;
         let mut tasks = tasks::start(&core);
         if let Some(peers) = &self.peers {
             tracing::info!(member = self.config.id, term, "this metadata server leads");
@@ -257,7 +257,7 @@ impl Seat {
         let Some(Taken { term, core, tasks }) = taken else { return };
         drop(tasks);
         core.recoveries.stop();
-        self.machine.unwatch_blocks();
+        self.machine.unfollow();
         if self.peers.is_some() {
             tracing::info!(member = self.config.id, term, "this metadata server leads no more");
         }

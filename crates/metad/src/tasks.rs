@@ -14,9 +14,6 @@ const PREPARE_EACH: Duration = Duration::from_secs(1);
 const REAP_EACH: Duration = Duration::from_secs(5);
 /// At most so often, so that a storm of heartbeats is answered by one look.
 const REAP_PAUSE: Duration = Duration::from_millis(200);
-/// The rows of what is to be deleted are looked at so often, also when nobody says that there are new ones: what a
-/// change doomed whose answer was lost is told by them alone.
-const FEED_EACH: Duration = Duration::from_secs(30);
 const LEASES_EACH: Duration = Duration::from_secs(1);
 /// Several times in the shortest gap that counts.
 const HEARING_EACH: Duration = Duration::from_millis(500);
@@ -46,12 +43,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
             }
         }),
         spawn_owned("reaper", async move {
-            let mut fed = reaper.monotonic();
             loop {
-                if reaper.monotonic() >= fed + FEED_EACH {
-                    fed = reaper.monotonic();
-                    reaper.was_doomed();
-                }
                 if let Err(error) = reaper::round(&reaper).await {
                     fault(&error).await;
                 }

@@ -1,8 +1,9 @@
 //! Blocks of files in their rows: BLOCK and OWNER in step, and the deletion list.
 
+use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::Node;
-use crate::ops::BlockRef;
+use crate::ops::{BlockRef, Context};
 use crate::record::{BlockRow, BlockState, DoomedRow, File, Inode, decode, encode};
 use crate::tables::{
     BLOCK, DOOMED_BLOCK, OWNER, VISITOR, block_key, doomed_block_key, owner_key, split_pair, visitor_key,
@@ -111,34 +112,30 @@ fn unlist_visitor(rows: &mut dyn RowsMut, row: &BlockRow) {
 }
 
 /// Takes a block from its file; its replicas are to be deleted.
-pub(crate) fn doom_row(
-    rows: &mut dyn RowsMut,
-    file: FileId,
-    offset: u64,
-    row: &BlockRow,
-) -> Result<DoomedBlock, RowsError> {
-    rows.delete(BLOCK, &block_key(file, offset));
-    rows.delete(OWNER, &owner_key(row.block));
-    unlist_visitor(rows, row);
+pub(crate) fn doom_row(context: &mut Context<'_>, file: FileId, offset: u64, row: &BlockRow) -> Result<(), RowsError> {
+    context.rows.delete(BLOCK, &block_key(file, offset));
+    context.rows.delete(OWNER, &owner_key(row.block));
+    unlist_visitor(context.rows, row);
     // Replicas may carry any generation that was issued.
-    doom_replicas(rows, row.block, row.home, row.issued)
+    doom_replicas(context, row.block, row.home, row.issued)
 }
 
 /// Replicas of at most `generation` in `home` are to be deleted.
 pub(crate) fn doom_replicas(
-    rows: &mut dyn RowsMut,
+    context: &mut Context<'_>,
     block: BlockId,
     home: ContainerId,
     generation: Generation,
-) -> Result<DoomedBlock, RowsError> {
+) -> Result<(), RowsError> {
     let key = doomed_block_key(block, home);
-    let earlier = match rows.get(DOOMED_BLOCK, &key)? {
+    let earlier = match context.rows.get(DOOMED_BLOCK, &key)? {
         Some(bytes) => decode::<DoomedRow>("doom a block", &bytes)?.generation,
         None => Generation(0),
     };
     let generation = generation.max(earlier);
-    rows.put(DOOMED_BLOCK, &key, encode(&DoomedRow { generation }));
-    Ok(DoomedBlock { block, home, generation })
+    context.rows.put(DOOMED_BLOCK, &key, encode(&DoomedRow { generation }));
+    context.effects.doomed.push(DoomedBlock { block, home, generation });
+    Ok(())
 }
 
 pub(crate) fn view(file: FileId, (offset, row): &Placed) -> BlockView {
@@ -156,7 +153,7 @@ pub(crate) fn view(file: FileId, (offset, row): &Placed) -> BlockView {
 /// The writer says how long its last block became, and the block is whole by that. An empty one is dropped.
 /// `node` is the file, and is changed but not written. `seen`: a datanode has it whole at that length.
 pub(crate) fn commit(
-    rows: &mut dyn RowsMut,
+    context: &mut Context<'_>,
     node: &mut Node,
     (offset, mut row): Placed,
     claim: &BlockRef,
@@ -168,7 +165,7 @@ pub(crate) fn commit(
         return Ok(());
     }
     if claim.len == 0 {
-        doom_row(rows, id, offset, &row)?;
+        doom_row(context, id, offset, &row)?;
         return Ok(resize(node, row.len, 0, -1)?);
     }
     let before = row.len;
@@ -180,7 +177,9 @@ pub(crate) fn commit(
     row.len = claim.len;
     row.generation = claim.generation;
     row.state = BlockState::Complete;
-    write_row(rows, id, offset, &row);
+    write_row(context.rows, id, offset, &row);
+    context.effects.wrote(row.block, row.home, before, row.len);
+    context.effects.doubt(row.block, row.home, DoubtCause::Completed);
     Ok(resize(node, before, row.len, 0)?)
 }
 

@@ -2,15 +2,17 @@
 
 use crate::front;
 use crate::lease;
+use crate::ops::Context;
 use crate::record::{Inode, encode};
 use crate::tables::{DOOMED_TREE, inode_key};
 use crate::usage;
 use crate::xattr;
-use types::rows::{RowsError, RowsMut};
+use types::rows::RowsError;
 
 /// Takes over an inode that was unhooked from its place. A file's lease ends at once; what lies below a directory keeps
 /// its rows until `Reap` comes to it, but nobody finds a way to it any more.
-pub(crate) fn doom_tree(rows: &mut dyn RowsMut, mut inode: Inode) -> Result<(), RowsError> {
+pub(crate) fn doom_tree(context: &mut Context<'_>, mut inode: Inode) -> Result<(), RowsError> {
+    let rows = &mut *context.rows;
     let id = inode.id;
     usage::forget(rows, &inode);
     xattr::remove_all(rows, &mut inode)?;
@@ -22,5 +24,9 @@ pub(crate) fn doom_tree(rows: &mut dyn RowsMut, mut inode: Inode) -> Result<(), 
         }
         hangs_on = file.block_count > 0;
     }
-    if hangs_on { front::add(rows, DOOMED_TREE, &inode_key(id), encode(&inode)) } else { Ok(()) }
+    if hangs_on {
+        front::add(rows, DOOMED_TREE, &inode_key(id), encode(&inode))?;
+        context.effects.has_doomed_tree = true;
+    }
+    Ok(())
 }

@@ -20,6 +20,7 @@ mod acl;
 mod block;
 pub mod check;
 mod doom;
+mod effects;
 mod error;
 mod front;
 #[doc(hidden)]
@@ -48,6 +49,7 @@ mod walk;
 mod xattr;
 
 pub use acl::{ACL_ENTRY_COUNT_MAX, AclChange, AclEntry, AclKey, AclKind, AclScope};
+pub use effects::{Applied, Doubt, DoubtCause, Effects, Written};
 pub use error::{Answer, NsError};
 pub use lease::RECOVERY_HOLDER;
 pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};

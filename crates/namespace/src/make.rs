@@ -115,7 +115,7 @@ pub(crate) fn remove_child(context: &mut Context<'_>, resolved: &mut Resolved) -
     resolved.missing.push(node.place.name.clone());
     usage::remove(context.rows, node.place.parent, &node.inode)?;
     unhook_node(context.rows, &node);
-    doom::doom_tree(context.rows, node.inode)?;
+    doom::doom_tree(context, node.inode)?;
     if let Some(parent) = resolved.nodes.last_mut() {
         change_children(context, parent, -1)?;
     }

@@ -1,7 +1,7 @@
 //! What comes in and what goes out: a request with everything the leader decided, and the reply.
 
 use crate::ops::Op;
-use crate::view::{BlockView, DoomedBlock, Status};
+use crate::view::{BlockView, Status};
 use serde::{Deserialize, Serialize};
 use types::{FileId, Generation, Millis};
 
@@ -61,10 +61,9 @@ pub enum Reply {
     /// Answer to `BeginRecovery`; also of `Create` and `Append` when they took a lease over and the last block must be
     /// recovered first: the client is then told RecoveryInProgress.
     Recovery(Recovery),
-    /// `more`: another step is needed. `doomed` are the blocks this step added to those that wait for deletion.
+    /// `more`: another step is needed.
     Reaped {
         more: bool,
-        doomed: Vec<DoomedBlock>,
     },
     /// Ids `first..first + count` are nobody's but the asker's, and blocks that go with them are written under
     /// `generation`.

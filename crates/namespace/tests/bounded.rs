@@ -185,7 +185,7 @@ fn put_blocks(rows: &mut Counted, at: &str, block_count: u64, first: u64) {
         let allocated = Allocated { block: block(number), home: ContainerId(1) };
         let add = AddBlock { path: path(at), client: "client".into(), file: None, previous, allocated };
         let request = Request { now: Millis(1), caller: caller("alice"), retry: None, op: add.into() };
-        let Reply::Block(view) = apply(rows, &request).unwrap().unwrap() else { panic!("no block") };
+        let Reply::Block(view) = apply(rows, &request).unwrap().unwrap().reply else { panic!("no block") };
         previous = Some(claim(number, view.generation));
     }
     rows.apply("alice", Complete { path: path(at), client: "client".into(), file: None, last: previous, seen: false });

@@ -107,7 +107,11 @@ impl Run {
         let request = Request { now: Millis(self.now), caller: Caller::system(), retry, op };
         let wanted = self.model.apply(self.now, &request.op);
         let mut staged = self.rows.clone();
-        let reply = apply(&mut staged, &request).unwrap();
+        let applied = apply(&mut staged, &request).unwrap();
+        if let Ok(applied) = &applied {
+            model::effects::check(&self.rows, &staged, &request.op, &applied.effects);
+        }
+        let reply = applied.map(|applied| applied.reply);
         let have = Outcome::of(&reply);
         assert_eq!(have, wanted, "step {step}: {:?}\nanswered {reply:?}", request.op);
         *self.tally.entry((request.op.name(), have.kind())).or_default() += 1;
@@ -122,7 +126,8 @@ impl Run {
             self.issued.push((*file, last.block, *generation));
         } else if request.op.is_at_most_once() && self.random.below(4) == 0 {
             let mut again = self.rows.clone();
-            assert_eq!(apply(&mut again, &request).unwrap().unwrap(), reply, "step {step}: a repeat of {request:?}");
+            let repeated = Applied { reply: reply.clone(), effects: Effects::default() };
+            assert_eq!(apply(&mut again, &request).unwrap(), Ok(repeated), "step {step}: a repeat of {request:?}");
             assert!(again == self.rows, "step {step}: a repeat changed rows: {request:?}");
         }
         if let (Reply::Generation(generation), Op::BumpGeneration(op)) = (&reply, &request.op) {
@@ -151,7 +156,7 @@ impl Run {
         let op = SetSafeMode { on }.into();
         let request = Request { now: Millis(self.now), caller: Caller::system(), retry: None, op };
         let mut rows = self.rows.clone();
-        assert_eq!(apply(&mut rows, &request).unwrap().unwrap(), Reply::Bool(on));
+        assert_eq!(apply(&mut rows, &request).unwrap().unwrap().reply, Reply::Bool(on));
         rows
     }
 

@@ -2,6 +2,7 @@
 
 use crate::machine::{Command, Machine, Reply, Sight};
 use lead::Cluster;
+use namespace::Effects;
 use raft::{Raft, Standing};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -64,6 +65,15 @@ impl Group {
             Ok(confirmed) if confirmed == reign => Ok(()),
             _ => Err(NotLeader),
         }
+    }
+
+    /// What follows from changes that were applied since it was asked last; [`Group::followed`] tells when there is some.
+    pub(crate) fn take_effects(&self) -> Effects {
+        self.machine.take_effects()
+    }
+
+    pub(crate) fn followed(&self) -> watch::Receiver<u64> {
+        self.machine.followed()
     }
 
     pub(crate) fn rows(&self) -> Sight<'_> {

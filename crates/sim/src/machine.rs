@@ -7,11 +7,12 @@ use crate::rows::Journaled;
 use crate::world::Mutation;
 use blocks::BlocksError;
 use lead::Cluster;
-use namespace::{NsError, Op, tables};
+use namespace::{Effects, NsError, Op, tables};
 use raft::{Export, Import, MachineError};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::watch;
 use types::RowsDigest;
 use types::rows::{MemoryRows, RowsMut, Table};
 
@@ -50,12 +51,16 @@ struct State {
     rows: Journaled,
     /// `None` while nobody leads here.
     cluster: Option<Cluster>,
+    /// What the leader has to look after.
+    effects: Effects,
 }
 
 pub(crate) struct Machine {
     store: Store,
     mutation: Option<Mutation>,
     state: Arc<RwLock<State>>,
+    /// Rises when there are effects.
+    followed: watch::Sender<u64>,
 }
 
 /// The rows as they are now. Nothing is applied as long as somebody looks.
@@ -80,8 +85,9 @@ fn change(state: &RwLock<State>) -> RwLockWriteGuard<'_, State> {
 impl Machine {
     pub(crate) fn open(store: &Store, mutation: Option<Mutation>) -> Arc<Self> {
         let Kept { position, digest, rows } = lock(store).clone();
-        let state = State { position, digest, rows: Journaled::from(rows), cluster: None };
-        Arc::new(Self { store: Arc::clone(store), mutation, state: Arc::new(RwLock::new(state)) })
+        let state = State { position, digest, rows: Journaled::from(rows), ..State::default() };
+        let (store, state) = (Arc::clone(store), Arc::new(RwLock::new(state)));
+        Arc::new(Self { store, mutation, state, followed: watch::Sender::default() })
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -106,6 +112,17 @@ impl Machine {
         let mut cluster = Cluster::load(state.rows.rows(), lessee).expect("memory can be read");
         cluster.set_container_len_max(container_len);
         state.cluster = Some(cluster);
+        state.effects = Effects::default();
+    }
+
+    /// What follows from changes that were applied since it was asked last.
+    pub(crate) fn take_effects(&self) -> Effects {
+        std::mem::take(&mut change(&self.state).effects)
+    }
+
+    /// Changes when there are some.
+    pub(crate) fn followed(&self) -> watch::Receiver<u64> {
+        self.followed.subscribe()
     }
 
     pub(crate) fn unwatch_blocks(&self) {
@@ -132,7 +149,7 @@ impl raft::Machine for Machine {
     }
 
     fn apply(&self, position: &[u8], command: Option<Command>) -> Result<Reply, MachineError> {
-        let State { position: known, digest, rows, cluster } = &mut *change(&self.state);
+        let State { position: known, digest, rows, cluster, effects } = &mut *change(&self.state);
         *known = Some(position.to_vec());
         let commit = |digest: &mut RowsDigest, rows: &mut Journaled| {
             *digest = rows.digest_after(*digest);
@@ -144,8 +161,8 @@ impl raft::Machine for Machine {
                 Reply::Nothing
             }
             Some(Command::Namespace(request)) => {
-                let answer = namespace::apply_with(rows, &request, &blocks::has_container)?;
-                if answer.is_err() {
+                let applied = namespace::apply_with(rows, &request, &blocks::has_container)?;
+                if applied.is_err() {
                     rows.roll_back();
                 } else if self.mutation == Some(Mutation::UncountedRenames) && matches!(request.op, Op::Rename2(_)) {
                     rows.roll_back_table(tables::USAGE);
@@ -153,7 +170,13 @@ impl raft::Machine for Machine {
                     rows.roll_back_table(tables::SAFE_MODE);
                 }
                 commit(digest, rows);
-                Reply::Namespace(answer)
+                Reply::Namespace(applied.map(|applied| {
+                    if cluster.is_some() && !applied.effects.is_empty() {
+                        effects.append(applied.effects);
+                        self.followed.send_modify(|count| *count += 1);
+                    }
+                    applied.reply
+                }))
             }
             Some(Command::Blocks(command)) => {
                 let answer = blocks::apply_with(rows, &command, &namespace::read::is_empty)?;
@@ -237,7 +260,7 @@ impl Import for Arrival {
         let Self { store, state, digest, rows } = *self;
         let position = Some(position.to_vec());
         *lock(&store) = Kept { position: position.clone(), digest, rows: rows.clone() };
-        *change(&state) = State { position, digest, rows: Journaled::from(rows), cluster: None };
+        *change(&state) = State { position, digest, rows: Journaled::from(rows), ..State::default() };
         Ok(())
     }
 }

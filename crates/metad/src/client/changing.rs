@@ -53,7 +53,6 @@ pub(super) async fn delete(
         true => change_examined(core, session, &path, delete).await?,
         false => core.change(session, delete(None)).await?,
     };
-    core.was_doomed();
     Ok(DeleteResponseProto { result: yes(&reply) })
 }
 
@@ -133,9 +132,6 @@ pub(super) async fn rename2(
         true => change_examined(core, session, &from, rename).await?,
         false => core.change(session, rename(None)).await?,
     };
-    if request.overwrite_dest {
-        core.was_doomed();
-    }
     Ok(Rename2ResponseProto {})
 }
 
@@ -194,7 +190,6 @@ pub(super) async fn set_replication(
     // A number too large for us is too large for the namespace, which has the words for it.
     let replication = u16::try_from(request.replication).unwrap_or(REPLICATION_MAX + 1);
     let reply = core.change(session, SetReplication { path, replication }).await?;
-    core.repair_wake.notify_one();
     Ok(SetReplicationResponseProto { result: yes(&reply) })
 }
 

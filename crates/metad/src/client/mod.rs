@@ -5,7 +5,6 @@ mod attributes;
 mod batched;
 mod changing;
 mod claimed;
-mod growth;
 mod leases;
 mod meta_save;
 #[cfg(test)]
@@ -20,7 +19,6 @@ mod tokens;
 mod upkeep;
 mod writing;
 
-pub(crate) use growth::Growth;
 pub(crate) use safe_mode::wanted as wanted_safe_mode;
 pub(crate) use writing::{plan_block, silent_holder, wait_for};
 

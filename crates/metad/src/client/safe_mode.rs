@@ -22,11 +22,6 @@ pub(super) async fn set_safe_mode(
         None => core.safe_mode().map_err(refusal::rows)?.is_some(),
         Some(on) => matches!(core.change(session, SetSafeMode { on }).await?, Reply::Bool(true)),
     };
-    if wanted == Some(false) {
-        // What was deleted before may be freed now, and files whose writers are gone be closed.
-        core.was_doomed();
-        core.repair_wake.notify_one();
-    }
     Ok(SetSafeModeResponseProto { result: on })
 }
 
@@ -54,26 +49,6 @@ mod tests {
         let session = core.users.session_of(user, [127, 0, 0, 1].into(), core.monotonic()).await.unwrap();
         let request = SetSafeModeRequestProto { action: action.into(), checked: None };
         set_safe_mode(core, &session, request).await.map(|answer| answer.result)
-    }
-
-    /// Who only asks, or may not leave it, has nobody look for what is to be freed and mended.
-    #[tokio::test]
-    async fn leaving_it_alone_wakes_what_waited() {
-        use SafeModeActionProto::{SafemodeEnter, SafemodeGet, SafemodeLeave};
-        let (_dir, metad, core) = with_node().await;
-        let owner = core.users.owner().to_owned();
-        for (user, action, wakes) in [
-            ("nobody", SafemodeGet, false),
-            ("nobody", SafemodeLeave, false),
-            (&owner, SafemodeEnter, false),
-            (&owner, SafemodeLeave, true),
-        ] {
-            core.take_unfed();
-            let answer = order(&core, user, action).await;
-            assert_eq!(core.take_unfed(), wakes, "{action:?} of {user}: {answer:?}");
-        }
-        drop(core);
-        metad.shutdown().await;
     }
 
     /// A replica that nobody needs is looked up once when it is reported, and again when it may be deleted.

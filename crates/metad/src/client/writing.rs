@@ -2,8 +2,7 @@
 
 use super::absent::no_policy;
 use super::changing::{mode, yes};
-use super::claimed::Claimed;
-use super::growth::Growth;
+use super::claimed::is_outgrown_and_seen;
 use super::leases::grant;
 use crate::caller::Session;
 use crate::core::{Core, make_path, must_find};
@@ -57,7 +56,6 @@ pub(super) async fn create(
     if !ec_policy.is_empty() {
         return Err(no_policy(&ec_policy));
     }
-    let overwrite = has(request.create_flag, CreateFlagProto::Overwrite);
     let create = Create {
         takeover: silent_holder(core, &path).await?,
         client: request.client_name.clone(),
@@ -65,7 +63,7 @@ pub(super) async fn create(
         mode: mode(&request.masked),
         unmasked: request.unmasked.as_ref().map(mode),
         create: has(request.create_flag, CreateFlagProto::Create),
-        overwrite,
+        overwrite: has(request.create_flag, CreateFlagProto::Overwrite),
         create_parent: request.create_parent,
         replication: u16::try_from(request.replication).unwrap_or(REPLICATION_MAX + 1),
         block_len: request.block_size,
@@ -74,9 +72,6 @@ pub(super) async fn create(
     };
     let holder = &request.client_name;
     let reply = grant(core, session, holder, create).await?;
-    if overwrite {
-        core.was_doomed();
-    }
     match reply {
         Reply::Status(status) => Ok(CreateResponseProto { fs: Some(words::status(status, None)) }),
         Reply::Recovery(recovery) => Err(wait_for(core, recovery)),
@@ -134,9 +129,7 @@ pub(super) async fn truncate(
         len: len.unsigned_abs(),
         path,
     };
-    let reply = core.change(session, truncate).await?;
-    core.was_doomed();
-    match reply {
+    match core.change(session, truncate).await? {
         Reply::Bool(result) => Ok(TruncateResponseProto { result }),
         Reply::Cutting { file, last, generation } => {
             recovery::start(core, file, last, generation);
@@ -221,14 +214,8 @@ pub(super) async fn add_block(
     });
     let allocation = core.allocate(&path, &ask).await?;
     let allocated = Allocated { block: allocation.block, home: allocation.home };
-    let growth = Growth::begin_of(core, previous.map(|previous| previous.block)).await?;
     let reply = core.change(session, AddBlock { path, client, file, previous, allocated }).await?;
     let Reply::Block(view) = reply else { return Err(surprise(&reply)) };
-    if let Some(growth) = growth
-        && let Some(written) = growth.end(core).await?
-    {
-        core.doubt_if_short(written.block, written.home);
-    }
     let locator = Locator::new(core, &host);
     let block = core.with_cluster(|cluster, random| {
         // Another request for the same block may have been faster; then its block is the answer.
@@ -250,7 +237,6 @@ pub(super) async fn abandon_block(
     let abandon =
         AbandonBlock { path, client: request.holder, file: file_id(request.file_id), block: request.b.block() };
     core.change(session, abandon).await?;
-    core.was_doomed();
     Ok(AbandonBlockResponseProto {})
 }
 
@@ -362,16 +348,11 @@ pub(super) async fn update_pipeline(
         len,
         home,
     };
-    let growth = Growth::begin(core, new.block).await?;
     core.change(session, update).await?;
-    growth.end(core).await?;
     // A writer notices who is gone seconds before heartbeats are missed. Its next block shall not go there: hdfs-native
     // gives a file up when the first node of a block does not answer. Told only by who may write the block, and has
     // recovered it.
     core.with_cluster(|cluster, _| dropped.into_iter().for_each(|node| cluster.on_hung_up(node)));
-    if home.is_some() {
-        core.was_doomed();
-    }
     Ok(UpdatePipelineResponseProto {})
 }
 
@@ -383,22 +364,12 @@ pub(super) async fn complete(
 ) -> Result<CompleteResponseProto, Exception> {
     let path = must_find("complete", &request.src)?;
     let last = request.last.as_ref().map(block_ref);
-    let claimed = match last {
-        Some(last) => Some(Claimed::begin(core, &request.client_name, last).await?),
-        None => None,
-    };
-    let seen = match &claimed {
-        Some(claimed) => claimed.is_seen(core).await,
+    let seen = match last {
+        Some(last) => is_outgrown_and_seen(core, &request.client_name, last).await?,
         None => false,
     };
     let complete = Complete { path, client: request.client_name, file: file_id(request.file_id), last, seen };
-    let result = yes(&core.change(session, complete).await?);
-    if let (true, Some(claimed)) = (result, claimed)
-        && let Some(last) = claimed.end(core).await?
-    {
-        core.doubt_if_short(last.block, last.home);
-    }
-    Ok(CompleteResponseProto { result })
+    Ok(CompleteResponseProto { result: yes(&core.change(session, complete).await?) })
 }
 
 pub(super) async fn fsync(
@@ -415,11 +386,6 @@ pub(super) async fn fsync(
         writing_of(core, session, &path, file, &request.client).await?;
         return Ok(FsyncResponseProto {});
     }
-    let writing = writing_of(core, session, &path, file, &request.client).await?;
-    let growth = Growth::begin_of(core, writing.last.map(|last| last.block)).await?;
     core.change(session, Fsync { path, client: request.client, file, last_len }).await?;
-    if let Some(growth) = growth {
-        growth.end(core).await?;
-    }
     Ok(FsyncResponseProto {})
 }

@@ -2,7 +2,7 @@
 
 use super::Held;
 use crate::caller::Session;
-use crate::client::{Growth, plan_block};
+use crate::client::plan_block;
 use crate::core::{Core, must_find};
 use crate::refusal;
 use hdfs::Exception;
@@ -28,21 +28,14 @@ pub(super) async fn add_leased(
     if plan.existing.is_some_and(|view| view.block == block) {
         return Ok(AddLeasedResponse {}); // the call before this one was well, its answer got lost
     }
-    let held = Held::begin(core, &client, Grant { block, file });
-    let (mut held, LeasedHome { container: home, set }) = held.map_err(|_| {
+    let held = Held::begin(core, &client, Grant { block, file }, false);
+    let (mut held, LeasedHome { container: home, .. }) = held.map_err(|_| {
         refusal::namespace(NsError::LeaseExpired(format!("{block} is not on lease to {client} for {file}")))
     })?;
     if !core.with_cluster(|cluster, _| cluster.was_given_out(block)) {
         return Err(refusal::illegal(format!("{block} was never given out here")));
     }
     let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
-    let growth = Growth::begin_of(core, previous.map(|previous| previous.block)).await?;
     held.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
-    if let Some(growth) = growth
-        && let Some(written) = growth.end(core).await?
-    {
-        core.doubt_if_short(written.block, written.home);
-    }
-    core.doubt_if_leased_short(block, home, set, false);
     Ok(AddLeasedResponse {})
 }

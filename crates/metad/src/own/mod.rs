@@ -58,9 +58,9 @@ struct Held<'a> {
 }
 
 impl<'a> Held<'a> {
-    fn begin(core: &'a Core, holder: &str, grant: Grant) -> Result<(Self, LeasedHome), LeaseRefused> {
+    fn begin(core: &'a Core, holder: &str, grant: Grant, is_short: bool) -> Result<(Self, LeasedHome), LeaseRefused> {
         let mut leased = core.leased();
-        let home = leased.begin_put(holder, grant, core.monotonic())?;
+        let home = leased.begin_put(holder, grant, is_short, core.monotonic())?;
         let number = leased.last_put();
         Ok((Self { core, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }

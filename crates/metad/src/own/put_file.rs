@@ -35,15 +35,12 @@ pub(super) async fn put_file(
         path,
     };
     let Some(block) = request.block else {
-        let overwrite = create.overwrite;
-        let put = PutFile { create, block: None };
-        return was_put(core, overwrite, core.change(session, put).await?);
+        return was_put(core, core.change(session, PutFile { create, block: None }).await?);
     };
     let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
-    let Ok((mut held, LeasedHome { container: home, set })) = Held::begin(core, &create.client, grant) else {
+    let held = Held::begin(core, &create.client, grant, request.short);
+    let Ok((mut held, LeasedHome { container: home, .. })) = held else {
         if let Some(file) = repeated(core, session).await? {
-            // Whoever answered the first time may not have come to look after it.
-            core.doubt(grant.block);
             return Ok(PutFileResponse { file: file.0 });
         }
         let message = format!("{} is not on lease to {}; write the block again", grant.block, create.client);
@@ -59,13 +56,7 @@ pub(super) async fn put_file(
         len: block.len,
         home,
     };
-    let overwrite = create.overwrite;
-    let put = PutFile { create, block: Some(put_block) };
-    let answer = was_put(core, overwrite, held.change(session, put).await?)?;
-    let now = core.monotonic();
-    core.with_cluster(|cluster, _| cluster.on_claimed_len(now, home, (grant.block, block.len), block.len));
-    core.doubt_if_leased_short(grant.block, home, set, request.short);
-    Ok(answer)
+    was_put(core, held.change(session, PutFile { create, block: Some(put_block) }).await?)
 }
 
 /// The file that an earlier attempt at this call has put: its lease ended with that, but its answer got lost.
@@ -79,10 +70,7 @@ async fn repeated(core: &Core, session: &Session) -> Result<Option<FileId>, Exce
     })
 }
 
-fn was_put(core: &Arc<Core>, overwrite: bool, reply: Reply) -> Result<PutFileResponse, Exception> {
-    if overwrite {
-        core.was_doomed();
-    }
+fn was_put(core: &Arc<Core>, reply: Reply) -> Result<PutFileResponse, Exception> {
     match reply {
         Reply::Status(status) => Ok(PutFileResponse { file: status.id.0 }),
         Reply::Recovery(recovery) => Err(wait_for(core, recovery)),

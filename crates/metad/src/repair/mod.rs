@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use types::rows::RowsError;
-use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
+use types::{BlockId, ContainerId, NodeId, PipelineId};
 
 /// Between rounds if nobody calls for one.
 const ROUND_EACH: Duration = Duration::from_secs(1);
@@ -197,31 +197,5 @@ impl Core {
     pub(crate) fn doubt(&self, block: BlockId) {
         self.repair().doubt(block);
         self.repair_wake.notify_one();
-    }
-
-    /// A block that was on lease has got its file. Members who came to its home since the lease began never heard of
-    /// it; nor did those who were late (`short`). It is compared when it is complete.
-    pub(crate) fn doubt_if_leased_short(
-        &self,
-        block: BlockId,
-        home: ContainerId,
-        set: Option<(PipelineId, Epoch)>,
-        short: bool,
-    ) {
-        let same = self.with_cluster(|cluster, _| set.is_some_and(|set| cluster.is_held_by(home, set)));
-        if short || !same {
-            self.doubt(block);
-        } else {
-            self.doubt_if_short(block, home);
-        }
-    }
-
-    /// A block was completed. If its home changes members, or one is silent, somebody may lack it.
-    pub(crate) fn doubt_if_short(&self, block: BlockId, home: ContainerId) {
-        let now = self.monotonic();
-        let short = self.with_cluster(|cluster, _| cluster.is_short(home, now));
-        if short {
-            self.doubt(block);
-        }
     }
 }

@@ -26,7 +26,7 @@ impl AbandonBlock {
         match last_row(context.rows, &node.inode)? {
             Some((offset, row)) if row.block == self.block && !row.is_complete() => {
                 let bill = usage::bill(context.rows, &node)?;
-                doom_row(context.rows, id, offset, &row)?;
+                doom_row(context, id, offset, &row)?;
                 block::resize(&mut node, row.len, 0, -1)?;
                 write_node(context.rows, &node);
                 bill.settle(context.rows, &node.inode, Excess::Recorded)?;

@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::block::{self, Placed, commit, hook_row, last_row, named, row_before};
+use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError};
 use crate::inode::{next_generation, write_node};
 use crate::lease::find_written;
@@ -54,7 +55,7 @@ impl AddBlock {
             Step::Again(existing) => return Ok(Reply::Block(block::view(id, &existing))),
             Step::Behind(Some((last, claim))) => {
                 replaces = (!last.1.is_complete() && claim.len == 0).then_some(last.1.block);
-                commit(context.rows, &mut node, last, &claim, false)?;
+                commit(context, &mut node, last, &claim, false)?;
             }
             Step::Behind(None) => {}
         }
@@ -73,6 +74,9 @@ impl AddBlock {
         let row =
             BlockRow { block, generation, issued: generation, len: 0, home, state: BlockState::Written, replaces };
         hook_row(context.rows, id, offset, &row);
+        if leased.is_some() {
+            context.effects.doubt(block, home, DoubtCause::Leased);
+        }
         block::resize(&mut node, 0, 0, 1)?;
         write_node(context.rows, &node);
         bill.settle(context.rows, &node.inode, Excess::Refused)?;

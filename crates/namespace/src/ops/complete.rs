@@ -35,7 +35,7 @@ impl Complete {
         let bill = usage::bill(context.rows, &node)?;
         match (&self.last, last_row(context.rows, &node.inode)?) {
             (Some(claim), Some(last)) if claim.block == last.1.block => {
-                commit(context.rows, &mut node, last, claim, self.seen)?;
+                commit(context, &mut node, last, claim, self.seen)?;
             }
             (Some(claim), last) => {
                 let have = last.map_or("null".into(), |(_, row)| named(row.block, row.generation));

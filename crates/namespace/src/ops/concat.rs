@@ -68,6 +68,7 @@ impl Concat {
             let resized = context.rows.get(RESIZED, &inode_key(source.inode.id))?.is_some();
             if resized || replication(&source) != replication(&target) {
                 context.rows.put(RESIZED, &inode_key(target.inode.id), Vec::new());
+                context.effects.has_resized = true;
             }
             move_blocks(context, &source, &mut target)?;
             remove_emptied(context, source)?;
@@ -157,5 +158,5 @@ fn remove_emptied(context: &mut Context<'_>, mut source: Node) -> Result<(), Fai
     if let Some(file) = source.inode.file_mut() {
         (file.len, file.block_count) = (0, 0);
     }
-    Ok(doom::doom_tree(context.rows, source.inode)?)
+    Ok(doom::doom_tree(context, source.inode)?)
 }

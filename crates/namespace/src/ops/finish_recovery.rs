@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::block::{self, check_end, doom_row, last_row, write_row};
+use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError};
 use crate::lease::close;
 use crate::record::BlockState;
@@ -54,7 +55,7 @@ impl FinishRecovery {
                 .into());
             }
             None | Some(0) => {
-                doom_row(context.rows, self.file, offset, &row)?;
+                doom_row(context, self.file, offset, &row)?;
                 block::resize(&mut node, row.len, 0, -1)?;
             }
             Some(len) => {
@@ -67,6 +68,7 @@ impl FinishRecovery {
                 row.issued = self.generation;
                 row.state = BlockState::Complete;
                 write_row(context.rows, self.file, offset, &row);
+                context.effects.doubt(row.block, row.home, DoubtCause::Recovered);
             }
         }
         close(context, &mut node);

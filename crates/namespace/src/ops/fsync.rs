@@ -33,6 +33,7 @@ impl Fsync {
             check_len(&node.inode, offset, len)?;
             let bill = usage::bill(context.rows, &node)?;
             block::resize(&mut node, row.len, len, 0)?;
+            context.effects.wrote(row.block, row.home, row.len, len);
             row.len = len;
             row.state = BlockState::Written;
             write_row(context.rows, id, offset, &row);

@@ -72,6 +72,7 @@ pub use truncate::Truncate;
 pub use update_pipeline::UpdatePipeline;
 pub(crate) use update_pipeline::find_under_construction;
 
+use crate::effects::{Applied, Effects};
 use crate::error::{Answer, Failure, INVALID_PATH, NsError, split};
 use crate::request::{Caller, Reply, Request};
 use crate::{reserved, retry, safe_mode};
@@ -84,6 +85,8 @@ pub(crate) struct Context<'a> {
     pub(crate) rows: &'a mut dyn RowsMut,
     pub(crate) now: Millis,
     pub(crate) caller: &'a Caller,
+    /// What the leader has to look after, noted where it comes about.
+    pub(crate) effects: Effects,
 }
 
 macro_rules! operations {
@@ -263,9 +266,9 @@ fn in_its_words(op: &Op, failure: Failure) -> Failure {
     }
 }
 
-/// Applies one request. On a refusal (`Ok(Err(..))`) some rows may be changed already: the caller hands in a staged
+/// Applies one request: its reply, and what the leader looks after from then on. On a refusal (`Ok(Err(..))`) some rows may be changed already: the caller hands in a staged
 /// change and drops it then.
-pub fn apply(rows: &mut dyn RowsMut, request: &Request) -> Answer<Reply> {
+pub fn apply(rows: &mut dyn RowsMut, request: &Request) -> Answer<Applied> {
     apply_with(rows, request, &|_, _| Ok(true))
 }
 
@@ -274,16 +277,16 @@ pub type IsThere = dyn Fn(&dyn Rows, ContainerId) -> Result<bool, RowsError>;
 
 /// As [`apply`], and no block gets a home that is not there: it was on its way when its container, which was empty, was
 /// removed.
-pub fn apply_with(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Answer<Reply> {
+pub fn apply_with(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Answer<Applied> {
     split(apply_once(rows, request, is_there))
 }
 
-fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Result<Reply, Failure> {
+fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Result<Applied, Failure> {
     let key = request.retry.filter(|_| request.op.is_at_most_once());
     if let Some(key) = key
         && let Some(reply) = retry::recall(rows, key, request)?
     {
-        return Ok(reply);
+        return Ok(Applied { reply, effects: Effects::default() });
     }
     if safe_mode::get(&*rows)?.is_some()
         && let Some(cannot) = safe_mode::cannot(&request.op)
@@ -296,11 +299,14 @@ fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> 
         }
     }
     reserved::check(&request.caller, &request.op)?;
-    let mut context = Context { rows: &mut *rows, now: request.now, caller: &request.caller };
+    let effects = Effects::default();
+    let mut context = Context { rows: &mut *rows, now: request.now, caller: &request.caller, effects };
     let reply = request.op.run(&mut context).map_err(|failure| in_its_words(&request.op, failure))?;
+    let Context { effects, .. } = context;
+    effects.check();
     retry::purge(rows, request.now)?;
     if let Some(key) = key {
         retry::remember(rows, key, request, &reply)?;
     }
-    Ok(reply)
+    Ok(Applied { reply, effects })
 }

@@ -3,6 +3,7 @@
 use super::create::Made;
 use super::{Context, Create};
 use crate::block::{self, check_end, hook_row};
+use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError};
 use crate::inode::{read_counters, read_place};
 use crate::read::status_of;
@@ -50,6 +51,8 @@ impl PutFile {
             let state = BlockState::Complete;
             let row = BlockRow { block, generation, issued: generation, len, home, state, replaces: None };
             hook_row(context.rows, node.inode.id, 0, &row);
+            context.effects.wrote(block, home, 0, len);
+            context.effects.doubt(block, home, DoubtCause::Leased);
         }
         Ok(Reply::Status(status_of(&node.inode, "")))
     }

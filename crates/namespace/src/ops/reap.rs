@@ -6,16 +6,16 @@ use crate::doom;
 use crate::error::Failure;
 use crate::front;
 use crate::inode::{Node, Place, unhook_node};
+use crate::limits::BLOCKS_CHANGED_MAX;
 use crate::record::{Body, Inode, decode, encode};
 use crate::request::Reply;
 use crate::tables::{DOOMED_TREE, inode_key};
-use crate::view::DoomedBlock;
 use crate::walk::scan_children;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::rows::{Rows, RowsError};
 
-/// Frees at most `inodes_max` inodes and blocks (each counts as one). Answers `Reply::Reaped`.
+/// Frees at most `inodes_max` inodes and blocks (each counts as one), and [`BLOCKS_CHANGED_MAX`] in any case. Answers `Reply::Reaped`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reap {
     pub inodes_max: u32,
@@ -23,18 +23,17 @@ pub struct Reap {
 
 impl Reap {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        let mut doomed = Vec::new();
-        let mut left = self.inodes_max.max(1) as usize;
+        let mut left = self.inodes_max.clamp(1, BLOCKS_CHANGED_MAX) as usize;
         while left > 0 {
-            let Some(tree) = first_tree(context.rows)? else { return Ok(Reply::Reaped { more: false, doomed }) };
+            let Some(tree) = first_tree(context.rows)? else { return Ok(Reply::Reaped { more: false }) };
             front::take(context.rows, DOOMED_TREE, &inode_key(tree.id));
             left -= 1;
             match &tree.body {
-                Body::File(_) => reap_file(context, tree, &mut left, &mut doomed)?,
+                Body::File(_) => reap_file(context, tree, &mut left)?,
                 Body::Directory { .. } => reap_directory(context, tree, &mut left)?,
             }
         }
-        Ok(Reply::Reaped { more: first_tree(context.rows)?.is_some(), doomed })
+        Ok(Reply::Reaped { more: first_tree(context.rows)?.is_some() })
     }
 }
 
@@ -47,12 +46,7 @@ pub(crate) fn first_tree(rows: &dyn Rows) -> Result<Option<Inode>, RowsError> {
     found.transpose()
 }
 
-fn reap_file(
-    context: &mut Context<'_>,
-    mut file: Inode,
-    left: &mut usize,
-    doomed: &mut Vec<DoomedBlock>,
-) -> Result<(), Failure> {
+fn reap_file(context: &mut Context<'_>, mut file: Inode, left: &mut usize) -> Result<(), Failure> {
     let mut placed = Vec::new();
     let count = file.file().map_or(0, |body| body.block_count as usize);
     let wanted = count.min(*left);
@@ -64,7 +58,7 @@ fn reap_file(
     }
     *left -= placed.len();
     for (offset, row) in &placed {
-        doomed.push(doom_row(context.rows, file.id, *offset, row)?);
+        doom_row(context, file.id, *offset, row)?;
     }
     if placed.len() == wanted
         && wanted < count
@@ -94,7 +88,7 @@ fn reap_directory(context: &mut Context<'_>, mut directory: Inode, left: &mut us
     let rest = if children.len() == wanted { count.saturating_sub(wanted as u32) } else { 0 };
     for child in children {
         unhook_node(context.rows, &child);
-        doom::doom_tree(context.rows, child.inode)?;
+        doom::doom_tree(context, child.inode)?;
     }
     if rest > 0 {
         directory.body = Body::Directory { child_count: rest };

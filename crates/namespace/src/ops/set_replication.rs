@@ -32,6 +32,7 @@ impl SetReplication {
         let Some(file) = node.inode.file_mut() else { return Ok(Reply::Bool(false)) };
         if file.replication != self.replication && file.block_count > 0 {
             context.rows.put(RESIZED, &inode_key(id), Vec::new());
+            context.effects.has_resized = true;
         }
         file.replication = self.replication;
         write_node(context.rows, &node);

@@ -27,6 +27,7 @@ impl SetSafeMode {
             .into());
         }
         if !self.on {
+            context.effects.left_safe_mode = safe_mode::get(context.rows)?.is_some();
             safe_mode::clear(context.rows);
         } else if safe_mode::get(context.rows)?.is_none() {
             // Whoever enters again changes nothing: it says since when the namespace is as it is.

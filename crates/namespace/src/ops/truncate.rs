@@ -114,7 +114,7 @@ impl Truncate {
             return Err(NsError::Other(message).into());
         }
         for (offset, row) in behind {
-            doom_row(context.rows, id, offset, &row)?;
+            doom_row(context, id, offset, &row)?;
             block::resize(node, row.len, 0, -1)?;
         }
         Ok(over)

@@ -50,10 +50,13 @@ impl UpdatePipeline {
         check_len(&node.inode, offset, self.len)?;
         if home != row.home {
             // Members of the old home that are not in the new one keep a stale replica.
-            doom_replicas(context.rows, row.block, row.home, row.generation)?;
+            doom_replicas(context, row.block, row.home, row.generation)?;
         }
         let bill = usage::bill(context.rows, &node)?;
         block::resize(&mut node, row.len, self.len, 0)?;
+        // In another container nothing of it is counted yet.
+        let counted = if home == row.home { row.len } else { 0 };
+        context.effects.wrote(row.block, home, counted, self.len);
         row.len = self.len;
         row.generation = self.new;
         block::move_home(context.rows, &mut row, home);

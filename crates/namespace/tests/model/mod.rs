@@ -1,5 +1,7 @@
 //! What HDFS does, in the simplest words: a tree of maps, files with lists of blocks. It shares no code with the crate.
 
+pub(crate) mod effects;
+
 use namespace::*;
 use std::collections::BTreeMap;
 use types::{BlockId, ContainerId, FsPath, Generation};

@@ -3,6 +3,7 @@
 mod attributes;
 mod blocks;
 mod depth;
+mod effects;
 mod freeing;
 mod leases;
 mod permissions;

@@ -37,6 +37,8 @@ pub(crate) struct World {
     gone: BTreeSet<ContainerId>,
     /// Set for one line: the retry key.
     call: Option<RetryKey>,
+    /// What followed from the change that was applied last.
+    effects: Effects,
 }
 
 pub(crate) fn path(text: &str) -> FsPath {
@@ -58,6 +60,7 @@ impl World {
             next_block: 1,
             gone: BTreeSet::new(),
             call: None,
+            effects: Effects::default(),
         };
         world.apply(&caller("root"), Format { owner: "root".into(), group: "supergroup".into() }).unwrap();
         world
@@ -87,13 +90,12 @@ impl World {
         let mut staged = self.rows.clone();
         let gone = self.gone.clone();
         let is_there = move |_: &dyn Rows, home| Ok(!gone.contains(&home));
-        let reply = apply_with(&mut staged, &request, &is_there).unwrap();
-        if reply.is_ok() {
-            self.rows = staged;
-            assert_eq!(apply_with(&mut self.twin, &request, &is_there).unwrap(), reply);
-            assert!(self.rows == self.twin, "two copies differ after {request:?}");
-        }
-        reply
+        let applied = apply_with(&mut staged, &request, &is_there).unwrap()?;
+        self.rows = staged;
+        assert_eq!(apply_with(&mut self.twin, &request, &is_there).unwrap().as_ref(), Ok(&applied));
+        assert!(self.rows == self.twin, "two copies differ after {request:?}");
+        self.effects = applied.effects;
+        Ok(applied.reply)
     }
 
     fn run(&mut self, command: &str) -> String {
@@ -347,7 +349,7 @@ impl World {
             Reply::Cutting { last, generation, .. } => {
                 format!("cutting {} at {generation}", self.shown_block(Some(&last)))
             }
-            Reply::Reaped { more, doomed } => format!("more={more} {}", self.shown_doomed(&doomed)),
+            Reply::Reaped { more } => format!("more={more} {}", self.shown_doomed(&self.effects.doomed)),
         }
     }
 
@@ -373,6 +375,24 @@ impl World {
         format!("[{}]", names.join(" "))
     }
 
+    /// What the leader is told of the change before: of each block what it is about.
+    fn shown_effects(&self) -> String {
+        let Effects { has_doomed_tree, doomed, written, doubts, has_resized, left_safe_mode } = &self.effects;
+        let mut shown = Vec::new();
+        let flags = [(*has_doomed_tree, "tree"), (*has_resized, "resized"), (*left_safe_mode, "left safe mode")];
+        shown.extend(flags.iter().filter(|(set, _)| *set).map(|(_, name)| (*name).to_owned()));
+        if !doomed.is_empty() {
+            shown.push(format!("doomed {}", self.shown_doomed(doomed)));
+        }
+        for Written { block, home, len, grown } in written {
+            shown.push(format!("written {}:c{} {len} +{grown}", self.name_of(*block), home.0));
+        }
+        for Doubt { block, home, cause } in doubts {
+            shown.push(format!("{cause:?} {}:c{}", self.name_of(*block), home.0));
+        }
+        if shown.is_empty() { "nothing".into() } else { shown.join(", ") }
+    }
+
     fn name_of(&self, block: BlockId) -> String {
         let known = self.blocks.iter().find(|(_, known)| known.block == block);
         known.map_or_else(|| block.to_string(), |(name, _)| name.clone())
@@ -384,6 +404,7 @@ impl World {
         let target = args.first().map_or(FsPath::root(), |arg| path(arg));
         let number = |at: usize, default: u64| args.get(at).map_or(default, |text| text.parse().unwrap());
         match verb {
+            "effects" => self.shown_effects(),
             "stat" => match read::status(rows, who, &target).unwrap() {
                 Ok(status) => status.map_or("nothing".into(), |status| shown_status(&status)),
                 Err(error) => refused(&error),

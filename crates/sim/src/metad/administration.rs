@@ -47,10 +47,7 @@ impl Metad {
     }
 
     pub(crate) async fn leave_safe_mode(self: Rc<Self>) -> Answer<()> {
-        self.change(None, SetSafeMode { on: false }).await?;
-        self.was_doomed();
-        self.repair_wake.notify();
-        Ok(())
+        self.change(None, SetSafeMode { on: false }).await.map(|_| ())
     }
 
     /// Whether nothing may be changed or deleted now.

@@ -199,7 +199,8 @@ impl Metad {
         self.recoveries.borrow_mut().clear();
         *self.planning.borrow_mut() = Lock::default();
         self.unfed.set(true);
-        let rounds: [Round; 6] = [
+        let rounds: [Round; 7] = [
+            |metad, reign| Box::pin(async move { metad.follow_always(reign).await }),
             |metad, reign| Box::pin(async move { metad.prepare_always(reign).await }),
             |metad, reign| Box::pin(async move { metad.reap_always(reign).await }),
             |metad, reign| Box::pin(async move { metad.look_after_leases_always(reign).await }),
@@ -221,7 +222,10 @@ impl Metad {
             return Err(Refused::Standby);
         }
         let request = Request { now: self.wall(), caller: Caller::system(), retry, op: op.into() };
-        match self.group.propose(Command::Namespace(request)).await? {
+        let reply = self.group.propose(Command::Namespace(request)).await?;
+        // As in `metad`: before the caller goes on.
+        let _fallen = self.follow();
+        match reply {
             Reply::Namespace(answer) => answer.map_err(Refused::Namespace),
             _ => Err(Refused::Odd),
         }

@@ -20,7 +20,6 @@ impl Metad {
 
     pub(crate) async fn delete(self: Rc<Self>, retry: RetryKey, path: FsPath) -> Answer<bool> {
         let reply = self.change(Some(retry), Delete { path, recursive: true, examined: None }).await?;
-        self.was_doomed();
         Ok(reply == namespace::Reply::Bool(true))
     }
 
@@ -32,9 +31,6 @@ impl Metad {
         overwrite: bool,
     ) -> Answer<()> {
         self.change(Some(retry), Rename2 { from, to, overwrite, to_trash: false, examined: None }).await?;
-        if overwrite {
-            self.was_doomed();
-        }
         Ok(())
     }
 
@@ -72,7 +68,6 @@ impl Metad {
         replication: u16,
     ) -> Answer<bool> {
         let reply = self.change(Some(retry), SetReplication { path, replication }).await?;
-        self.repair_wake.notify();
         Ok(reply == namespace::Reply::Bool(true))
     }
 }

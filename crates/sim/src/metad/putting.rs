@@ -1,7 +1,6 @@
 //! Blocks on lease, and small files put whole; as `metad`'s own protocol has it.
 
 use super::{Answer, Metad, Refused};
-use crate::world::Mutation;
 use lead::{Ask, Batch};
 use lead::{Grant, LeaseRefused, LeasedHome, PutFate};
 use namespace::{
@@ -10,7 +9,7 @@ use namespace::{
 };
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
-use types::{BlockId, ContainerId, Epoch, FileId, FsPath, Generation, NodeId, PipelineId};
+use types::{BlockId, FileId, FsPath, Generation, NodeId};
 
 const RESERVE_COUNT: u32 = 4096;
 const RESERVE_ATTEMPTS: usize = 8;
@@ -63,9 +62,9 @@ struct Held<'a> {
 }
 
 impl<'a> Held<'a> {
-    fn begin(metad: &'a Metad, holder: &str, grant: Grant) -> Result<(Self, LeasedHome), LeaseRefused> {
+    fn begin(metad: &'a Metad, holder: &str, grant: Grant, is_short: bool) -> Result<(Self, LeasedHome), LeaseRefused> {
         let mut leased = metad.leased.borrow_mut();
-        let home = leased.begin_put(holder, grant, metad.now())?;
+        let home = leased.begin_put(holder, grant, is_short, metad.now())?;
         let number = leased.last_put();
         Ok((Self { metad, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }
@@ -141,11 +140,10 @@ impl Metad {
             block_len,
             block_len_min: 1,
         };
-        let Ok((mut held, LeasedHome { container: home, set })) = Held::begin(&self, &holder, grant) else {
+        let Ok((mut held, LeasedHome { container: home, .. })) = Held::begin(&self, &holder, grant, short) else {
             // An earlier attempt at this call has put the file: its lease ended with that, but its answer got lost.
             let outcome = read::outcome(&*self.group.rows(), retry, PUT_FILE, self.wall()).expect("memory can be read");
             if let Some(Reply::Status(status)) = outcome {
-                self.doubt(grant.block);
                 return Ok(status.id);
             }
             return Err(Refused::Namespace(NsError::LeaseExpired(format!("{:?} is not on lease", grant.block))));
@@ -154,18 +152,11 @@ impl Metad {
             return Err(Refused::Odd);
         }
         let block = PutBlock { file: grant.file, block: grant.block, generation, len, home };
-        let answer = match held.change(Some(retry), PutFile { create, block: Some(block) }).await? {
-            Reply::Status(status) => status.id,
-            Reply::Recovery(recovery) => return Err(self.wait_for(recovery)),
-            _ => return Err(Refused::Odd),
-        };
-        let now = self.now();
-        self.with_cluster(|cluster, _| cluster.on_claimed_len(now, home, (grant.block, len), len))?;
-        if self.world.mutation == Some(Mutation::ForgetShortPuts) {
-            return Ok(answer);
+        match held.change(Some(retry), PutFile { create, block: Some(block) }).await? {
+            Reply::Status(status) => Ok(status.id),
+            Reply::Recovery(recovery) => Err(self.wait_for(recovery)),
+            _ => Err(Refused::Odd),
         }
-        self.doubt_if_leased_short(grant.block, home, set, short)?;
-        Ok(answer)
     }
 
     /// A block that was on lease becomes the next of its file.
@@ -185,36 +176,14 @@ impl Metad {
         if plan.existing.is_some_and(|view| view.block == block) {
             return Ok(()); // the call before this one was well, its answer got lost
         }
-        let held = Held::begin(&self, &client, Grant { block, file });
-        let (mut held, LeasedHome { container: home, set }) = held.map_err(|_| {
+        let held = Held::begin(&self, &client, Grant { block, file }, false);
+        let (mut held, LeasedHome { container: home, .. }) = held.map_err(|_| {
             Refused::Namespace(NsError::LeaseExpired(format!("{block:?} is not on lease to {client} for {file}")))
         })?;
         if !self.with_cluster(|cluster, _| cluster.was_given_out(block))? {
             return Err(Refused::Odd);
         }
         let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
-        held.change(None, AddLeased { add, generation }).await?;
-        if let (Some(written), Some(before)) = (previous, plan.previous) {
-            let (now, claimed) = (self.now(), (written.block, written.len));
-            self.with_cluster(|cluster, _| cluster.on_claimed_len(now, before.home, claimed, written.len))?;
-            self.doubt_if_short(before.block, before.home)?;
-        }
-        self.doubt_if_leased_short(block, home, set, false)
-    }
-
-    /// Whoever joined or left its home since the block was given out may lack it.
-    fn doubt_if_leased_short(
-        &self,
-        block: BlockId,
-        home: ContainerId,
-        set: Option<(PipelineId, Epoch)>,
-        short: bool,
-    ) -> Answer<()> {
-        let same = self.with_cluster(|cluster, _| set.is_some_and(|set| cluster.is_held_by(home, set)))?;
-        if short || !same {
-            self.doubt(block);
-            return Ok(());
-        }
-        self.doubt_if_short(block, home)
+        held.change(None, AddLeased { add, generation }).await.map(|_| ())
     }
 }

@@ -75,10 +75,7 @@ impl Metad {
             if !nodes.is_empty() {
                 self.world.was_recovered(file, last.block, &nodes, &damaged);
             }
-            if self.change(None, finish).await.is_ok() {
-                self.was_doomed();
-                self.doubt(last.block);
-            }
+            let _overtaken = self.change(None, finish).await;
             return;
         }
     }

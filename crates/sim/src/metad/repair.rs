@@ -104,13 +104,4 @@ impl Metad {
         self.repair.borrow_mut().doubt(block);
         self.repair_wake.notify();
     }
-
-    pub(super) fn doubt_if_short(&self, block: BlockId, home: ContainerId) -> Answer<()> {
-        let now = self.now();
-        let short = self.with_cluster(|cluster, _| cluster.is_short(home, now))?;
-        if short {
-            self.doubt(block);
-        }
-        Ok(())
-    }
 }

@@ -1,21 +1,49 @@
 //! What a leader does by itself: prepares sets, has deleted blocks deleted, looks after leases.
 
 use super::{Answer, LEASE_HARD, LEASE_SOFT, Metad, REPLICATION};
-use lead::{DoomedReplicas, SILENCE_MAX};
-use namespace::{BeginRecovery, DoomedBlock, ForgetDoomed, RECOVERY_HOLDER, Reap, Recovery, RecoveryTarget, read};
+use crate::world::Mutation;
+use lead::{Aftermath, SILENCE_MAX, Wakes};
+use namespace::{BeginRecovery, DoubtCause, ForgetDoomed, RECOVERY_HOLDER, Reap, Recovery, RecoveryTarget, read};
 use std::rc::Rc;
 use std::time::Duration;
 use types::NodeId;
 
 const PAGE_COUNT: usize = 1000;
 
-/// As in `metad`: what a change doomed whose answer was lost is told by the rows alone.
-const FEED_EACH: Duration = Duration::from_secs(30);
-
 impl Metad {
-    pub(super) fn was_doomed(&self) {
-        self.unfed.set(true);
-        self.reap.notify();
+    /// Looks after what was applied, also where nobody waits for it any more.
+    pub(super) async fn follow_always(self: Rc<Self>, reign: u64) {
+        let mut followed = self.group.followed();
+        while self.reigns(reign) {
+            let _fallen = self.follow();
+            if followed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn follow(&self) -> Answer<()> {
+        let mut effects = self.group.take_effects();
+        if self.world.mutation == Some(Mutation::ForgetShortPuts) {
+            effects.doubts.retain(|doubt| doubt.cause != DoubtCause::Leased);
+        }
+        let now = self.now();
+        let Wakes { reaper, doomed_rows, repair } = self.with_cluster(|cluster, _| {
+            let (mut doomed, mut repair) = (self.doomed.borrow_mut(), self.repair.borrow_mut());
+            let leased = self.leased.borrow();
+            let mut aftermath = Aftermath { cluster, doomed: &mut doomed, repair: &mut repair, leased: &leased };
+            aftermath.on_effects(&effects, now)
+        })?;
+        if doomed_rows {
+            self.unfed.set(true);
+        }
+        if reaper {
+            self.reap.notify();
+        }
+        if repair {
+            self.repair_wake.notify();
+        }
+        Ok(())
     }
 
     pub(super) async fn prepare_always(self: Rc<Self>, reign: u64) {
@@ -35,12 +63,7 @@ impl Metad {
     }
 
     pub(super) async fn reap_always(self: Rc<Self>, reign: u64) {
-        let mut fed = self.now();
         while self.reigns(reign) {
-            if self.now() >= fed + FEED_EACH {
-                fed = self.now();
-                self.unfed.set(true);
-            }
             let _again = self.reap_round().await;
             self.sim.sleep(Duration::from_millis(200)).await;
             let _told = self.sim.timeout(Duration::from_secs(5), self.reap.notified()).await;
@@ -67,32 +90,19 @@ impl Metad {
             if rows.is_empty() {
                 break;
             }
-            let blocks = rows.into_iter().map(|DoomedReplicas { block, home, generation }| DoomedBlock {
-                block,
-                home,
-                generation,
-            });
-            self.change(None, ForgetDoomed { blocks: blocks.collect() }).await?;
+            self.change(None, ForgetDoomed { blocks: rows }).await.inspect_err(|_| self.unfed.set(true))?;
         }
         if self.unfed.replace(false) {
             let page = read::doomed_blocks(&*self.group.rows(), None, 100_000).expect("memory can be read");
-            self.owe(page)?;
+            self.with_cluster(|cluster, _| {
+                let mut doomed = self.doomed.borrow_mut();
+                page.into_iter().for_each(|block| doomed.feed(block, cluster.member_ids(block.home)));
+            })?;
         }
         while read::has_deleted_trees(&*self.group.rows()).expect("memory can be read") {
-            if let namespace::Reply::Reaped { doomed, .. } = self.change(None, Reap { inodes_max: 1000 }).await? {
-                self.owe(doomed)?;
-            }
+            self.change(None, Reap { inodes_max: 1000 }).await?;
         }
         Ok(())
-    }
-
-    fn owe(&self, blocks: Vec<DoomedBlock>) -> Answer<()> {
-        self.with_cluster(|cluster, _| {
-            for DoomedBlock { block, home, generation } in blocks {
-                let doomed = DoomedReplicas { block, home, generation };
-                self.doomed.borrow_mut().feed(doomed, cluster.member_ids(home));
-            }
-        })
     }
 
     pub(super) async fn look_after_leases_always(self: Rc<Self>, reign: u64) {

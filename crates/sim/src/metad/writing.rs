@@ -58,12 +58,7 @@ impl Metad {
         let changed = self.change(Some(retry), create).await;
         self.leases.borrow_mut().answered(&client, true, self.now());
         match changed? {
-            namespace::Reply::Status(status) => {
-                if overwrite {
-                    self.was_doomed();
-                }
-                Ok(status)
-            }
+            namespace::Reply::Status(status) => Ok(status),
             namespace::Reply::Recovery(recovery) => Err(self.wait_for(recovery)),
             _ => Err(Refused::Odd),
         }
@@ -126,11 +121,6 @@ impl Metad {
         let allocated = Allocated { block: allocation.block, home: allocation.home };
         let reply = self.change(None, AddBlock { path, client, file: Some(file), previous, allocated }).await?;
         let namespace::Reply::Block(view) = reply else { return Err(Refused::Odd) };
-        if let (Some(written), Some(before)) = (previous, plan.previous) {
-            let (now, claimed) = (self.now(), (written.block, written.len));
-            self.with_cluster(|cluster, _| cluster.on_claimed_len(now, before.home, claimed, written.len))?;
-            self.doubt_if_short(written.block, before.home)?;
-        }
         if view.block == allocation.block {
             Ok(Located { view, nodes: allocation.nodes })
         } else {
@@ -145,9 +135,7 @@ impl Metad {
         file: FileId,
         block: BlockId,
     ) -> Answer<()> {
-        self.change(None, AbandonBlock { path, client, file: Some(file), block }).await?;
-        self.was_doomed();
-        Ok(())
+        self.change(None, AbandonBlock { path, client, file: Some(file), block }).await.map(|_| ())
     }
 
     pub(crate) async fn bump(self: Rc<Self>, client: String, block: BlockId) -> Answer<(Generation, BlockView)> {
@@ -186,11 +174,7 @@ impl Metad {
         let home = (found != current).then_some(found);
         let (block, len) = (new.block, new.len);
         let update = UpdatePipeline { client, block, old: old.generation, new: new.generation, len, home };
-        self.change(Some(retry), update).await?;
-        if home.is_some() {
-            self.was_doomed();
-        }
-        Ok(())
+        self.change(Some(retry), update).await.map(|_| ())
     }
 
     pub(crate) async fn complete(
@@ -206,16 +190,7 @@ impl Metad {
             None => false,
         };
         match self.change(None, Complete { path, client, file: Some(file), last, seen }).await? {
-            namespace::Reply::Bool(done) => {
-                if let Some(view) = last.filter(|_| done).and_then(|last| self.view_of(last.block)) {
-                    let counted = before.filter(|before| before.home == view.home).map_or(0, |before| before.len);
-                    let (now, grown) = (self.now(), view.len.saturating_sub(counted));
-                    let claimed = (view.block, view.len);
-                    self.with_cluster(|cluster, _| cluster.on_claimed_len(now, view.home, claimed, grown))?;
-                    self.doubt_if_short(view.block, view.home)?;
-                }
-                Ok(done)
-            }
+            namespace::Reply::Bool(done) => Ok(done),
             _ => Err(Refused::Odd),
         }
     }
@@ -284,9 +259,7 @@ impl Metad {
         self.group.read_barrier().await?;
         let takeover = self.silent_holder(&path);
         let truncate = Truncate { path, len, client: client.clone(), client_host: client, takeover };
-        let reply = self.change(Some(retry), truncate).await?;
-        self.was_doomed();
-        match reply {
+        match self.change(Some(retry), truncate).await? {
             namespace::Reply::Bool(done) => Ok(done),
             namespace::Reply::Cutting { file, last, generation } => {
                 self.start_recovery(file, last, generation);

@@ -1,0 +1,212 @@
+//! What the leader does about a change of the namespace that was applied.
+//!
+//! ```text
+//! Raft ──entry──▶ namespace::apply ──Effects──▶ Aftermath ──▶ deletions owed, lengths claimed, blocks doubted
+//!                                                   └──▶ Wakes: whose work it is
+//! ```
+//!
+//! Promise: this is the one place where effects become the leader's knowledge, and it is called when an entry is
+//! applied. So nothing is skipped where no caller waits for the answer, and an operation that is added needs no more
+//! than to note its effects.
+
+use crate::cluster::Cluster;
+use crate::doomed::Doomed;
+use crate::leased::Leased;
+use crate::repair::Repair;
+use namespace::{Doubt, DoubtCause, Effects, Written};
+use std::time::Duration;
+
+/// The parts of the leader that a change of the namespace concerns.
+#[derive(Debug)]
+pub struct Aftermath<'a> {
+    pub cluster: &'a mut Cluster,
+    pub doomed: &'a mut Doomed,
+    pub repair: &'a mut Repair,
+    pub leased: &'a Leased,
+}
+
+/// Which of the leader's rounds have work now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wakes {
+    /// There is something to free.
+    pub reaper: bool,
+    /// More blocks are doomed than are remembered: the rows tell of them.
+    pub doomed_rows: bool,
+    /// There is something to compare or to move.
+    pub repair: bool,
+}
+
+impl Aftermath<'_> {
+    pub fn on_effects(&mut self, effects: &Effects, now: Duration) -> Wakes {
+        let Effects { has_doomed_tree, doomed, written, doubts, has_resized, left_safe_mode } = effects;
+        let has_room = self.doomed.has_room();
+        if has_room {
+            for block in doomed {
+                self.doomed.feed(*block, self.cluster.member_ids(block.home));
+            }
+        }
+        for Written { block, home, len, grown } in written {
+            self.cluster.on_claimed_len(now, *home, (*block, *len), *grown);
+        }
+        let mut is_doubtful = false;
+        for doubt in doubts {
+            if self.may_lack(doubt, now) {
+                self.repair.doubt(doubt.block);
+                is_doubtful = true;
+            }
+        }
+        Wakes {
+            reaper: *has_doomed_tree || !doomed.is_empty() || *left_safe_mode,
+            doomed_rows: !has_room && !doomed.is_empty(),
+            repair: is_doubtful || *has_resized || *left_safe_mode,
+        }
+    }
+
+    /// Whether some member of its home may lack the block.
+    fn may_lack(&self, doubt: &Doubt, now: Duration) -> bool {
+        let is_short = self.cluster.is_short(doubt.home, now);
+        match doubt.cause {
+            DoubtCause::Completed => is_short,
+            // Members who came to its home since the lease began never heard of it; nor did those who were late. It is
+            // compared when it is complete. Of what an earlier leader gave out nothing is known.
+            DoubtCause::Leased => {
+                let put = self.leased.put_of(doubt.block);
+                let is_known = put.is_some_and(|put| {
+                    !put.is_short && put.home.set.is_some_and(|set| self.cluster.is_held_by(doubt.home, set))
+                });
+                is_short || !is_known
+            }
+            // Members that did not take part, or had too little, copy it from the others.
+            DoubtCause::Recovered => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leased::{Grant, LeasedHome};
+    use crate::{QUIET_MAX, Usage};
+    use blocks::{Command, Node};
+    use namespace::DoomedBlock;
+    use types::rows::{MemoryRows, RowsMut};
+    use types::{BlockId, ContainerId, Generation, InodeId, NodeId, PipelineId};
+
+    const HOME: ContainerId = ContainerId(1);
+    const NOW: Duration = Duration::from_secs(1);
+
+    struct Leader {
+        cluster: Cluster,
+        doomed: Doomed,
+        repair: Repair,
+        leased: Leased,
+    }
+
+    fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    fn block(index: u32) -> BlockId {
+        BlockId::new(HOME, index)
+    }
+
+    /// Two nodes hold a container. Block 0 is on lease to `a`.
+    fn leader() -> Leader {
+        let (mut rows, members) = (MemoryRows::default(), vec![node(1), node(2)]);
+        let mut commands: Vec<Command> = (1..=2).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+        commands.push(Command::CreateSet { members, wanted: 2, planned: true });
+        commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+        commands.iter().for_each(|command| _ = blocks::apply(&mut rows, command).unwrap().unwrap());
+        let mut cluster = Cluster::load(&rows, 1).unwrap();
+        (1..=2).for_each(|number| cluster.on_registered(NOW, node(number), Usage::default()));
+        rows.put(namespace::tables::RESERVED, &[], vec![0; 8]);
+        let mut leased = Leased::load(&rows, NOW, Duration::from_secs(60)).unwrap();
+        leased.reserved(InodeId(50), 10, Generation(1001));
+        let home = LeasedHome { container: HOME, set: cluster.set_of(HOME, &[node(1), node(2)]) };
+        leased.grant("a", [127, 0, 0, 1].into(), home, &[block(0)], None, NOW).unwrap();
+        Leader { cluster, doomed: Doomed::default(), repair: Repair::default(), leased }
+    }
+
+    impl Leader {
+        fn tell(&mut self, effects: &Effects, now: Duration) -> Wakes {
+            let Self { cluster, doomed, repair, leased } = self;
+            let wakes = Aftermath { cluster, doomed, repair, leased }.on_effects(effects, now);
+            self.cluster.check();
+            wakes
+        }
+
+        /// Whether a block is doubted after that.
+        fn doubts(&mut self, index: u32, cause: DoubtCause, now: Duration) -> bool {
+            let doubts = vec![Doubt { block: block(index), home: HOME, cause }];
+            let wakes = self.tell(&Effects { doubts, ..Effects::default() }, now);
+            let is_doubted = self.repair.take_doubts(10) == [block(index)];
+            assert_eq!(wakes, Wakes { repair: is_doubted, ..Wakes::default() });
+            is_doubted
+        }
+
+        fn put(&mut self, is_short: bool) {
+            let grant = Grant { block: block(0), file: InodeId(50) };
+            self.leased.begin_put("a", grant, is_short, NOW).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_block_is_doubted_if_some_member_may_lack_it() {
+        let mut leader = leader();
+        assert!(!leader.doubts(1, DoubtCause::Completed, NOW));
+        assert!(leader.doubts(1, DoubtCause::Recovered, NOW));
+        let later = NOW + QUIET_MAX * 10;
+        assert!(leader.doubts(1, DoubtCause::Completed, later), "its nodes report no more");
+    }
+
+    #[test]
+    fn a_block_from_a_lease_is_doubted_unless_its_nodes_are_known() {
+        let mut leader = leader();
+        assert!(leader.doubts(9, DoubtCause::Leased, NOW), "another leader gave it out");
+        assert!(leader.doubts(0, DoubtCause::Leased, NOW), "nobody puts it here");
+        leader.put(false);
+        assert!(!leader.doubts(0, DoubtCause::Leased, NOW));
+        leader.put(true);
+        assert!(leader.doubts(0, DoubtCause::Leased, NOW), "its writer says that a node was late");
+        leader.put(false);
+        assert!(leader.doubts(0, DoubtCause::Leased, NOW), "its first attempt may be what was applied");
+    }
+
+    #[test]
+    fn what_is_doomed_is_owed_until_there_are_too_many() {
+        let mut leader = leader();
+        let doomed = |indexes: std::ops::Range<u32>| Effects {
+            doomed: indexes
+                .map(|index| DoomedBlock { block: block(index), home: HOME, generation: Generation(1) })
+                .collect(),
+            ..Effects::default()
+        };
+        let wakes = leader.tell(&doomed(0..60_000), NOW);
+        assert_eq!(wakes, Wakes { reaper: true, ..Wakes::default() });
+        assert!(!leader.doomed.has_room());
+        let wakes = leader.tell(&doomed(60_000..60_001), NOW);
+        assert_eq!((wakes.doomed_rows, leader.doomed.len()), (true, 60_000));
+    }
+
+    #[test]
+    fn what_waits_for_a_round_wakes_it() {
+        let mut leader = leader();
+        let both = Wakes { reaper: true, repair: true, ..Wakes::default() };
+        for (effects, wakes) in [
+            (Effects { has_doomed_tree: true, ..Effects::default() }, Wakes { reaper: true, ..Wakes::default() }),
+            (Effects { has_resized: true, ..Effects::default() }, Wakes { repair: true, ..Wakes::default() }),
+            (Effects { left_safe_mode: true, ..Effects::default() }, both),
+            (Effects::default(), Wakes::default()),
+        ] {
+            assert_eq!(leader.tell(&effects, NOW), wakes, "{effects:?}");
+        }
+    }
+
+    #[test]
+    fn a_written_length_is_a_claim_until_nodes_confirm_it() {
+        let mut leader = leader();
+        let written = vec![Written { block: block(1), home: HOME, len: 100, grown: 70 }];
+        leader.tell(&Effects { written, ..Effects::default() }, NOW);
+        assert_eq!(leader.cluster.unconfirmed_len(), 70);
+    }
+}
