@@ -1,8 +1,10 @@
-//! What can go wrong, told once, in the words a user of the command line reads.
+//! What can go wrong.
 //!
-//! A message does not repeat the path: who asked knows it and puts it in front.
+//! Promise: whoever decides does so by [`Error::kind`], which follows from the class of a server's refusal and from the
+//! detail that our own servers add, never from a message. A message is for people, and does not repeat the path: who
+//! asked knows it and puts it in front.
 
-use hdfs::exception;
+use hdfs::exception::{self, Detail};
 use std::io;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -20,7 +22,7 @@ pub enum Error {
     NotADirectory,
     #[error("directory is not empty")]
     NotEmpty,
-    #[error("permission denied: {0}")]
+    #[error("{}", uncapitalized(_0))]
     Denied(String),
     /// Somebody has the file open, or its last block is being recovered.
     #[error("is being written by another client: {0}")]
@@ -56,36 +58,74 @@ pub enum Error {
 /// The words of the system without Rust's "(os error 111)", in the lower case that errors have.
 pub fn reason_of(error: &io::Error) -> String {
     let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
+    uncapitalized(text.split(" (os error").next().unwrap_or_default())
+}
+
+fn uncapitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
+/// What an error is, without its facts: what programs and other languages decide by. Kinds may be added; none changes
+/// its meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    NotFound,
+    Exists,
+    IsADirectory,
+    NotADirectory,
+    NotEmpty,
+    Denied,
+    Busy,
+    LeaseLost,
+    /// An administrator wants nothing to change.
+    SafeMode,
+    QuotaExceeded,
+    /// What answered is no metadata server.
+    NotAMetadataServer,
+    /// The server refused, for a reason that has no kind of its own.
+    Refused,
+    /// The address of a store, or a path, that is none.
+    Invalid,
+    Unreachable,
+    TimedOut,
+    Broken,
+    Protocol,
+    NoReplica,
+    NoNodeLeft,
+    NotComplete,
+    Unsupported,
+}
+
 impl Error {
-    /// What the user can do about it, where that is not plain.
-    pub fn advice(&self) -> Option<&'static str> {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Unreachable { .. } => Some("is the store running, and is the address right? see --url"),
-            Self::TimedOut { .. } => Some("look at the server's log, and try again"),
-            Self::Broken { .. } => Some(
-                "look at the server's log, and try again; if the port is a datanode's, give the metadata server's, 8020 if nobody \
-                 chose another",
-            ),
-            Self::Refused { class, .. } if class == hdfs::exception::RPC_NO_SUCH_PROTOCOL => Some(
-                "that is no metadata server; if the port is a datanode's, give the metadata server's, 8020 if nobody chose another",
-            ),
-            Self::Refused { class, .. } if class == hdfs::exception::SAFE_MODE => {
-                Some("an administrator wants nothing to change; `levada admin safemode wait` tells when it is over")
-            }
-            Self::Denied(_) => Some("choose the user with --user"),
-            Self::Busy(_) => Some("wait for its writer to close it; a dead writer's file is freed after a minute"),
-            Self::NoReplica { .. } => Some("are the datanodes running?"),
-            Self::NoNodeLeft { .. } => Some(
-                "are the datanodes running, and is there room on their disks? `levada admin datanode list` tells; start them, or delete \
-                 files if the disks are full, then write the file again",
-            ),
-            Self::NotComplete => Some("try again; the datanodes may be overloaded"),
-            _ => None,
+            Self::NotFound => ErrorKind::NotFound,
+            Self::Exists => ErrorKind::Exists,
+            Self::IsADirectory => ErrorKind::IsADirectory,
+            Self::NotADirectory => ErrorKind::NotADirectory,
+            Self::NotEmpty => ErrorKind::NotEmpty,
+            Self::Denied(_) => ErrorKind::Denied,
+            Self::Busy(_) => ErrorKind::Busy,
+            Self::LeaseLost(_) => ErrorKind::LeaseLost,
+            Self::Refused { class, .. } => match class.as_str() {
+                exception::SAFE_MODE => ErrorKind::SafeMode,
+                exception::RPC_NO_SUCH_PROTOCOL => ErrorKind::NotAMetadataServer,
+                exception::NAMESPACE_QUOTA_EXCEEDED
+                | exception::SPACE_QUOTA_EXCEEDED
+                | exception::TYPE_QUOTA_EXCEEDED => ErrorKind::QuotaExceeded,
+                _ => ErrorKind::Refused,
+            },
+            Self::Url { .. } | Self::Path(_) => ErrorKind::Invalid,
+            Self::Unreachable { .. } => ErrorKind::Unreachable,
+            Self::TimedOut { .. } => ErrorKind::TimedOut,
+            Self::Broken { .. } => ErrorKind::Broken,
+            Self::Protocol { .. } => ErrorKind::Protocol,
+            Self::NoReplica { .. } => ErrorKind::NoReplica,
+            Self::NoNodeLeft { .. } => ErrorKind::NoNodeLeft,
+            Self::NotComplete => ErrorKind::NotComplete,
+            Self::Unsupported(_) => ErrorKind::Unsupported,
         }
     }
 
@@ -97,7 +137,7 @@ impl Error {
     pub(crate) fn of_call(addr: &str, error: rpc::CallError) -> Self {
         let addr = addr.to_owned();
         match error {
-            rpc::CallError::Remote { class, message } => Self::of_exception(class, &message),
+            rpc::CallError::Remote { class, message, detail } => Self::of_exception(class, &message, detail),
             rpc::CallError::Connect(source) => Self::Unreachable { addr, source },
             rpc::CallError::TimedOut => Self::TimedOut { addr },
             rpc::CallError::Decode(reason) => Self::Protocol { addr, reason },
@@ -105,24 +145,21 @@ impl Error {
         }
     }
 
-    /// A Java exception of the server. The class decides; the first line of the message is for people, the rest is a
-    /// stack trace.
-    fn of_exception(class: String, message: &str) -> Self {
+    /// A Java exception of the server. Class and detail decide. The first line of the message is for people, the rest
+    /// is a stack trace.
+    fn of_exception(class: String, message: &str, detail: Option<Detail>) -> Self {
         let message = message.lines().next().unwrap_or_default().to_owned();
-        match class.as_str() {
-            exception::FILE_NOT_FOUND if message.starts_with("Path is not a file") => Self::IsADirectory,
-            exception::FILE_NOT_FOUND => Self::NotFound,
-            exception::FILE_ALREADY_EXISTS if message.contains("as a directory") => Self::IsADirectory,
-            exception::FILE_ALREADY_EXISTS => Self::Exists,
-            exception::PARENT_NOT_DIRECTORY => Self::NotADirectory,
-            exception::PATH_IS_NOT_EMPTY_DIRECTORY => Self::NotEmpty,
-            exception::ACCESS_CONTROL if message.ends_with("(is not a directory)") => Self::NotADirectory,
-            exception::ACCESS_CONTROL => {
-                Self::Denied(message.strip_prefix("Permission denied: ").unwrap_or(&message).to_owned())
-            }
-            exception::ALREADY_BEING_CREATED | exception::RECOVERY_IN_PROGRESS => Self::Busy(message),
-            exception::LEASE_EXPIRED => Self::LeaseLost(message),
-            _ => Self::Refused { class, message },
+        match (class.as_str(), detail) {
+            (_, Some(Detail::IsADirectory)) => Self::IsADirectory,
+            (_, Some(Detail::NotADirectory)) => Self::NotADirectory,
+            (exception::FILE_NOT_FOUND, None) => Self::NotFound,
+            (exception::FILE_ALREADY_EXISTS, None) => Self::Exists,
+            (exception::PARENT_NOT_DIRECTORY, None) => Self::NotADirectory,
+            (exception::PATH_IS_NOT_EMPTY_DIRECTORY, None) => Self::NotEmpty,
+            (exception::ACCESS_CONTROL, None) => Self::Denied(message),
+            (exception::ALREADY_BEING_CREATED | exception::RECOVERY_IN_PROGRESS, None) => Self::Busy(message),
+            (exception::LEASE_EXPIRED, None) => Self::LeaseLost(message),
+            (_, None) => Self::Refused { class, message },
         }
     }
 
@@ -138,17 +175,43 @@ mod tests {
 
     #[test]
     fn exceptions_become_words() {
-        let told = |class: &str, message: &str| Error::of_exception(class.into(), message).to_string();
-        assert_eq!(
-            told("java.io.FileNotFoundException", "File does not exist: /x\n\tat a.b"),
-            "no such file or directory"
-        );
-        assert_eq!(told("java.io.FileNotFoundException", "Path is not a file: /x"), "is a directory");
+        let told = |class: &str, message: &str| Error::of_exception(class.into(), message, None).to_string();
+        assert_eq!(told(exception::FILE_NOT_FOUND, "File does not exist: /x\n\tat a.b"), "no such file or directory");
         let denied = "Permission denied: user=a, access=WRITE, inode=\"/\":b:c:drwxr-xr-x";
         assert_eq!(
-            told("org.apache.hadoop.security.AccessControlException", denied),
+            told(exception::ACCESS_CONTROL, denied),
             "permission denied: user=a, access=WRITE, inode=\"/\":b:c:drwxr-xr-x"
         );
-        assert_eq!(told("java.io.IOException", "of its own kind\n\tat x"), "of its own kind");
+        assert_eq!(told(exception::IO, "of its own kind\n\tat x"), "of its own kind");
+    }
+
+    /// Class and detail decide: a server may say what it likes in its message.
+    #[test]
+    fn a_kind_does_not_depend_on_the_message() {
+        use ErrorKind as Kind;
+        let refusals = [
+            (exception::FILE_NOT_FOUND, None, Kind::NotFound),
+            (exception::FILE_NOT_FOUND, Some(Detail::IsADirectory), Kind::IsADirectory),
+            (exception::FILE_ALREADY_EXISTS, None, Kind::Exists),
+            (exception::FILE_ALREADY_EXISTS, Some(Detail::IsADirectory), Kind::IsADirectory),
+            (exception::PARENT_NOT_DIRECTORY, None, Kind::NotADirectory),
+            (exception::ACCESS_CONTROL, None, Kind::Denied),
+            (exception::ACCESS_CONTROL, Some(Detail::NotADirectory), Kind::NotADirectory),
+            (exception::PATH_IS_NOT_EMPTY_DIRECTORY, None, Kind::NotEmpty),
+            (exception::RECOVERY_IN_PROGRESS, None, Kind::Busy),
+            (exception::LEASE_EXPIRED, None, Kind::LeaseLost),
+            (exception::SAFE_MODE, None, Kind::SafeMode),
+            (exception::SPACE_QUOTA_EXCEEDED, None, Kind::QuotaExceeded),
+            (exception::RPC_NO_SUCH_PROTOCOL, None, Kind::NotAMetadataServer),
+            (exception::IO, None, Kind::Refused),
+        ];
+        let messages =
+            ["", "reworded", "Path is not a file: /x", "/x already exists as a directory", "/x (is not a directory)"];
+        for (class, detail, wanted) in refusals {
+            for message in messages {
+                let kind = Error::of_exception(class.into(), message, detail).kind();
+                assert_eq!(kind, wanted, "{class} {detail:?} {message:?}");
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! cost.
 
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use hdfs::proto;
 use std::time::Duration;
 use wire::meter::{METER, METER_PROTOCOL, MeterRequest, MeterResponse};
@@ -32,7 +32,7 @@ impl Client {
         for addr in self.url().authority.split(',') {
             match self.meter(addr.to_owned()).await {
                 Ok(meter) => meters.push(meter),
-                Err(Error::Refused { class, .. }) if class == hdfs::exception::RPC_NO_SUCH_PROTOCOL => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::NotAMetadataServer => return Ok(None),
                 Err(error) => tracing::info!(addr, %error, "a metadata server does not say what it has used"),
             }
         }

@@ -203,8 +203,8 @@ enum Broken {
 impl From<CallError> for Broken {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Remote { class, message } if class == NODE_IN_USE => Self::InUse(message),
-            CallError::Remote { class, message } if class == NODE_SUPERSEDED => Self::Superseded(message),
+            CallError::Remote { class, message, .. } if class == NODE_IN_USE => Self::InUse(message),
+            CallError::Remote { class, message, .. } if class == NODE_SUPERSEDED => Self::Superseded(message),
             error => Self::Call(error),
         }
     }

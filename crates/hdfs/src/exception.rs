@@ -5,6 +5,10 @@
 
 use crate::proto::RpcErrorCodeProto as Code;
 
+/// What a refusal is where the class stands for several things that our own clients tell apart. Others pass it over;
+/// nobody reads it from a message.
+pub use crate::proto::DetailProto as Detail;
+
 /// An answer other than success.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{class}: {message}")]
@@ -13,12 +17,13 @@ pub struct Exception {
     pub message: String,
     /// A FATAL code ends the connection once the answer is out.
     pub code: Code,
+    pub detail: Option<Detail>,
 }
 
 impl Exception {
     /// The failure of one call; the connection stays.
     pub fn new(class: &'static str, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), code: Code::ErrorApplication }
+        Self { class, message: message.into(), code: Code::ErrorApplication, detail: None }
     }
 
     /// `java.io.IOException`, for whatever clients do not tell apart.
@@ -29,36 +34,41 @@ impl Exception {
     /// What some client calls take as the sign to use an older one.
     pub fn no_such_method(method: &str, protocol: &str) -> Self {
         let message = format!("Unknown method {method} called on {protocol} protocol.");
-        Self { class: RPC_NO_SUCH_METHOD, message, code: Code::ErrorNoSuchMethod }
+        Self { code: Code::ErrorNoSuchMethod, ..Self::new(RPC_NO_SUCH_METHOD, message) }
     }
 
     pub fn no_such_protocol(protocol: &str) -> Self {
         let message = format!("Unknown protocol: {protocol}");
-        Self { class: RPC_NO_SUCH_PROTOCOL, message, code: Code::ErrorNoSuchProtocol }
+        Self { code: Code::ErrorNoSuchProtocol, ..Self::new(RPC_NO_SUCH_PROTOCOL, message) }
     }
 
     /// The protocol is known, but not at the client's version.
     pub fn protocol_version(protocol: &str, client: u64, server: u64) -> Self {
         let message = format!("Protocol {protocol} version mismatch. (client = {client}, server = {server})");
-        Self { class: RPC_VERSION_MISMATCH, message, code: Code::ErrorRpcVersionMismatch }
+        Self { code: Code::ErrorRpcVersionMismatch, ..Self::new(RPC_VERSION_MISMATCH, message) }
     }
 
     /// The request message of a call cannot be read.
     pub fn malformed_request(method: &str, reason: impl std::fmt::Display) -> Self {
         let message = format!("the request of {method} cannot be read: {reason}");
-        Self { class: RPC_SERVER, message, code: Code::ErrorRpcServer }
+        Self { code: Code::ErrorRpcServer, ..Self::new(RPC_SERVER, message) }
     }
 
     /// The connection cannot go on: a client broke the rules of RPC.
     pub fn fatal(code: Code, message: impl Into<String>) -> Self {
-        let fatal = Self { class: RPC_SERVER, message: message.into(), code };
+        let fatal = Self { code, ..Self::new(RPC_SERVER, message) };
         assert!(fatal.is_fatal());
         fatal
     }
 
     /// The connection is refused to this user.
     pub fn unauthorized(class: &'static str, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), code: Code::FatalUnauthorized }
+        Self { code: Code::FatalUnauthorized, ..Self::new(class, message) }
+    }
+
+    /// The same, and what the class leaves open.
+    pub fn with_detail(self, detail: Detail) -> Self {
+        Self { detail: Some(detail), ..self }
     }
 
     /// True when the connection ends with this answer.

@@ -106,7 +106,8 @@ pub fn version_mismatch(version: u8) -> Bytes {
         }
         return bytes.into();
     }
-    let exception = Exception { class: RPC_VERSION_MISMATCH, message, code: RpcErrorCodeProto::FatalVersionMismatch };
+    let code = RpcErrorCodeProto::FatalVersionMismatch;
+    let exception = Exception { code, ..Exception::new(RPC_VERSION_MISMATCH, message) };
     let nobody = RpcRequestHeaderProto { call_id: call_id::REFUSED, ..RpcRequestHeaderProto::default() };
     frame::Call::of(&nobody).refused(&exception)
 }

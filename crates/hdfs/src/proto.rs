@@ -2555,6 +2555,13 @@ pub struct RpcResponseHeaderProto {
     pub state_id: ::core::option::Option<i64>,
     #[prost(bytes = "bytes", optional, tag = "10")]
     pub router_federated_state: ::core::option::Option<::prost::bytes::Bytes>,
+    /// Ours; HDFS clients pass it over.
+    #[prost(
+        enumeration = "rpc_response_header_proto::DetailProto",
+        optional,
+        tag = "100"
+    )]
+    pub detail: ::core::option::Option<i32>,
 }
 /// Nested message and enum types in `RpcResponseHeaderProto`.
 pub mod rpc_response_header_proto {
@@ -2662,6 +2669,43 @@ pub mod rpc_response_header_proto {
                 "FATAL_DESERIALIZING_REQUEST" => Some(Self::FatalDeserializingRequest),
                 "FATAL_VERSION_MISMATCH" => Some(Self::FatalVersionMismatch),
                 "FATAL_UNAUTHORIZED" => Some(Self::FatalUnauthorized),
+                _ => None,
+            }
+        }
+    }
+    /// What the class of a refusal leaves open.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum DetailProto {
+        IsADirectory = 1,
+        NotADirectory = 2,
+    }
+    impl DetailProto {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::IsADirectory => "IS_A_DIRECTORY",
+                Self::NotADirectory => "NOT_A_DIRECTORY",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "IS_A_DIRECTORY" => Some(Self::IsADirectory),
+                "NOT_A_DIRECTORY" => Some(Self::NotADirectory),
                 _ => None,
             }
         }
@@ -3138,6 +3182,7 @@ pub use self::ha_service_state_response_proto::HaServiceStateProto;
 pub use self::rpc_request_header_proto::OperationProto;
 pub use self::rpc_response_header_proto::RpcStatusProto;
 pub use self::rpc_response_header_proto::RpcErrorCodeProto;
+pub use self::rpc_response_header_proto::DetailProto;
 pub use self::rpc_sasl_proto::SaslAuth;
 pub use self::rpc_sasl_proto::SaslState;
 pub use self::op_write_block_proto::BlockConstructionStage;

@@ -63,7 +63,7 @@ impl World {
 impl Process {
     async fn ask<T: Message + Default>(&self, method: &str, request: &impl Message) -> Answer<T> {
         self.client.call(method, request).await.map_err(|error| match error {
-            CallError::Remote { class, message } => (class, message),
+            CallError::Remote { class, message, .. } => (class, message),
             other => panic!("{other}"),
         })
     }

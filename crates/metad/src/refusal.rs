@@ -2,7 +2,7 @@
 
 use crate::core::ChangeError;
 use hdfs::Exception;
-use hdfs::exception as class;
+use hdfs::exception::{self as class, Detail};
 use lead::PlaceError;
 use namespace::NsError;
 use raft::RaftError;
@@ -14,12 +14,12 @@ use types::rows::RowsError;
 
 pub(crate) fn namespace(error: NsError) -> Exception {
     let name = match &error {
-        NsError::NotFound(_) => class::FILE_NOT_FOUND,
-        NsError::AlreadyExists(_) => class::FILE_ALREADY_EXISTS,
+        NsError::NotFound(_) | NsError::IsDirectory(_) => class::FILE_NOT_FOUND,
+        NsError::AlreadyExists(_) | NsError::ExistsAsDirectory(_) => class::FILE_ALREADY_EXISTS,
         NsError::ParentNotDirectory(_) => class::PARENT_NOT_DIRECTORY,
         NsError::NotEmpty(_) => class::PATH_IS_NOT_EMPTY_DIRECTORY,
         NsError::InvalidPath(_) => class::INVALID_PATH,
-        NsError::AccessDenied(_) => class::ACCESS_CONTROL,
+        NsError::AccessDenied(_) | NsError::ThroughFile(_) => class::ACCESS_CONTROL,
         // Not a denial: on that no client tries again.
         NsError::GroupsUnknown(_) => class::RETRIABLE,
         NsError::LeaseExpired(_) => class::LEASE_EXPIRED,
@@ -41,7 +41,16 @@ pub(crate) fn namespace(error: NsError) -> Exception {
         }
         NsError::NotExamined(_) | NsError::Other(_) => class::IO,
     };
-    Exception::new(name, error.to_string())
+    Exception { detail: detail(&error), ..Exception::new(name, error.to_string()) }
+}
+
+/// What our own clients tell apart, and HDFS's classes do not.
+fn detail(error: &NsError) -> Option<Detail> {
+    match error {
+        NsError::IsDirectory(_) | NsError::ExistsAsDirectory(_) => Some(Detail::IsADirectory),
+        NsError::ThroughFile(_) => Some(Detail::NotADirectory),
+        _ => None,
+    }
 }
 
 /// This machine's name, for a message that HDFS ends with it.
@@ -138,4 +147,26 @@ pub(crate) fn path_is_not_directory(path: &str) -> Exception {
 
 pub(crate) fn illegal(message: impl Into<String>) -> Exception {
     Exception::new(class::ILLEGAL_ARGUMENT, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Class and detail follow from the variant; the text is for people.
+    #[test]
+    fn a_detail_does_not_depend_on_the_text() {
+        for text in ["", "reworded", "Path is not a file: /x", "/x (is not a directory)"] {
+            let told = |error: fn(String) -> NsError| {
+                let refusal = namespace(error(text.into()));
+                (refusal.class, refusal.detail)
+            };
+            assert_eq!(told(NsError::NotFound), (class::FILE_NOT_FOUND, None));
+            assert_eq!(told(NsError::IsDirectory), (class::FILE_NOT_FOUND, Some(Detail::IsADirectory)));
+            assert_eq!(told(NsError::AlreadyExists), (class::FILE_ALREADY_EXISTS, None));
+            assert_eq!(told(NsError::ExistsAsDirectory), (class::FILE_ALREADY_EXISTS, Some(Detail::IsADirectory)));
+            assert_eq!(told(NsError::AccessDenied), (class::ACCESS_CONTROL, None));
+            assert_eq!(told(NsError::ThroughFile), (class::ACCESS_CONTROL, Some(Detail::NotADirectory)));
+        }
+    }
 }

@@ -149,7 +149,7 @@ async fn refusals_have_javas_names() {
     assert_eq!(refusal(root.locations("/d/./f", 0, 1).await).1, "File does not exist: /d/./f");
     let info = GetFileInfoRequestProto { src: "relative".into() };
     let answer: Result<GetFileInfoResponseProto, CallError> = root.ask("getFileInfo", &info).await;
-    let Err(CallError::Remote { class: name, message }) = answer else { panic!("{answer:?}") };
+    let Err(CallError::Remote { class: name, message, .. }) = answer else { panic!("{answer:?}") };
     assert_eq!((&*name, &*message), ("java.lang.AssertionError", "Absolute path required, but got 'relative'"));
     assert_eq!(class(root.mkdirs(&format!("/{}", "x".repeat(256)), 0o755).await), "PathComponentTooLong");
     assert_eq!(class(root.delete("/d", false).await), "PathIsNotEmptyDirectory");

@@ -134,7 +134,7 @@ async fn ask_leader<Q: Message, A: Message + Default>(
             for client in clients {
                 match client.call(method, request).await {
                     Ok(answer) => return Ok(answer),
-                    Err(CallError::Remote { class, message }) if class != STANDBY => {
+                    Err(CallError::Remote { class, message, .. }) if class != STANDBY => {
                         return Err(format!("{class}: {message}"));
                     }
                     Err(_) => {}

@@ -15,9 +15,15 @@ pub enum NsError {
     /// `java.io.FileNotFoundException`
     #[error("{0}")]
     NotFound(String),
+    /// `java.io.FileNotFoundException` as well: a directory, where a file is needed.
+    #[error("{0}")]
+    IsDirectory(String),
     /// `org.apache.hadoop.fs.FileAlreadyExistsException`
     #[error("{0}")]
     AlreadyExists(String),
+    /// The same class: a directory has the name that a file shall have.
+    #[error("{0}")]
+    ExistsAsDirectory(String),
     /// `org.apache.hadoop.fs.ParentNotDirectoryException`
     #[error("{0}")]
     ParentNotDirectory(String),
@@ -30,6 +36,9 @@ pub enum NsError {
     /// `org.apache.hadoop.security.AccessControlException`
     #[error("{0}")]
     AccessDenied(String),
+    /// The same class, which Java's `exists` takes for "no": the path leads through a file.
+    #[error("{0}")]
+    ThroughFile(String),
     /// `org.apache.hadoop.ipc.RetriableException`: it depends on the caller's groups, which nobody could look up.
     #[error("{0} (the groups of the user are not known: the user database did not answer; try again)")]
     GroupsUnknown(String),
@@ -101,7 +110,7 @@ impl NsError {
     }
 
     pub(crate) fn not_a_file(path: &FsPath) -> Self {
-        Self::NotFound(format!("Path is not a file: {path}"))
+        Self::IsDirectory(format!("Path is not a file: {path}"))
     }
 
     pub(crate) fn invalid_path(path: &FsPath) -> Self {

@@ -17,7 +17,7 @@ pub(crate) const NOWHERE: InodeId = InodeId(0);
 /// What the path is wanted for; decides how a file in the middle of it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Something that exists. A file in the middle: AccessDenied, which Java's `exists` takes for "no".
+    /// Something that exists. A file in the middle: ThroughFile.
     Find,
     /// A new name, so it must be a valid one. A file in the middle: ParentNotDirectory.
     Make,
@@ -92,7 +92,7 @@ pub(crate) fn resolve(rows: &dyn Rows, caller: &Caller, path: &FsPath, purpose: 
         if !directory.is_directory() {
             let message = format!("{} (is not a directory)", resolved.path_at(above));
             return Err(match purpose {
-                Purpose::Find => NsError::AccessDenied(message),
+                Purpose::Find => NsError::ThroughFile(message),
                 Purpose::Make => NsError::ParentNotDirectory(message),
             }
             .into());

@@ -4,6 +4,7 @@ use crate::answers::AnswerRoom;
 use crate::link::{Link, Response};
 use crate::server::FRAME_LEN_MAX;
 use bytes::{Bytes, BytesMut};
+use hdfs::exception::Detail;
 use hdfs::frame;
 use hdfs::proto::{OperationProto, RequestHeaderProto, RpcKindProto, RpcRequestHeaderProto};
 use prost::Message;
@@ -17,9 +18,9 @@ use tokio::time::timeout;
 /// Why a call brought no response. Two variants differ only if the caller acts differently.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The server answered so: its class says what to do.
+    /// The server answered so: class and detail say what to do, and the message is for people.
     #[error("{class}: {message}")]
-    Remote { class: String, message: String },
+    Remote { class: String, message: String, detail: Option<Detail> },
     /// The call was certainly not sent: try another server, or again later.
     #[error("no connection: {0}")]
     Connect(#[source] std::io::Error),
@@ -32,6 +33,13 @@ pub enum CallError {
     /// The server speaks another language: do not try again.
     #[error("the answer cannot be read: {0}")]
     Decode(String),
+}
+
+impl CallError {
+    /// True if a server refused with this class.
+    pub fn is_class(&self, wanted: &str) -> bool {
+        matches!(self, Self::Remote { class, .. } if class == wanted)
+    }
 }
 
 /// Limits of one client.

@@ -6,6 +6,7 @@ use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use bytes::{Bytes, BytesMut};
 use hdfs::call_id;
+use hdfs::exception::Detail;
 use hdfs::frame::{self, Answer};
 use hdfs::opening::{Auth, Opening};
 use hdfs::proto::{IpcConnectionContextProto, RpcStatusProto, UserInformationProto};
@@ -251,6 +252,7 @@ fn on_answer(answer: Answer, place: Option<Place>, waiting: &Waiting) -> io::Res
     let remote = |message: &str| CallError::Remote {
         class: beginning(answer.header.exception_class_name(), CLASS_LEN_MAX),
         message: message.to_owned(),
+        detail: answer.header.detail.and_then(|detail| Detail::try_from(detail).ok()),
     };
     // Who is refused logs why, and the other side chose the words.
     let message = &beginning(answer.header.error_msg(), REFUSAL_LEN_MAX);

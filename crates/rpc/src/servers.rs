@@ -101,8 +101,8 @@ impl Servers {
                 () = self.another_leads(number) => Err(CallError::TimedOut),
             };
             match asked {
-                Err(CallError::Remote { class, message }) if class == RETRIABLE => {
-                    *last = CallError::Remote { class, message };
+                Err(error @ CallError::Remote { .. }) if error.is_class(RETRIABLE) => {
+                    *last = error;
                     sleep(ROUND_PAUSE).await;
                 }
                 // That one is up and does not lead tells more than that another one is down.
@@ -148,10 +148,10 @@ impl Servers {
 /// all.
 fn not_alone(error: CallError) -> CallError {
     match error {
-        CallError::Remote { class, message } if class == STANDBY => {
+        CallError::Remote { class, message, detail } if class == STANDBY => {
             let message =
                 format!("{message}; name all its metadata servers, as in hdfs://HOST:PORT,HOST:PORT,HOST:PORT");
-            CallError::Remote { class, message }
+            CallError::Remote { class, message, detail }
         }
         error => error,
     }
@@ -160,8 +160,9 @@ fn not_alone(error: CallError) -> CallError {
 /// What a search of all servers ends with.
 fn not_found(last: CallError, count: usize) -> CallError {
     match last {
-        CallError::Remote { class, .. } if class == STANDBY => CallError::Remote {
+        CallError::Remote { class, detail, .. } if class == STANDBY => CallError::Remote {
             class,
+            detail,
             message: format!(
                 "none of the {count} metadata servers leads; a majority of them must be up (levada admin meta list)"
             ),
@@ -173,7 +174,7 @@ fn not_found(last: CallError, count: usize) -> CallError {
 /// True if another server may do what this one did not, or did without telling.
 fn is_elsewhere(error: &CallError) -> bool {
     match error {
-        CallError::Remote { class, .. } => class == STANDBY,
+        CallError::Remote { .. } => error.is_class(STANDBY),
         CallError::Connect(_) | CallError::Broken(_) | CallError::TimedOut => true,
         CallError::Decode(_) => false,
     }

@@ -1,5 +1,6 @@
 //! Why a command did not do all it was asked, as it is printed.
 
+use super::advice;
 use std::fmt::{self, Write};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -24,7 +25,7 @@ impl Failure {
     }
 
     pub(crate) fn of(subject: impl fmt::Display, error: &client::Error) -> Self {
-        let advice = error.advice().map(Into::into);
+        let advice = advice::on(error.kind()).map(Into::into);
         Self { subject: subject.to_string(), reason: error.to_string(), advice }
     }
 

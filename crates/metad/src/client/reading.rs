@@ -6,7 +6,7 @@ use crate::core::{Core, find_path, must_find};
 use crate::refusal;
 use crate::words::{self, Locator};
 use hdfs::Exception;
-use hdfs::exception::FILE_NOT_FOUND;
+use hdfs::exception::{Detail, FILE_NOT_FOUND};
 use hdfs::proto::*;
 use namespace::read::{self, PageLimits, Summary, Totals};
 use namespace::{Access, FileBlocks, TouchAccessTime};
@@ -231,7 +231,10 @@ pub(super) async fn get_preferred_block_size(
         Some(status) if status.kind == namespace::Kind::File => {
             Ok(GetPreferredBlockSizeResponseProto { bsize: status.block_len })
         }
-        Some(_) => Err(Exception::new(FILE_NOT_FOUND, format!("Path is not a file: {path}"))),
+        Some(_) => {
+            let refusal = Exception::new(FILE_NOT_FOUND, format!("Path is not a file: {path}"));
+            Err(refusal.with_detail(Detail::IsADirectory))
+        }
         None => Err(Exception::new(FILE_NOT_FOUND, format!("File does not exist: {path}"))),
     }
 }

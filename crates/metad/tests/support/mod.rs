@@ -355,7 +355,7 @@ pub(crate) struct User {
 /// The last part of the Java class, and the message.
 pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, CallError>) -> (String, String) {
     match answer {
-        Err(CallError::Remote { class, message }) => {
+        Err(CallError::Remote { class, message, .. }) => {
             (class.rsplit(['.', '$']).next().unwrap_or("").trim_end_matches("Exception").to_owned(), message)
         }
         other => panic!("no refusal: {other:?}"),

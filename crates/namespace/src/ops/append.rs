@@ -35,7 +35,7 @@ impl Append {
         lease::check_holder_name(&self.client)?;
         let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
         if resolved.last().is_some_and(|node| node.inode.is_directory()) {
-            return Err(NsError::AlreadyExists(format!(
+            return Err(NsError::ExistsAsDirectory(format!(
                 "Cannot append to directory {}; already exists as a directory.",
                 resolved.path
             ))

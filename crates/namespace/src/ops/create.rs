@@ -70,7 +70,7 @@ impl Create {
         let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
         permission::check(context.caller, &resolved, ask)?;
         if resolved.last().is_some_and(|node| node.inode.is_directory()) {
-            return Err(NsError::AlreadyExists(format!("{} already exists as a directory", resolved.path)).into());
+            return Err(NsError::ExistsAsDirectory(format!("{} already exists as a directory", resolved.path)).into());
         }
         permission::check(context.caller, &resolved, Ask { path: path_right, ..Ask::default() })?;
         if !exists {

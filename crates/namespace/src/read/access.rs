@@ -7,7 +7,7 @@ use crate::resolve::{Purpose, resolve};
 use types::FsPath;
 use types::rows::Rows;
 
-/// Refused with AccessDenied, or NotFound.
+/// Refused with AccessDenied, ThroughFile or NotFound.
 pub fn check_access(rows: &dyn Rows, caller: &Caller, path: &FsPath, access: Access) -> Answer<()> {
     split(run(rows, caller, path, access))
 }

@@ -16,9 +16,8 @@ pub fn status(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<
     }
     split(match resolve(rows, caller, path, Purpose::Find) {
         Ok(resolved) => Ok(resolved.last().map(|node| status_of(&node.inode, ""))),
-        // Nothing is denied to the superuser: a file stands in the middle of the path. HDFS tells others so, and him
-        // not.
-        Err(Failure::Refused(NsError::AccessDenied(_))) if caller.superuser => Ok(None),
+        // HDFS tells others so, and the superuser not.
+        Err(Failure::Refused(NsError::ThroughFile(_))) if caller.superuser => Ok(None),
         Err(failure) => Err(failure),
     })
 }

@@ -200,7 +200,7 @@ impl Model {
             Op::Rename(op) => self.rename(op),
             Op::Rename2(op) => self.rename2(op),
             Op::Delete(op) => {
-                let Some(node) = self.find(&op.path, "AccessDenied")? else { return Ok("false".into()) };
+                let Some(node) = self.find(&op.path, "ThroughFile")? else { return Ok("false".into()) };
                 if !op.recursive && matches!(node, Node::Directory { children, .. } if !children.is_empty()) {
                     return Err("NotEmpty");
                 }
@@ -210,14 +210,14 @@ impl Model {
             Op::BeginRecovery(op) => self.begin_recovery(op),
             Op::FinishRecovery(op) => self.finish_recovery(op),
             // The limits are far away: what this adds is that the counts agree.
-            Op::SetQuota(op) => match self.find(&op.path, "AccessDenied") {
+            Op::SetQuota(op) => match self.find(&op.path, "ThroughFile") {
                 Ok(Some(Node::Directory { .. })) => Ok("done".into()),
                 Ok(Some(Node::File(_))) => Err("NotDirectory"),
                 Ok(None) => Err("NotFound"),
                 Err(in_the_way) => Err(in_the_way),
             },
             Op::SetReplication(op) => {
-                self.find(&op.path, "AccessDenied").map(|node| matches!(node, Some(Node::File(_))).to_string())
+                self.find(&op.path, "ThroughFile").map(|node| matches!(node, Some(Node::File(_))).to_string())
             }
             Op::Reap(_) => Ok("reaped".into()),
             Op::ForgetDoomed(_) => Ok("done".into()),
@@ -239,7 +239,7 @@ impl Model {
 
     fn create(&mut self, op: &Create) -> Answer {
         match self.find(&op.path, "ParentNotDirectory")? {
-            Some(Node::Directory { .. }) => return Err("AlreadyExists"),
+            Some(Node::Directory { .. }) => return Err("ExistsAsDirectory"),
             Some(Node::File(_)) if op.overwrite => {
                 self.take(&op.path);
             }
@@ -290,8 +290,8 @@ impl Model {
     }
 
     fn append(&mut self, op: &Append) -> Answer {
-        match self.find(&op.path, "AccessDenied")? {
-            Some(Node::Directory { .. }) => return Err("AlreadyExists"),
+        match self.find(&op.path, "ThroughFile")? {
+            Some(Node::Directory { .. }) => return Err("ExistsAsDirectory"),
             Some(Node::File(_)) => {}
             None => return Err("NotFound"),
         }
@@ -312,9 +312,10 @@ impl Model {
     }
 
     fn truncate(&mut self, op: &Truncate) -> Answer {
-        match self.find(&op.path, "AccessDenied")? {
+        match self.find(&op.path, "ThroughFile")? {
             Some(Node::File(_)) => {}
-            _ => return Err("NotFound"),
+            Some(Node::Directory { .. }) => return Err("IsDirectory"),
+            None => return Err("NotFound"),
         }
         let file = self.file_at(&op.path).unwrap();
         let len = file.len();
@@ -387,13 +388,14 @@ impl Model {
 
     fn begin_recovery(&mut self, op: &BeginRecovery) -> Answer {
         let RecoveryTarget::Path(path) = &op.target else { panic!("by path only") };
-        match self.find(path, "AccessDenied")? {
+        match self.find(path, "ThroughFile")? {
             Some(Node::File(file)) => match &file.open {
                 None => Ok("closed".into()),
                 Some(holder) if op.holder.as_ref().is_some_and(|asked| asked != holder) => Ok("not held".into()),
                 Some(_) => Ok(self.recover(path)),
             },
-            _ => Err("NotFound"),
+            Some(Node::Directory { .. }) => Err("IsDirectory"),
+            None => Err("NotFound"),
         }
     }
 
@@ -500,7 +502,7 @@ impl Model {
     }
 
     fn rename(&mut self, op: &Rename) -> Answer {
-        let found = self.find(&op.from, "AccessDenied")?.is_some();
+        let found = self.find(&op.from, "ThroughFile")?.is_some();
         let mut to = op.to.clone();
         if let Some(Node::Directory { .. }) = self.find(&to, "ParentNotDirectory")? {
             to = to.join(op.from.name()).unwrap();
@@ -518,7 +520,7 @@ impl Model {
     }
 
     fn rename2(&mut self, op: &Rename2) -> Answer {
-        let source = self.find(&op.from, "AccessDenied")?.map(|node| matches!(node, Node::File(_)));
+        let source = self.find(&op.from, "ThroughFile")?.map(|node| matches!(node, Node::File(_)));
         let target = self.find(&op.to, "ParentNotDirectory")?.map(|node| match node {
             Node::File(_) => (true, true),
             Node::Directory { children, .. } => (false, children.is_empty()),
@@ -637,7 +639,7 @@ impl Model {
         match id {
             Some(id) => Ok(self.file_by_id(id.0)),
             None => {
-                self.find(path, "AccessDenied")?;
+                self.find(path, "ThroughFile")?;
                 Ok(self.file_at(path))
             }
         }

@@ -35,9 +35,9 @@ fn create_says_what_is_in_its_way() {
          root:w complete /f
          root mkdir /d
          root:w create /f => refused AlreadyExists: /f for client 10.0.0.1 already exists
-         root:w create /d => refused AlreadyExists: /d already exists as a directory
-         root:w create /d overwrite => refused AlreadyExists
-         root:w create / overwrite => refused AlreadyExists
+         root:w create /d => refused ExistsAsDirectory: /d already exists as a directory
+         root:w create /d overwrite => refused ExistsAsDirectory
+         root:w create / overwrite => refused ExistsAsDirectory
          root:w create /n/f noparent => refused NotFound: Parent directory doesn't exist: /n
          root:w create /n nocreate => refused NotFound: Can't overwrite non-existent /n
          root:w create /f/x => refused ParentNotDirectory: /f (is not a directory)
@@ -247,7 +247,7 @@ fn append_can_insist_on_a_new_block() {
 fn append_says_what_is_in_its_way() {
     check(
         "root mkdir /d
-         root:w append /d => refused AlreadyExists: Cannot append to directory /d; already exists as a directory.
+         root:w append /d => refused ExistsAsDirectory: Cannot append to directory /d; already exists as a directory.
          root:w append /none => refused NotFound: Failed to append to non-existent file /none for client 10.0.0.1
          root:w create /f
          root:w append /f => refused AlreadyBeingCreated: Failed to APPEND_FILE /f for w on 10.0.0.1 because w is already the current lease holder.
@@ -295,7 +295,7 @@ fn joined_files_keep_their_blocks() {
          alice concat /d/a /d/b /d/b => refused IllegalArgument: concat: at least two of the source files are the same
          alice concat /d/a /d/a => refused IllegalArgument: concat: the src file /d/a is the same with the target file /d/a
          alice concat /d/a /d/none => refused NotFound: File does not exist: /d/none
-         root concat /d/a /d => refused NotFound: Path is not a file: /d
+         root concat /d/a /d => refused IsDirectory: Path is not a file: /d
          retry 5 alice concat /d/a /d/b /d/c => done
          retry 5 alice concat /d/a /d/b /d/c => done
          root ls /d => a +0

@@ -45,7 +45,7 @@ fn a_file_whose_blocks_are_whole_is_closed_at_once() {
          root stat /f => len=100
          root leases => []
          root recover /none => refused NotFound: File does not exist: /none
-         root recover / => refused NotFound: Path is not a file: /",
+         root recover / => refused IsDirectory: Path is not a file: /",
     );
 }
 

@@ -22,7 +22,7 @@ fn rights_parents_and_what_is_there_count_as_for_create() {
         "root reserve 10
          root:w put /none/f x len=7 file=16386 g=1001 noparent => refused NotFound
          alice:a put /f x len=7 file=16386 g=1001 => refused AccessDenied
-         root:w put / x len=7 file=16386 g=1001 => refused AlreadyExists
+         root:w put / x len=7 file=16386 g=1001 => refused ExistsAsDirectory
          root:w put /f x len=7 file=16386 g=1001
          root:w put /f y len=8 file=16387 g=1001 => refused AlreadyExists
          root:w put /f y len=8 file=16387 g=1001 overwrite => file

@@ -17,7 +17,7 @@ fn the_old_rename_answers_false_for_almost_everything() {
          root rename /f /f => true
          root rename /none /none => false
          root rename /a /f/x => refused ParentNotDirectory: /f (is not a directory)
-         root rename /f/x /a => refused AccessDenied
+         root rename /f/x /a => refused ThroughFile
          root rename /f /h:x => refused InvalidPath
          root ls / => a f g +0",
     );

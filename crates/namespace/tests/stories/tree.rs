@@ -25,9 +25,9 @@ fn mkdir_meets_files() {
         "root create /f
          root mkdir /f => refused AlreadyExists: Path is not a directory: /f
          root mkdir /f/a => refused ParentNotDirectory: /f (is not a directory)
-         alice stat /f/a => refused AccessDenied: /f (is not a directory)
+         alice stat /f/a => refused ThroughFile: /f (is not a directory)
          root stat /f/a => nothing
-         root delete /f/a => refused AccessDenied: /f (is not a directory)",
+         root delete /f/a => refused ThroughFile: /f (is not a directory)",
     );
 }
 

@@ -105,7 +105,7 @@ fn it_takes_the_right_to_write_and_a_file() {
     check_file(
         "root mkdir /d
          alice:w truncate /f 0 => refused AccessDenied: Permission denied: user=alice, access=WRITE, inode=\"/f\"
-         root:w truncate /d 0 => refused NotFound: Path is not a file: /d
+         root:w truncate /d 0 => refused IsDirectory: Path is not a file: /d
          root:w truncate /missing 0 => refused NotFound: File does not exist: /missing",
     );
 }

@@ -13,7 +13,7 @@ async fn ask(client: &Client, method: &str, text: &str) -> Result<String, CallEr
 
 fn remote(error: CallError) -> (String, String) {
     match error {
-        CallError::Remote { class, message } => (class, message),
+        CallError::Remote { class, message, .. } => (class, message),
         other => panic!("{other:?}"),
     }
 }
