@@ -13,13 +13,13 @@ use crate::index::{self, ContainerRow, Place, Row};
 use crate::pack::Pack;
 use crate::put::Room;
 use crate::record::Records;
-use crate::replica::{Identity, ReplicaState};
+use crate::replica::Identity;
 use crate::volume::{Durability, Inner, Reserve, Volume};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use types::rows::RowsError;
-use types::{BlockId, ContainerId};
+use types::{BlockId, ContainerId, ReplicaState};
 
 /// A whole small replica; `sums` cover `data` chunk by chunk.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,10 @@
 //! Why a volume did not do what it was asked, and what the caller should do about it.
 
-use crate::replica::ReplicaState;
 use kv::KvError;
 use std::fmt;
 use std::path::Path;
 use types::rows::RowsError;
-use types::{BlockId, ContainerId, Generation, NodeId};
+use types::{BlockId, ContainerId, Generation, NodeId, ReplicaState};
 
 pub(crate) type Result<T, E = ReplicaError> = std::result::Result<T, E>;
 

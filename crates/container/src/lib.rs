@@ -53,7 +53,7 @@ pub use error::{Advice, DiskOp, ReplicaError, VolumeError};
 pub use open::Packet;
 pub use reader::Reader;
 pub use reopen::{ReopenAsk, ReopenKind};
-pub use replica::{Identity, ReplicaInfo, ReplicaState};
+pub use replica::{Identity, ReplicaInfo};
 pub use version::{Salt, VolumeIdentity};
 pub use volume::{Durability, Options, Usage, Volume};
 pub use writer::{Progress, Writer};

@@ -6,13 +6,13 @@ use crate::index::{self, Place, Row};
 use crate::open::{OpenReplica, Phase, State, sums_place};
 use crate::reader::{Hold, Reader};
 use crate::record::RecordHeader;
-use crate::replica::{ReplicaInfo, ReplicaState};
+use crate::replica::ReplicaInfo;
 use crate::volume::Inner;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use types::{BlockId, ChecksumKind, ChecksumSpec, Generation};
+use types::{BlockId, ChecksumKind, ChecksumSpec, Generation, ReplicaState};
 
 impl Inner {
     pub(crate) fn read(&self, block: BlockId, generation_min: Generation) -> Result<Reader> {

@@ -12,14 +12,14 @@
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage, SumsHeader};
-use crate::replica::{Identity, ReplicaInfo, ReplicaState};
+use crate::replica::{Identity, ReplicaInfo};
 use crate::slot::{self, Slot};
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use types::checksum::Appender;
-use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, Generation};
+use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, Generation, ReplicaState};
 
 /// How often the kernel is told to start writing what came. Long enough for the disk to work in large pieces, short
 /// enough that the last `fsync` has little left: the figure is a guess between the two.

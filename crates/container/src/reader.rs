@@ -2,13 +2,13 @@
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::pack::RecordHold;
-use crate::replica::{Identity, ReplicaState};
+use crate::replica::Identity;
 use crate::slot::Slot;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use types::checksum::composite;
-use types::{ChecksumKind, ChecksumSpec, ContainerId};
+use types::{ChecksumKind, ChecksumSpec, ContainerId, ReplicaState};
 
 /// A replica as it was when [`Volume::read`](crate::Volume::read) was called. It stays readable when the replica is
 /// finalized, moved, replaced or deleted meanwhile; its space comes back with the last reader. Of one that is being

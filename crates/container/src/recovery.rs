@@ -6,9 +6,9 @@
 
 use crate::error::{ReplicaError, Result};
 use crate::header::Stage;
-use crate::replica::{Identity, ReplicaInfo, ReplicaState};
+use crate::replica::{Identity, ReplicaInfo};
 use crate::volume::{Inner, Volume, lock};
-use types::{BlockId, Generation};
+use types::{BlockId, Generation, ReplicaState};
 
 impl Volume {
     /// Stops the writer of a replica for good and says what there is. A replica that was found at start is verified

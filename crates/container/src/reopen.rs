@@ -6,12 +6,12 @@ use crate::index::{self, Place, Row};
 use crate::lookup::stored_tail;
 use crate::open::{End, Files, OpenReplica, Phase};
 use crate::put::read_header;
-use crate::replica::{Identity, ReplicaState};
+use crate::replica::Identity;
 use crate::volume::{Durability, Inner, Volume, lock, remove};
 use crate::writer::Writer;
 use std::fs::OpenOptions;
 use std::sync::Arc;
-use types::{BlockId, Generation};
+use types::{BlockId, Generation, ReplicaState};
 
 /// What a returning writer knows of its block.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,7 @@
 //! What is said of one replica, wherever it lies.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use types::{BlockId, ChecksumSpec, ContainerId, FileId, Generation};
+use types::{BlockId, ChecksumSpec, ContainerId, FileId, Generation, ReplicaState};
 
 /// Whose bytes a replica holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,29 +19,6 @@ impl Identity {
     /// The container whose directory takes the replica.
     pub(crate) fn shelf(&self) -> ContainerId {
         if self.home.0 == 0 { self.block.born_in() } else { self.home }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplicaState {
-    /// Being written; readable up to its visible length.
-    Open,
-    /// Whole. It changes only if it is reopened under a new generation.
-    Finalized,
-    /// Found unfinished when the volume was opened. Only recovery or its writer's return revives it; nobody reads it.
-    WaitingForRecovery,
-    /// The target of a copy between nodes; gone if the copy does not end well.
-    Copying,
-}
-
-impl fmt::Display for ReplicaState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Open => "being written",
-            Self::Finalized => "finalized",
-            Self::WaitingForRecovery => "waiting for recovery",
-            Self::Copying => "being copied",
-        })
     }
 }
 

@@ -18,7 +18,7 @@ use crate::pack::Pack;
 use crate::put::Room;
 use crate::reader::Reader;
 use crate::record::PACK_LEN_MAX;
-use crate::replica::{Identity, ReplicaInfo, ReplicaState};
+use crate::replica::{Identity, ReplicaInfo};
 use crate::shelf::Directories;
 use crate::slot::Slots;
 use crate::version::{Salt, VolumeIdentity, check_unused};
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use types::rows::RowsError;
-use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+use types::{BlockId, ContainerId, FileId, Generation, NodeId, ReplicaState};
 
 /// What a put promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

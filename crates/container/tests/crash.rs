@@ -6,7 +6,7 @@
 
 mod support;
 
-use container::{Durability, ReopenKind, ReplicaState, Volume};
+use container::{Durability, ReopenKind, Volume};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use support::*;
 use types::random::{Random, Seeded};
-use types::{BlockId, Generation};
+use types::{BlockId, Generation, ReplicaState};
 
 const VICTIM_DIR: &str = "LEVADA_TEST_VICTIM_DIR";
 const VICTIM_FIRST: &str = "LEVADA_TEST_VICTIM_FIRST";

@@ -3,12 +3,12 @@
 
 mod support;
 
-use container::{Durability, Reader, ReopenKind, ReplicaError, ReplicaState, Volume};
+use container::{Durability, Reader, ReopenKind, ReplicaError, Volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::*;
 use types::random::{Random, Seeded};
-use types::{BlockId, Generation};
+use types::{BlockId, Generation, ReplicaState};
 
 const BLOCK_COUNT: usize = 6;
 const STEPS: usize = 400;

@@ -3,15 +3,13 @@
 
 mod support;
 
-use container::{
-    Advice, Identity, ReopenAsk, ReopenKind, ReplicaError, ReplicaState, Volume, VolumeError, VolumeIdentity,
-};
+use container::{Advice, Identity, ReopenAsk, ReopenKind, ReplicaError, Volume, VolumeError, VolumeIdentity};
 use proptest::prelude::*;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use support::*;
-use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, Generation};
+use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, Generation, ReplicaState};
 
 fn flip(path: &Path, at: u64) {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();

@@ -3,12 +3,12 @@
 
 mod support;
 
-use container::{Durability, ReplicaState, Volume};
+use container::{Durability, Volume};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use support::*;
 use testkit::power::{self, Disk, FailingSync, Mood};
-use types::Generation;
+use types::{Generation, ReplicaState};
 
 /// Calls of fdatasync that fail, one in each life: of data and checksums, of slots that were spread, of packs. The
 /// first ones are those of the index.

@@ -2,9 +2,9 @@
 
 mod support;
 
-use container::{Advice, ReplicaError, ReplicaState, Volume, VolumeError};
+use container::{Advice, ReplicaError, Volume, VolumeError};
 use support::*;
-use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, Generation, InodeId, NodeId};
+use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, Generation, InodeId, NodeId, ReplicaState};
 
 #[test]
 fn replicas_of_all_lengths_come_back_as_they_were_put() {

@@ -6,14 +6,14 @@
 
 mod support;
 
-use container::{Durability, ReopenKind, ReplicaState, SmallPut, Volume};
+use container::{Durability, ReopenKind, SmallPut, Volume};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use support::*;
 use testkit::power::{self, Disk, Mood};
 use types::random::{Random, Seeded};
-use types::{BlockId, Generation};
+use types::{BlockId, Generation, ReplicaState};
 
 const BLOCKS: u32 = 48;
 /// Cuts at every call that changes something, some 750 in half a minute. `LEVADA_TEST_CUTS=100` for a short run.

@@ -2,10 +2,10 @@
 
 mod support;
 
-use container::{Advice, Durability, Options, ReopenKind, ReplicaError, ReplicaState, Volume, Writer};
+use container::{Advice, Durability, Options, ReopenKind, ReplicaError, Volume, Writer};
 use std::os::unix::fs::FileExt;
 use support::*;
-use types::Generation;
+use types::{Generation, ReplicaState};
 
 const ALL_KINDS: [ReopenKind; 4] =
     [ReopenKind::Append, ReopenKind::AppendRecovery, ReopenKind::StreamingRecovery, ReopenKind::CloseRecovery];

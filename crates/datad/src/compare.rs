@@ -1,12 +1,10 @@
 //! What the metadata server asks when it compares containers: does this node have what it should have?
 
 use crate::node::Node;
-use container::{ReplicaError, ReplicaState};
+use container::ReplicaError;
 use std::sync::Arc;
-use types::{BlockId, ContainerId, Generation};
-use wire::node::{
-    CompareRequest, CompareResponse, Digest, Fitness, PAGE_COUNT_MAX, Replica, VerifyRequest, VerifyResponse,
-};
+use types::{BlockId, ContainerId, Fitness, Generation, ReplicaState};
+use wire::node::{CompareRequest, CompareResponse, Digest, PAGE_COUNT_MAX, Replica, VerifyRequest, VerifyResponse};
 
 /// Replicas looked up at a time.
 const STEP_COUNT: usize = 1000;
@@ -18,12 +16,12 @@ pub(crate) fn compare(node: &Node, request: &CompareRequest) -> Result<CompareRe
         answer.same = self_digest(node, request, digest.count)? == Some(digest);
         return Ok(answer);
     }
-    for (at, wanted) in (0..).zip(request.replicas.iter().take(PAGE_COUNT_MAX)) {
-        let fitness = fitness(node, wanted)?;
+    for wanted in request.replicas.iter().take(PAGE_COUNT_MAX) {
+        let fitness = match fitness(node, wanted)? {
+            Fitness::Absent if is_readable(node, wanted)? => Fitness::Readable,
+            fitness => fitness,
+        };
         answer.fitness.push(fitness.into());
-        if fitness == Fitness::Absent && is_readable(node, wanted)? {
-            answer.readable.push(at);
-        }
     }
     Ok(answer)
 }

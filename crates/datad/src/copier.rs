@@ -16,11 +16,11 @@ use crate::fetch::{Fault, Fetcher};
 use crate::node::{Node, report};
 use crate::pace::Pace;
 use crate::scrub::is_damage;
-use container::{Identity, ReplicaError, ReplicaState};
+use container::{Identity, ReplicaError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use types::{BlockId, ContainerId, Generation, InodeId};
+use types::{BlockId, ContainerId, Generation, InodeId, ReplicaState};
 use wire::node::{Copy, CopyFailure, Replica};
 
 /// Orders that wait. The metadata server gives some hundred at a time, and the rest again.

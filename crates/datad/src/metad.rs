@@ -16,7 +16,7 @@ use crate::changes::Batch;
 use crate::copier::Report;
 use crate::node::{Node, report};
 use crate::servers::Known;
-use container::{ReplicaInfo, ReplicaState};
+use container::ReplicaInfo;
 use rpc::CallError;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use types::{BlockId, Generation};
+use types::{BlockId, Generation, ReplicaState};
 use wire::node::{
     CATALOGUE, CatalogueRequest, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE, NODE_SUPERSEDED, Orders,
     PAGE_COUNT_MAX, REGISTER, RegisterRequest, RegisterResponse, Replica, Sender, Usage,

@@ -13,7 +13,7 @@ use crate::scrub::Scrubber;
 use crate::small::Committer;
 use crate::stop::Stop;
 use crate::told::Told;
-use container::{ReplicaInfo, ReplicaState};
+use container::ReplicaInfo;
 use io::poll::Watch;
 use io::socket::SocketOptions;
 use io::{Clock, Crew, OsRandom, SystemClock};
@@ -23,7 +23,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use types::{BlockId, Millis, Random};
+use types::{BlockId, Millis, Random, ReplicaState};
 use wire::node;
 
 /// Between two attempts at what fails for the moment.
@@ -230,17 +230,12 @@ impl Drop for Writing {
 
 /// A replica as the metadata server is told of it.
 pub(crate) fn report(info: &ReplicaInfo) -> node::Replica {
-    let state = match info.state {
-        ReplicaState::Finalized => node::ReplicaState::Finalized,
-        ReplicaState::WaitingForRecovery => node::ReplicaState::WaitingForRecovery,
-        ReplicaState::Open | ReplicaState::Copying => node::ReplicaState::Open,
-    };
     node::Replica {
         block: info.identity.block.0,
         generation: info.identity.generation.0,
         len: info.len,
         file: info.identity.file.0,
         home: info.identity.home.0,
-        state: state.into(),
+        state: info.state.into(),
     }
 }

@@ -7,11 +7,12 @@ use crate::inbox::Inbox;
 use crate::node::Node;
 use crate::read::{Plan, send_packets};
 use crate::write::node_addr;
-use container::{ReplicaError, ReplicaState};
+use container::ReplicaError;
 use hdfs::proto::{self, BlockConstructionStage as Stage};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use types::ReplicaState;
 use wire::{Op, OpHeader, Status, delimited};
 
 pub(crate) async fn serve(

@@ -8,7 +8,7 @@ use rpc::small::SmallLinks;
 use std::path::{Path, PathBuf};
 use support::metad::{Metad, Notes};
 use support::{Cluster, GENERATION, POOL, SPEC, eventually, make_pipe, pattern};
-use types::{BlockId, ContainerId, Generation, InodeId};
+use types::{BlockId, ContainerId, Fitness, Generation, InodeId, ReplicaState};
 use wire::BlockScope;
 use wire::node::*;
 use wire::small::SmallWrite;

@@ -10,6 +10,7 @@ use prost::Message;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::{Ask, Cluster, GENERATION, POOL, block_proto, eventually, pattern};
+use types::ReplicaState;
 use wire::node::{self, *};
 use wire::{BlockScope, Status};
 
@@ -182,7 +183,7 @@ fn what_a_broken_chain_leaves_is_told() {
     drop(chain);
     let stale = || world.told(|told| told.heartbeats.iter().flat_map(|beat| beat.stale.clone()).collect::<Vec<_>>());
     eventually("it is told", || !stale().is_empty());
-    assert_eq!((stale()[0].block, stale()[0].len, stale()[0].state()), (5, 1000, node::ReplicaState::Open));
+    assert_eq!((stale()[0].block, stale()[0].len, stale()[0].state()), (5, 1000, ReplicaState::Open));
 }
 
 #[test]
@@ -226,7 +227,7 @@ fn recovery_shuts_the_writer_out_and_ends_the_block() {
     let begin = BeginRecoveryRequest { block: 5, generation: GENERATION + 5 };
     let found: BeginRecoveryResponse = world.call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &begin).unwrap();
     let found = found.replica.unwrap();
-    assert_eq!((found.len, found.generation, found.state()), (2000, GENERATION, node::ReplicaState::Open));
+    assert_eq!((found.len, found.generation, found.state()), (2000, GENERATION, ReplicaState::Open));
     chain.send_at(2000, &[], false);
     chain.send_at(1536, &data[1536..], false);
     let acks: Vec<_> = std::iter::from_fn(|| chain.ack()).collect();

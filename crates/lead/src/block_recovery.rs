@@ -10,25 +10,15 @@
 //! else one that has rotted would cost the sound ones. One alone is always read: replicas that an earlier home left
 //! elsewhere become old as well.
 
-use crate::compare_answer::Fitness;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use types::{Generation, NodeId};
+use types::{Fitness, Generation, NodeId, ReplicaState};
 
 /// How long members that do not answer are waited for when others have what is needed. A restart takes about as long.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The same when those who answer may lack bytes that were acknowledged: they lost power, or have less than is
 /// recorded.
 const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(60);
-
-/// The order is that of trust: what a node put is whole; what a node was writing has all it acknowledged; what a node
-/// found after its own crash may lack the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ReplicaState {
-    WaitingForRecovery,
-    Open,
-    Finalized,
-}
 
 /// A replica, fenced: nobody writes to it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +39,8 @@ pub struct Agreed {
 /// Finds the length, at most that of `cut`. `generation` and `len` are what the namespace has recorded. `None`: nothing
 /// of the block is left.
 fn agree(survivors: &[Survivor], generation: Generation, len: u64, cut: Option<u64>) -> Option<Agreed> {
-    let usable: Vec<&Survivor> = survivors.iter().filter(|survivor| survivor.generation >= generation).collect();
+    let is_usable = |survivor: &&Survivor| survivor.generation >= generation && survivor.state != ReplicaState::Copying;
+    let usable: Vec<&Survivor> = survivors.iter().filter(is_usable).collect();
     // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If
     // something is, the block was opened again under the same generation, as some clients do, and this node was not
     // there.
@@ -65,7 +56,7 @@ fn agree(survivors: &[Survivor], generation: Generation, len: u64, cut: Option<u
     let mut agreed = match best_state {
         // Each may lack acknowledged bytes, and none can have bytes that were not sent: only the longest is long enough
         // for sure, of whichever chain; the younger one may never have come about.
-        ReplicaState::WaitingForRecovery => usable.iter().map(|survivor| survivor.len).max()?,
+        ReplicaState::WaitingForRecovery | ReplicaState::Copying => usable.iter().map(|survivor| survivor.len).max()?,
         ReplicaState::Open | ReplicaState::Finalized => of_youngest.min()?,
     };
     if agreed < len {

@@ -7,12 +7,12 @@
 //! Promise: a replica as young as its block goes only if so many members have said they have it as there should be, an
 //! older one only if one has; and only if the members are still those who were asked.
 
-use crate::compare_answer::{Answers, Expected, Fitness};
+use crate::compare_answer::{Answers, Expected};
 use crate::healing::Healing;
 use crate::replica_fate::Told;
 use crate::surplus::Surplus;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{BlockId, ContainerId, Epoch, NodeId};
+use types::{BlockId, ContainerId, Epoch, Fitness, NodeId};
 
 /// Replicas of one container asked about at a time.
 const PAGE_COUNT: usize = 1000;

@@ -3,7 +3,7 @@
 use crate::repair::Repair;
 use crate::surplus::Surplus;
 use std::collections::BTreeMap;
-use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+use types::{BlockId, ContainerId, FileId, Fitness, Generation, NodeId};
 
 /// A block, as the namespace has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,22 +15,6 @@ pub struct Expected {
     pub home: ContainerId,
     /// Not under construction.
     pub complete: bool,
-}
-
-/// What a node says of one replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fitness {
-    /// It has it, of this generation or a later one, and as long.
-    Fit,
-    /// As [`Self::Absent`], but for now it reads well on a disk that is lost for everything else: a source of copies,
-    /// and no copy.
-    Readable,
-    /// It has none, or one of an earlier generation.
-    Absent,
-    /// It has one of this generation that is damaged, too short, or was never finished.
-    Unfit,
-    /// It is being written: no copy to rely on, and not to be touched.
-    Busy,
 }
 
 /// What came of asking several nodes about a list of blocks.

@@ -11,13 +11,13 @@
 //! it holds nothing else up: it is passed over only if somebody with all the rest was asked, and every former member
 //! that is here has reported what it has. Whoever comes back with the block reports it, and it is copied then.
 
-use crate::compare_answer::{Answers, Expected, Fitness};
+use crate::compare_answer::{Answers, Expected};
 use crate::healing::Healing;
 use crate::repair::{Lack, Repair};
 use crate::surplus::Surplus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
+use types::{BlockId, ContainerId, Epoch, Fitness, NodeId, PipelineId};
 
 /// Between looks at a container that waits for what nobody tells it of: blocks that were begun before its members
 /// joined, and copies that are made for another container.

@@ -140,11 +140,12 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Usage;
     use crate::first::First;
     use crate::membership::next_change;
     use crate::replica_fate::Told;
-    use crate::{Fitness, Usage};
     use blocks::{Node, apply};
+    use types::Fitness;
     use types::rows::MemoryRows;
     use types::{InodeId, PipelineId};
 

@@ -50,12 +50,12 @@ mod surplus;
 mod unconfirmed;
 
 pub use balance::{Balancing, FULL_PARTS, Move};
-pub use block_recovery::{Agreed, Hearing, Inquest, Next, ReplicaState, Shown, Step, Survivor};
+pub use block_recovery::{Agreed, Hearing, Inquest, Next, Shown, Step, Survivor};
 pub use chain_sets::{ChainSets, TooManySets};
 pub use claim::{Claim, Crowded, Newcomers, Standing};
 pub use clearance::{Clearance, Cleared};
 pub use cluster::{Cluster, Container, Pipeline};
-pub use compare_answer::{Answers, Expected, Fitness};
+pub use compare_answer::{Answers, Expected};
 pub use comparison::{Compared, Comparison, Outcome};
 pub use complaints::{Complainant, Complaints};
 pub use disk_balance::{DiskBalance, Levelled};

@@ -8,7 +8,7 @@
 //! Promise: a block moves only when every member of the container it moves to has said that it has it.
 
 use crate::cluster::Cluster;
-use crate::compare_answer::{Answers, Expected, Fitness};
+use crate::compare_answer::{Answers, Expected};
 use crate::comparison::{is_lacking, lack};
 use crate::healing::Healing;
 use crate::place::{PlaceError, Plan};
@@ -16,7 +16,7 @@ use crate::repair::Repair;
 use crate::replica_fate::Told;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{ContainerId, Epoch, NodeId, PipelineId, Random};
+use types::{ContainerId, Epoch, Fitness, NodeId, PipelineId, Random};
 
 /// A file on its way.
 #[derive(Clone, Copy, Debug, Default)]

@@ -133,13 +133,14 @@ impl Cluster {
 mod tests {
     use super::*;
     use crate::Usage;
-    use crate::compare_answer::{Answers, Expected, Fitness};
+    use crate::compare_answer::{Answers, Expected};
     use crate::first::First;
     use crate::healing::Healing;
     use crate::membership::MendRules;
     use crate::repair::Repair;
     use crate::surplus::Surplus;
     use blocks::{Command, Node, apply};
+    use types::Fitness;
     use types::rows::MemoryRows;
     use types::{Generation, InodeId, NodeId, PipelineId};
 

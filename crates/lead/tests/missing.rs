@@ -4,13 +4,13 @@
 mod next_change;
 
 use blocks::{Command, Node, Service, apply};
-use lead::{Answers, Cluster, Comparison, Expected, Fitness, Healing, MendRules, Repair, Surplus, Usage};
+use lead::{Answers, Cluster, Comparison, Expected, Healing, MendRules, Repair, Surplus, Usage};
 use next_change::next_change;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{BlockId, ContainerId, Generation, InodeId, NodeId, PipelineId};
+use types::{BlockId, ContainerId, Fitness, Generation, InodeId, NodeId, PipelineId};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LOST_AFTER: Duration = Duration::from_secs(15);

@@ -5,11 +5,11 @@
 //! What must hold: no replica goes while fewer than wanted others are left; what is under way is bounded; when nothing
 //! happens any more, everything that can be healed is, and what cannot is named.
 
-use lead::{Answers, Copy, Expected, Fitness, Lack, Outcome, Repair, Surplus, Told};
+use lead::{Answers, Copy, Expected, Lack, Outcome, Repair, Surplus, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::random::Seeded;
-use types::{BlockId, ContainerId, Generation, InodeId, NodeId, Random};
+use types::{BlockId, ContainerId, Fitness, Generation, InodeId, NodeId, Random};
 
 const NODE_COUNT: usize = 7;
 const LOST_AFTER: Duration = Duration::from_secs(15);

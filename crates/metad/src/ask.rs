@@ -3,9 +3,8 @@
 //! One that has stopped sending heartbeats will not answer either: it is not waited for to the end.
 
 use crate::core::Core;
-use lead::Fitness;
 use std::time::Duration;
-use types::{BlockId, Generation, NodeId};
+use types::{BlockId, Fitness, Generation, NodeId};
 use wire::node;
 
 /// What a node is granted that may be silent by chance.
@@ -84,16 +83,6 @@ impl<A> Answer<A> {
     }
 }
 
-/// What a node says of a replica, in the words of `blocks`.
-pub(crate) fn fitness(said: node::Fitness) -> Fitness {
-    match said {
-        node::Fitness::Fit => Fitness::Fit,
-        node::Fitness::Absent => Fitness::Absent,
-        node::Fitness::Unfit => Fitness::Unfit,
-        node::Fitness::Busy => Fitness::Busy,
-    }
-}
-
 /// Has nodes read their replicas of a block from end to end. `None` where no answer came.
 pub(crate) async fn verify(
     core: &Core,
@@ -105,7 +94,7 @@ pub(crate) async fn verify(
     let request = node::VerifyRequest { block: block.0, generation: generation.0 };
     let answers: Vec<(NodeId, Option<node::VerifyResponse>)> =
         all(core, nodes, node::VERIFY, &request, read_max(len)).await;
-    answers.into_iter().map(|(id, answer)| (id, answer.map(|answer| fitness(answer.fitness())))).collect()
+    answers.into_iter().map(|(id, answer)| (id, answer.map(|answer| answer.fitness()))).collect()
 }
 
 /// How long a node may take to read so many bytes. Each question reads all of them anew: with less time than that

@@ -19,11 +19,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
-use types::{BlockId, Millis, NodeId};
+use types::{BlockId, Millis, NodeId, ReplicaState};
 use wire::node::{
     CATALOGUE, CatalogueRequest, Copy, DISK_COUNT_MAX, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE,
     NODE_SUPERSEDED, Orders, Owner, PAGE_COUNT_MAX, PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse,
-    Replica, ReplicaState, Sender, Source,
+    Replica, Sender, Source,
 };
 
 /// Texts of a registration: names and addresses are shorter.

@@ -22,13 +22,13 @@
 
 use crate::ask::{self, Answer};
 use crate::core::{ChangeError, Core};
-use lead::{Fitness, Hearing, Inquest, Next, ReplicaState, Shown, Step, Survivor};
+use lead::{Hearing, Inquest, Next, Shown, Step, Survivor};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
-use types::{BlockId, FileId, Generation, NodeId};
+use types::{BlockId, FileId, Fitness, Generation, NodeId};
 use wire::node;
 
 /// Between attempts: doubling from the first to the second.
@@ -293,12 +293,7 @@ async fn read(
 }
 
 fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {
-    let state = match replica.state() {
-        node::ReplicaState::Finalized => ReplicaState::Finalized,
-        node::ReplicaState::Open => ReplicaState::Open,
-        node::ReplicaState::WaitingForRecovery => ReplicaState::WaitingForRecovery,
-    };
-    Survivor { node, state, generation: replica.generation_stamp(), len: replica.len }
+    Survivor { node, state: replica.state(), generation: replica.generation_stamp(), len: replica.len }
 }
 
 async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generation, len: Option<u64>) -> bool {

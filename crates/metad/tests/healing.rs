@@ -5,6 +5,7 @@ mod support;
 use hdfs::proto::*;
 use std::time::Duration;
 use support::{Datanode, MB, User, World};
+use types::ReplicaState;
 use wire::admin::ADMIN_PROTOCOL;
 use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse};
 use wire::admin::jobs::{
@@ -16,7 +17,7 @@ use wire::client::{
     CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock, PUT_FILE, PutBlock,
     PutFileRequest, PutFileResponse,
 };
-use wire::node::{self, Replica, ReplicaState};
+use wire::node::{self, Replica};
 
 async fn trouble(user: &User) -> UnderReplicatedResponse {
     let request = UnderReplicatedRequest {};

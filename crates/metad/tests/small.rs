@@ -6,10 +6,10 @@ use hdfs::proto::*;
 use rpc::CallError;
 use std::time::Duration;
 use support::{MB, User, World, refusal};
-use types::NodeId;
+use types::{NodeId, ReplicaState};
 use wire::BlockScope;
 use wire::client::*;
-use wire::node::{Replica, ReplicaState};
+use wire::node::Replica;
 
 async fn ask<Q: prost::Message, A: prost::Message + Default>(
     user: &User,

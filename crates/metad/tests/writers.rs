@@ -5,8 +5,7 @@ mod support;
 use hdfs::proto::*;
 use std::time::Duration;
 use support::{MB, World, home_of, refusal, written};
-use types::NodeId;
-use wire::node::ReplicaState;
+use types::{NodeId, ReplicaState};
 
 #[tokio::test]
 async fn excluded_nodes_get_no_block() {

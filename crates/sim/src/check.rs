@@ -2,7 +2,7 @@
 
 use crate::history;
 use crate::metad::Metad;
-use crate::volume::{Info, ReplicaState};
+use crate::volume::Info;
 use crate::work::Work;
 use crate::world::{World, content};
 use blocks::ContainerState;
@@ -11,7 +11,7 @@ use namespace::{BlockView, Caller, read};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use types::rows::MemoryRows;
-use types::{BlockId, FileId, FsPath, Generation, NodeId};
+use types::{BlockId, FileId, FsPath, Generation, NodeId, ReplicaState};
 
 /// Two whole replicas of one generation and length hold the same bytes, wherever they are.
 pub(crate) fn contradictions(world: &World) {

@@ -4,14 +4,14 @@
 use crate::datanode::Datanode;
 use crate::executor::Notify;
 use crate::platter::Identity;
-use crate::volume::{ReplicaState, VolumeError};
+use crate::volume::VolumeError;
 use crate::world::{Mutation, World};
-use lead::{Copy, Expected, Fitness};
+use lead::{Copy, Expected};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
-use types::{BlockId, Generation, NodeId};
+use types::{BlockId, Fitness, Generation, NodeId, ReplicaState};
 
 // As in `datad`.
 pub(crate) const COPY_COUNT_MAX: usize = 2;
@@ -193,6 +193,7 @@ impl Datanode {
             ReplicaState::Finalized => info.len as u64 >= wanted.len,
             ReplicaState::Open if info.has_writer || have > wanted.generation => return Fitness::Busy,
             ReplicaState::Open | ReplicaState::WaitingForRecovery => false,
+            ReplicaState::Copying => return Fitness::Absent,
         };
         match () {
             () if have < wanted.generation => Fitness::Absent,

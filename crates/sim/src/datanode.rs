@@ -5,14 +5,14 @@ use crate::executor::{Notify, Sim};
 use crate::metad::{Metad, Refused, told};
 use crate::platter::Identity;
 use crate::scrubber::Scrubber;
-use crate::volume::{Info, ReplicaState, Volume, VolumeError};
+use crate::volume::{Info, Volume, VolumeError};
 use crate::world::{Mutation, Process, World};
 use lead::{Scrubbed, Told, Usage};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
-use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+use types::{BlockId, ContainerId, FileId, Generation, NodeId, ReplicaState};
 
 // As in `datad`, but for the catalogue, which comes every ten minutes there.
 const HEARTBEAT_EACH: Duration = Duration::from_secs(1);

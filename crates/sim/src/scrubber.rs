@@ -2,11 +2,10 @@
 
 use crate::datanode::Datanode;
 use crate::executor::Notify;
-use crate::volume::ReplicaState;
-use lead::{Fitness, Scrubbed};
+use lead::Scrubbed;
 use std::cell::Cell;
 use std::rc::Rc;
-use types::Generation;
+use types::{Fitness, Generation, ReplicaState};
 
 #[derive(Default)]
 pub(crate) struct Scrubber {

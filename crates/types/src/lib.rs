@@ -10,6 +10,7 @@ pub mod len;
 pub mod limits;
 pub mod path;
 pub mod random;
+pub mod replica;
 pub mod rows;
 pub mod time;
 
@@ -19,4 +20,5 @@ pub use digest::RowsDigest;
 pub use id::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, NodeId, PipelineId};
 pub use path::FsPath;
 pub use random::Random;
+pub use replica::{Fitness, ReplicaState};
 pub use time::Millis;

@@ -15,7 +15,7 @@
 //! files and containers are the plain ids; zero means that the sender does not know.
 
 use prost::Message;
-use types::{BlockId, ContainerId, Generation, InodeId};
+use types::{BlockId, ContainerId, Fitness, Generation, InodeId, ReplicaState};
 
 /// Datanode → metad, on metad's RPC port.
 pub const NODE_PROTOCOL: &str = "org.levada.NodeProtocol";
@@ -131,16 +131,6 @@ pub struct Usage {
     /// What new replicas can take.
     #[prost(uint64, tag = "3")]
     pub free_len: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
-#[repr(i32)]
-pub enum ReplicaState {
-    Finalized = 0,
-    /// A chain writes it, or one did and broke off.
-    Open = 1,
-    /// Was open when the node went down; only a recovery makes it readable.
-    WaitingForRecovery = 2,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
@@ -546,24 +536,6 @@ pub struct CompareResponse {
     /// For each replica of the list a [`Fitness`].
     #[prost(enumeration = "Fitness", repeated, tag = "2")]
     pub fitness: Vec<i32>,
-    /// Places in the list of replicas that are absent, and can be read for now: on a disk that was made read-only. To
-    /// be copied from, and not counted on. No value of [`Fitness`], as who does not know one takes it for another.
-    #[prost(uint32, repeated, tag = "3")]
-    pub readable: Vec<u32>,
-}
-
-/// Whether a node can serve a replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
-#[repr(i32)]
-pub enum Fitness {
-    /// It has it, of this generation or a later one, and as long.
-    Fit = 0,
-    /// It has none, or one of an earlier generation.
-    Absent = 1,
-    /// It has one of this generation that is damaged, too short, or was never finished.
-    Unfit = 2,
-    /// It is being written: no copy to rely on, and not to be touched. Ask again.
-    Busy = 3,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Message)]

@@ -23,7 +23,7 @@ mod tree;
 use crate::node::Node;
 use crate::pace::Pace;
 use crate::scrub::is_damage;
-use container::{ReplicaError, ReplicaState};
+use container::ReplicaError;
 use hdfs::Exception;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tree::Tree;
-use types::{BlockId, ContainerId, Generation};
+use types::{BlockId, ContainerId, Generation, ReplicaState};
 use wire::tree::{ANEW_COUNT_MAX, Content, Leaf, TREE_NODE_COUNT_MAX, TreeNode, TreeRequest, TreeResponse};
 
 /// Replicas looked up at a time.

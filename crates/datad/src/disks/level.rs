@@ -15,9 +15,9 @@ use super::{Disks, Result};
 use crate::node::{Node, report};
 use crate::pace::Pace;
 use crate::scrub::is_damage;
-use container::{Advice, Identity, Reader, ReplicaError, ReplicaInfo, ReplicaState, SmallPut};
+use container::{Advice, Identity, Reader, ReplicaError, ReplicaInfo, SmallPut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use types::{BlockId, ChecksumSpec};
+use types::{BlockId, ChecksumSpec, ReplicaState};
 use wire::node::{DiskBalanceOrder, DiskBalanceReport};
 
 /// Replicas looked up at a time.

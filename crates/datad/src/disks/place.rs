@@ -12,8 +12,8 @@
 use super::settle::Double;
 use super::writer::Writer;
 use super::{Disks, Result, conclude, enter, out};
-use container::{Advice, Identity, ReplicaError, ReplicaInfo, ReplicaState, Volume};
-use types::BlockId;
+use container::{Advice, Identity, ReplicaError, ReplicaInfo, Volume};
+use types::{BlockId, ReplicaState};
 
 /// A replica that goes once another one has its place.
 #[derive(Debug)]

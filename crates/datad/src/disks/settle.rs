@@ -7,9 +7,9 @@
 use super::Disk;
 use super::index::Index;
 use crate::node::Node;
-use container::{ReplicaInfo, ReplicaState};
+use container::ReplicaInfo;
 use std::sync::{Arc, PoisonError};
-use types::BlockId;
+use types::{BlockId, ReplicaState};
 
 /// Replicas looked up at a time.
 const STEP_COUNT: usize = 10_000;

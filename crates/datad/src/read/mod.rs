@@ -17,11 +17,11 @@ use crate::answer::{Refusal, message_bytes, success};
 use crate::block::{Named, checksum_proto};
 use crate::inbox::Inbox;
 use crate::node::Node;
-use container::ReplicaState;
 use hdfs::proto;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use types::ReplicaState;
 
 /// How long a read waits for a replica that is being written to reach the length asked for: its node may acknowledge
 /// a packet to those above before the reader's own node has written it. Hadoop waits as long.

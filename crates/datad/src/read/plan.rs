@@ -1,7 +1,7 @@
 //! What a read sends: from which byte, to which, in packets of which length.
 
-use container::{Reader, ReplicaError, ReplicaState};
-use types::{ChecksumKind, ChecksumSpec};
+use container::{Reader, ReplicaError};
+use types::{ChecksumKind, ChecksumSpec, ReplicaState};
 
 /// Data of one packet. Hadoop sends 64 KiB; all clients take more. Larger packets mean fewer headers and system calls;
 /// with larger ones the client waits longer for its first byte. To be measured.

@@ -7,10 +7,11 @@ use super::round::Round;
 use super::{STEP_COUNT, verify};
 use crate::node::Node;
 use crate::pace::PAUSE_MAX;
-use container::{ReplicaError, ReplicaInfo, ReplicaState};
+use container::{ReplicaError, ReplicaInfo};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use types::ReplicaState;
 
 /// After the start of a node, which has other things to do.
 const REST: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_secs(30) };

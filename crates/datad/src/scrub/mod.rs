@@ -17,10 +17,10 @@ pub(crate) use background::run as background;
 
 use crate::node::Node;
 use crate::pace::{PAUSE_MAX, Pace};
-use container::{ReplicaError, ReplicaInfo, ReplicaState};
+use container::{ReplicaError, ReplicaInfo};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use types::BlockId;
+use types::{BlockId, ReplicaState};
 use wire::node::{ScrubOrder, ScrubReport};
 
 /// Replicas looked up at a time.

@@ -8,7 +8,7 @@ use crate::changes::Changes;
 use crate::disks::Disks;
 use crate::node::report;
 use bytes::Bytes;
-use container::{Advice, Identity, ReplicaError, ReplicaInfo, ReplicaState, SmallPut};
+use container::{Advice, Identity, ReplicaError, ReplicaInfo, SmallPut};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use types::ReplicaState;
 
 /// Replicas of one batch: a batch holds up those behind it.
 const BATCH_COUNT_MAX: usize = 256;

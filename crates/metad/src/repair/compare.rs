@@ -7,7 +7,7 @@
 use super::{ANSWER_MAX, RepairError};
 use crate::core::Core;
 use blocks::Command;
-use lead::{Answers, Comparison, Expected, Fitness, Healing};
+use lead::{Answers, Comparison, Expected, Healing};
 use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::sync::Arc;
@@ -150,17 +150,7 @@ pub(super) async fn answers(core: &Core, blocks: &[Expected], nodes: &[NodeId]) 
     };
     let request = CompareRequest { replicas: blocks.iter().map(replica).collect(), ..CompareRequest::default() };
     let said = ask(core, nodes, &request).await.into_iter();
-    Answers::new(blocks.len(), said.map(|(id, answer)| (id, answer.map(|answer| fitness(&answer)))))
-}
-
-fn fitness(answer: &CompareResponse) -> Vec<Fitness> {
-    let mut said: Vec<Fitness> = answer.fitness().map(crate::ask::fitness).collect();
-    for at in &answer.readable {
-        if let Some(absent) = said.get_mut(*at as usize).filter(|said| **said == Fitness::Absent) {
-            *absent = Fitness::Readable;
-        }
-    }
-    said
+    Answers::new(blocks.len(), said.map(|(id, answer)| (id, answer.map(|answer| answer.fitness().collect()))))
 }
 
 async fn ask(core: &Core, nodes: &[NodeId], request: &CompareRequest) -> Vec<(NodeId, Option<CompareResponse>)> {

@@ -14,12 +14,11 @@
 
 use super::{ANSWER_MAX, RepairError, askable};
 use crate::core::Core;
-use lead::Fitness;
 use namespace::read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use types::{BlockId, ContainerId, Generation, NodeId};
+use types::{BlockId, ContainerId, Fitness, Generation, NodeId};
 use wire::tree::{
     ANEW_COUNT_MAX, DEPTH_MAX, FAN_OUT, LEAF_COUNT_MAX, Leaf, TREE, TREE_NODE_COUNT_MAX, TreeNode, TreeRequest,
     TreeResponse, TreeSum,

@@ -8,13 +8,12 @@
 use super::askable;
 use crate::core::Core;
 use io::task::{Owned, spawn_owned};
-use lead::Fitness;
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use types::{BlockId, NodeId};
+use types::{BlockId, Fitness, NodeId};
 
 /// Nodes that read at a time. Each may have a whole block to read.
 const READING_COUNT_MAX: usize = 8;

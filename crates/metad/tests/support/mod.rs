@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use types::{BlockId, Millis, NodeId};
-use wire::node::{self, Orders, Replica, ReplicaState};
+use types::{BlockId, Fitness, Millis, NodeId, ReplicaState};
+use wire::node::{self, Orders, Replica};
 
 pub(crate) const CLIENT: &str = hdfs::protocol::CLIENT;
 pub(crate) const MB: u64 = 1 << 20;
@@ -193,10 +193,10 @@ impl rpc::Service for Ipc {
             node::COMPARE => {
                 let request: node::CompareRequest = call.request()?;
                 let fit = |wanted: &Replica| match replicas.get(&wanted.block) {
-                    Some(have) if have.generation < wanted.generation => node::Fitness::Absent,
-                    Some(have) if have.len >= wanted.len => node::Fitness::Fit,
-                    Some(_) => node::Fitness::Unfit,
-                    None => node::Fitness::Absent,
+                    Some(have) if have.generation < wanted.generation => Fitness::Absent,
+                    Some(have) if have.len >= wanted.len => Fitness::Fit,
+                    Some(_) => Fitness::Unfit,
+                    None => Fitness::Absent,
                 };
                 let fitness = request.replicas.iter().map(|wanted| fit(wanted).into()).collect();
                 Ok(node::CompareResponse { fitness, ..node::CompareResponse::default() }.encode_to_vec().into())
@@ -204,9 +204,9 @@ impl rpc::Service for Ipc {
             node::VERIFY => {
                 let request: node::VerifyRequest = call.request()?;
                 let fitness = match replicas.contains_key(&request.block) {
-                    false => node::Fitness::Absent,
-                    true if self.manners.lock().unwrap().damaged.contains(&request.block) => node::Fitness::Unfit,
-                    true => node::Fitness::Fit,
+                    false => Fitness::Absent,
+                    true if self.manners.lock().unwrap().damaged.contains(&request.block) => Fitness::Unfit,
+                    true => Fitness::Fit,
                 };
                 Ok(node::VerifyResponse { fitness: fitness.into() }.encode_to_vec().into())
             }

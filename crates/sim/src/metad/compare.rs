@@ -5,12 +5,12 @@ use super::{Answer, Metad};
 use crate::executor::{Boxed, all};
 use crate::world::{Mutation, World};
 use blocks::Command;
-use lead::{Answers, Comparison, Expected, Fitness, Healing};
+use lead::{Answers, Comparison, Expected, Healing};
 use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::rc::Rc;
 use std::time::Duration;
-use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
+use types::{BlockId, ContainerId, Epoch, Fitness, NodeId, PipelineId};
 
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 const PAGE_COUNT: usize = 1000;

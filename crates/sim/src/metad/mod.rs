@@ -18,7 +18,7 @@ use crate::executor::{Boxed, HostId, Lock, Notify, Sim};
 use crate::group::{Group, NotLeader};
 use crate::machine::{Command, Reply};
 use crate::platter::Identity;
-use crate::volume::{Info, ReplicaState};
+use crate::volume::Info;
 use crate::world::World;
 use administration::Administration;
 use blocks::BlocksError;
@@ -34,7 +34,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{BlockId, FileId, Generation, Millis, NodeId};
+use types::{BlockId, FileId, Generation, Millis, NodeId, ReplicaState};
 
 pub(crate) use putting::{LeaseAsk, LeasedBlocks, Put};
 pub(crate) use writing::Wish;

@@ -4,13 +4,13 @@ use super::{Answer, Metad};
 use crate::datanode::Datanode;
 use crate::executor::{Boxed, all};
 use crate::net::CallError;
-use crate::volume::{Info, ReplicaState};
+use crate::volume::Info;
 use crate::world::{Mutation, World};
-use lead::{Fitness, Hearing, Inquest, Next, Shown, Step, Survivor};
+use lead::{Hearing, Inquest, Next, Shown, Step, Survivor};
 use namespace::{BlockView, FinishRecovery, read};
 use std::rc::Rc;
 use std::time::Duration;
-use types::{BlockId, FileId, Generation, NodeId};
+use types::{BlockId, FileId, Fitness, Generation, NodeId};
 
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(15);
@@ -163,10 +163,5 @@ impl Metad {
 }
 
 fn survivor(node: NodeId, info: &Info) -> Survivor {
-    let state = match info.state {
-        ReplicaState::Finalized => lead::ReplicaState::Finalized,
-        ReplicaState::Open => lead::ReplicaState::Open,
-        ReplicaState::WaitingForRecovery => lead::ReplicaState::WaitingForRecovery,
-    };
-    Survivor { node, state, generation: info.identity.generation, len: info.len as u64 }
+    Survivor { node, state: info.state, generation: info.identity.generation, len: info.len as u64 }
 }

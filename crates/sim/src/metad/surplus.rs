@@ -2,10 +2,10 @@
 
 use super::{Answer, Metad};
 use crate::world::World;
-use lead::{Clearance, Fate, Fitness, Told, Wanted};
+use lead::{Clearance, Fate, Told, Wanted};
 use std::rc::Rc;
 use std::time::Duration;
-use types::{BlockId, ContainerId, NodeId};
+use types::{BlockId, ContainerId, Fitness, NodeId};
 
 const VERIFY_MAX: Duration = Duration::from_secs(120);
 const VERIFY_COUNT: usize = 4;

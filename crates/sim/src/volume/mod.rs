@@ -18,7 +18,7 @@ use crate::world::Mutation;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use types::{BlockId, ContainerId, FileId, Generation};
+use types::{BlockId, ContainerId, FileId, Generation, ReplicaState};
 
 pub(crate) use open::ReopenAsk;
 pub(crate) use writer::Writer;
@@ -42,13 +42,6 @@ pub(crate) enum VolumeError {
 }
 
 type Result<T> = std::result::Result<T, VolumeError>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReplicaState {
-    Open,
-    Finalized,
-    WaitingForRecovery,
-}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Info {
@@ -272,7 +265,7 @@ impl Volume {
             return Err(VolumeError::Stale);
         }
         let image = match info.state {
-            ReplicaState::WaitingForRecovery => return Err(VolumeError::State),
+            ReplicaState::WaitingForRecovery | ReplicaState::Copying => return Err(VolumeError::State),
             ReplicaState::Open => self.open_image(block),
             ReplicaState::Finalized => self.shelved(block).ok_or(VolumeError::NotFound)?,
         };
