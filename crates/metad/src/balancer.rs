@@ -3,18 +3,17 @@
 //! The moves themselves they cannot make here: the store balances by itself (`levada admin balance`), and says so to
 //! `hdfs balancer`, which asks for a server's version first.
 
-use crate::caller::Session;
 use crate::core::Core;
 use crate::words;
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, UNSUPPORTED_OPERATION};
 use hdfs::proto::*;
-use hdfs::protocol::NAMENODE;
 use lead::{Cluster, Member};
 use namespace::BlockView;
 use namespace::read::{Place, container_page};
 use prost::Message;
+use rpc::Call;
 use std::sync::Arc;
 use types::random::Random;
 use types::{ContainerId, NodeId};
@@ -26,12 +25,10 @@ const LOOK_COUNT_MAX: usize = 200_000;
 /// Read from the rows at once.
 const PAGE_COUNT: usize = 1000;
 
-pub(crate) async fn call(core: &Arc<Core>, session: &Session, method: &str, body: Bytes) -> Result<Bytes, Exception> {
-    match method {
+pub(crate) async fn call(core: &Arc<Core>, call: &Call) -> Result<Bytes, Exception> {
+    match call.method.as_str() {
         "getBlocks" => {
-            session.must_be_superuser("getBlocks")?;
-            let request = GetBlocksRequestProto::decode(body);
-            let request = request.map_err(|error| Exception::malformed_request("getBlocks", error))?;
+            let request: GetBlocksRequestProto = call.request()?;
             let its_core = Arc::clone(core);
             let blocks = core.look(move || get_blocks(&its_core, &request)).await?;
             let blocks = BlocksWithLocationsProto { blocks };
@@ -41,7 +38,7 @@ pub(crate) async fn call(core: &Arc<Core>, session: &Session, method: &str, body
             let message = "replicas are moved by the store itself: see `levada admin balance`";
             Err(Exception::new(UNSUPPORTED_OPERATION, message))
         }
-        _ => Err(Exception::no_such_method(method, NAMENODE)),
+        _ => Err(call.no_such_method()),
     }
 }
 

@@ -8,6 +8,10 @@ use types::limits;
 
 /// Heartbeats come each second, and one may be late.
 const LOST_AFTER_MS_MIN: u64 = 2000;
+/// Some thousands of lines.
+const AUDIT_FILE_LEN_MIN: u64 = 1 << 20;
+/// Each is renamed when one is full.
+const AUDIT_FILE_COUNT_MAX: u32 = 1000;
 /// Each container costs a row, and a question each hour.
 const CONTAINER_LEN_MIN: u64 = 1 << 20;
 
@@ -82,6 +86,18 @@ pub struct Config {
     /// (`dfs.namenode.resource.du.reserved`, 100 MB). None: 512 MiB, or a fortieth of a smaller disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_reserve_len: Option<u64>,
+    /// Who changes what, and who was denied what, is written to `audit/audit.log` in `dir`.
+    #[serde(default = "default_audit_log")]
+    pub audit_log: bool,
+    /// So are calls that change nothing.
+    #[serde(default)]
+    pub audit_reads: bool,
+    /// Bytes of a file of the audit log; then the next one begins.
+    #[serde(default = "default_audit_file_len")]
+    pub audit_file_len: u64,
+    /// Files of the audit log that are kept, with the one that grows.
+    #[serde(default = "default_audit_file_count")]
+    pub audit_file_count: u32,
 }
 
 /// A metadata server of the group.
@@ -120,6 +136,10 @@ impl Config {
             memory: default_memory(),
             free_warn_len: None,
             free_reserve_len: None,
+            audit_log: default_audit_log(),
+            audit_reads: false,
+            audit_file_len: default_audit_file_len(),
+            audit_file_count: default_audit_file_count(),
         }
     }
 
@@ -147,6 +167,11 @@ impl Config {
             && reserve > warn
         {
             return Err("free_reserve_len must not be above free_warn_len".into());
+        }
+        if self.audit_file_len < AUDIT_FILE_LEN_MIN || !(1..=AUDIT_FILE_COUNT_MAX).contains(&self.audit_file_count) {
+            return Err(format!(
+                "audit_file_len must be at least {AUDIT_FILE_LEN_MIN}, audit_file_count 1 to {AUDIT_FILE_COUNT_MAX}"
+            ));
         }
         if self.lease_soft_ms > self.lease_hard_ms {
             return Err("lease_soft_ms must not be above lease_hard_ms".into());
@@ -243,6 +268,18 @@ fn default_access_time_ms() -> u64 {
 
 fn default_log_kept_len() -> u64 {
     raft::GroupOptions::RETAIN_LEN_DEFAULT as u64
+}
+
+fn default_audit_log() -> bool {
+    true
+}
+
+fn default_audit_file_len() -> u64 {
+    64 << 20
+}
+
+fn default_audit_file_count() -> u32 {
+    10
 }
 
 fn default_memory() -> u64 {

@@ -29,6 +29,7 @@ mod client;
 mod command;
 mod config;
 mod core;
+mod door;
 mod effects;
 mod faults;
 mod fsck;
@@ -155,7 +156,10 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let raft = Raft::start(options, Arc::clone(&machine)).await?;
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
     let room = Arc::new(Room::new(&config, &machine));
-    let seat = Arc::new(Seat::new(config, machine, raft, clock, peers, users, Arc::clone(&room)));
+    let (its_config, its_clock) = (config.clone(), Arc::clone(&clock));
+    let audit = io::task::blocking(move || audit::Log::open(&its_config, &its_clock)).await;
+    let audit = audit.map_err(|source| StartError::Dir { path: config.dir.join("audit"), source })?;
+    let seat = Arc::new(Seat::new(config, machine, raft, clock, peers, users, Arc::clone(&room)).audited(audit));
     let standing = *seat.raft.standing().borrow();
     if let Standing::Leading { term } = standing {
         // Alone. Whatever is wrong is told to who starts the server.
@@ -232,7 +236,8 @@ impl Metad {
             tracing::error!(%error, "the log was not closed cleanly; the next start replays it");
         }
         let machine = Arc::downgrade(&seat.machine);
-        drop(seat);
+        // Behind the last call. It waits for a disk.
+        io::task::blocking(move || seat.audit.as_ref().inspect(|log| log.close()).map(drop)).await;
         let released = async {
             while machine.strong_count() > 0 {
                 tokio::time::sleep(RELEASE_POLL).await;

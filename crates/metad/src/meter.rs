@@ -4,10 +4,9 @@ use bytes::Bytes;
 use hdfs::Exception;
 use prost::Message;
 use rpc::Call;
-use wire::meter::{METER, MeterRequest, MeterResponse, PROTOCOL_VERSION, Role};
+use wire::meter::{METER, MeterRequest, MeterResponse, Role};
 
 pub(crate) fn call(call: &Call) -> Result<Bytes, Exception> {
-    call.check_version(PROTOCOL_VERSION)?;
     if call.method != METER {
         return Err(call.no_such_method());
     }

@@ -22,8 +22,8 @@ use types::rows::{Rows, RowsError};
 use types::{BlockId, Millis, NodeId, ReplicaState};
 use wire::node::{
     CATALOGUE, CatalogueRequest, Copy, DISK_COUNT_MAX, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE,
-    NODE_SUPERSEDED, Orders, Owner, PAGE_COUNT_MAX, PROTOCOL_VERSION, REGISTER, RegisterRequest, RegisterResponse,
-    Replica, Sender, Source,
+    NODE_SUPERSEDED, Orders, Owner, PAGE_COUNT_MAX, REGISTER, RegisterRequest, RegisterResponse, Replica, Sender,
+    Source,
 };
 
 /// Texts of a registration: names and addresses are shorter.
@@ -41,8 +41,7 @@ const REPORT_COUNT_MAX: usize = 2 * PAGE_COUNT_MAX;
 /// Replicas looked up under one view.
 const VIEW_COUNT: usize = 500;
 
-pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: Call) -> Result<Bytes, Exception> {
-    call.check_version(PROTOCOL_VERSION)?;
+pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
     match call.method.as_str() {
         REGISTER => register(core, seat, call.peer, call.request()?).await.map(|answer| encode(&answer)),
         HEARTBEAT => {
@@ -118,7 +117,6 @@ async fn command(core: &Core, orders: Orders) -> Result<Bytes, Exception> {
 
 /// What a server that stands by answers: it remembers who lives, and gives no orders.
 pub(crate) fn stand_by(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
-    call.check_version(PROTOCOL_VERSION)?;
     let now = seat.clock.monotonic();
     match call.method.as_str() {
         REGISTER => {

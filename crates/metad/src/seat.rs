@@ -20,13 +20,12 @@ use crate::hearts::Hearts;
 use crate::machine::Machine;
 use crate::peers::Peers;
 use crate::room::Room;
-use crate::{StartError, refusal, tasks};
+use crate::{StartError, audit, refusal, tasks};
 use hdfs::Exception;
 use io::Clock;
 use io::task::Owned;
 use lead::Cluster;
 use raft::{Raft, RaftError, Standing};
-use rpc::Call;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -44,6 +43,8 @@ pub(crate) struct Seat {
     pub(crate) heard: Arc<Heard>,
     pub(crate) admission: Admission,
     pub(crate) room: Arc<Room>,
+    /// `None`: no calls are written down.
+    pub(crate) audit: Option<audit::Log>,
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
     /// Where this server listens, once it does.
@@ -85,11 +86,17 @@ impl Seat {
             heard: Arc::default(),
             admission: Admission::default(),
             room,
+            audit: None,
             peers,
             rpc_addr: OnceLock::new(),
             taken: Mutex::default(),
             hearts: Mutex::default(),
         }
+    }
+
+    /// Calls are written down from then on.
+    pub(crate) fn audited(self, audit: Option<audit::Log>) -> Self {
+        Self { audit, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
@@ -152,11 +159,6 @@ impl Seat {
         let leader = group.leader.filter(|id| *id != self.config.id)?;
         let leader = group.members.into_iter().find(|member| member.id == leader)?;
         Some(self.addr_of(leader.id, &leader.addr))
-    }
-
-    pub(crate) async fn require_superuser(&self, call: &Call) -> Result<(), Exception> {
-        let session = self.users.session(call, self.clock.monotonic()).await?;
-        session.superuser("")
     }
 
     pub(crate) fn term(&self) -> u64 {

@@ -2,6 +2,7 @@
 //! administrators ask of all servers of a group alike, such as whether safe mode is over. To anything else it says that
 //! it stands by.
 
+use crate::door::Visit;
 use crate::seat::Seat;
 use crate::{client, refusal};
 use bytes::Bytes;
@@ -14,33 +15,32 @@ use std::time::Duration;
 /// For the leader to answer. A tool asks the members of a group one after the other.
 const LEADER_WAIT: Duration = Duration::from_secs(5);
 
-/// `refused` is the word that it stands by.
-pub(crate) async fn call(seat: &Seat, call: &Call, refused: Exception) -> Result<Bytes, Exception> {
-    match call.method.as_str() {
+pub(crate) async fn call(visit: &Visit) -> Result<Bytes, Exception> {
+    let refused = visit.standby();
+    match visit.call.method.as_str() {
         "getHAServiceState" => {
             let state = HaServiceStateProto::Standby.into();
             Ok(HaServiceStateResponseProto { state }.encode_to_vec().into())
         }
-        "setSafeMode" => safe_mode(seat, call, refused).await,
+        "setSafeMode" => safe_mode(visit, refused).await,
         // As the leader answers: there are no lists of hosts, and no upgrade is ever left open. Both answers are empty.
-        "refreshNodes" | "finalizeUpgrade" => {
-            seat.require_superuser(call).await?;
-            Ok(Bytes::new())
-        }
+        "refreshNodes" | "finalizeUpgrade" => Ok(Bytes::new()),
         _ => Err(refused),
     }
 }
 
 /// Safe mode is the group's: the leader enters and leaves it, and says whether it is on. While none is known, this
 /// server's own rows do. A client that wants to hear it from the leader itself says so.
-async fn safe_mode(seat: &Seat, call: &Call, refused: Exception) -> Result<Bytes, Exception> {
+async fn safe_mode(visit: &Visit, refused: Exception) -> Result<Bytes, Exception> {
+    let (seat, call) = (&*visit.seat, &visit.call);
     let request: SetSafeModeRequestProto = call.request()?;
     let wanted = client::wanted_safe_mode(&request)?;
     if request.checked() {
         return Err(refused);
     }
+    // Everybody may ask whether it is on.
     if wanted.is_some() {
-        seat.require_superuser(call).await?;
+        seat.users.session(call, seat.clock.monotonic()).await?.superuser("")?;
     }
     let passed_on = pass_on(seat, call, SetSafeModeRequestProto { checked: Some(true), ..request }).await;
     let result = match passed_on {

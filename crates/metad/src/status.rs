@@ -34,6 +34,11 @@ pub(crate) fn status(seat: &Seat) -> Value {
         "free_len": reading.free_len, "warn_len": limits.warn, "reserve_len": limits.reserve,
         "scarce": reading.level >= Level::Scarce, "refuses_changes": reading.level >= Level::Spent,
     });
+    status["audit"] = seat
+        .audit
+        .as_ref()
+        .map(|log| log.counts())
+        .map_or(Value::Null, |counts| json!({ "lines_written": counts.written, "lines_dropped": counts.dropped }));
     let faults = seat.machine.faults.counted();
     status["failed_entries"] =
         json!({ "count": faults.count, "last": faults.last_entry, "last_operation": faults.last_operation });

@@ -22,9 +22,10 @@ mod writing;
 pub(crate) use safe_mode::wanted as wanted_safe_mode;
 pub(crate) use writing::{plan_block, silent_holder, wait_for};
 
-use crate::audit;
 use crate::caller::Session;
 use crate::core::Core;
+use crate::door::table::SUPERUSER;
+use crate::door::{Audit, Method, Needs, Who};
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::proto::*;
@@ -51,29 +52,33 @@ impl Answer for Encoded {
     }
 }
 
-/// Each line: the method's name on the wire, who runs it, its request, and which fields of that are paths (for the
-/// audit log).
+/// Each line: the method's name on the wire, what the audit log has of it, who may call it (users, if it does not say)
+/// and of whom (the leader, if it does not say), who runs it, its request, and which fields of that are paths.
 macro_rules! methods {
-    ($($name:literal => $module:ident::$function:ident($request:ty $(; $($path:ident),+)?);)*) => {
-        #[cfg(test)]
-        const METHODS: &[&str] = &[$($name),*];
+    ($($name:literal $audit:ident $($who:ident)? $(@ $needs:ident)? =>
+        $module:ident::$function:ident($request:ty $(; $($path:ident),+)?);)*) => {
+        /// What the door goes by.
+        pub(crate) const ROWS: &[Method] = &[$(Method {
+            name: $name,
+            who: who!($($who)?),
+            needs: needs!($($needs)?),
+            audit: Audit::$audit,
+            paths: |_call| paths!(_call, $request $(; $($path),+)?),
+        }),*];
 
         /// Runs one method. Of what we do not have, calls on which clients fall back are refused in the words for that.
         pub(crate) async fn call(
             core: &Arc<Core>,
             session: &Session,
             method: &str,
-            body: Bytes,
+            body: &Bytes,
         ) -> Result<Bytes, Exception> {
             match method {
                 // Each future is boxed: together they would make every call as large as the largest.
                 $($name => Box::pin(async {
-                    let decoded = <$request>::decode(body);
+                    let decoded = <$request>::decode(body.clone());
                     let request = decoded.map_err(|error| Exception::malformed_request($name, error))?;
-                    let entry = audit::Entry::begin(core, session, $name, &[$($(&request.$path),+)?]);
-                    let answer = $module::$function(core, session, request).await;
-                    entry.end(core, &answer);
-                    answer.map(Answer::into_bytes)
+                    $module::$function(core, session, request).await.map(Answer::into_bytes)
                 }).await,)*
                 _ => Err(absent::refusal(method)),
             }
@@ -81,113 +86,140 @@ macro_rules! methods {
     };
 }
 
+macro_rules! who {
+    () => {
+        Who::User
+    };
+    (superuser) => {
+        SUPERUSER
+    };
+}
+
+macro_rules! needs {
+    () => {
+        Needs::Leader
+    };
+    (standby) => {
+        Needs::LeaderOrStandby
+    };
+}
+
+macro_rules! paths {
+    ($call:ident, $request:ty) => {
+        Vec::new()
+    };
+    ($call:ident, $request:ty; $($path:ident),+) => {
+        $call.request().map_or(Vec::new(), |request: $request| vec![$(request.$path),+])
+    };
+}
+
 methods! {
-    "getFileInfo" => reading::get_file_info(GetFileInfoRequestProto; src);
-    "getFileLinkInfo" => reading::get_file_link_info(GetFileLinkInfoRequestProto; src);
-    "getLocatedFileInfo" => reading::get_located_file_info(GetLocatedFileInfoRequestProto);
-    "getBatchedListing" => batched::get_batched_listing(GetBatchedListingRequestProto);
-    "getListing" => reading::get_listing(GetListingRequestProto; src);
-    "getBlockLocations" => reading::get_block_locations(GetBlockLocationsRequestProto; src);
-    "getContentSummary" => reading::get_content_summary(GetContentSummaryRequestProto; path);
-    "getPreferredBlockSize" => reading::get_preferred_block_size(GetPreferredBlockSizeRequestProto; filename);
-    "isFileClosed" => reading::is_file_closed(IsFileClosedRequestProto; src);
-    "checkAccess" => reading::check_access(CheckAccessRequestProto; path);
+    "getFileInfo" Read => reading::get_file_info(GetFileInfoRequestProto; src);
+    "getFileLinkInfo" Read => reading::get_file_link_info(GetFileLinkInfoRequestProto; src);
+    "getLocatedFileInfo" Read => reading::get_located_file_info(GetLocatedFileInfoRequestProto);
+    "getBatchedListing" Read => batched::get_batched_listing(GetBatchedListingRequestProto);
+    "getListing" Read => reading::get_listing(GetListingRequestProto; src);
+    "getBlockLocations" Read => reading::get_block_locations(GetBlockLocationsRequestProto; src);
+    "getContentSummary" Read => reading::get_content_summary(GetContentSummaryRequestProto; path);
+    "getPreferredBlockSize" Read => reading::get_preferred_block_size(GetPreferredBlockSizeRequestProto; filename);
+    "isFileClosed" Read => reading::is_file_closed(IsFileClosedRequestProto; src);
+    "checkAccess" Read => reading::check_access(CheckAccessRequestProto; path);
 
-    "mkdirs" => changing::mkdirs(MkdirsRequestProto; src);
-    "delete" => changing::delete(DeleteRequestProto; src);
-    "rename" => changing::rename(RenameRequestProto; src, dst);
-    "rename2" => changing::rename2(Rename2RequestProto; src, dst);
-    "concat" => changing::concat(ConcatRequestProto; trg);
-    "setPermission" => changing::set_permission(SetPermissionRequestProto; src);
-    "setOwner" => changing::set_owner(SetOwnerRequestProto; src);
-    "setTimes" => changing::set_times(SetTimesRequestProto; src);
-    "setReplication" => changing::set_replication(SetReplicationRequestProto; src);
+    "mkdirs" Change => changing::mkdirs(MkdirsRequestProto; src);
+    "delete" Change => changing::delete(DeleteRequestProto; src);
+    "rename" Change => changing::rename(RenameRequestProto; src, dst);
+    "rename2" Change => changing::rename2(Rename2RequestProto; src, dst);
+    "concat" Change => changing::concat(ConcatRequestProto; trg);
+    "setPermission" Change => changing::set_permission(SetPermissionRequestProto; src);
+    "setOwner" Change => changing::set_owner(SetOwnerRequestProto; src);
+    "setTimes" Change => changing::set_times(SetTimesRequestProto; src);
+    "setReplication" Change => changing::set_replication(SetReplicationRequestProto; src);
 
-    "truncate" => writing::truncate(TruncateRequestProto; src);
-    "setQuota" => quotas::set_quota(SetQuotaRequestProto; path);
-    "getQuotaUsage" => quotas::get_quota_usage(GetQuotaUsageRequestProto; path);
+    "truncate" Change => writing::truncate(TruncateRequestProto; src);
+    "setQuota" Change => quotas::set_quota(SetQuotaRequestProto; path);
+    "getQuotaUsage" Read => quotas::get_quota_usage(GetQuotaUsageRequestProto; path);
 
-    "create" => writing::create(CreateRequestProto; src);
-    "append" => writing::append(AppendRequestProto; src);
-    "addBlock" => writing::add_block(AddBlockRequestProto; src);
-    "abandonBlock" => writing::abandon_block(AbandonBlockRequestProto; src);
-    "getAdditionalDatanode" => writing::get_additional_datanode(GetAdditionalDatanodeRequestProto; src);
-    "updateBlockForPipeline" => writing::update_block_for_pipeline(UpdateBlockForPipelineRequestProto);
-    "updatePipeline" => writing::update_pipeline(UpdatePipelineRequestProto);
-    "complete" => writing::complete(CompleteRequestProto; src);
-    "fsync" => writing::fsync(FsyncRequestProto; src);
+    "create" Change => writing::create(CreateRequestProto; src);
+    "append" Change => writing::append(AppendRequestProto; src);
+    "addBlock" Change => writing::add_block(AddBlockRequestProto; src);
+    "abandonBlock" Change => writing::abandon_block(AbandonBlockRequestProto; src);
+    "getAdditionalDatanode" Never => writing::get_additional_datanode(GetAdditionalDatanodeRequestProto; src);
+    "updateBlockForPipeline" Change => writing::update_block_for_pipeline(UpdateBlockForPipelineRequestProto);
+    "updatePipeline" Change => writing::update_pipeline(UpdatePipelineRequestProto);
+    "complete" Change => writing::complete(CompleteRequestProto; src);
+    "fsync" Change => writing::fsync(FsyncRequestProto; src);
 
-    "renewLease" => leases::renew_lease(RenewLeaseRequestProto);
-    "recoverLease" => leases::recover_lease(RecoverLeaseRequestProto; src);
+    "renewLease" Never => leases::renew_lease(RenewLeaseRequestProto);
+    "recoverLease" Change => leases::recover_lease(RecoverLeaseRequestProto; src);
 
-    "getServerDefaults" => stats::get_server_defaults(GetServerDefaultsRequestProto);
-    "getFsStats" => stats::get_fs_stats(GetFsStatusRequestProto);
-    "getDatanodeReport" => stats::get_datanode_report(GetDatanodeReportRequestProto);
-    "setSafeMode" => safe_mode::set_safe_mode(SetSafeModeRequestProto);
-    "reportBadBlocks" => stats::report_bad_blocks(ReportBadBlocksRequestProto);
-    "getHAServiceState" => stats::get_ha_service_state(HaServiceStateRequestProto);
-    "msync" => stats::msync(MsyncRequestProto);
+    "getServerDefaults" Never => stats::get_server_defaults(GetServerDefaultsRequestProto);
+    "getFsStats" Never => stats::get_fs_stats(GetFsStatusRequestProto);
+    "getDatanodeReport" Never => stats::get_datanode_report(GetDatanodeReportRequestProto);
+    "setSafeMode" Change @ standby => safe_mode::set_safe_mode(SetSafeModeRequestProto);
+    "reportBadBlocks" Change => stats::report_bad_blocks(ReportBadBlocksRequestProto);
+    "getHAServiceState" Never @ standby => stats::get_ha_service_state(HaServiceStateRequestProto);
+    "msync" Never => stats::msync(MsyncRequestProto);
 
-    "getAclStatus" => attributes::get_acl_status(GetAclStatusRequestProto; src);
-    "setAcl" => attributes::set_acl(SetAclRequestProto; src);
-    "modifyAclEntries" => attributes::modify_acl_entries(ModifyAclEntriesRequestProto; src);
-    "removeAclEntries" => attributes::remove_acl_entries(RemoveAclEntriesRequestProto; src);
-    "removeDefaultAcl" => attributes::remove_default_acl(RemoveDefaultAclRequestProto; src);
-    "removeAcl" => attributes::remove_acl(RemoveAclRequestProto; src);
-    "setXAttr" => attributes::set_xattr(SetXAttrRequestProto; src);
-    "getXAttrs" => attributes::get_xattrs(GetXAttrsRequestProto; src);
-    "listXAttrs" => attributes::list_xattrs(ListXAttrsRequestProto; src);
-    "removeXAttr" => attributes::remove_xattr(RemoveXAttrRequestProto; src);
+    "getAclStatus" Read => attributes::get_acl_status(GetAclStatusRequestProto; src);
+    "setAcl" Change => attributes::set_acl(SetAclRequestProto; src);
+    "modifyAclEntries" Change => attributes::modify_acl_entries(ModifyAclEntriesRequestProto; src);
+    "removeAclEntries" Change => attributes::remove_acl_entries(RemoveAclEntriesRequestProto; src);
+    "removeDefaultAcl" Change => attributes::remove_default_acl(RemoveDefaultAclRequestProto; src);
+    "removeAcl" Change => attributes::remove_acl(RemoveAclRequestProto; src);
+    "setXAttr" Change => attributes::set_xattr(SetXAttrRequestProto; src);
+    "getXAttrs" Read => attributes::get_xattrs(GetXAttrsRequestProto; src);
+    "listXAttrs" Read => attributes::list_xattrs(ListXAttrsRequestProto; src);
+    "removeXAttr" Change => attributes::remove_xattr(RemoveXAttrRequestProto; src);
 
-    "getDatanodeStorageReport" => reports::get_datanode_storage_report(GetDatanodeStorageReportRequestProto);
-    "getSlowDatanodeReport" => reports::get_slow_datanode_report(GetSlowDatanodeReportRequestProto);
-    "getFsReplicatedBlockStats" => reports::get_replicated_block_stats(GetFsReplicatedBlockStatsRequestProto);
-    "getFsECBlockGroupStats" => reports::get_ec_block_group_stats(GetFsEcBlockGroupStatsRequestProto);
-    "listCorruptFileBlocks" => reports::list_corrupt_file_blocks(ListCorruptFileBlocksRequestProto; path);
-    "listOpenFiles" => reports::list_open_files(ListOpenFilesRequestProto);
+    "getDatanodeStorageReport" Never => reports::get_datanode_storage_report(GetDatanodeStorageReportRequestProto);
+    "getSlowDatanodeReport" Never => reports::get_slow_datanode_report(GetSlowDatanodeReportRequestProto);
+    "getFsReplicatedBlockStats" Never => reports::get_replicated_block_stats(GetFsReplicatedBlockStatsRequestProto);
+    "getFsECBlockGroupStats" Never => reports::get_ec_block_group_stats(GetFsEcBlockGroupStatsRequestProto);
+    "listCorruptFileBlocks" Read superuser => reports::list_corrupt_file_blocks(ListCorruptFileBlocksRequestProto; path);
+    "listOpenFiles" Read superuser => reports::list_open_files(ListOpenFilesRequestProto);
 
-    "getStoragePolicies" => policies::get_storage_policies(GetStoragePoliciesRequestProto);
-    "getStoragePolicy" => policies::get_storage_policy(GetStoragePolicyRequestProto; path);
-    "setStoragePolicy" => policies::set_storage_policy(SetStoragePolicyRequestProto; src);
-    "unsetStoragePolicy" => policies::unset_storage_policy(UnsetStoragePolicyRequestProto; src);
-    "satisfyStoragePolicy" => policies::satisfy_storage_policy(SatisfyStoragePolicyRequestProto; src);
+    "getStoragePolicies" Never => policies::get_storage_policies(GetStoragePoliciesRequestProto);
+    "getStoragePolicy" Read => policies::get_storage_policy(GetStoragePolicyRequestProto; path);
+    "setStoragePolicy" Change => policies::set_storage_policy(SetStoragePolicyRequestProto; src);
+    "unsetStoragePolicy" Change => policies::unset_storage_policy(UnsetStoragePolicyRequestProto; src);
+    "satisfyStoragePolicy" Change => policies::satisfy_storage_policy(SatisfyStoragePolicyRequestProto; src);
 
-    "getErasureCodingPolicy" => absent::get_erasure_coding_policy(GetErasureCodingPolicyRequestProto; src);
-    "getErasureCodingPolicies" => absent::get_erasure_coding_policies(GetErasureCodingPoliciesRequestProto);
-    "getErasureCodingCodecs" => absent::get_erasure_coding_codecs(GetErasureCodingCodecsRequestProto);
-    "getECTopologyResultForPolicies" => absent::get_ec_topology(GetEcTopologyResultForPoliciesRequestProto);
-    "setErasureCodingPolicy" => absent::set_erasure_coding_policy(SetErasureCodingPolicyRequestProto; src);
-    "unsetErasureCodingPolicy" => absent::unset_erasure_coding_policy(UnsetErasureCodingPolicyRequestProto; src);
-    "enableErasureCodingPolicy" => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
-    "disableErasureCodingPolicy" => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
-    "removeErasureCodingPolicy" => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
-    "getEZForPath" => absent::get_ez_for_path(GetEzForPathRequestProto; src);
-    "listEncryptionZones" => absent::list_encryption_zones(ListEncryptionZonesRequestProto);
-    "allowSnapshot" => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
-    "disallowSnapshot" => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
-    "createSnapshot" => absent::create_snapshot(CreateSnapshotRequestProto; snapshot_root);
-    "deleteSnapshot" => absent::delete_snapshot(DeleteSnapshotRequestProto; snapshot_root);
-    "renameSnapshot" => absent::rename_snapshot(RenameSnapshotRequestProto; snapshot_root);
-    "getSnapshottableDirListing" => absent::get_snapshottable_dir_listing(GetSnapshottableDirListingRequestProto);
-    "getSnapshotListing" => absent::get_snapshot_listing(GetSnapshotListingRequestProto; snapshot_root);
-    "getSnapshotDiffReport" => absent::get_snapshot_diff_report(GetSnapshotListingRequestProto; snapshot_root);
-    "listCachePools" => absent::list_cache_pools(ListCachePoolsRequestProto);
-    "listCacheDirectives" => absent::list_cache_directives(ListCacheDirectivesRequestProto);
-    "createSymlink" => absent::create_symlink(CreateSymlinkRequestProto; link, target);
-    "getLinkTarget" => absent::get_link_target(GetLinkTargetRequestProto; path);
-    "getEnclosingRoot" => absent::get_enclosing_root(GetEnclosingRootRequestProto);
+    "getErasureCodingPolicy" Read => absent::get_erasure_coding_policy(GetErasureCodingPolicyRequestProto; src);
+    "getErasureCodingPolicies" Never => absent::get_erasure_coding_policies(GetErasureCodingPoliciesRequestProto);
+    "getErasureCodingCodecs" Never => absent::get_erasure_coding_codecs(GetErasureCodingCodecsRequestProto);
+    "getECTopologyResultForPolicies" Read => absent::get_ec_topology(GetEcTopologyResultForPoliciesRequestProto);
+    "setErasureCodingPolicy" Change => absent::set_erasure_coding_policy(SetErasureCodingPolicyRequestProto; src);
+    "unsetErasureCodingPolicy" Change => absent::unset_erasure_coding_policy(UnsetErasureCodingPolicyRequestProto; src);
+    "enableErasureCodingPolicy" Change => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
+    "disableErasureCodingPolicy" Change => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
+    "removeErasureCodingPolicy" Change => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
+    "getEZForPath" Read => absent::get_ez_for_path(GetEzForPathRequestProto; src);
+    "listEncryptionZones" Read superuser => absent::list_encryption_zones(ListEncryptionZonesRequestProto);
+    "allowSnapshot" Change superuser => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
+    "disallowSnapshot" Change superuser => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
+    "createSnapshot" Change => absent::create_snapshot(CreateSnapshotRequestProto; snapshot_root);
+    "deleteSnapshot" Change => absent::delete_snapshot(DeleteSnapshotRequestProto; snapshot_root);
+    "renameSnapshot" Change => absent::rename_snapshot(RenameSnapshotRequestProto; snapshot_root);
+    "getSnapshottableDirListing" Read => absent::get_snapshottable_dir_listing(GetSnapshottableDirListingRequestProto);
+    "getSnapshotListing" Read => absent::get_snapshot_listing(GetSnapshotListingRequestProto; snapshot_root);
+    "getSnapshotDiffReport" Read => absent::get_snapshot_diff_report(GetSnapshotListingRequestProto; snapshot_root);
+    "listCachePools" Read => absent::list_cache_pools(ListCachePoolsRequestProto);
+    "listCacheDirectives" Read => absent::list_cache_directives(ListCacheDirectivesRequestProto);
+    "createSymlink" Change => absent::create_symlink(CreateSymlinkRequestProto; link, target);
+    "getLinkTarget" Read => absent::get_link_target(GetLinkTargetRequestProto; path);
+    "getEnclosingRoot" Read => absent::get_enclosing_root(GetEnclosingRootRequestProto);
 
-    "getDelegationToken" => tokens::get_delegation_token(GetDelegationTokenRequestProto);
-    "renewDelegationToken" => tokens::renew_delegation_token(RenewDelegationTokenRequestProto);
-    "cancelDelegationToken" => tokens::cancel_delegation_token(CancelDelegationTokenRequestProto);
-    "getDataEncryptionKey" => tokens::get_data_encryption_key(GetDataEncryptionKeyRequestProto);
+    "getDelegationToken" Change => tokens::get_delegation_token(GetDelegationTokenRequestProto);
+    "renewDelegationToken" Change => tokens::renew_delegation_token(RenewDelegationTokenRequestProto);
+    "cancelDelegationToken" Change => tokens::cancel_delegation_token(CancelDelegationTokenRequestProto);
+    "getDataEncryptionKey" Never => tokens::get_data_encryption_key(GetDataEncryptionKeyRequestProto);
 
-    "refreshNodes" => upkeep::refresh_nodes(RefreshNodesRequestProto);
-    "saveNamespace" => upkeep::save_namespace(SaveNamespaceRequestProto);
-    "finalizeUpgrade" => upkeep::finalize_upgrade(FinalizeUpgradeRequestProto);
-    "upgradeStatus" => upkeep::upgrade_status(UpgradeStatusRequestProto);
-    "rollingUpgrade" => upkeep::rolling_upgrade(RollingUpgradeRequestProto);
-    "setBalancerBandwidth" => upkeep::set_balancer_bandwidth(SetBalancerBandwidthRequestProto);
-    "restoreFailedStorage" => upkeep::restore_failed_storage(RestoreFailedStorageRequestProto);
-    "metaSave" => meta_save::meta_save(MetaSaveRequestProto);
+    "refreshNodes" Change superuser @ standby => upkeep::refresh_nodes(RefreshNodesRequestProto);
+    "saveNamespace" Change superuser => upkeep::save_namespace(SaveNamespaceRequestProto);
+    "finalizeUpgrade" Change superuser @ standby => upkeep::finalize_upgrade(FinalizeUpgradeRequestProto);
+    "upgradeStatus" Never superuser => upkeep::upgrade_status(UpgradeStatusRequestProto);
+    "rollingUpgrade" Change superuser => upkeep::rolling_upgrade(RollingUpgradeRequestProto);
+    "setBalancerBandwidth" Change superuser => upkeep::set_balancer_bandwidth(SetBalancerBandwidthRequestProto);
+    "restoreFailedStorage" Change superuser => upkeep::restore_failed_storage(RestoreFailedStorageRequestProto);
+    "metaSave" Change superuser => meta_save::meta_save(MetaSaveRequestProto);
 }

@@ -15,20 +15,18 @@ fn unsupported(what: &str) -> Exception {
 /// There are no lists of hosts to read again.
 pub(super) async fn refresh_nodes(
     _core: &Core,
-    session: &Session,
+    _session: &Session,
     _request: RefreshNodesRequestProto,
 ) -> Result<RefreshNodesResponseProto, Exception> {
-    session.must_be_superuser("refreshNodes")?;
     Ok(RefreshNodesResponseProto {})
 }
 
 /// The state is durable at every moment, so there is nothing to do for it. As in HDFS, it is a matter of safe mode.
 pub(super) async fn save_namespace(
     core: &Core,
-    session: &Session,
+    _session: &Session,
     _request: SaveNamespaceRequestProto,
 ) -> Result<SaveNamespaceResponseProto, Exception> {
-    session.must_be_superuser("saveNamespace")?;
     match core.safe_mode().map_err(refusal::rows)? {
         Some(_) => Ok(SaveNamespaceResponseProto { saved: Some(true) }),
         None => Err(Exception::io("Safe mode should be turned ON in order to create namespace image.")),
@@ -37,29 +35,26 @@ pub(super) async fn save_namespace(
 
 pub(super) async fn finalize_upgrade(
     _core: &Core,
-    session: &Session,
+    _session: &Session,
     _request: FinalizeUpgradeRequestProto,
 ) -> Result<FinalizeUpgradeResponseProto, Exception> {
-    session.must_be_superuser("finalizeUpgrade")?;
     Ok(FinalizeUpgradeResponseProto {})
 }
 
 pub(super) async fn upgrade_status(
     _core: &Core,
-    session: &Session,
+    _session: &Session,
     _request: UpgradeStatusRequestProto,
 ) -> Result<UpgradeStatusResponseProto, Exception> {
-    session.must_be_superuser("upgradeStatus")?;
     Ok(UpgradeStatusResponseProto { upgrade_finalized: true })
 }
 
 pub(super) async fn rolling_upgrade(
     _core: &Core,
-    session: &Session,
+    _session: &Session,
     request: RollingUpgradeRequestProto,
 ) -> Result<RollingUpgradeResponseProto, Exception> {
     const QUERY: i32 = 1;
-    session.must_be_superuser("rollingUpgrade")?;
     match request.action {
         QUERY => Ok(RollingUpgradeResponseProto { rolling_upgrade_info: None }),
         _ => Err(unsupported("A rolling upgrade by this call")),
@@ -68,18 +63,16 @@ pub(super) async fn rolling_upgrade(
 
 pub(super) async fn set_balancer_bandwidth(
     _core: &Core,
-    session: &Session,
+    _session: &Session,
     _request: SetBalancerBandwidthRequestProto,
 ) -> Result<SetBalancerBandwidthResponseProto, Exception> {
-    session.must_be_superuser("setBalancerBandwidth")?;
     Err(unsupported("Setting the bandwidth of balancing by this call"))
 }
 
 pub(super) async fn restore_failed_storage(
     _core: &Core,
-    session: &Session,
+    _session: &Session,
     _request: RestoreFailedStorageRequestProto,
 ) -> Result<RestoreFailedStorageResponseProto, Exception> {
-    session.must_be_superuser("restoreFailedStorage")?;
     Ok(RestoreFailedStorageResponseProto { result: false })
 }

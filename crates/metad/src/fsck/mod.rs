@@ -16,9 +16,9 @@
 mod ask;
 mod totals;
 
-use crate::audit;
 use crate::caller::Session;
 use crate::core::Core;
+use crate::door::{Caller, Came};
 use crate::refusal;
 use crate::repair::census::Known;
 use crate::seat::Seat;
@@ -162,13 +162,14 @@ impl Check {
     }
 
     async fn whole(&self, peer: IpAddr, end: &(dyn Fn(&Core) -> String + Send + Sync)) -> Result<(), Exception> {
+        let came = Came::now(&self.seat);
         let session = self.core.users.session_of(&self.ask.user, peer, self.core.monotonic()).await?;
-        let entry = audit::Entry::begin(&self.core, &session, "fsck", &[&self.ask.path]);
         let done = match self.report(&session, end).await {
             Ok(()) | Err(Stop::Gone) => Ok(()),
             Err(Stop::Refused(error)) => Err(error),
         };
-        entry.end(&self.core, &done);
+        let caller = Caller { user: &self.ask.user, real: None, address: session.host() };
+        came.record(&self.seat, &caller, ("http", "fsck"), vec![self.ask.path.clone()], &done);
         done
     }
 

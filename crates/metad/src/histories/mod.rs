@@ -196,11 +196,11 @@ impl Client {
     }
 }
 
-/// As [`crate::service::Service`] does it, but for asking whether the leadership is sure.
+/// As the door does it, but for asking whether the leadership is sure.
 async fn believe(member: &Member, call: Call) -> Result<Bytes, Exception> {
     let core = member.seat.core().ok_or_else(|| member.seat.standby())?;
     let session = core.users.session(&call, core.monotonic()).await?;
-    client::call(&core, &session, &call.method, call.body).await
+    client::call(&core, &session, &call.method, &call.body).await
 }
 
 /// `None`: ask elsewhere.
@@ -286,7 +286,7 @@ async fn make(group: &Arc<Group>, leader: usize, dir: &str) {
         untaken: rpc::Untaken::default(),
     };
     let session = core.users.session(&call, core.monotonic()).await.unwrap();
-    client::call(&core, &session, "mkdirs", call.body).await.unwrap();
+    client::call(&core, &session, "mkdirs", &call.body).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,10 +4,9 @@ mod add_leased;
 mod lease_blocks;
 mod put_file;
 
-use crate::audit;
 use crate::caller::Session;
 use crate::core::{ChangeError, Core};
-use crate::{racks, refusal};
+use crate::refusal;
 use bytes::Bytes;
 use hdfs::Exception;
 use lead::{Grant, LeaseRefused, LeasedHome, PutFate};
@@ -16,33 +15,13 @@ use prost::Message;
 use rpc::Call;
 use std::sync::Arc;
 use types::BlockId;
-use wire::client::{
-    ADD_LEASED, AddLeasedRequest, LEASE_BLOCKS, LeaseBlocksRequest, PROTOCOL_VERSION, PUT_FILE, PutFileRequest,
-};
+use wire::client::{ADD_LEASED, LEASE_BLOCKS, PUT_FILE};
 
-pub(crate) async fn call(core: &Arc<Core>, call: Call) -> Result<Bytes, Exception> {
-    call.check_version(PROTOCOL_VERSION)?;
-    let session = core.users.session(&call, core.monotonic()).await?;
-    racks::locate(core, &session).await;
+pub(crate) async fn call(core: &Arc<Core>, session: &Session, call: &Call) -> Result<Bytes, Exception> {
     match call.method.as_str() {
-        LEASE_BLOCKS => {
-            let request: LeaseBlocksRequest = call.request()?;
-            encode(lease_blocks::lease_blocks(core, &session, request).await)
-        }
-        PUT_FILE => {
-            let request: PutFileRequest = call.request()?;
-            let entry = audit::Entry::begin(core, &session, PUT_FILE, &[&request.path]);
-            let answer = put_file::put_file(core, &session, request).await;
-            entry.end(core, &answer);
-            encode(answer)
-        }
-        ADD_LEASED => {
-            let request: AddLeasedRequest = call.request()?;
-            let entry = audit::Entry::begin(core, &session, ADD_LEASED, &[&request.path]);
-            let answer = add_leased::add_leased(core, &session, request).await;
-            entry.end(core, &answer);
-            encode(answer)
-        }
+        LEASE_BLOCKS => encode(lease_blocks::lease_blocks(core, session, call.request()?).await),
+        PUT_FILE => encode(put_file::put_file(core, session, call.request()?).await),
+        ADD_LEASED => encode(add_leased::add_leased(core, session, call.request()?).await),
         _ => Err(call.no_such_method()),
     }
 }

@@ -1,0 +1,225 @@
+//! The audit log: who asked for what, and whether he was allowed to. One line of JSON a call, in files of its own.
+//!
+//! ```text
+//! door ──Record──▶ Queue, bounded in bytes ──▶ one thread ──▶ audit.log ─▶ audit.log.1 ─▶ … ─▶ deleted
+//!                    └ full: the line is dropped, counted, and the file says how many
+//! ```
+//!
+//! Promise: no call waits for this disk. What was written is not synced: a crash of the machine may take the last lines
+//! along. The fields are described in docs/audit.md, which a test holds to [`Record`].
+
+mod files;
+mod queue;
+
+use crate::config::Config;
+use files::Files;
+use io::Clock;
+use queue::Queue;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use types::{Civil, Millis};
+
+/// Bytes of lines that wait for the disk: some 30,000 lines.
+const QUEUE_LEN_MAX: usize = 8 << 20;
+/// Bytes of a name or a path in a line. What is longer is cut: it may be megabytes, and mean nothing.
+const TEXT_LEN_MAX: usize = 4096;
+/// For the last lines at the end of the server. A disk that hangs keeps nobody from ending.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// One line.
+#[derive(Debug, Serialize)]
+pub(crate) struct Record<'a> {
+    /// When the call came, in UTC, by this server's clock.
+    pub(crate) time: String,
+    /// In whose name.
+    pub(crate) user: &'a str,
+    /// Who made it, if that is somebody else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) real_user: Option<&'a str>,
+    /// How the caller has shown who he is.
+    pub(crate) authentication: &'a str,
+    pub(crate) address: String,
+    pub(crate) protocol: &'a str,
+    pub(crate) method: &'a str,
+    /// Source, then destination, as far as the call has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) paths: Vec<String>,
+    /// False: the caller may not do this. Whether it was done says `error`.
+    pub(crate) allowed: bool,
+    /// Class of the exception that was answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<&'a str>,
+    pub(crate) duration_us: u64,
+}
+
+/// Written in place of lines that were dropped.
+#[derive(Debug, Serialize)]
+struct Dropped {
+    time: String,
+    /// Lines lost since the line before.
+    dropped: u64,
+}
+
+/// Since this process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) written: u64,
+    pub(crate) dropped: u64,
+}
+
+/// `2026-11-23T10:00:00.123Z`
+pub(crate) fn time_text(time: Millis) -> String {
+    let Civil { year, month, day, seconds_of_day, .. } = Civil::of(time);
+    let (hour, minute, second) = (seconds_of_day / 3600, seconds_of_day / 60 % 60, seconds_of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", time.0 % 1000)
+}
+
+/// As much of a text as a line takes.
+pub(crate) fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_LEN_MAX)]
+}
+
+#[derive(Debug)]
+pub(crate) struct Log {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Calls that change nothing are recorded, too.
+    pub(crate) has_reads: bool,
+}
+
+impl Log {
+    /// `None`: it is switched off.
+    pub(crate) fn open(config: &Config, clock: &Arc<dyn Clock>) -> std::io::Result<Option<Self>> {
+        if !config.audit_log {
+            return Ok(None);
+        }
+        let dir: PathBuf = config.dir.join("audit");
+        let files = Files::open(dir, config.audit_file_len, config.audit_file_count)?;
+        let queue = Arc::new(Queue::new(QUEUE_LEN_MAX));
+        let (lines, clock) = (Arc::clone(&queue), Arc::clone(clock));
+        let thread = io::task::thread("audit log", move || write_all(&lines, files, &*clock))?;
+        Ok(Some(Self { queue, thread: Mutex::new(Some(thread)), has_reads: config.audit_reads }))
+    }
+
+    pub(crate) fn record(&self, record: &Record<'_>) {
+        let mut line = serde_json::to_vec(record).expect("a record is plain data");
+        line.push(b'\n');
+        self.queue.push(&line);
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.queue.counts()
+    }
+
+    /// Writes what waits, and ends.
+    pub(crate) fn close(&self) {
+        self.queue.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && !io::task::join_within(thread, END_WAIT)
+        {
+            tracing::warn!("the audit log's disk does not answer; its last lines are lost");
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+/// Takes lines from the queue to the files until it is closed and empty.
+fn write_all(queue: &Queue, mut files: Files, clock: &dyn Clock) {
+    let mut was_failing = false;
+    while let Some(batch) = queue.take() {
+        let mut lines = batch.lines;
+        if batch.dropped > 0 {
+            let dropped = Dropped { time: time_text(clock.now()), dropped: batch.dropped };
+            lines.extend(serde_json::to_vec(&dropped).expect("a record is plain data"));
+            lines.push(b'\n');
+        }
+        match files.append(&lines) {
+            Ok(()) => {
+                queue.was_written(batch.count);
+                was_failing = false;
+            }
+            Err(error) => {
+                queue.was_lost(batch.count, batch.dropped);
+                if !std::mem::replace(&mut was_failing, true) {
+                    tracing::error!(%error, dir = %files.dir().display(), "the audit log cannot be written");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    fn record() -> Record<'static> {
+        Record {
+            time: time_text(Millis(1_795_428_000_123)),
+            user: "alice",
+            real_user: Some("gateway"),
+            authentication: "SIMPLE",
+            address: "10.0.0.1:40000".into(),
+            protocol: "ClientProtocol",
+            method: "rename",
+            paths: vec!["/a".into(), "/b\n\"c\"".into()],
+            allowed: false,
+            error: Some("org.apache.hadoop.security.AccessControlException"),
+            duration_us: 120,
+        }
+    }
+
+    fn config(dir: &Path) -> Config {
+        Config::new(dir.into(), ([127, 0, 0, 1], 0).into())
+    }
+
+    #[test]
+    fn a_call_is_one_line_of_json() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(io::SystemClock::new());
+        let log = Log::open(&config(dir.path()), &clock).unwrap().unwrap();
+        log.record(&record());
+        log.record(&Record { real_user: None, paths: Vec::new(), allowed: true, error: None, ..record() });
+        log.close();
+        assert_eq!(log.counts(), Counts { written: 2, dropped: 0 });
+        let text = std::fs::read_to_string(dir.path().join("audit/audit.log")).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines[0]["time"], "2026-11-23T10:00:00.123Z");
+        assert_eq!(lines[0]["paths"][1], "/b\n\"c\"");
+        assert_eq!((&lines[0]["allowed"], &lines[0]["real_user"]), (&false.into(), &"gateway".into()));
+        assert!(lines[1].get("error").is_none() && lines[1].get("paths").is_none());
+    }
+
+    #[test]
+    fn it_can_be_switched_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(io::SystemClock::new());
+        let config = Config { audit_log: false, ..config(dir.path()) };
+        assert!(Log::open(&config, &clock).unwrap().is_none());
+        assert!(!dir.path().join("audit").exists());
+    }
+
+    #[test]
+    fn each_field_is_on_the_page() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/audit.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let fields = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let listed: BTreeSet<String> = fields.map(str::to_owned).collect();
+        let line = |value: Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+        let mut fields = line(serde_json::to_value(record()).unwrap());
+        fields.extend(line(serde_json::to_value(Dropped { time: String::new(), dropped: 1 }).unwrap()));
+        assert_eq!(fields, listed);
+    }
+}

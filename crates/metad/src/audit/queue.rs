@@ -1,0 +1,120 @@
+//! Lines on their way to the audit log's thread.
+
+use super::Counts;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    len_max: usize,
+    state: Mutex<State>,
+    came: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lines: Vec<u8>,
+    count: u64,
+    /// Lines for which there was no room since the last batch.
+    dropped: u64,
+    is_closed: bool,
+    counts: Counts,
+}
+
+/// What is written together.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Batch {
+    pub(super) lines: Vec<u8>,
+    pub(super) count: u64,
+    /// Lines that are missing behind these.
+    pub(super) dropped: u64,
+}
+
+impl Queue {
+    pub(super) fn new(len_max: usize) -> Self {
+        Self { len_max, state: Mutex::default(), came: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Counts and whole lines.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Never waits: a line without room is counted.
+    pub(super) fn push(&self, line: &[u8]) {
+        assert_eq!(line.last(), Some(&b'\n'), "a line ends with its end");
+        let mut state = self.lock();
+        if state.is_closed || state.lines.len() + line.len() > self.len_max {
+            state.dropped += 1;
+            state.counts.dropped += 1;
+            return;
+        }
+        state.lines.extend_from_slice(line);
+        state.count += 1;
+        let is_first = state.count == 1;
+        drop(state);
+        if is_first {
+            self.came.notify_one();
+        }
+    }
+
+    /// All that waits, as soon as there is something. `None`: it is closed.
+    pub(super) fn take(&self) -> Option<Batch> {
+        let mut state = self.lock();
+        while state.count == 0 && !state.is_closed {
+            state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.count == 0 {
+            return None;
+        }
+        let lines = std::mem::take(&mut state.lines);
+        let (count, dropped) = (std::mem::take(&mut state.count), std::mem::take(&mut state.dropped));
+        Some(Batch { lines, count, dropped })
+    }
+
+    pub(super) fn was_written(&self, count: u64) {
+        self.lock().counts.written += count;
+    }
+
+    /// A batch could not be written. Its lines are missing before the next one.
+    pub(super) fn was_lost(&self, count: u64, dropped: u64) {
+        let mut state = self.lock();
+        state.counts.dropped += count;
+        state.dropped += count + dropped;
+    }
+
+    /// What waits is taken still.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.came.notify_one();
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The disk does not keep up: lines are dropped, none is cut, and the file is told how many there were.
+    #[test]
+    fn what_has_no_room_is_counted() {
+        let queue = Queue::new(10);
+        ["1234\n", "567\n", "89\n", "0\n"].iter().for_each(|line| queue.push(line.as_bytes()));
+        assert_eq!(queue.take(), Some(Batch { lines: b"1234\n567\n".to_vec(), count: 2, dropped: 2 }));
+        queue.was_written(2);
+        assert_eq!(queue.counts(), Counts { written: 2, dropped: 2 });
+        queue.push(b"1\n");
+        let Batch { count, dropped, .. } = queue.take().unwrap();
+        queue.was_lost(count, dropped);
+        queue.push(b"2\n");
+        assert_eq!(queue.take().unwrap().dropped, 1, "a line that the disk refused");
+        assert_eq!(queue.counts().dropped, 3);
+        queue.push(b"3\n");
+        queue.close();
+        queue.push(b"4\n");
+        assert_eq!(queue.take().unwrap().lines, b"3\n");
+        assert_eq!(queue.take(), None);
+    }
+}

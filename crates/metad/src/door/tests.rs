@@ -1,0 +1,137 @@
+//! Each row of the table is asked for, by who may and by who may not; and what is written down of that.
+
+use super::table::PROTOCOLS;
+use super::*;
+use crate::sealing::tests::with_node;
+use hdfs::exception::{RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
+use hdfs::proto::{FsPermissionProto, GetFileInfoRequestProto, MkdirsRequestProto};
+use prost::Message;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const STRANGER: &str = "nobody";
+
+fn call(protocol: &str, version: Option<u64>, method: &str, user: &str, body: Vec<u8>) -> Call {
+    Call {
+        protocol: protocol.into(),
+        method: method.into(),
+        version: version.unwrap_or(1),
+        body: body.into(),
+        user: rpc::Identity { effective: user.into(), real: None }.into(),
+        client_id: Bytes::new(),
+        call_id: 0,
+        retry_count: 0,
+        peer: ([127, 0, 0, 1], 40_000).into(),
+        untaken: rpc::Untaken::default(),
+    }
+}
+
+fn mkdirs(path: &str, user: &str) -> Call {
+    let masked = FsPermissionProto { perm: 0o755 };
+    let request = MkdirsRequestProto { src: path.into(), masked, create_parent: true, unmasked: None };
+    call(hdfs::protocol::CLIENT, None, "mkdirs", user, request.encode_to_vec())
+}
+
+#[test]
+fn each_call_has_one_row() {
+    let mut seen = BTreeSet::new();
+    for protocol in PROTOCOLS {
+        assert!(!protocol.methods.is_empty(), "{}", protocol.name);
+        for method in protocol.methods {
+            assert!(seen.insert((protocol.name, method.name)), "{} {}", protocol.name, method.name);
+            let (_, found) = table::find(protocol.name, method.name).unwrap();
+            assert_eq!((found.name, found.who, found.needs), (method.name, method.who, method.needs));
+            let has_standby = protocol.standby.is_some() || method.needs != Needs::LeaderOrStandby;
+            assert!(has_standby, "{} of {} has no answer of a server that stands by", method.name, protocol.name);
+        }
+    }
+}
+
+/// Superusers' calls are denied to others in HDFS's words; each row is one that its handler answers, and what has no
+/// row is refused.
+#[tokio::test]
+async fn rows_hold_what_they_say() {
+    let (_dir, metad, core) = with_node().await;
+    let seat = Arc::clone(&metad.running().as_ref().unwrap().seat);
+    let owner = core.users.owner().to_owned();
+    for protocol in PROTOCOLS {
+        for method in protocol.methods {
+            let ask = |user: &str| call(protocol.name, protocol.version, method.name, user, Vec::new());
+            let answer = pass(&seat, ask(STRANGER)).await;
+            let message = answer.as_ref().map_or_else(|refused| refused.message.clone(), |_| String::new());
+            let denied = "Access denied for user nobody. Superuser privilege is required";
+            match method.who {
+                Who::Superuser { names_operation } => {
+                    let operation =
+                        if names_operation { format!(" for operation {}", method.name) } else { String::new() };
+                    assert_eq!(message, format!("{denied}{operation}"), "{}", method.name);
+                    assert_eq!(answer.unwrap_err().class, ACCESS_CONTROL);
+                }
+                // Everybody may ask whether it is on; without anything in it the call would end it.
+                Who::User if method.name == "setSafeMode" => assert!(message.starts_with(denied), "{message}"),
+                Who::Anyone | Who::User | Who::Node | Who::Member => {
+                    assert!(!message.starts_with(denied), "{}: {message}", method.name);
+                }
+            }
+            if method.who != Who::Member {
+                let refused = pass(&seat, ask(&owner)).await.err();
+                let is_let_in = refused.as_ref().is_none_or(|refused| {
+                    refused.class != RPC_NO_SUCH_METHOD && !refused.message.starts_with("Access denied")
+                });
+                assert!(is_let_in, "{}: {refused:?}", method.name);
+            }
+        }
+        let refused = pass(&seat, call(protocol.name, protocol.version, "juggle", &owner, Vec::new())).await;
+        assert_eq!(refused.unwrap_err().class, RPC_NO_SUCH_METHOD, "{}", protocol.name);
+    }
+    let refused = pass(&seat, call("org.example.Protocol", None, "mkdirs", &owner, Vec::new())).await;
+    assert_eq!(refused.unwrap_err().class, RPC_NO_SUCH_PROTOCOL);
+    drop((core, seat));
+    metad.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_changes_or_is_denied_is_written_down() {
+    let (dir, metad, core) = with_node().await;
+    let seat = Arc::clone(&metad.running().as_ref().unwrap().seat);
+    let owner = core.users.owner().to_owned();
+    let read = |path: &str| {
+        let body = GetFileInfoRequestProto { src: path.into() }.encode_to_vec();
+        call(hdfs::protocol::CLIENT, None, "getFileInfo", &owner, body)
+    };
+    pass(&seat, mkdirs("/a", &owner)).await.unwrap();
+    pass(&seat, read("/a")).await.unwrap();
+    pass(&seat, mkdirs("/a/b", STRANGER)).await.unwrap_err();
+    pass(&seat, call(hdfs::protocol::CLIENT, None, "refreshNodes", STRANGER, Vec::new())).await.unwrap_err();
+    let acting = rpc::Identity { effective: owner.clone(), real: Some(STRANGER.into()) };
+    pass(&seat, Call { user: acting.into(), ..read("/secret") }).await.unwrap_err();
+    pass(&seat, call(hdfs::protocol::CLIENT, None, "renewLease", &owner, Vec::new())).await.unwrap();
+    pass(&seat, mkdirs(&"/x".repeat(100_000), &owner)).await.unwrap_err();
+    drop((core, seat));
+    metad.shutdown().await;
+    let text = std::fs::read_to_string(dir.path().join("audit/audit.log")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let shown = |line: &Value| {
+        let path = line["paths"][0].as_str().unwrap_or("-");
+        let user = line["user"].as_str().unwrap();
+        assert_eq!((&line["protocol"], &line["authentication"]), (&"ClientProtocol".into(), &"SIMPLE".into()));
+        assert_eq!(line["address"], "127.0.0.1:40000");
+        let error = line["error"].as_str().and_then(|class| class.rsplit('.').next()).unwrap_or("-");
+        let user = if user == owner { "owner" } else { user };
+        let real = line["real_user"].as_str().map(|real| format!(" by {real}")).unwrap_or_default();
+        let method = line["method"].as_str().unwrap();
+        format!("{user}{real} {method} {} allowed={} {error}", &path[..path.len().min(10)], line["allowed"])
+    };
+    let lines: Vec<String> = lines.iter().map(shown).collect();
+    assert_eq!(
+        lines,
+        [
+            "owner mkdirs /a allowed=true -",
+            "nobody mkdirs /a/b allowed=false AccessControlException",
+            "nobody refreshNodes - allowed=false AccessControlException",
+            "owner by nobody getFileInfo /secret allowed=false AuthorizationException",
+            "owner mkdirs /x/x/x/x/x allowed=true IOException",
+        ]
+    );
+    assert!(text.len() < 10_000, "a long path is cut");
+}
