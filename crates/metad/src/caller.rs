@@ -1,26 +1,69 @@
-//! Who calls: the user of the connection, its groups, and whether it may do everything.
+//! Who calls: the principal of a connection, that is its user, the user's groups, and whether he may do everything.
 
 use crate::groups::{GroupNames, Groups, LookUp, NoAnswer, is_name};
 use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::{AUTHORIZATION, RETRIABLE};
 use namespace::{Caller, RetryKey};
-use rpc::Call;
-use std::net::IpAddr;
+use rpc::{Call, Identity};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Characters of a name that is none which an error repeats.
 const NAME_SHOWN_LEN: usize = 32;
 
+/// How long a principal is not made anew: by so much groups may be older than their own memory of five minutes lets
+/// them be.
+const PRINCIPAL_KEPT: Duration = Duration::from_secs(10);
+/// Connections whose principals are remembered. More than a server has; beyond, all are made anew.
+const CONNECTION_COUNT_MAX: usize = 65_536;
+
+/// How somebody has shown who he is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Authentication {
+    /// He said so.
+    Simple,
+}
+
+impl Authentication {
+    /// As HDFS names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "SIMPLE",
+        }
+    }
+}
+
+/// Who calls over one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Principal {
+    /// In whose name.
+    pub(crate) caller: Caller,
+    /// Who makes the calls, if that is somebody else. He may.
+    pub(crate) real: Option<String>,
+    pub(crate) authentication: Authentication,
+}
+
 /// One call's circumstances.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    pub(crate) caller: Caller,
+    pub(crate) principal: Arc<Principal>,
     /// `None` if the client gave no id that could be recognised again.
     pub(crate) retry: Option<RetryKey>,
     pub(crate) peer: IpAddr,
     /// `None`: its answer is not one of the RPC server.
     pub(crate) untaken: Option<rpc::Untaken>,
+}
+
+impl Deref for Session {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        &self.principal
+    }
 }
 
 impl Session {
@@ -57,12 +100,22 @@ pub(crate) struct Users {
     owner: String,
     supergroup: String,
     groups: Groups,
+    /// By the address that a connection comes from.
+    principals: Mutex<HashMap<SocketAddr, Known>>,
+}
+
+/// The principal of a connection that goes on.
+#[derive(Debug)]
+struct Known {
+    identity: Arc<Identity>,
+    principal: Arc<Principal>,
+    made: Duration,
 }
 
 impl Users {
     /// `owner` runs the server, and may do everything.
     pub(crate) fn new(owner: String, supergroup: String, look_up: Box<LookUp>) -> Self {
-        Self { owner, supergroup, groups: Groups::new(look_up) }
+        Self { owner, supergroup, groups: Groups::new(look_up), principals: Mutex::default() }
     }
 
     pub(crate) fn owner(&self) -> &str {
@@ -74,11 +127,47 @@ impl Users {
     }
 
     pub(crate) async fn session(&self, call: &Call, now: Duration) -> Result<Session, Exception> {
-        let user = call.user.effective.as_str();
+        let known = self.principals().get(&call.peer).and_then(|known| known.of(&call.user, now));
+        let principal = match known {
+            Some(principal) => principal,
+            None => {
+                let principal = Arc::new(self.principal(&call.user, now).await?);
+                self.remember(call, &principal, now);
+                principal
+            }
+        };
+        let client: Option<[u8; 16]> = call.client_id.as_ref().try_into().ok();
+        let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
+        Ok(Session { principal, retry, peer: call.peer.ip(), untaken: Some(call.untaken.clone()) })
+    }
+
+    fn principals(&self) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
+        // Whole entries.
+        self.principals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, call: &Call, principal: &Arc<Principal>, made: Duration) {
+        if !principal.caller.groups_known {
+            return; // the next call asks again
+        }
+        let mut principals = self.principals();
+        if principals.len() >= CONNECTION_COUNT_MAX {
+            principals.clear();
+        }
+        let known = Known { identity: Arc::clone(&call.user), principal: Arc::clone(principal), made };
+        principals.insert(call.peer, known);
+    }
+
+    /// A connection has ended.
+    pub(crate) fn hung_up(&self, peer: SocketAddr) {
+        self.principals().remove(&peer);
+    }
+
+    async fn principal(&self, identity: &Identity, now: Duration) -> Result<Principal, Exception> {
+        let user = identity.effective.as_str();
         check_name(user)?;
-        if let Some(real) = call.user.real.as_deref()
-            && real != user
-        {
+        let real = identity.real.clone().filter(|real| real != user);
+        if let Some(real) = real.as_deref() {
             check_name(real)?;
             let by = self.caller(real, now).await;
             if !by.superuser {
@@ -87,17 +176,14 @@ impl Users {
                 return Err(Exception::new(class, message));
             }
         }
-        let client: Option<[u8; 16]> = call.client_id.as_ref().try_into().ok();
-        let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
-        let caller = self.caller(user, now).await;
-        Ok(Session { caller, retry, peer: call.peer.ip(), untaken: Some(call.untaken.clone()) })
+        Ok(Principal { caller: self.caller(user, now).await, real, authentication: Authentication::Simple })
     }
 
     /// Of somebody who names himself in a request over HTTP.
     pub(crate) async fn session_of(&self, user: &str, peer: IpAddr, now: Duration) -> Result<Session, Exception> {
-        check_name(user)?;
-        let caller = self.caller(user, now).await;
-        Ok(Session { caller, retry: None, peer, untaken: None })
+        let identity = Identity { effective: user.to_owned(), real: None };
+        let principal = Arc::new(self.principal(&identity, now).await?);
+        Ok(Session { principal, retry: None, peer, untaken: None })
     }
 
     /// The owner's groups are not asked for: he may do everything without them, and as the servers of a group call each
@@ -116,12 +202,20 @@ impl Users {
     /// Asks the user database about everybody again.
     pub(crate) fn forget(&self) {
         self.groups.forget();
+        self.principals().clear();
     }
 
     /// Of whomever somebody asks about.
     pub(crate) async fn groups(&self, user: &str, now: Duration) -> Result<GroupNames, Exception> {
         check_name(user)?;
         self.groups.of(user, now).await.map_err(|error| Exception::io(format!("groups of {user}: {error}")))
+    }
+}
+
+impl Known {
+    fn of(&self, identity: &Arc<Identity>, now: Duration) -> Option<Arc<Principal>> {
+        let is_fresh = now.saturating_sub(self.made) < PRINCIPAL_KEPT;
+        (is_fresh && Arc::ptr_eq(&self.identity, identity)).then(|| Arc::clone(&self.principal))
     }
 }
 
@@ -158,7 +252,11 @@ mod tests {
     }
 
     async fn session(users: &Users, effective: &str, real: Option<&str>) -> Result<Session, Exception> {
-        let call = Call {
+        users.session(&call(effective, real), Duration::ZERO).await
+    }
+
+    fn call(effective: &str, real: Option<&str>) -> Call {
+        Call {
             protocol: String::new(),
             method: String::new(),
             version: 1,
@@ -169,8 +267,28 @@ mod tests {
             retry_count: 0,
             peer: "[::ffff:10.0.0.1]:1000".parse().unwrap(),
             untaken: rpc::Untaken::default(),
-        };
-        users.session(&call, Duration::ZERO).await
+        }
+    }
+
+    /// Until its connection ends, groups are to be read again, or it is a while ago; and nobody gets that of another.
+    #[tokio::test]
+    async fn a_connection_keeps_its_principal() {
+        let users = users(|_| Ok(vec!["staff".into()]));
+        let (call, second) = (call("alice", None), Duration::from_secs(1));
+        let at = async |call: &Call, now| users.session(call, now).await.unwrap().principal;
+        let first = at(&call, second).await;
+        assert_eq!((&first.caller.groups[..], first.authentication.name()), (&["staff".to_owned()][..], "SIMPLE"));
+        assert!(Arc::ptr_eq(&first, &at(&call, second * 2).await));
+        let other = Call { user: Identity { effective: "bob".into(), real: None }.into(), ..call.clone() };
+        assert_eq!(at(&other, second * 2).await.caller.user, "bob");
+        let again = at(&call, second * 2).await;
+        assert!(!Arc::ptr_eq(&again, &at(&call, second * 12).await));
+        let again = at(&call, second * 13).await;
+        users.forget();
+        let forgotten = at(&call, second * 13).await;
+        assert!(!Arc::ptr_eq(&again, &forgotten));
+        users.hung_up(call.peer);
+        assert!(!Arc::ptr_eq(&forgotten, &at(&call, second * 13).await));
     }
 
     /// Servers of a group, and datanodes, call as the owner: with each message of Raft.

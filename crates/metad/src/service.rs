@@ -30,6 +30,7 @@ impl rpc::Service for Service {
 
     fn hung_up(&self, peer: SocketAddr) {
         self.seat.admission.hung_up(peer);
+        self.seat.users.hung_up(peer);
         self.seat.hung_up(peer);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) mod table;
 mod tests;
 
 use crate::audit::{Record, shortened, time_text};
-use crate::caller::Session;
+use crate::caller::{Authentication, Session};
 use crate::core::Core;
 use crate::racks;
 use crate::seat::Seat;
@@ -140,7 +140,16 @@ pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exceptio
     };
     if is_recorded(seat, method, &answer) {
         let Call { user, peer, .. } = &visit.call;
-        let caller = Caller { user: &user.effective, real: user.real.as_deref(), address: peer.to_string() };
+        let mut caller = Caller {
+            user: &user.effective,
+            real: user.real.as_deref(),
+            authentication: Authentication::Simple,
+            address: peer.to_string(),
+        };
+        // Who was not let in is written down as he says he is.
+        if let Some(session) = &visit.session {
+            (caller.real, caller.authentication) = (session.real.as_deref(), session.authentication);
+        }
         came.record(seat, &caller, (protocol.name, &visit.call.method), (method.paths)(&visit.call), &answer);
     }
     answer
@@ -208,10 +217,11 @@ fn is_recorded(seat: &Seat, method: &Method, answer: &Result<Bytes, Exception>) 
     }
 }
 
-/// Who called, as he says.
+/// Who called.
 pub(crate) struct Caller<'a> {
     pub(crate) user: &'a str,
     pub(crate) real: Option<&'a str>,
+    pub(crate) authentication: Authentication,
     pub(crate) address: String,
 }
 
@@ -241,7 +251,7 @@ impl Came {
             time: time_text(self.at),
             user: shortened(caller.user),
             real_user: caller.real.map(shortened),
-            authentication: "SIMPLE",
+            authentication: caller.authentication.name(),
             address: caller.address.clone(),
             protocol: protocol.rsplit('.').next().unwrap_or(protocol),
             method: shortened(method),

@@ -168,7 +168,8 @@ impl Check {
             Ok(()) | Err(Stop::Gone) => Ok(()),
             Err(Stop::Refused(error)) => Err(error),
         };
-        let caller = Caller { user: &self.ask.user, real: None, address: session.host() };
+        let authentication = session.authentication;
+        let caller = Caller { user: &self.ask.user, real: None, authentication, address: session.host() };
         came.record(&self.seat, &caller, ("http", "fsck"), vec![self.ask.path.clone()], &done);
         done
     }
