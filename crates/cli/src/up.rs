@@ -4,6 +4,7 @@ use crate::config::{self, DataFile, MetaFile, Ports};
 use crate::hadoop;
 use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, say, serve, stop_signal};
 use crate::shell::size;
+use futures_util::future::{join_all, pending, select_all};
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -331,15 +332,9 @@ async fn make_home(meta: &[MetaReady]) {
 
 /// Answers when one of the servers cannot go on.
 async fn first_failure(metas: &[MetaRole]) -> StartError {
-    let mut failures: Vec<_> = metas.iter().map(|meta| Box::pin(meta.failed())).collect();
-    std::future::poll_fn(|context| {
-        let failure = failures.iter_mut().find_map(|failure| match failure.as_mut().poll(context) {
-            std::task::Poll::Ready(failure) => Some(failure),
-            std::task::Poll::Pending => None,
-        });
-        failure.map_or(std::task::Poll::Pending, std::task::Poll::Ready)
-    })
-    .await
+    let failures = metas.iter().map(|meta| Box::pin(meta.failed()));
+    let (failure, _, _) = select_all(failures).await;
+    failure
 }
 
 async fn in_processes(
@@ -401,12 +396,8 @@ async fn watch(nodes: &mut [Role], what: &'static str) {
             ended(status)
         );
     });
-    let mut watches: Vec<_> = watches.map(Box::pin).collect();
-    std::future::poll_fn(|context| {
-        watches.retain_mut(|watch| watch.as_mut().poll(context).is_pending());
-        std::task::Poll::<()>::Pending
-    })
-    .await;
+    join_all(watches).await;
+    pending().await
 }
 
 fn ended(status: std::io::Result<std::process::ExitStatus>) -> String {

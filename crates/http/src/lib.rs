@@ -15,7 +15,6 @@
 mod connection;
 mod metrics;
 mod patient;
-mod query;
 mod recent;
 
 use axum::Router;
@@ -144,7 +143,9 @@ async fn check_tree(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let Some(report) = (sources.check)(query::pairs(query.as_deref().unwrap_or_default()), peer.ip()) else {
+    let query = query.unwrap_or_default();
+    let pairs = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let Some(report) = (sources.check)(pairs, peer.ip()) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "other checks are running; ask again later\n").into_response();
     };
     let pieces = futures_util::stream::unfold(report, |mut report| async move {

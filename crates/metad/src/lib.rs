@@ -29,6 +29,7 @@ mod client;
 mod command;
 mod config;
 mod core;
+mod date;
 mod door;
 mod effects;
 mod faults;

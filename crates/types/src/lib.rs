@@ -3,7 +3,6 @@
 //! Promise: plain values only. Nothing here has an effect, and nothing here knows a wire or a disk format.
 
 pub mod checksum;
-pub mod civil;
 pub mod digest;
 pub mod id;
 pub mod len;
@@ -15,7 +14,6 @@ pub mod rows;
 pub mod time;
 
 pub use checksum::{ChecksumKind, ChecksumSpec};
-pub use civil::Civil;
 pub use digest::RowsDigest;
 pub use id::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, NodeId, PipelineId};
 pub use path::FsPath;

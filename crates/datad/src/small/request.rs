@@ -5,11 +5,11 @@ use crate::budget::Reservation;
 use crate::node::{Node, Transfer};
 use bytes::Bytes;
 use container::Identity;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use io::Work;
-use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use types::{BlockId, Generation};
 use wire::BlockScope;
@@ -45,9 +45,9 @@ async fn put(node: &Arc<Node>, request: &Request) -> Result<Vec<u32>, (String, V
     if request.frame.spec.verify(data, sums).is_err() {
         return Err(("the bytes do not match their checksums".to_owned(), Vec::new()));
     }
-    let mut puts: Vec<Option<Put>> = vec![Some(own(node, request, identity))];
+    let mut puts = vec![own(node, request, identity)];
     let body = request.bytes.slice(request.frame.sums.start..request.frame.data.end);
-    puts.extend(header.targets.iter().map(|target| Some(at_other(node, header, target.clone(), body.clone()))));
+    puts.extend(header.targets.iter().map(|target| at_other(node, header, target.clone(), body.clone())));
     gather(puts, Duration::from_millis(node.config.limits.small_late_ms)).await
 }
 
@@ -88,33 +88,40 @@ fn at_other(node: &Arc<Node>, header: &SmallWrite, target: String, body: Bytes) 
     })
 }
 
-/// Waits for all, or for a majority and `late_max` more.
-async fn gather(mut puts: Vec<Option<Put>>, late_max: Duration) -> Result<Vec<u32>, (String, Vec<u32>)> {
-    let count = puts.len();
-    let (mut have, mut faults) = (Vec::new(), Vec::new());
-    let mut late: Option<Pin<Box<tokio::time::Sleep>>> = None;
-    while have.len() + faults.len() < count {
-        if have.len() >= majority(count) && late.is_none() {
-            late = Some(Box::pin(tokio::time::sleep(late_max)));
-        }
-        let next = poll_fn(|context| {
-            for (place, put) in puts.iter_mut().enumerate() {
-                if let Some(Poll::Ready(outcome)) = put.as_mut().map(|put| put.as_mut().poll(context)) {
-                    *put = None;
-                    return Poll::Ready(Some((place, outcome)));
-                }
-            }
-            match late.as_mut().map(|late| late.as_mut().poll(context)) {
-                Some(Poll::Ready(())) => Poll::Ready(None),
-                _ => Poll::Pending,
-            }
-        });
-        match next.await {
-            Some((place, Ok(()))) => have.push(place as u32),
-            Some((_, Err(why))) => faults.push(why),
-            None => break,
+/// Who has put the block so far, and why others have not.
+#[derive(Default)]
+struct Gathered {
+    have: Vec<u32>,
+    faults: Vec<String>,
+}
+
+impl Gathered {
+    fn add(&mut self, (place, outcome): (u32, Outcome)) {
+        match outcome {
+            Ok(()) => self.have.push(place),
+            Err(why) => self.faults.push(why),
         }
     }
+}
+
+/// Waits for all, or for a majority and `late_max` more.
+async fn gather(puts: Vec<Put>, late_max: Duration) -> Result<Vec<u32>, (String, Vec<u32>)> {
+    let count = puts.len();
+    let numbered = (0..).zip(puts).map(|(place, put)| put.map(move |outcome| (place, outcome)));
+    let mut puts: FuturesUnordered<_> = numbered.collect();
+    let mut gathered = Gathered::default();
+    while gathered.have.len() < majority(count)
+        && let Some(put) = puts.next().await
+    {
+        gathered.add(put);
+    }
+    let others = async {
+        while let Some(put) = puts.next().await {
+            gathered.add(put);
+        }
+    };
+    let _late = tokio::time::timeout(late_max, others).await;
+    let Gathered { mut have, faults } = gathered;
     have.sort_unstable();
     if have.len() >= majority(count) {
         if !faults.is_empty() {
@@ -129,14 +136,14 @@ async fn gather(mut puts: Vec<Option<Put>>, late_max: Duration) -> Result<Vec<u3
 mod tests {
     use super::*;
 
-    fn at(outcome: Option<u64>) -> Option<Put> {
-        Some(Box::pin(async move {
+    fn at(outcome: Option<u64>) -> Put {
+        Box::pin(async move {
             match outcome {
                 Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
                 None => return Err("down".to_owned()),
             }
             Ok(())
-        }))
+        })
     }
 
     /// Milliseconds until each node has put it (`None`: it fails at once), and who is named.

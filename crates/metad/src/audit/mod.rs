@@ -12,6 +12,7 @@ mod files;
 mod queue;
 
 use crate::config::Config;
+use crate::date;
 use files::Files;
 use io::Clock;
 use queue::Queue;
@@ -20,7 +21,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use types::{Civil, Millis};
 
 /// Bytes of lines that wait for the disk: some 30,000 lines.
 const QUEUE_LEN_MAX: usize = 8 << 20;
@@ -68,13 +68,6 @@ struct Dropped {
 pub(crate) struct Counts {
     pub(crate) written: u64,
     pub(crate) dropped: u64,
-}
-
-/// `2026-11-23T10:00:00.123Z`
-pub(crate) fn time_text(time: Millis) -> String {
-    let Civil { year, month, day, seconds_of_day, .. } = Civil::of(time);
-    let (hour, minute, second) = (seconds_of_day / 3600, seconds_of_day / 60 % 60, seconds_of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", time.0 % 1000)
 }
 
 /// As much of a text as a line takes.
@@ -138,7 +131,7 @@ fn write_all(queue: &Queue, mut files: Files, clock: &dyn Clock) {
     while let Some(batch) = queue.take() {
         let mut lines = batch.lines;
         if batch.dropped > 0 {
-            let dropped = Dropped { time: time_text(clock.now()), dropped: batch.dropped };
+            let dropped = Dropped { time: date::rfc3339(clock.now()), dropped: batch.dropped };
             lines.extend(serde_json::to_vec(&dropped).expect("a record is plain data"));
             lines.push(b'\n');
         }
@@ -163,10 +156,11 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeSet;
     use std::path::Path;
+    use types::Millis;
 
     fn record() -> Record<'static> {
         Record {
-            time: time_text(Millis(1_795_428_000_123)),
+            time: date::rfc3339(Millis(1_795_428_000_123)),
             user: "alice",
             real_user: Some("gateway"),
             authentication: "SIMPLE",

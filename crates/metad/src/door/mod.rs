@@ -15,9 +15,10 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::audit::{Record, shortened, time_text};
+use crate::audit::{Record, shortened};
 use crate::caller::{Authentication, Session};
 use crate::core::Core;
+use crate::date;
 use crate::racks;
 use crate::seat::Seat;
 use bytes::Bytes;
@@ -248,7 +249,7 @@ impl Came {
         let Some(log) = &seat.audit else { return };
         let error = answer.as_ref().err();
         log.record(&Record {
-            time: time_text(self.at),
+            time: date::rfc3339(self.at),
             user: shortened(caller.user),
             real_user: caller.real.map(shortened),
             authentication: caller.authentication.name(),

@@ -18,6 +18,7 @@ mod totals;
 
 use crate::caller::Session;
 use crate::core::Core;
+use crate::date;
 use crate::door::{Caller, Came};
 use crate::refusal;
 use crate::repair::census::Known;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use totals::{Cluster, Totals};
-use types::{BlockId, Civil, FsPath, NodeId};
+use types::{BlockId, FsPath, NodeId};
 
 /// Checks at a time; whoever asks for more is told to come back. Each holds a page of the tree, and what repair knows.
 const CHECK_COUNT_MAX: usize = 2;
@@ -63,7 +64,7 @@ pub(crate) fn start(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr
                 let begun = core.monotonic();
                 let end = |core: &Core| {
                     let took = core.monotonic().saturating_sub(begun).as_millis();
-                    format!("FSCK ended at {} in {took} milliseconds\n", Civil::of(core.now()).java())
+                    format!("FSCK ended at {} in {took} milliseconds\n", date::java(core.now()))
                 };
                 let run =
                     check.insert(Check { seat: Arc::clone(&seat), core: Arc::clone(&core), out: out.clone(), ask });
@@ -177,7 +178,7 @@ impl Check {
     async fn report(&self, session: &Session, end: &(dyn Fn(&Core) -> String + Send + Sync)) -> Result<(), Stop> {
         let (core, ask) = (&self.core, &self.ask);
         let who = format!("FSCK started by {} (auth:SIMPLE) from /{}", session.caller.user, session.host());
-        let at = Civil::of(core.now()).java();
+        let at = date::java(core.now());
         if let Some(blocks) = &ask.block_ids {
             session.must_be_superuser("fsck")?;
             self.say(format!("{who} at {at}\n")).await?;
