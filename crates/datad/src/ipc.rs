@@ -14,14 +14,15 @@ use hdfs::exception::{ACCESS_CONTROL, Exception, REPLICA_NOT_FOUND, UNSUPPORTED_
 use hdfs::proto;
 use hdfs::protocol::CLIENT_DATANODE;
 use prost::Message;
-use rpc::Origins;
+use rpc::{Call, Origins};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
 use types::{BlockId, Generation, ReplicaState};
-use wire::meter::METER_PROTOCOL;
-use wire::node::{self, REPLICA_PROTOCOL};
+use wire::meter::{METER, METER_PROTOCOL};
+use wire::node::{self, BEGIN_RECOVERY, COMPARE, FINISH_RECOVERY, REPLICA_PROTOCOL, VERIFY};
 use wire::tree::TREE;
 
 /// Requests and answers name a block and a number; the memory is for blocks.
@@ -45,7 +46,7 @@ impl Ipc {
     }
 
     /// Refuses calls that do not come from a metadata server's address.
-    async fn require_metad(&self, call: &rpc::Call) -> Result<(), Exception> {
+    async fn require_metad(&self, call: &Call) -> Result<(), Exception> {
         let config = &self.node.config;
         let mut servers: BTreeSet<String> = config.metads().into_iter().chain(config.metad_from.clone()).collect();
         servers.extend(self.known.borrow().addrs());
@@ -79,46 +80,90 @@ impl Ipc {
     }
 }
 
+/// Who may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Anyone,
+    /// What comes from the address of one: [`Ipc::require_metad`].
+    MetadataServer,
+}
+
+type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
+/// One call, and who may make it.
+struct Row {
+    protocol: &'static str,
+    method: &'static str,
+    who: Who,
+    handler: for<'a> fn(&'a Ipc, &'a Call) -> Answering<'a>,
+}
+
+macro_rules! rows {
+    ($($protocol:ident $who:ident $method:expr => $handler:expr;)*) => {
+        /// All that can be called here.
+        const ROWS: &[Row] = &[$(Row {
+            protocol: $protocol,
+            method: $method,
+            who: Who::$who,
+            handler: $handler,
+        }),*];
+    };
+}
+
+rows! {
+    CLIENT_DATANODE Anyone "getReplicaVisibleLength" => |ipc, call| Box::pin(async move {
+        let request: proto::GetReplicaVisibleLengthRequestProto = call.request()?;
+        let node = Arc::clone(&ipc.node);
+        ipc.for_block(BlockId(request.block.block_id), move || visible_len(&node, &request)).await
+    });
+    CLIENT_DATANODE Anyone "getDatanodeInfo" => |ipc, _call| Box::pin(async { info(&ipc.node) });
+    CLIENT_DATANODE Anyone "getVolumeReport" => |ipc, _call| Box::pin(async { volumes(&ipc.node) });
+    // An empty list.
+    CLIENT_DATANODE Anyone "listReconfigurableProperties" => |_ipc, _call| Box::pin(async { Ok(Bytes::new()) });
+    METER_PROTOCOL Anyone METER => |_ipc, call| Box::pin(async { crate::meter::call(call) });
+    REPLICA_PROTOCOL MetadataServer BEGIN_RECOVERY => |ipc, call| Box::pin(async move {
+        let (node, request): (_, node::BeginRecoveryRequest) = (Arc::clone(&ipc.node), call.request()?);
+        ipc.for_block(BlockId(request.block), move || begin_recovery(&node, &request)).await
+    });
+    REPLICA_PROTOCOL MetadataServer FINISH_RECOVERY => |ipc, call| Box::pin(async move {
+        let (node, request): (_, node::FinishRecoveryRequest) = (Arc::clone(&ipc.node), call.request()?);
+        ipc.for_block(BlockId(request.block), move || finish_recovery(&node, &request)).await
+    });
+    REPLICA_PROTOCOL MetadataServer COMPARE => |ipc, call| Box::pin(async move {
+        let (node, request) = (Arc::clone(&ipc.node), call.request()?);
+        ipc.for_all(move || encode(&compare::compare(&node, &request).map_err(exception)?)).await
+    });
+    REPLICA_PROTOCOL MetadataServer VERIFY => |ipc, call| Box::pin(async move {
+        let (node, request): (_, node::VerifyRequest) = (Arc::clone(&ipc.node), call.request()?);
+        ipc.for_block(BlockId(request.block), move || encode(&compare::verify(&node, &request))).await
+    });
+    REPLICA_PROTOCOL MetadataServer TREE => |ipc, call| Box::pin(async move {
+        let (node, request) = (Arc::clone(&ipc.node), call.request()?);
+        ipc.for_all(move || encode(&node.contents.answer(&node, &request)?)).await
+    });
+}
+
+/// Who may call what has no row; `None`: the protocol is not spoken here. All rows of a protocol are for the same.
+fn who_speaks(protocol: &str) -> Option<Who> {
+    ROWS.iter().find(|row| row.protocol == protocol).map(|row| row.who)
+}
+
 impl rpc::Service for Ipc {
-    async fn call(&self, call: rpc::Call) -> Result<Bytes, Exception> {
-        let node = Arc::clone(&self.node);
-        if call.protocol == REPLICA_PROTOCOL {
-            self.require_metad(&call).await?;
+    async fn call(&self, call: Call) -> Result<Bytes, Exception> {
+        let row = ROWS.iter().find(|row| row.protocol == call.protocol && row.method == call.method);
+        let Some(who) = row.map(|row| row.who).or_else(|| who_speaks(&call.protocol)) else {
+            return Err(call.no_such_protocol());
+        };
+        match who {
+            Who::Anyone => {}
+            Who::MetadataServer => self.require_metad(&call).await?,
         }
-        match (call.protocol.as_str(), call.method.as_str()) {
-            (CLIENT_DATANODE, "getReplicaVisibleLength") => {
-                let request: proto::GetReplicaVisibleLengthRequestProto = call.request()?;
-                let block = BlockId(request.block.block_id);
-                self.for_block(block, move || visible_len(&node, &request)).await
+        match row {
+            Some(row) => (row.handler)(self, &call).await,
+            None if call.protocol == CLIENT_DATANODE => {
+                Err(unsupported(&call.method).unwrap_or_else(|| call.no_such_method()))
             }
-            (CLIENT_DATANODE, "getDatanodeInfo") => info(&node),
-            (CLIENT_DATANODE, "getVolumeReport") => volumes(&node),
-            // An empty list.
-            (CLIENT_DATANODE, "listReconfigurableProperties") => Ok(Bytes::new()),
-            (CLIENT_DATANODE, method) => Err(unsupported(method).unwrap_or_else(|| call.no_such_method())),
-            (REPLICA_PROTOCOL, node::BEGIN_RECOVERY) => {
-                let request: node::BeginRecoveryRequest = call.request()?;
-                self.for_block(BlockId(request.block), move || begin_recovery(&node, &request)).await
-            }
-            (REPLICA_PROTOCOL, node::FINISH_RECOVERY) => {
-                let request: node::FinishRecoveryRequest = call.request()?;
-                self.for_block(BlockId(request.block), move || finish_recovery(&node, &request)).await
-            }
-            (METER_PROTOCOL, _) => crate::meter::call(&call),
-            (REPLICA_PROTOCOL, node::COMPARE) => {
-                let request = call.request()?;
-                self.for_all(move || encode(&compare::compare(&node, &request).map_err(exception)?)).await
-            }
-            (REPLICA_PROTOCOL, node::VERIFY) => {
-                let request: node::VerifyRequest = call.request()?;
-                self.for_block(BlockId(request.block), move || encode(&compare::verify(&node, &request))).await
-            }
-            (REPLICA_PROTOCOL, TREE) => {
-                let request = call.request()?;
-                self.for_all(move || encode(&node.contents.answer(&node, &request)?)).await
-            }
-            (REPLICA_PROTOCOL, _) => Err(call.no_such_method()),
-            _ => Err(call.no_such_protocol()),
+            None => Err(call.no_such_method()),
         }
     }
 }
@@ -214,4 +259,21 @@ fn exception(error: ReplicaError) -> Exception {
 
 fn encode(message: &impl Message) -> Result<Bytes, Exception> {
     Ok(message.encode_to_vec().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What changes replicas or keeps a disk busy is for metadata servers, each call of it.
+    #[test]
+    fn rows_of_a_protocol_are_for_the_same() {
+        for (at, row) in ROWS.iter().enumerate() {
+            let is_new = |other: &Row| (other.protocol, other.method) != (row.protocol, row.method);
+            assert!(ROWS[..at].iter().all(is_new), "{} has two rows", row.method);
+            assert_eq!(who_speaks(row.protocol), Some(row.who), "{}", row.method);
+            assert_eq!(row.who == Who::MetadataServer, row.protocol == REPLICA_PROTOCOL, "{}", row.method);
+        }
+        assert_eq!(who_speaks("org.example.Protocol"), None);
+    }
 }
