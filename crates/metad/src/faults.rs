@@ -32,6 +32,13 @@ pub(crate) fn guard<T>(apply: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(apply))
 }
 
+/// The leader panicked over what followed from an entry. That is in the rows, so looking through them finds what is to
+/// be deleted, compared or counted; and what the leader has in memory is changed by whole entries.
+pub(crate) fn effects_failed(entry: Option<u64>, command: &Command, panic: &Panic) {
+    let (operation, reason) = (name(command), io::task::panic_text(&**panic));
+    tracing::error!(entry, operation, reason, "the leader panicked over the effects of an entry. Report it");
+}
+
 impl Faults {
     /// Counts an entry that panicked, and answers its caller by a refusal, as nothing was changed.
     pub(crate) fn answer(&self, entry: Option<u64>, command: &Command, panic: &Panic) -> Reply {
@@ -178,6 +185,40 @@ mod tests {
     fn register(number: u8, host: &str) -> Command {
         let host = host.to_owned();
         Command::Blocks(blocks::Command::Register(blocks::Node { host, ..blocks::Node::example(number, "/r") }))
+    }
+
+    /// Cannot bear effects.
+    #[derive(Debug)]
+    struct Weakling;
+
+    impl Follower for Weakling {
+        fn on_blocks(&self, _command: &blocks::Command, _answer: &Result<blocks::Reply, BlocksError>) {}
+
+        fn on_effects(&self, _effects: &Effects) {
+            panic!("a thought of ours was wrong");
+        }
+    }
+
+    /// The change is there, its caller has an answer, and the next one is applied.
+    #[tokio::test]
+    async fn a_leader_that_panics_over_effects_changes_no_reply() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = Poisoned::open(dir.path()).await;
+        let _leader = one.0.follow(|| Ok(Weakling)).unwrap();
+        let leave = |on| {
+            let request = namespace::Request {
+                now: Millis(1),
+                caller: namespace::Caller::system(),
+                retry: None,
+                op: namespace::SetSafeMode { on }.into(),
+            };
+            one.0.run(b"p", Some(&Command::Namespace(request)), apply).unwrap()
+        };
+        one.0.run(b"p", Some(&format()), apply).unwrap();
+        for on in [true, false, true] {
+            assert!(matches!(leave(on), Reply::Namespace(Ok(namespace::Reply::Bool(is_on))) if is_on == on));
+        }
+        assert_eq!(one.0.faults.counted(), Counted::default());
     }
 
     /// Nothing of an entry that panics is left: not in the rows, not in the digest, not in the picture of the block

@@ -126,8 +126,10 @@ impl Machine {
             if let (Command::Blocks(command), Reply::Blocks(answer)) = (command, &reply) {
                 leader.on_blocks(command, answer);
             }
-            if !effects.is_empty() {
-                leader.on_effects(&effects);
+            if !effects.is_empty()
+                && let Err(panic) = faults::guard(|| leader.on_effects(&effects))
+            {
+                faults::effects_failed(raft::entry_index(position), command, &panic);
             }
         }
         Ok(reply)

@@ -113,6 +113,10 @@ macro_rules! paths {
     };
 }
 
+// Checked where they are carried out, since it depends on what is asked: who owns a file (setPermission, setOwner,
+// setTimes, setAcl …), who may give one away (setOwner), rights on paths (`namespace::permission`), limits (setQuota:
+// superusers), whether safe mode is asked about or changed (setSafeMode), whose attributes are set (setXAttr: `trusted`
+// is for superusers), changes by way of `/.reserved/raw` (superusers).
 methods! {
     "getFileInfo" Read => reading::get_file_info(GetFileInfoRequestProto; src);
     "getFileLinkInfo" Read => reading::get_file_link_info(GetFileLinkInfoRequestProto; src);
