@@ -33,6 +33,7 @@ mod ipc;
 mod metad;
 mod meter;
 mod node;
+mod ordered;
 mod owners;
 mod pace;
 mod read;

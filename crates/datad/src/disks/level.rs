@@ -13,10 +13,11 @@
 use super::choose::{self, FULL_PARTS, Shift};
 use super::{Disks, Result};
 use crate::node::{Node, report};
+use crate::ordered::Ordered;
 use crate::pace::Pace;
 use crate::scrub::is_damage;
 use container::{Advice, Identity, Reader, ReplicaError, ReplicaInfo, SmallPut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use types::{BlockId, ChecksumSpec, ReplicaState};
 use wire::node::{DiskBalanceOrder, DiskBalanceReport};
 
@@ -28,18 +29,10 @@ const BATCH_LEN_MAX: u64 = 4 << 20;
 /// A longer replica is copied in pieces of about that.
 const PIECE_LEN: u64 = 1 << 20;
 
-/// What the metadata server ordered, and how far it is.
 #[derive(Debug, Default)]
 pub(crate) struct Leveller {
-    state: Mutex<State>,
+    ordered: Ordered<DiskBalanceOrder>,
     pace: Pace,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    order: Option<DiskBalanceOrder>,
-    report: Option<DiskBalanceReport>,
-    running: bool,
 }
 
 /// A replica in memory, verified.
@@ -62,67 +55,32 @@ struct Pass {
 type Note = String;
 
 impl Leveller {
-    /// What the metadata server wants; the same order comes with each of its answers.
+    /// What the metadata server wants.
     pub(crate) fn order(&self, node: &Arc<Node>, order: DiskBalanceOrder) {
-        let mut state = self.lock();
-        let known = state.report.as_ref().is_some_and(|report| report.number == order.number);
-        state.order = Some(order);
-        if known || state.running {
-            return;
+        if self.ordered.take(order) {
+            let at = Arc::clone(node);
+            io::task::spawn("disk balance", async move { at.leveller.work(&at, order.number).await });
         }
-        let DiskBalanceOrder { number, .. } = order;
-        let fresh = DiskBalanceReport { number, ..DiskBalanceReport::default() };
-        if order.stop {
-            state.report = Some(DiskBalanceReport { ended: true, ..fresh });
-            return;
-        }
-        state.running = true;
-        state.report = Some(fresh);
-        let at = Arc::clone(node);
-        io::task::spawn("disk balance", async move { at.leveller.work(&at, number).await });
     }
 
-    /// What a heartbeat tells.
+    /// For the heartbeat.
     pub(crate) fn report(&self) -> Option<DiskBalanceReport> {
-        self.lock().report.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn update(&self, change: impl FnOnce(&mut DiskBalanceReport)) {
-        if let Some(report) = self.lock().report.as_mut() {
-            change(report);
-        }
+        self.ordered.report()
     }
 
     /// The order that is carried out, as long as it stands. Whoever comes back from a disk that was given up finds that
     /// it has ended.
     fn standing(&self, node: &Node, number: u64) -> Option<DiskBalanceOrder> {
-        let state = self.lock();
-        let at_work = state.report.as_ref().is_some_and(|report| report.number == number && !report.ended);
-        state.order.filter(|order| at_work && order.number == number && !order.stop && !node.stop.is_set())
+        self.ordered.standing(number).filter(|_| !node.stop.is_set())
     }
 
     async fn work(&self, node: &Arc<Node>, number: u64) {
-        /// A panic ends the work, and lets another one begin.
-        struct AtWork<'a>(&'a Leveller);
-        impl Drop for AtWork<'_> {
-            fn drop(&mut self) {
-                let mut state = self.0.lock();
-                state.running = false;
-                if let Some(report) = &mut state.report {
-                    report.ended = true;
-                }
-            }
-        }
-        let _at_work = AtWork(self);
+        let _at_work = self.ordered.at_work(number);
         let note = self.level(node, number).await;
         if !note.is_empty() {
             tracing::info!(note, "balancing of disks has ended");
         }
-        self.update(|report| report.note = note);
+        self.ordered.update(|report| report.note = note);
     }
 
     /// Moves until nothing helps any more.
@@ -154,7 +112,7 @@ impl Leveller {
             return Err(String::new());
         };
         let left = choose::uneven_len(&pictures);
-        self.update(|report| report.total_len = report.total_len.max(report.done_len + left));
+        self.ordered.update(|report| report.total_len = report.total_len.max(report.done_len + left));
         match self.shift(node, shift, &mut pass.cursors[shift.from], number) {
             Ok(0) if pass.fruitless_count > 0 => {
                 return Err("no replica brings the disks nearer to each other".to_owned());
@@ -239,7 +197,7 @@ impl Leveller {
             return Err(error);
         }
         tracing::warn!(block = %info.identity.block, %error, "a replica that was to move is damaged");
-        self.update(|report| report.failed_count += 1);
+        self.ordered.update(|report| report.failed_count += 1);
         node.copier.found_bad(node.now(), report(info));
         node.changes.came.notify_one();
         Ok(())
@@ -308,7 +266,7 @@ impl Leveller {
 
     fn change_over(&self, node: &Node, from: usize, to: usize, info: &ReplicaInfo) -> Result<bool> {
         let moved = node.disks.change_over(from, to, info);
-        self.update(|report| match &moved {
+        self.ordered.update(|report| match &moved {
             Ok(true) => {
                 report.done_count += 1;
                 report.done_len += info.len;

@@ -16,9 +16,10 @@ mod round;
 pub(crate) use background::run as background;
 
 use crate::node::Node;
+use crate::ordered::Ordered;
 use crate::pace::{PAUSE_MAX, Pace};
 use container::{ReplicaError, ReplicaInfo};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ReplicaState};
 use wire::node::{ScrubOrder, ScrubReport};
@@ -30,76 +31,37 @@ const TOLD_PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 pub(crate) struct Scrubber {
-    state: Mutex<State>,
+    ordered: Ordered<ScrubOrder>,
     pace: Pace,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    order: Option<ScrubOrder>,
-    report: Option<ScrubReport>,
-    running: bool,
-}
-
 impl Scrubber {
-    /// What the metadata server wants; the same order comes with each of its answers.
+    /// What the metadata server wants.
     pub(crate) fn order(&self, node: &Arc<Node>, order: ScrubOrder) {
-        let mut state = self.lock();
-        let known = state.report.as_ref().is_some_and(|report| report.number == order.number);
-        state.order = Some(order);
-        if known || state.running {
-            return; // the pass that runs looks at the order; the next one begins when it has ended
+        if self.ordered.take(order) {
+            let at = Arc::clone(node);
+            io::task::spawn("scrub", async move { at.scrubber.pass(&at, order.number).await });
         }
-        if order.stop {
-            state.report = Some(ScrubReport { number: order.number, ended: true, ..ScrubReport::default() });
-            return;
-        }
-        state.running = true;
-        state.report = Some(ScrubReport { number: order.number, ..ScrubReport::default() });
-        let at = Arc::clone(node);
-        io::task::spawn("scrub", async move { at.scrubber.pass(&at, order.number).await });
     }
 
-    /// What a heartbeat tells.
+    /// For the heartbeat.
     pub(crate) fn report(&self) -> Option<ScrubReport> {
-        self.lock().report
+        self.ordered.report()
     }
 
     /// A pass that was ordered is under way.
     fn is_running(&self) -> bool {
-        self.lock().running
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ordered.is_running()
     }
 
     /// The order of a pass, as long as it stands.
     fn standing(&self, node: &Node, number: u64) -> Option<ScrubOrder> {
-        let order = self.lock().order;
-        order.filter(|order| order.number == number && !order.stop && !node.stop.is_set())
-    }
-
-    fn update(&self, change: impl FnOnce(&mut ScrubReport)) {
-        if let Some(report) = self.lock().report.as_mut() {
-            change(report);
-        }
+        self.ordered.standing(number).filter(|_| !node.stop.is_set())
     }
 
     /// One pass that was ordered.
     async fn pass(&self, node: &Arc<Node>, number: u64) {
-        /// A panic ends the pass, and lets another one begin.
-        struct AtWork<'a>(&'a Scrubber, u64);
-        impl Drop for AtWork<'_> {
-            fn drop(&mut self) {
-                let mut state = self.0.lock();
-                state.running = false;
-                if let Some(report) = state.report.as_mut().filter(|report| report.number == self.1) {
-                    report.ended = true;
-                }
-            }
-        }
-        let _at_work = AtWork(self, number);
+        let _at_work = self.ordered.at_work(number);
         self.pace.begin();
         let read = match self.measure(node, number).await {
             Ok(()) => self.read(node, number).await,
@@ -116,7 +78,7 @@ impl Scrubber {
         let mut next = Some(BlockId(0));
         while let Some(from) = next.filter(|_| self.standing(node, number).is_some()) {
             let Some(infos) = patient(page(node, from).await).await? else { continue };
-            self.update(|report| {
+            self.ordered.update(|report| {
                 report.total_count += finalized(&infos).count() as u64;
                 report.total_len += finalized(&infos).map(|info| info.len).sum::<u64>();
             });
@@ -131,7 +93,7 @@ impl Scrubber {
             let Some(infos) = patient(page(node, from).await).await? else { continue };
             for info in finalized(&infos) {
                 let Some(bad) = self.look(node, info, number).await else { return Ok(()) };
-                self.update(|report| {
+                self.ordered.update(|report| {
                     report.checked_count += 1;
                     report.checked_len += info.len;
                     report.bad_count += u64::from(bad);

@@ -1,0 +1,187 @@
+//! Work that the metadata server orders by a number, and whose progress each heartbeat reports.
+//!
+//! ```text
+//! order n ──▶ begins ──▶ at work, update … ──▶ ended        the same order comes with every answer to a heartbeat
+//!    └─ while other work runs: begins with a later answer   an order to stop: ended at once, or as soon as it is seen
+//! ```
+//!
+//! Promise: one piece of work runs at a time, and one that has a report does not begin again. However it ends, a panic
+//! included, its report says so and another one may begin.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use wire::node::{DiskBalanceOrder, DiskBalanceReport, ScrubOrder, ScrubReport};
+
+pub(crate) trait Order: Copy + std::fmt::Debug {
+    type Report: Report;
+
+    /// A later order has a higher one.
+    fn number(&self) -> u64;
+    fn is_to_stop(&self) -> bool;
+}
+
+pub(crate) trait Report: Clone + std::fmt::Debug {
+    fn of(number: u64) -> Self;
+    fn number(&self) -> u64;
+    fn has_ended(&self) -> bool;
+    fn end(&mut self);
+}
+
+macro_rules! ordered {
+    ($($order:ident: $report:ident),*) => {$(
+        impl Order for $order {
+            type Report = $report;
+
+            fn number(&self) -> u64 {
+                self.number
+            }
+
+            fn is_to_stop(&self) -> bool {
+                self.stop
+            }
+        }
+
+        impl Report for $report {
+            fn of(number: u64) -> Self {
+                Self { number, ..Self::default() }
+            }
+
+            fn number(&self) -> u64 {
+                self.number
+            }
+
+            fn has_ended(&self) -> bool {
+                self.ended
+            }
+
+            fn end(&mut self) {
+                self.ended = true;
+            }
+        }
+    )*};
+}
+
+ordered!(ScrubOrder: ScrubReport, DiskBalanceOrder: DiskBalanceReport);
+
+/// What was ordered last, and how far it is.
+#[derive(Debug)]
+pub(crate) struct Ordered<O: Order> {
+    state: Mutex<State<O, O::Report>>,
+}
+
+#[derive(Debug)]
+struct State<O, R> {
+    order: Option<O>,
+    report: Option<R>,
+    running: bool,
+}
+
+impl<O: Order> Default for Ordered<O> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { order: None, report: None, running: false }) }
+    }
+}
+
+impl<O: Order> Ordered<O> {
+    /// Takes note of an order; true if its work is to begin now. Whoever is told so calls [`Self::at_work`].
+    pub(crate) fn take(&self, order: O) -> bool {
+        let mut state = self.lock();
+        state.order = Some(order);
+        let is_known = state.report.as_ref().is_some_and(|report| report.number() == order.number());
+        if is_known || state.running {
+            return false;
+        }
+        let mut report = O::Report::of(order.number());
+        state.running = !order.is_to_stop();
+        if order.is_to_stop() {
+            report.end();
+        }
+        state.report = Some(report);
+        state.running
+    }
+
+    /// For the heartbeat.
+    pub(crate) fn report(&self) -> Option<O::Report> {
+        self.lock().report.clone()
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.lock().running
+    }
+
+    pub(crate) fn update(&self, change: impl FnOnce(&mut O::Report)) {
+        if let Some(report) = self.lock().report.as_mut() {
+            change(report);
+        }
+    }
+
+    /// The order with this number, as long as its work has not ended and is not to be stopped.
+    pub(crate) fn standing(&self, number: u64) -> Option<O> {
+        let state = self.lock();
+        let at_work = state.report.as_ref().is_some_and(|report| report.number() == number && !report.has_ended());
+        state.order.filter(|order| at_work && order.number() == number && !order.is_to_stop())
+    }
+
+    /// Dropped when the work ends, in whatever way.
+    pub(crate) fn at_work(&self, number: u64) -> AtWork<'_, O> {
+        let state = self.lock();
+        assert!(state.running, "work begins when an order is taken");
+        assert!(state.report.as_ref().is_some_and(|report| report.number() == number), "the report is the work's own");
+        AtWork(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<O, O::Report>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct AtWork<'a, O: Order>(&'a Ordered<O>);
+
+impl<O: Order> Drop for AtWork<'_, O> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.running = false;
+        if let Some(report) = &mut state.report {
+            report.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(number: u64, stop: bool) -> ScrubOrder {
+        ScrubOrder { number, len_per_s: 1, stop }
+    }
+
+    fn shown(ordered: &Ordered<ScrubOrder>) -> Option<(u64, bool)> {
+        ordered.report().map(|report| (report.number, report.ended))
+    }
+
+    #[test]
+    fn work_begins_once_and_a_later_order_waits_for_its_end() {
+        let ordered = Ordered::default();
+        assert!(ordered.take(order(1, false)));
+        let work = ordered.at_work(1);
+        assert!(!ordered.take(order(1, false)), "the same order comes again and again");
+        assert!(!ordered.take(order(2, false)) && shown(&ordered) == Some((1, false)));
+        assert!(ordered.standing(1).is_none(), "another one is wanted now");
+        drop(work);
+        assert_eq!(shown(&ordered), Some((1, true)));
+        assert!(ordered.take(order(2, false)) && ordered.standing(2).is_some());
+        drop(ordered.at_work(2));
+        assert!(!ordered.take(order(2, false)), "it was done");
+    }
+
+    #[test]
+    fn an_order_to_stop_ends_what_runs_and_begins_nothing() {
+        let ordered = Ordered::default();
+        assert!(!ordered.take(order(1, true)) && shown(&ordered) == Some((1, true)));
+        assert!(ordered.take(order(2, false)));
+        let work = ordered.at_work(2);
+        assert!(!ordered.take(order(2, true)) && ordered.standing(2).is_none() && ordered.is_running());
+        drop(work);
+        assert!(shown(&ordered) == Some((2, true)) && !ordered.is_running());
+    }
+}
