@@ -32,6 +32,11 @@ impl Follower for Core {
             self.repair_wake.notify_one();
         }
     }
+
+    fn on_effects_lost(&self) {
+        self.must_feed();
+        self.repair_wake.notify_one();
+    }
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ pub(crate) fn guard<T>(apply: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(apply))
 }
 
-/// The leader panicked over what followed from an entry. That is in the rows, so looking through them finds what is to
-/// be deleted, compared or counted; and what the leader has in memory is changed by whole entries.
+/// The leader panicked over what followed from an entry. What is to be deleted stands in the rows, and is looked for
+/// there; what is to be compared is found when all containers are, one after the other.
 pub(crate) fn effects_failed(entry: Option<u64>, command: &Command, panic: &Panic) {
     let (operation, reason) = (name(command), io::task::panic_text(&**panic));
     tracing::error!(entry, operation, reason, "the leader panicked over the effects of an entry. Report it");
@@ -90,6 +90,7 @@ mod tests {
     use std::io::{Error, ErrorKind};
     use std::path::Path;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
     use types::rows::{RowsError, RowsMut};
     use types::{FsPath, Millis, NodeId, RowsDigest};
@@ -120,6 +121,8 @@ mod tests {
         }
 
         fn on_effects(&self, _effects: &Effects) {}
+
+        fn on_effects_lost(&self) {}
     }
 
     /// A machine some of whose entries panic.
@@ -188,14 +191,20 @@ mod tests {
     }
 
     /// Cannot bear effects.
-    #[derive(Debug)]
-    struct Weakling;
+    #[derive(Debug, Default)]
+    struct Weakling {
+        lost: AtomicUsize,
+    }
 
     impl Follower for Weakling {
         fn on_blocks(&self, _command: &blocks::Command, _answer: &Result<blocks::Reply, BlocksError>) {}
 
         fn on_effects(&self, _effects: &Effects) {
             panic!("a thought of ours was wrong");
+        }
+
+        fn on_effects_lost(&self) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -204,7 +213,7 @@ mod tests {
     async fn a_leader_that_panics_over_effects_changes_no_reply() {
         let dir = tempfile::tempdir().unwrap();
         let one = Poisoned::open(dir.path()).await;
-        let _leader = one.0.follow(|| Ok(Weakling)).unwrap();
+        let leader = one.0.follow(|| Ok(Weakling::default())).unwrap();
         let leave = |on| {
             let request = namespace::Request {
                 now: Millis(1),
@@ -218,6 +227,7 @@ mod tests {
         for on in [true, false, true] {
             assert!(matches!(leave(on), Reply::Namespace(Ok(namespace::Reply::Bool(is_on))) if is_on == on));
         }
+        assert_eq!(leader.lost.load(Ordering::Relaxed), 1, "to end safe mode has effects");
         assert_eq!(one.0.faults.counted(), Counted::default());
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct Machine {
 pub(crate) trait Follower: std::fmt::Debug + Send + Sync {
     fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, blocks::BlocksError>);
     fn on_effects(&self, effects: &Effects);
+    /// It panicked over some: what the rows tell of them is to be looked for there.
+    fn on_effects_lost(&self);
 }
 
 /// What applying an entry came to.
@@ -130,6 +132,7 @@ impl Machine {
                 && let Err(panic) = faults::guard(|| leader.on_effects(&effects))
             {
                 faults::effects_failed(raft::entry_index(position), command, &panic);
+                leader.on_effects_lost();
             }
         }
         Ok(reply)
