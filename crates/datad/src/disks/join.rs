@@ -11,9 +11,9 @@
 //! Which disk was where is written on each of them ([`super::known`]). A disk that is in no configured directory any
 //! more was taken away on purpose, and is forgotten.
 
-use super::claims::Claims;
 use super::index::{DISK_COUNT_MAX, Index};
 use super::known::Known;
+use super::places::Places;
 use super::{Disk, Disks, Gauge, Inner, Lost, settle, share};
 use crate::error::StartError;
 use container::{Options, Volume, VolumeError, VolumeIdentity};
@@ -158,14 +158,18 @@ impl Opening {
             return Err(StartError::Dirs(format!("no disk can be used: {}", reasons.join("; "))));
         };
         write_known(node, &disks, &lost, known);
-        let index = Index::default();
-        let doubles = if disks.len() == 1 { Vec::new() } else { settle::fill(&index, &disks) };
+        let (places, doubles) = if disks.len() == 1 {
+            (Places::One, Vec::new())
+        } else {
+            let index = Index::default();
+            let doubles = settle::fill(&index, &disks);
+            (Places::several(index), doubles)
+        };
         let inner = Inner {
             node,
             disks,
             lost,
-            index,
-            claims: Claims::default(),
+            places,
             all: share::of_all(),
             doubles: Mutex::new(doubles),
             turn: AtomicUsize::new(0),

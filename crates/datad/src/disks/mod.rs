@@ -26,6 +26,7 @@ mod join;
 mod known;
 mod level;
 mod place;
+mod places;
 mod readable;
 mod settle;
 mod share;
@@ -39,10 +40,10 @@ pub(crate) use watch::run as watch;
 pub(crate) use writer::Writer;
 
 use choose::Picture;
-use claims::{Claim, Claims};
+use claims::Claim;
 use container::{Reader, ReopenAsk, ReplicaError, ReplicaInfo, Volume, VolumeError};
-use index::Index;
 use io::{Clock, Share, SystemClock};
+use places::Places;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -96,8 +97,7 @@ struct Inner {
     node: NodeId,
     disks: Vec<Disk>,
     lost: Vec<Lost>,
-    index: Index,
-    claims: Claims,
+    places: Places,
     /// For work that asks all of them.
     all: Share,
     /// Replicas of blocks that another disk has as well.
@@ -240,7 +240,7 @@ impl Disks {
 
     /// The disk that somebody works on at this moment who decides about this block.
     pub(crate) fn decided_at(&self, block: BlockId) -> Option<usize> {
-        self.inner.claims.disk_of(block)
+        self.inner.places.claimed_at(block)
     }
 
     /// The disks that are out.
@@ -250,19 +250,15 @@ impl Disks {
 
     /// Where a block is, whether that disk works or not.
     fn place(&self, block: BlockId) -> Option<usize> {
-        if self.is_alone() { Some(0) } else { self.inner.index.get(block) }
+        self.inner.places.get(block)
     }
 
     fn note(&self, block: BlockId, at: usize) {
-        if !self.is_alone() {
-            self.inner.index.set(block, at);
-        }
+        self.inner.places.set(block, at);
     }
 
     fn forget(&self, block: BlockId, at: usize) {
-        if !self.is_alone() {
-            self.inner.index.forget(block, at);
-        }
+        self.inner.places.forget(block, at);
     }
 
     /// The disk that has a block and is not out.
@@ -286,7 +282,7 @@ impl Disks {
 
     /// Nothing is known of the block, and it may be on a disk that was not there at the start.
     pub(crate) fn may_be_missed(&self, block: BlockId) -> bool {
-        let is_unknown = self.is_alone() || self.place(block).is_none();
+        let is_unknown = self.inner.places.known(block).is_none();
         !self.inner.lost.is_empty() && is_unknown && matches!(self.find(block), Ok(None))
     }
 
@@ -300,9 +296,8 @@ impl Disks {
         }
     }
 
-    /// A volume that is alone needs no help to keep its blocks apart.
     fn claim(&self, block: BlockId) -> Option<Claim<'_>> {
-        (!self.is_alone()).then(|| self.inner.claims.take(block, |at| self.inner.disks[at].hangs()))
+        self.inner.places.claim(block, |at| self.inner.disks[at].hangs())
     }
 
     /// What is known of the disks without asking them.
@@ -336,7 +331,7 @@ impl Disks {
             tracing::warn!(dir = %disk.dir.display(), %error, "a disk does not take a replica");
         }
         // One that hangs is not asked again: what was noted there is out with it.
-        if !self.is_alone() && !disk.hangs() && !matches!(disk.volume.find(block), Ok(Some(_))) {
+        if !disk.hangs() && !matches!(disk.volume.find(block), Ok(Some(_))) {
             self.forget(block, at);
         }
     }
@@ -345,19 +340,15 @@ impl Disks {
     /// there, so that one that is sent again meets the first. Waits for nothing.
     pub(crate) fn place_small(&self, block: BlockId, avoided: &[usize]) -> Option<(usize, Stream)> {
         let fits = |at: &usize| !avoided.contains(at);
-        let at = if self.is_alone() {
-            Some(0).filter(fits)?
-        } else {
-            match self.place(block).filter(|at| fits(at) && !self.is_out(*at)) {
-                Some(at) => at,
-                None => {
-                    let at = self.order().into_iter().find(fits)?;
-                    let stale = self.place(block).is_some_and(|known| !fits(&known) || self.is_out(known));
-                    if stale {
-                        self.inner.index.set(block, at);
-                    }
-                    self.inner.index.get_or_set(block, at)
+        let at = match self.place(block).filter(|at| fits(at) && !self.is_out(*at)) {
+            Some(at) => at,
+            None => {
+                let at = self.order().into_iter().find(fits)?;
+                let stale = self.place(block).is_some_and(|known| !fits(&known) || self.is_out(known));
+                if stale {
+                    self.note(block, at);
                 }
+                self.inner.places.get_or_set(block, at)
             }
         };
         Some((at, self.inner.disks[at].load.begin()))
@@ -472,14 +463,11 @@ impl Disks {
 
     /// Up to `limit` replicas from `from` on, in the order of their ids, each once; fewer are the last ones.
     pub(crate) fn replicas(&self, from: BlockId, limit: usize) -> Result<Vec<ReplicaInfo>> {
-        if self.is_alone() && !self.is_out(0) {
-            return self.inner.disks[0].volume.replicas(from, limit);
-        }
         let mut merged: BTreeMap<BlockId, ReplicaInfo> = BTreeMap::new();
         // How far each disk was asked; all has been told below the least of them.
         let sound = (0..self.inner.disks.len()).filter(|at| !self.is_out(*at));
         let mut asked: Vec<(usize, Option<BlockId>)> = sound.map(|at| (at, Some(from))).collect();
-        let step = limit / asked.len().max(1) + 16;
+        let step = (limit / asked.len().max(1)).saturating_add(16);
         while let Some((at, next)) = asked.iter_mut().min_by_key(|(_, next)| next.unwrap_or(BlockId(u64::MAX))) {
             let Some(first) = *next else { break };
             if merged.range(..first).nth(limit.saturating_sub(1)).is_some() {

@@ -38,7 +38,7 @@ impl Disks {
     /// if it `replaces` a damaged replica, else [`Volume::create_copy`]. What is on a disk that is out makes no room:
     /// the copy goes to another disk. So it does if there is no room beside what it replaces.
     pub(crate) fn create_ordered_copy(&self, identity: Identity, len: u64, replaces: bool) -> Result<Writer> {
-        let there = self.place(identity.block).filter(|at| !self.is_alone() && !self.is_out(*at));
+        let there = self.inner.places.known(identity.block).filter(|at| !self.is_out(*at));
         if let Some(from) = there
             && (!self.disks()[from].is_sound() || self.disks()[from].gauge().usage.remaining <= len)
             && let Some(writer) = self.create_beside(identity, from, replaces)?
@@ -86,7 +86,7 @@ impl Disks {
     fn create_by(&self, block: BlockId, create: &dyn Fn(&Volume) -> Result<container::Writer>) -> Result<Writer> {
         let claim = self.claim(block);
         // What is there already may be in the way, or has to make room.
-        let mut known = match self.inner.index.get(block) {
+        let mut known = match self.inner.places.known(block) {
             Some(at) if !self.is_out(at) && self.disks()[at].volume.find(block)?.is_some() => Some(at),
             _ => None,
         };

@@ -1,0 +1,99 @@
+//! Where blocks are, and who may change that.
+//!
+//! Promise: a node with one disk spends no memory and no time at its start on an answer that is known; everything else
+//! is the same for it.
+
+use super::claims::{Claim, Claims};
+use super::index::Index;
+use types::BlockId;
+
+/// Chosen at the start, by the number of disks that were opened.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a node has one")]
+pub(super) enum Places {
+    /// All is there, and the volume needs no help to keep its blocks apart.
+    One,
+    Several {
+        index: Index,
+        claims: Claims,
+    },
+}
+
+impl Places {
+    pub(super) fn several(index: Index) -> Self {
+        Self::Several { index, claims: Claims::default() }
+    }
+
+    /// Where a block is, if it is here.
+    pub(super) fn get(&self, block: BlockId) -> Option<usize> {
+        match self {
+            Self::One => Some(0),
+            Self::Several { index, .. } => index.get(block),
+        }
+    }
+
+    /// Where a block is known to be. Of one disk nothing is known: it may have the block or not.
+    pub(super) fn known(&self, block: BlockId) -> Option<usize> {
+        match self {
+            Self::One => None,
+            Self::Several { index, .. } => index.get(block),
+        }
+    }
+
+    pub(super) fn set(&self, block: BlockId, at: usize) {
+        match self {
+            Self::One => assert_eq!(at, 0, "there is one disk"),
+            Self::Several { index, .. } => index.set(block, at),
+        }
+    }
+
+    /// See [`Index::get_or_set`].
+    pub(super) fn get_or_set(&self, block: BlockId, at: usize) -> usize {
+        match self {
+            Self::One => 0,
+            Self::Several { index, .. } => index.get_or_set(block, at),
+        }
+    }
+
+    /// The block is not on this disk any more.
+    pub(super) fn forget(&self, block: BlockId, at: usize) {
+        match self {
+            Self::One => assert_eq!(at, 0, "there is one disk"),
+            Self::Several { index, .. } => index.forget(block, at),
+        }
+    }
+
+    /// See [`Claims::take`].
+    pub(super) fn claim(&self, block: BlockId, is_given_up: impl Fn(usize) -> bool) -> Option<Claim<'_>> {
+        match self {
+            Self::One => None,
+            Self::Several { claims, .. } => Some(claims.take(block, is_given_up)),
+        }
+    }
+
+    /// The disk that the holder of a claim on this block works on.
+    pub(super) fn claimed_at(&self, block: BlockId) -> Option<usize> {
+        match self {
+            Self::One => None,
+            Self::Several { claims, .. } => claims.disk_of(block),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_disk_has_all_and_several_what_was_noted() {
+        let (one, several) = (Places::One, Places::several(Index::default()));
+        let block = BlockId(7);
+        assert_eq!((one.get(block), one.known(block), one.get_or_set(block, 0)), (Some(0), None, 0));
+        assert_eq!((several.get(block), several.known(block)), (None, None));
+        assert_eq!((several.get_or_set(block, 2), several.get(block), several.known(block)), (2, Some(2), Some(2)));
+        one.forget(block, 0);
+        several.forget(block, 2);
+        assert_eq!((one.get(block), several.get(block)), (Some(0), None));
+        assert!(one.claim(block, |_| false).is_none() && several.claim(block, |_| false).is_some());
+    }
+}
