@@ -13,7 +13,7 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     for path in &args.paths {
-        for found in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
+        for found in session.found(path).await? {
             if found.status.is_dir() {
                 session.report(&Failure::new(&found.target, "is a directory"));
             } else {

@@ -77,7 +77,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
             .line(&format!("{quotas}{:>12} {:>12} {:>18} PATHNAME", "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE"))?;
     }
     for path in &args.paths {
-        for found in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
+        for found in session.found(path).await? {
             let summary = found.target.client.summary(&found.target.path).await;
             let summary = summary.map_err(|error| Stop::Failed(found.target.failure(&error)));
             let Some(summary) = session.settle(summary)? else { continue };

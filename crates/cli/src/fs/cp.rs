@@ -1,10 +1,9 @@
 //! `levada cp`
 
-use crate::shell::browse::{Found, Walk};
-use crate::shell::copy::{Attributes, How, make_directory, preserve_remote};
-use crate::shell::transfer::{TransferArgs, each, no_directory};
-use crate::shell::{Common, Failure, Session, Stop, Target, names_directory};
-use serde::Serialize;
+use crate::shell::copy::{Attributes, How, preserve_remote};
+use crate::shell::transfer::{TransferArgs, destination, each};
+use crate::shell::tree::{self, Job};
+use crate::shell::{Common, Failure, Session, Stop, Target};
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
@@ -31,40 +30,19 @@ pub(crate) struct Args {
     pub(super) common: Common,
 }
 
-/// A line of `--json`: one file was copied.
-#[derive(Debug, Serialize)]
-struct Done {
-    from: String,
-    to: String,
-    len: u64,
-}
-
-#[derive(Debug)]
-struct Job {
-    from: Found,
-    to: Target,
-}
-
 pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
     let how = How { force: args.force, preserve: args.preserve, ..How::default() };
     let mut found = Vec::new();
     for source in &args.sources {
-        found.extend(session.settle(session.find(source).await.map_err(Stop::from))?.unwrap_or_default());
+        found.extend(session.found(source).await?);
     }
-    let (destination, there) = session.place(&args.destination).await?;
-    let into = there.as_ref().is_some_and(client::Status::is_dir);
-    if !into && (found.len() > 1 || names_directory(&args.destination)) {
-        return Err(no_directory(&destination, there.is_some(), found.len() > 1).into());
-    }
+    let (destination, into) = destination(session, &args.destination, found.len() > 1).await?;
     args.transfer.start(session);
     let copy = {
         let session = Arc::clone(session);
-        move |job: Job| {
-            let session = Arc::clone(&session);
-            async move { copy_one(&session, &job, how).await }
-        }
+        move |job| copy_one(Arc::clone(&session), job, how)
     };
-    let find = async |jobs: Sender<Job>| {
+    let find = async |jobs: Sender<Job<Target>>| {
         let mut directories = Vec::new();
         for start in found {
             let to = if into { destination.child(start.target.name()) } else { destination.clone() };
@@ -74,7 +52,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
                 session.report(&Failure::new(&start.target, reason));
                 continue;
             }
-            send(session, &jobs, start, to, &mut directories).await;
+            tree::send(session, &jobs, start, to, &mut directories).await;
         }
         directories
     };
@@ -87,44 +65,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
     Ok(())
 }
 
-/// Finds files from `start` down, makes the directories for them, and sends them to be copied.
-async fn send(session: &Session, jobs: &Sender<Job>, start: Found, to: Target, directories: &mut Vec<(Target, Found)>) {
-    let top = start.target.path.trim_end_matches('/').len();
-    let mut walk = Walk::over(start);
-    while let Some(next) = walk.next().await {
-        let from = match next {
-            Ok(from) => from,
-            Err(failure) => {
-                session.report(&failure);
-                continue;
-            }
-        };
-        let rest = from.target.path[top..].trim_start_matches('/');
-        let place = if rest.is_empty() { to.clone() } else { to.child(rest) };
-        if from.status.is_dir() {
-            match make_directory(&place).await {
-                Ok(()) => directories.push((place, from)),
-                Err(failure) => {
-                    session.report(&failure);
-                    walk.leave();
-                }
-            }
-            continue;
-        }
-        session.progress.expect(from.status.len);
-        if jobs.send(Job { from, to: place }).await.is_err() {
-            return;
-        }
-    }
-}
-
-async fn copy_one(session: &Session, job: &Job, how: How) {
-    match session.copy_file(&job.from, &job.to, how).await {
-        Ok(len) if session.output.is_json() => {
-            let done = Done { from: job.from.target.to_string(), to: job.to.to_string(), len };
-            drop(session.output.json(&done));
-        }
-        Ok(_) => {}
-        Err(failure) => session.report(&failure),
-    }
+async fn copy_one(session: Arc<Session>, job: Job<Target>, how: How) {
+    let copied = session.copy_file(&job.from, &job.to, how).await;
+    tree::settle(&session, copied, job.from.target.to_string(), job.to.to_string());
 }

@@ -34,7 +34,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     let paths = if args.paths.is_empty() { vec![".".to_owned()] } else { args.paths.clone() };
     let mut lines = Vec::new();
     for path in &paths {
-        for found in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
+        for found in session.found(path).await? {
             if let Some(used) = session.settle(measure(&args, session, found).await.map_err(Stop::from))? {
                 lines.extend(used);
             }

@@ -1,10 +1,10 @@
 //! `levada get`
 
-use crate::shell::browse::{Found, Walk};
+use crate::shell::browse::Found;
 use crate::shell::copy::{How, preserve_local};
 use crate::shell::transfer::{TransferArgs, each, no_directory};
+use crate::shell::tree::{self, Job};
 use crate::shell::{Common, Failure, Session, Stop, shown};
-use serde::Serialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,20 +32,6 @@ pub(crate) struct Args {
     pub(super) common: Common,
 }
 
-/// A line of `--json`: one file is on the local disk.
-#[derive(Debug, Serialize)]
-struct Done {
-    from: String,
-    to: String,
-    len: u64,
-}
-
-#[derive(Debug)]
-struct Job {
-    from: Found,
-    to: PathBuf,
-}
-
 pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
     let how = How { force: args.force, preserve: args.preserve, ..How::default() };
     let (sources, destination) = match args.paths.split_last() {
@@ -58,7 +44,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
             session.report(&Failure::not_utf8(Path::new(source)));
             continue;
         };
-        found.extend(session.settle(session.find(source).await.map_err(Stop::from))?.unwrap_or_default());
+        found.extend(session.found(source).await?);
     }
     if destination == Path::new("-") {
         return print(session, found).await;
@@ -70,17 +56,14 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
     args.transfer.start(session);
     let get = {
         let session = Arc::clone(session);
-        move |job: Job| {
-            let session = Arc::clone(&session);
-            async move { get_one(&session, &job, how).await }
-        }
+        move |job| get_one(Arc::clone(&session), job, how)
     };
-    let find = async |jobs: Sender<Job>| {
+    let find = async |jobs: Sender<Job<PathBuf>>| {
         let mut directories = Vec::new();
         for start in found {
             let name = start.target.name();
             let to = if into && !name.is_empty() { destination.join(name) } else { destination.to_owned() };
-            send(session, &jobs, start, to, &mut directories).await;
+            tree::send(session, &jobs, start, to, &mut directories).await;
         }
         directories
     };
@@ -105,51 +88,7 @@ async fn print(session: &Session, found: Vec<Found>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Finds files from `start` down, makes the directories for them, and sends them to be copied.
-async fn send(
-    session: &Session,
-    jobs: &Sender<Job>,
-    start: Found,
-    to: PathBuf,
-    directories: &mut Vec<(PathBuf, Found)>,
-) {
-    let top = start.target.path.trim_end_matches('/').len();
-    let mut walk = Walk::over(start);
-    while let Some(next) = walk.next().await {
-        let from = match next {
-            Ok(from) => from,
-            Err(failure) => {
-                session.report(&failure);
-                continue;
-            }
-        };
-        let rest = from.target.path[top..].trim_start_matches('/');
-        let place = if rest.is_empty() { to.clone() } else { to.join(rest) };
-        if from.status.is_dir() {
-            match std::fs::create_dir(&place) {
-                Err(error) if !place.is_dir() => {
-                    session.report(&Failure::local(&place, &error));
-                    walk.leave();
-                }
-                _ => directories.push((place, from)),
-            }
-            continue;
-        }
-        session.progress.expect(from.status.len);
-        if jobs.send(Job { from, to: place }).await.is_err() {
-            return;
-        }
-    }
-}
-
-async fn get_one(session: &Session, job: &Job, how: How) {
-    match session.get_file(&job.from, &job.to, how).await {
-        Ok(len) if session.output.is_json() => {
-            let done = Done { from: job.from.target.to_string(), to: shown(&job.to), len };
-            // A closed pipe ends the printing, not the copying.
-            drop(session.output.json(&done));
-        }
-        Ok(_) => {}
-        Err(failure) => session.report(&failure),
-    }
+async fn get_one(session: Arc<Session>, job: Job<PathBuf>, how: How) {
+    let copied = session.get_file(&job.from, &job.to, how).await;
+    tree::settle(&session, copied, job.from.target.to_string(), shown(&job.to));
 }

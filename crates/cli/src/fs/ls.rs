@@ -83,7 +83,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     let paths = if args.paths.is_empty() { vec![".".to_owned()] } else { args.paths.clone() };
     let (mut files, mut directories) = (Vec::new(), Vec::new());
     for path in &paths {
-        for found in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
+        for found in session.found(path).await? {
             let list = if found.status.is_dir() && !args.directory { &mut directories } else { &mut files };
             list.push(found);
         }

@@ -1,8 +1,8 @@
 //! `levada mv`
 
 use crate::shell::browse::Found;
-use crate::shell::transfer::no_directory;
-use crate::shell::{Common, Failure, Session, Stop, Target, names_directory};
+use crate::shell::transfer::destination;
+use crate::shell::{Common, Failure, Session, Stop, Target};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -22,13 +22,9 @@ pub(crate) struct Args {
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     let mut found = Vec::new();
     for source in &args.sources {
-        found.extend(session.settle(session.find(source).await.map_err(Stop::from))?.unwrap_or_default());
+        found.extend(session.found(source).await?);
     }
-    let (destination, there) = session.place(&args.destination).await?;
-    let into = there.as_ref().is_some_and(client::Status::is_dir);
-    if !into && (found.len() > 1 || names_directory(&args.destination)) {
-        return Err(no_directory(&destination, there.is_some(), found.len() > 1).into());
-    }
+    let (destination, into) = destination(session, &args.destination, found.len() > 1).await?;
     for from in found {
         let to = if into { destination.child(from.target.name()) } else { destination.clone() };
         session.settle(rename(&args, &from, &to).await.map_err(Stop::from))?;

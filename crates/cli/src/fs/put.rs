@@ -1,9 +1,9 @@
 //! `levada put`
 
 use crate::shell::copy::{How, attributes_of, make_directory, preserve_remote};
-use crate::shell::transfer::{TransferArgs, each, no_directory};
-use crate::shell::{Common, Failure, Session, Stop, Target, names_directory, shown, size};
-use serde::Serialize;
+use crate::shell::transfer::{TransferArgs, destination, each};
+use crate::shell::tree;
+use crate::shell::{Common, Failure, Session, Stop, Target, shown, size};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -39,14 +39,6 @@ pub(crate) struct Args {
     pub(super) common: Common,
 }
 
-/// A line of `--json`: one file is in the store.
-#[derive(Debug, Serialize)]
-struct Done<'a> {
-    from: String,
-    to: &'a str,
-    len: u64,
-}
-
 #[derive(Debug)]
 struct Job {
     from: PathBuf,
@@ -58,18 +50,11 @@ struct Job {
 pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
     let how =
         How { force: args.force, preserve: args.preserve, replication: args.replication, block_len: args.block_size };
-    let (destination, there) = session.place(&args.destination).await?;
-    let into = there.as_ref().is_some_and(client::Status::is_dir);
-    if !into && (args.sources.len() > 1 || names_directory(&args.destination)) {
-        return Err(no_directory(&destination, there.is_some(), args.sources.len() > 1).into());
-    }
+    let (destination, into) = destination(session, &args.destination, args.sources.len() > 1).await?;
     args.transfer.start(session);
     let put = {
         let session = Arc::clone(session);
-        move |job: Job| {
-            let session = Arc::clone(&session);
-            async move { put_one(&session, &job, how).await }
-        }
+        move |job| put_one(Arc::clone(&session), job, how)
     };
     let find = async |jobs: Sender<Job>| {
         let mut directories = Vec::new();
@@ -80,7 +65,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
                 } else if let Some(len) =
                     session.settle(session.put_stdin(&destination, how).await.map_err(Stop::from))?
                 {
-                    tell(session, "-".into(), &destination, len)?;
+                    tree::tell(session, "-".into(), destination.to_string(), len)?;
                 }
                 continue;
             }
@@ -193,21 +178,11 @@ fn children(directory: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
     Ok(names)
 }
 
-async fn put_one(session: &Session, job: &Job, how: How) {
+async fn put_one(session: Arc<Session>, job: Job, how: How) {
     let put = if job.special {
         session.put_special(&job.from, &job.to, how).await
     } else {
         session.put_file(&job.from, &job.to, how).await
     };
-    match put {
-        Ok(len) => drop(tell(session, shown(&job.from), &job.to, len)),
-        Err(failure) => session.report(&failure),
-    }
-}
-
-fn tell(session: &Session, from: String, to: &Target, len: u64) -> Result<(), Stop> {
-    if !session.output.is_json() {
-        return Ok(());
-    }
-    session.output.json(&Done { from, to: &to.to_string(), len })
+    tree::settle(&session, put, shown(&job.from), job.to.to_string());
 }

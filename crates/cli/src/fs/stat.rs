@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     for path in &args.paths {
-        for found in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
+        for found in session.found(path).await? {
             match &args.format {
                 Some(format) => session.output.line(&formatted(format, &found))?,
                 None if session.output.is_json() => session.output.json(&Entry::new(&found))?,

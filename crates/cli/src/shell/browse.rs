@@ -1,7 +1,7 @@
 //! Looking around in a store: what an operand stands for, and what lies below.
 
 use super::glob::{self, Part};
-use super::{Failure, Session, Target};
+use super::{Failure, Session, Stop, Target};
 use client::{Error, Listing, Status};
 
 /// Something that is there.
@@ -12,6 +12,11 @@ pub(crate) struct Found {
 }
 
 impl Session {
+    /// As [`Self::find`]. A failure is reported, and nothing was found.
+    pub(crate) async fn found(&self, typed: &str) -> Result<Vec<Found>, Stop> {
+        Ok(self.settle(self.find(typed).await.map_err(Stop::from))?.unwrap_or_default())
+    }
+
     /// All that an operand stands for; never nothing.
     pub(crate) async fn find(&self, typed: &str) -> Result<Vec<Found>, Failure> {
         let target = self.target(typed)?;

@@ -1,7 +1,7 @@
 //! Many files, a few at a time.
 
 use super::browse::{Found, Walk};
-use super::{Failure, Session, Stop};
+use super::{Failure, Session, Stop, Target, names_directory};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -69,7 +69,7 @@ where
     };
     let find = async |jobs: mpsc::Sender<Found>| {
         for path in paths {
-            for start in session.settle(session.find(path).await.map_err(Stop::from))?.unwrap_or_default() {
+            for start in session.found(path).await? {
                 let mut walk = Walk::over_if(start, below);
                 while let Some(found) = walk.next().await {
                     match session.settle(found.map_err(Stop::from))? {
@@ -82,6 +82,16 @@ where
         Ok(())
     };
     each(CALLS_AT_ONCE, find, run).await
+}
+
+/// Where copies or moved files go, and whether into a directory that is there, under their names. Several have to.
+pub(crate) async fn destination(session: &Session, typed: &str, several: bool) -> Result<(Target, bool), Stop> {
+    let (destination, there) = session.place(typed).await?;
+    let into = there.as_ref().is_some_and(client::Status::is_dir);
+    if !into && (several || names_directory(typed)) {
+        return Err(no_directory(&destination, there.is_some(), several).into());
+    }
+    Ok((destination, into))
 }
 
 /// Why nothing is copied or moved to a destination that is no directory but would have to be one.
