@@ -168,7 +168,9 @@ impl Cluster {
             return set(swap(&row.members, out.filter(|_| row.members.len() >= wanted), Some(back)));
         }
         if self.source_count(pipeline, rules) == 0 {
-            return self.part(id, repair, rules, random).map_or(Look::Settled, Look::from);
+            // All came later. Some may have all of a container since then, and others no room for it.
+            let parted = self.part(id, repair, rules, random).or_else(|| self.unburden(id, repair, rules, random));
+            return parted.map_or(Look::Settled, Look::from);
         }
         // One that never had all ends no copying.
         let joining = |node: &NodeId| row.is_joining(*node);

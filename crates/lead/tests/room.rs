@@ -599,3 +599,50 @@ fn a_loss_keeps_nobody_from_being_relieved() {
     };
     assert!(members.contains(&id(5)) && !members.contains(&id(4)), "{members:?}");
 }
+
+/// All members have joined since the pipeline began. One has all of it by then, the other has no room for it, and nobody
+/// is lost that would be replaced: a node that has room takes its place.
+#[test]
+fn a_newcomer_without_room_is_relieved_where_all_are_newcomers() {
+    let (mut rows, now, home) = (MemoryRows::default(), 100 * SECOND, ContainerId(1));
+    let mut cluster = Cluster::load(&rows, 1).unwrap();
+    let ids = |numbers: &[u8]| numbers.iter().map(|number| id(*number)).collect::<Vec<_>>();
+    let members = |epoch, numbers: &[u8]| {
+        let members = ids(numbers);
+        Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(epoch), members }
+    };
+    let mut commands: Vec<Command> = (1..=5).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+    commands.push(Command::CreateSet { members: ids(&[1, 2]), wanted: 2, planned: true });
+    commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+    commands.push(members(1, &[3, 2]));
+    commands.push(Command::Whole { containers: vec![(home, PipelineId(1), Epoch(2))] });
+    commands.push(members(2, &[3, 4]));
+    for command in &commands {
+        let reply = apply(&mut rows, command).unwrap();
+        cluster.on_applied(command, &reply);
+    }
+    assert_eq!(cluster.pipeline(PipelineId(1)).unwrap().row.joining.len(), 2);
+    cluster.on_written(home, 10 * GB);
+    for (number, free) in [(3, 4), (4, 4), (5, 20)] {
+        let usage =
+            Usage { capacity_len: 100 * GB, used_len: (100 - free) * GB, free_len: free * GB, transfer_count: 0 };
+        cluster.on_registered(now, id(number), usage);
+    }
+    let mut repair = Repair::default();
+    repair.on_lack(Lack {
+        block: BlockId::new(home, 1),
+        generation: Generation(1001),
+        len: 10 * GB,
+        file: InodeId(7),
+        home,
+        node: id(4),
+        sources: ids(&[3]),
+        unfit: false,
+    });
+    let rules = MendRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 2 };
+    let step = Mending::begin(&cluster, &repair, &rules).step(&cluster, &repair, &rules, &mut Seeded(1));
+    let MendStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step else {
+        panic!("node 5 has room: {step:?}")
+    };
+    assert_eq!(members, ids(&[3, 5]));
+}
