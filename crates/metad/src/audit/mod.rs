@@ -47,6 +47,9 @@ pub(crate) struct Record<'a> {
     /// Source, then destination, as far as the call has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) paths: Vec<String>,
+    /// What else it is about: a datanode, a member, a job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) subject: Option<&'a str>,
     /// False: the caller may not do this. Whether it was done says `error`.
     pub(crate) allowed: bool,
     /// Class of the exception that was answered.
@@ -168,6 +171,7 @@ mod tests {
             protocol: "ClientProtocol",
             method: "rename",
             paths: vec!["/a".into(), "/b\n\"c\"".into()],
+            subject: Some("7"),
             allowed: false,
             error: Some("org.apache.hadoop.security.AccessControlException"),
             duration_us: 120,

@@ -24,7 +24,7 @@ pub(crate) use writing::{plan_block, silent_holder, wait_for};
 
 use crate::caller::Session;
 use crate::core::Core;
-use crate::door::table::SUPERUSER;
+use crate::door::table::{SUPERUSER, no_subject};
 use crate::door::{Audit, Method, Needs, Who};
 use bytes::Bytes;
 use hdfs::Exception;
@@ -63,6 +63,7 @@ macro_rules! methods {
             who: who!($($who)?),
             needs: needs!($($needs)?),
             audit: Audit::$audit,
+            subject: no_subject,
             paths: |_call| paths!(_call, $request $(; $($path),+)?),
         }),*];
 

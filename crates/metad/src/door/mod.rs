@@ -77,6 +77,8 @@ pub(crate) struct Method {
     pub(crate) audit: Audit,
     /// Fields of the request that are paths.
     pub(crate) paths: fn(&Call) -> Vec<String>,
+    /// What else it is about: a datanode, a member, a job.
+    pub(crate) subject: fn(&Call) -> Option<String>,
 }
 
 /// Rows of one protocol, and who answers them.
@@ -151,7 +153,13 @@ pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exceptio
         if let Some(session) = &visit.session {
             (caller.real, caller.authentication) = (session.real.as_deref(), session.authentication);
         }
-        came.record(seat, &caller, (protocol.name, &visit.call.method), (method.paths)(&visit.call), &answer);
+        let named = Named {
+            protocol: protocol.name,
+            method: &visit.call.method,
+            paths: (method.paths)(&visit.call),
+            subject: (method.subject)(&visit.call),
+        };
+        came.record(seat, &caller, named, &answer);
     }
     answer
 }
@@ -226,6 +234,14 @@ pub(crate) struct Caller<'a> {
     pub(crate) address: String,
 }
 
+/// What was called, and what for.
+pub(crate) struct Named<'a> {
+    pub(crate) protocol: &'a str,
+    pub(crate) method: &'a str,
+    pub(crate) paths: Vec<String>,
+    pub(crate) subject: Option<String>,
+}
+
 /// When a call came.
 pub(crate) struct Came {
     at: Millis,
@@ -238,15 +254,9 @@ impl Came {
     }
 
     /// Writes a call down that is over.
-    pub(crate) fn record<T>(
-        &self,
-        seat: &Seat,
-        caller: &Caller<'_>,
-        (protocol, method): (&str, &str),
-        paths: Vec<String>,
-        answer: &Result<T, Exception>,
-    ) {
+    pub(crate) fn record<T>(&self, seat: &Seat, caller: &Caller<'_>, named: Named<'_>, answer: &Result<T, Exception>) {
         let Some(log) = &seat.audit else { return };
+        let Named { protocol, method, paths, subject } = named;
         let error = answer.as_ref().err();
         log.record(&Record {
             time: date::rfc3339(self.at),
@@ -257,6 +267,7 @@ impl Came {
             protocol: protocol.rsplit('.').next().unwrap_or(protocol),
             method: shortened(method),
             paths: paths.iter().map(|path| shortened(path).to_owned()).collect(),
+            subject: subject.as_deref().map(shortened),
             allowed: !error.is_some_and(is_denied),
             error: error.map(|error| error.class),
             duration_us: seat.clock.monotonic().saturating_sub(self.since).as_micros() as u64,

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use wire::admin::{datanodes, jobs, meta, placement};
 use wire::client::{ADD_LEASED, AddLeasedRequest, LEASE_BLOCKS, PUT_FILE, PutFileRequest};
+use wire::node::RegisterRequest;
 
 /// HDFS says `Superuser privilege is required for operation x` where it is its name node that refuses.
 pub(crate) const SUPERUSER: Who = Who::Superuser { names_operation: true };
@@ -20,7 +21,7 @@ pub(crate) const SUPERUSER: Who = Who::Superuser { names_operation: true };
 const ADMINISTRATOR: Who = Who::Superuser { names_operation: false };
 
 const fn row(name: &'static str, who: Who, needs: Needs, audit: Audit) -> Method {
-    Method { name, who, needs, audit, paths: no_paths }
+    Method { name, who, needs, audit, paths: no_paths, subject: no_subject }
 }
 
 /// Stands for what is not listed: who may not call anything of a protocol is told no more than that.
@@ -30,6 +31,30 @@ const fn other(who: Who, needs: Needs) -> Method {
 
 pub(crate) fn no_paths(_call: &Call) -> Vec<String> {
     Vec::new()
+}
+
+pub(crate) fn no_subject(_call: &Call) -> Option<String> {
+    None
+}
+
+fn datanode(call: &Call) -> Option<String> {
+    call.request().ok().map(|request: RegisterRequest| request.node)
+}
+
+fn drained(call: &Call) -> Option<String> {
+    call.request().ok().map(|request: datanodes::DrainRequest| request.datanode)
+}
+
+fn added_member(call: &Call) -> Option<String> {
+    call.request().ok().map(|request: meta::AddMemberRequest| format!("{} {}", request.id, request.addr))
+}
+
+fn removed_member(call: &Call) -> Option<String> {
+    call.request().ok().map(|request: meta::RemoveMemberRequest| request.id.to_string())
+}
+
+fn stopped_job(call: &Call) -> Option<String> {
+    call.request().ok().map(|request: jobs::StopJobRequest| request.id.to_string())
 }
 
 fn put_path(call: &Call) -> Vec<String> {
@@ -67,7 +92,7 @@ pub(crate) static PROTOCOLS: &[Protocol] = &[
         name: wire::node::NODE_PROTOCOL,
         version: Some(wire::node::PROTOCOL_VERSION),
         methods: &[
-            row(wire::node::REGISTER, Node, LeaderOrStandby, Change),
+            Method { subject: datanode, ..row(wire::node::REGISTER, Node, LeaderOrStandby, Change) },
             row(wire::node::HEARTBEAT, Node, LeaderOrStandby, Never),
             row(wire::node::CATALOGUE, Node, LeaderOrStandby, Never),
         ],
@@ -81,10 +106,10 @@ pub(crate) static PROTOCOLS: &[Protocol] = &[
         version: Some(wire::admin::ADMIN_VERSION),
         methods: &[
             row(meta::LIST_MEMBERS, ADMINISTRATOR, Any, Never),
-            row(meta::ADD_MEMBER, ADMINISTRATOR, Any, Change),
-            row(meta::REMOVE_MEMBER, ADMINISTRATOR, Any, Change),
+            Method { subject: added_member, ..row(meta::ADD_MEMBER, ADMINISTRATOR, Any, Change) },
+            Method { subject: removed_member, ..row(meta::REMOVE_MEMBER, ADMINISTRATOR, Any, Change) },
             row(datanodes::LIST_DATANODES, ADMINISTRATOR, Leader, Read),
-            row(datanodes::DRAIN, ADMINISTRATOR, Leader, Change),
+            Method { subject: drained, ..row(datanodes::DRAIN, ADMINISTRATOR, Leader, Change) },
             row(placement::LIST_PIPELINES, ADMINISTRATOR, Leader, Read),
             row(placement::LIST_CONTAINERS, ADMINISTRATOR, Leader, Read),
             row(placement::UNDER_REPLICATED, ADMINISTRATOR, Leader, Read),
@@ -92,7 +117,7 @@ pub(crate) static PROTOCOLS: &[Protocol] = &[
             row(jobs::BEGIN_SCRUB, ADMINISTRATOR, Leader, Change),
             row(jobs::BEGIN_DISK_BALANCE, ADMINISTRATOR, Leader, Change),
             row(jobs::BEGIN_BALANCE, ADMINISTRATOR, Leader, Change),
-            row(jobs::STOP_JOB, ADMINISTRATOR, Leader, Change),
+            Method { subject: stopped_job, ..row(jobs::STOP_JOB, ADMINISTRATOR, Leader, Change) },
         ],
         other: other(ADMINISTRATOR, Any),
         has_clients: false,

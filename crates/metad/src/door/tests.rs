@@ -107,14 +107,16 @@ async fn what_changes_or_is_denied_is_written_down() {
     pass(&seat, Call { user: acting.into(), ..read("/secret") }).await.unwrap_err();
     pass(&seat, call(hdfs::protocol::CLIENT, None, "renewLease", &owner, Vec::new())).await.unwrap();
     pass(&seat, mkdirs(&"/x".repeat(100_000), &owner)).await.unwrap_err();
+    let stop = wire::admin::jobs::StopJobRequest { id: 77 }.encode_to_vec();
+    pass(&seat, call(wire::admin::ADMIN_PROTOCOL, None, wire::admin::jobs::STOP_JOB, &owner, stop)).await.unwrap_err();
     drop((core, seat));
     metad.shutdown().await;
     let text = std::fs::read_to_string(dir.path().join("audit/audit.log")).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let shown = |line: &Value| {
-        let path = line["paths"][0].as_str().unwrap_or("-");
+        let path = line["paths"][0].as_str().or(line["subject"].as_str()).unwrap_or("-");
         let user = line["user"].as_str().unwrap();
-        assert_eq!((&line["protocol"], &line["authentication"]), (&"ClientProtocol".into(), &"SIMPLE".into()));
+        assert_eq!(line["authentication"], "SIMPLE");
         assert_eq!(line["address"], "127.0.0.1:40000");
         let error = line["error"].as_str().and_then(|class| class.rsplit('.').next()).unwrap_or("-");
         let user = if user == owner { "owner" } else { user };
@@ -131,6 +133,7 @@ async fn what_changes_or_is_denied_is_written_down() {
             "nobody refreshNodes - allowed=false AccessControlException",
             "owner by nobody getFileInfo /secret allowed=false AuthorizationException",
             "owner mkdirs /x/x/x/x/x allowed=true IOException",
+            "owner stopJob 77 allowed=true IllegalArgumentException",
         ]
     );
     assert!(text.len() < 10_000, "a long path is cut");

@@ -19,7 +19,7 @@ mod totals;
 use crate::caller::Session;
 use crate::core::Core;
 use crate::date;
-use crate::door::{Caller, Came};
+use crate::door::{Caller, Came, Named};
 use crate::refusal;
 use crate::repair::census::Known;
 use crate::seat::Seat;
@@ -171,7 +171,9 @@ impl Check {
         };
         let authentication = session.authentication;
         let caller = Caller { user: &self.ask.user, real: None, authentication, address: session.host() };
-        came.record(&self.seat, &caller, ("http", "fsck"), vec![self.ask.path.clone()], &done);
+        let paths = vec![self.ask.path.clone()];
+        let named = Named { protocol: "http", method: "fsck", paths, subject: self.ask.block_ids.clone() };
+        came.record(&self.seat, &caller, named, &done);
         done
     }
 
