@@ -2,6 +2,7 @@
 
 mod support;
 
+use hdfs::exception::Detail;
 use hdfs::proto::*;
 use rpc::CallError;
 use std::time::Duration;
@@ -158,6 +159,16 @@ async fn refusals_have_javas_names() {
         ("FileNotFound".into(), "File does not exist: /none".into())
     );
     assert_eq!(refusal(root.locations("/d", 0, 1).await), ("FileNotFound".into(), "Path is not a file: /d".into()));
+    // What the class leaves open is in a field of ours.
+    let detail_of = async |src: &str| {
+        let request = GetBlockLocationsRequestProto { src: src.into(), offset: 0, length: 1 };
+        let answer: Result<GetBlockLocationsResponseProto, _> = root.ask("getBlockLocations", &request).await;
+        let Err(CallError::Remote { detail, .. }) = answer else { panic!("{answer:?}") };
+        detail
+    };
+    assert_eq!(detail_of("/none").await, None);
+    assert_eq!(detail_of("/d").await, Some(Detail::IsADirectory));
+    assert_eq!(detail_of("/d/f/x").await, Some(Detail::NotADirectory));
     assert_eq!(class(root.is_closed("/none").await), "FileNotFound");
     assert_eq!(refusal(root.create("/d/f", "other").await).0, "FileAlreadyExists");
     assert_eq!(refusal(root.create("/d", "other").await).0, "FileAlreadyExists");
