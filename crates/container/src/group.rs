@@ -73,6 +73,7 @@ impl GroupSync {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::Errno;
     use std::collections::BTreeSet;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,10 +121,10 @@ mod tests {
             self.dirty.insert(page);
         }
 
-        fn sync(&mut self, fails: Option<i32>) -> Result<()> {
+        fn sync(&mut self, fails: Option<Errno>) -> Result<()> {
             let dirty = std::mem::take(&mut self.dirty);
             match fails {
-                Some(code) => Err(Error::from_raw_os_error(code)),
+                Some(errno) => Err(errno.into()),
                 None => {
                     self.durable.extend(dirty);
                     Ok(())
@@ -132,10 +133,10 @@ mod tests {
         }
     }
 
-    /// EIO, ENOSPC, EDQUOT: who wrote before the failure was reported, and asks for a sync after it, is told as well.
+    /// Who wrote before the failure was reported, and asks for a sync after it, is told as well.
     #[test]
     fn a_sync_that_failed_is_followed_by_no_success() {
-        for code in [5, 28, 122] {
+        for code in [Errno::IO, Errno::NOSPC, Errno::DQUOT] {
             let (group, mut kernel) = (GroupSync::default(), Kernel::default());
             kernel.write(1);
             group.sync(|| kernel.sync(None)).unwrap();
@@ -145,10 +146,10 @@ mod tests {
                 kernel.write(3);
                 kernel.sync(Some(code))
             });
-            assert_eq!(failed.unwrap_err().raw_os_error(), Some(code));
+            assert_eq!(Errno::from_io_error(&failed.unwrap_err()), Some(code));
             let next = group.sync(|| kernel.sync(None));
             assert!(next.is_err() || kernel.durable.contains(&3), "{code}: it is nowhere, and was called durable");
-            assert_eq!(next.unwrap_err().kind(), Error::from_raw_os_error(code).kind());
+            assert_eq!(next.unwrap_err().kind(), Error::from(code).kind());
         }
     }
 }

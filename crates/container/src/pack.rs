@@ -480,6 +480,7 @@ fn next_magic(file: &impl FileExt, mut at: u64, file_len: u64, unreadable: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::Errno;
     use types::{BlockId, ChecksumSpec, Generation, InodeId};
 
     const PLACE: (Salt, ContainerId) = (Salt([7; 16]), ContainerId(7));
@@ -578,7 +579,7 @@ mod tests {
     impl FileExt for Holed<'_> {
         fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
             let lost = |at: &u64| *at < offset + bytes.len() as u64 && offset < *at + SECTOR_LEN;
-            if self.1.iter().any(lost) { Err(rustix::io::Errno::IO.into()) } else { self.0.read_at(bytes, offset) }
+            if self.1.iter().any(lost) { Err(Errno::IO.into()) } else { self.0.read_at(bytes, offset) }
         }
 
         fn write_at(&self, _: &[u8], _: u64) -> Result<usize> {
@@ -604,7 +605,8 @@ mod tests {
         assert_eq!((scanned.end, found), (pack.end(), want));
         assert!(scanned.unreadable.is_some_and(|first| first >= offsets[2] && first <= offsets[3]));
         let all: Vec<u64> = (0..pack.end()).step_by(SECTOR_LEN as usize).collect();
-        assert_eq!(scan(&all).unwrap_err().raw_os_error(), Some(5), "a disk that is lost is not asked for ever");
+        let ended = Errno::from_io_error(&scan(&all).unwrap_err());
+        assert_eq!(ended, Some(Errno::IO), "a disk that is lost is not asked for ever");
     }
 
     /// Power goes while a record is written, and another sector does not read just then. Whether the torn record's

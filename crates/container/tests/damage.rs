@@ -5,6 +5,7 @@ mod support;
 
 use container::{Advice, Identity, ReopenAsk, ReopenKind, ReplicaError, Volume, VolumeError, VolumeIdentity};
 use proptest::prelude::*;
+use rustix::io::Errno;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -127,7 +128,7 @@ fn what_does_not_read_in_open_waits_for_the_next_start() {
     // Reads as a lost sector does: nothing is mapped at the first address.
     let lost = Path::new("/proc/self/mem");
     let error = std::fs::File::open(lost).and_then(|file| file.read_at(&mut [0], 0)).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(5));
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
     let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let name = |place: &str, index| format!("{place}/{}.sums", block(index).0);
     {
