@@ -29,6 +29,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use types::Millis;
+use wire::node::{NODE_IN_USE, NODE_SUPERSEDED};
 
 /// Who may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,8 +209,9 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
     Ok(handler)
 }
 
+/// A process that takes a datanode's id may not, either.
 fn is_denied(error: &Exception) -> bool {
-    [ACCESS_CONTROL, AUTHORIZATION].contains(&error.class)
+    [ACCESS_CONTROL, AUTHORIZATION, NODE_IN_USE, NODE_SUPERSEDED].contains(&error.class)
 }
 
 fn is_recorded(seat: &Seat, method: &Method, answer: &Result<Bytes, Exception>) -> bool {
