@@ -15,7 +15,10 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn monotonic(&self) -> Duration;
 }
 
-/// The machine's clock.
+/// When the wall clock of a stage begins, in milliseconds since 1970.
+const STAGE_BEGINS_MS: u64 = 1_800_000_000_000;
+
+/// The machine's clock, or that of the [`crate::stage`].
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     start: Instant,
@@ -37,12 +40,15 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
     fn now(&self) -> Millis {
+        if let Some(stage) = crate::stage::stage() {
+            return Millis(STAGE_BEGINS_MS + stage.now().as_millis() as u64);
+        }
         // A clock set before 1970 is as good as one that stands at 1970.
         Millis(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
     }
 
     fn monotonic(&self) -> Duration {
-        self.start.elapsed()
+        crate::stage::stage().map_or_else(|| self.start.elapsed(), |stage| stage.now())
     }
 }
 

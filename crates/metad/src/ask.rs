@@ -3,6 +3,7 @@
 //! One that has stopped sending heartbeats will not answer either: it is not waited for to the end.
 
 use crate::core::Core;
+use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, Fitness, Generation, NodeId};
 use wire::node;
@@ -119,9 +120,9 @@ where
     let calls: Vec<_> = nodes
         .iter()
         .map(|(id, addr)| {
-            let (id, client, request) = (*id, core.dial(addr), request.clone());
+            let (id, addr, datanodes, request) = (*id, addr.clone(), Arc::clone(&core.datanodes), request.clone());
             let call = async move {
-                match tokio::time::timeout(limit, client.call::<Q, A>(method, &request)).await {
+                match io::stage::timeout(limit, datanodes.call::<Q, A>(&addr, method, &request)).await {
                     Ok(Ok(answer)) => Answer::Said(answer),
                     Ok(Err(error)) => {
                         tracing::warn!(node = %id, method, %error, "a datanode did not answer as it should");
@@ -156,7 +157,7 @@ async fn fallen_silent(core: &Core, id: NodeId, asked: Duration) {
         if quiet && now >= asked + QUIET_WAIT {
             return;
         }
-        tokio::time::sleep(QUIET_LOOK).await;
+        io::stage::sleep(QUIET_LOOK).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who calls: the principal of a connection, that is its user, the user's groups, and whether he may do everything.
 
-use crate::groups::{GroupNames, Groups, LookUp, NoAnswer, is_name};
+use crate::environment::GroupLookUp;
+use crate::groups::{GroupNames, Groups, NoAnswer, is_name};
 use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::{AUTHORIZATION, RETRIABLE};
@@ -114,7 +115,7 @@ struct Known {
 
 impl Users {
     /// `owner` runs the server, and may do everything.
-    pub(crate) fn new(owner: String, supergroup: String, look_up: Box<LookUp>) -> Self {
+    pub(crate) fn new(owner: String, supergroup: String, look_up: Box<GroupLookUp>) -> Self {
         Self { owner, supergroup, groups: Groups::new(look_up), principals: Mutex::default() }
     }
 

@@ -3,6 +3,7 @@
 use crate::caller::{Session, Users};
 use crate::command::{Command, Reply};
 use crate::config::Config;
+use crate::datanode_calls::DatanodeCalls;
 use crate::heard::Heard;
 use crate::hearing::Hearing;
 use crate::machine::Machine;
@@ -20,8 +21,7 @@ use lead::{
 };
 use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
-use rpc::{AnswerRoom, ClientOptions};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,8 +37,6 @@ const PROPOSAL_COUNT_MAX: usize = 16;
 /// of getting fewer replicas than a moment later.
 const ARRIVAL_WAIT: Duration = Duration::from_secs(6);
 const ARRIVAL_POLL: Duration = Duration::from_millis(50);
-/// Addresses of datanodes that connections are kept to.
-const DIALLED_COUNT_MAX: usize = 4096;
 /// A datanode that beats and lets a question about its replicas pass has a disk or a port that hangs; that is no matter
 /// of seconds.
 const MUTE_FOR: Duration = Duration::from_secs(30);
@@ -100,9 +98,7 @@ pub(crate) struct Core {
     chores: Arc<Semaphore>,
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
-    dialled: Mutex<HashMap<String, rpc::Client>>,
-    /// For what datanodes answer: anybody may say that he is one.
-    answers: AnswerRoom,
+    pub(crate) datanodes: Arc<DatanodeCalls>,
     /// Replicas that somebody called bad.
     complaints: Mutex<Complaints>,
     /// What writers' chains may still cost.
@@ -142,6 +138,7 @@ pub(crate) struct Parts {
     pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<Heard>,
     pub(crate) room: Arc<Room>,
+    pub(crate) datanodes: Arc<DatanodeCalls>,
     pub(crate) pool: String,
     pub(crate) cluster: Cluster,
     pub(crate) term: u64,
@@ -149,7 +146,7 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, users, heard, room, pool, cluster, term } = parts;
+        let Parts { config, machine, raft, clock, users, heard, room, datanodes, pool, cluster, term } = parts;
         let started = clock.monotonic();
         let leases = Mutex::new(Leases::load(&machine.store().view(), started)?);
         let unended = repair::jobs::load(&machine.store().view(), clock.now(), started)?;
@@ -194,8 +191,7 @@ impl Core {
             looks: Arc::new(Semaphore::new(LOOK_COUNT_MAX)),
             chores: Arc::new(Semaphore::new(CHORE_COUNT_MAX)),
             planning: tokio::sync::Mutex::new(()),
-            dialled: Mutex::default(),
-            answers: AnswerRoom::default(),
+            datanodes,
             complaints: Mutex::default(),
             chain_sets: Mutex::default(),
             reported: Notify::new(),
@@ -529,7 +525,7 @@ impl Core {
             if arrived || now.saturating_sub(self.hearing_since()) >= ARRIVAL_WAIT {
                 return;
             }
-            tokio::time::sleep(ARRIVAL_POLL).await;
+            io::stage::sleep(ARRIVAL_POLL).await;
         }
     }
 
@@ -545,20 +541,6 @@ impl Core {
                 return Ok(());
             }
         }
-    }
-
-    /// The connection to a datanode's RPC port.
-    pub(crate) fn dial(&self, addr: &str) -> rpc::Client {
-        let mut dialled = lock(&self.dialled);
-        if dialled.len() >= DIALLED_COUNT_MAX {
-            dialled.clear();
-        }
-        let client = dialled.entry(addr.to_owned()).or_insert_with(|| {
-            let options = ClientOptions::of_nodes(self.answers.clone());
-            let user = self.users.owner().to_owned();
-            rpc::Client::with_options(addr.to_owned(), user, wire::node::REPLICA_PROTOCOL, options)
-        });
-        client.clone()
     }
 
     /// Remembers that a replica was called bad. Belief waits until its node has read it.

@@ -60,7 +60,7 @@ mod tests {
             if is_so() {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            io::stage::sleep(Duration::from_millis(10)).await;
         }
         panic!("never: {what}");
     }

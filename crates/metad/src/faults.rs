@@ -136,7 +136,7 @@ mod tests {
                 if let Ok(store) = kv::Store::open(&dir.join("store"), kv::Options::default()) {
                     return Arc::new(Self(Machine::open(store, dir.join("incoming")).unwrap()));
                 }
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                io::stage::sleep(Duration::from_millis(10)).await;
             }
             panic!("the store is in use");
         }
@@ -276,7 +276,7 @@ mod tests {
             Box::pin(async move {
                 let there = self.0.lock().unwrap().get(&to.id).cloned();
                 let there = there.ok_or_else(|| Error::from(ErrorKind::HostUnreachable))?;
-                let answer = tokio::time::timeout(wait_max, there.handle(&message)).await;
+                let answer = io::stage::timeout(wait_max, there.handle(&message)).await;
                 answer.map_err(|_| Error::from(ErrorKind::TimedOut))
             })
         }
@@ -322,7 +322,7 @@ mod tests {
                         return reply;
                     }
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                io::stage::sleep(Duration::from_millis(20)).await;
             }
             panic!("nobody leads");
         }
@@ -338,7 +338,7 @@ mod tests {
                     assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
                     return;
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                io::stage::sleep(Duration::from_millis(20)).await;
             }
             panic!("some member lags");
         }

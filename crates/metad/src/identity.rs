@@ -31,7 +31,7 @@ impl World {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let metad = crate::start(Config::new(dir.path().into(), "127.0.0.1:0".parse().unwrap())).await.unwrap();
-        let core = metad.running().as_ref().unwrap().seat.core().unwrap();
+        let core = metad.running().as_ref().unwrap().server.seat.core().unwrap();
         Self { metad, core, _dir: dir }
     }
 
@@ -54,7 +54,7 @@ impl World {
             if done(self) {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            io::stage::sleep(Duration::from_millis(10)).await;
         }
         panic!("{what}");
     }
@@ -149,13 +149,13 @@ async fn a_strangers_heartbeat_changes_nothing() {
     let nameless = HeartbeatRequest { node: ID.to_string(), ..HeartbeatRequest::default() };
     let (_, message) = node.ask::<Orders>(HEARTBEAT, &nameless).await.unwrap_err();
     assert!(message.contains("no incarnation"), "{message}");
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    io::stage::sleep(Duration::from_millis(200)).await;
     assert!(!world.is_quiet());
     // Over two connections: the end of the earlier one says nothing.
     let again = world.process(10, 1);
     assert!(again.beat().await.unwrap().known);
     drop(node);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    io::stage::sleep(Duration::from_millis(200)).await;
     assert!(!world.is_quiet());
     drop(again);
     world.until("the end of the last one counts", |world| world.is_quiet()).await;

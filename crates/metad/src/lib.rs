@@ -29,9 +29,11 @@ mod client;
 mod command;
 mod config;
 mod core;
+mod datanode_calls;
 mod date;
 mod door;
 mod effects;
+mod environment;
 mod faults;
 mod fsck;
 #[cfg(test)]
@@ -61,6 +63,7 @@ mod repair;
 mod room;
 mod sealing;
 mod seat;
+mod server;
 mod service;
 mod settings;
 mod standby;
@@ -71,26 +74,14 @@ mod tasks;
 mod words;
 
 pub use config::{Config, MemberAddr};
+pub use environment::{Environment, GroupLookUp, Route, RouteAnswer};
+pub use server::Server;
 
-use crate::caller::Users;
-use crate::machine::Machine;
-use crate::peers::Peers;
-use crate::room::Room;
-use crate::seat::Seat;
-use crate::service::Service;
-use io::task::Owned;
 use io::{Clock, SystemClock};
-use raft::{GroupOptions, Peer, Raft, Standing, Timing};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::sync::mpsc;
-
-/// Part of the memory that changes may fill until they are synced; the rest is for calls.
-const OVERLAY_SHARE: u64 = 4;
-/// An overlay longer than this only makes flushes longer.
-const OVERLAY_LEN_MAX: u64 = 64 << 20;
 
 /// Why a metadata server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -111,11 +102,8 @@ pub enum StartError {
     Listen { addr: SocketAddr, source: std::io::Error },
 }
 
-/// Until the last task that works on the store has let go of it; they do when they are next looked at.
-const RELEASE_WAIT: Duration = Duration::from_secs(2);
-const RELEASE_POLL: Duration = Duration::from_millis(5);
-
-/// A running metadata server. To end it cleanly, see [`Metad::shutdown`]; dropped, it is as if it was killed.
+/// A running metadata server with its port. To end it cleanly, see [`Metad::shutdown`]; dropped, it is as if it was
+/// killed.
 #[derive(Debug)]
 pub struct Metad {
     rpc_addr: SocketAddr,
@@ -125,10 +113,8 @@ pub struct Metad {
 
 #[derive(Debug)]
 struct Running {
-    seat: Arc<Seat>,
-    server: rpc::Server,
-    /// They follow the elections, and the free space.
-    tasks: [Owned<()>; 2],
+    port: rpc::Server,
+    server: Server,
 }
 
 /// Starts a metadata server on the machine's clock. Returns when it serves.
@@ -138,62 +124,25 @@ pub async fn start(config: Config) -> Result<Metad, StartError> {
 
 /// As [`start`], on a clock of the caller's.
 pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<Metad, StartError> {
-    config.check().map_err(StartError::Config)?;
-    let owner = io::task::blocking(host::user::of_process).await.map_err(StartError::Owner)?;
-    let users = Users::new(owner.clone(), config.supergroup.clone(), Box::new(host::user::groups_of));
-    let dir = config.dir.clone();
-    std::fs::create_dir_all(&dir).map_err(|source| StartError::Dir { path: dir.clone(), source })?;
-    let overlay_len_max = (config.memory / OVERLAY_SHARE).clamp(1 << 20, OVERLAY_LEN_MAX) as usize;
-    let options = kv::Options { overlay_len_max, ..kv::Options::default() };
-    let store_dir = dir.join("store");
-    let store = io::task::blocking(move || kv::Store::open(&store_dir, options)).await?;
-    let incoming = dir.join("incoming");
-    let machine = Arc::new(io::task::blocking(move || Machine::open(store, incoming)).await?);
-    let peers = config.is_group().then(|| {
-        let known = config.members.iter().map(|member| (member.id, member.addr.clone()));
-        Arc::new(Peers::new(owner, known.collect()))
-    });
-    let options = raft::Options { dir: dir.join("log"), node_id: config.id, group: group(&config, peers.as_ref()) };
-    let raft = Raft::start(options, Arc::clone(&machine)).await?;
+    let environment = Environment::of_machine(&config, clock).await?;
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
-    let room = Arc::new(Room::new(&config, &machine));
-    let (its_config, its_clock) = (config.clone(), Arc::clone(&clock));
-    let audit = io::task::blocking(move || audit::Log::open(&its_config, &its_clock)).await;
-    let audit = audit.map_err(|source| StartError::Dir { path: config.dir.join("audit"), source })?;
-    let seat = Arc::new(Seat::new(config, machine, raft, clock, peers, users, Arc::clone(&room)).audited(audit));
-    let standing = *seat.raft.standing().borrow();
-    if let Standing::Leading { term } = standing {
-        // Alone. Whatever is wrong is told to who starts the server.
-        seat.take(term).await?;
-    }
+    let server = Server::start(config, environment, None).await?;
     let options = rpc::ServerOptions {
         held_len_max: (memory / 2) as usize,
         urgent_protocol: Some(wire::raft::RAFT_PROTOCOL),
         ..rpc::ServerOptions::default()
     };
-    let server = rpc::Server::bind(rpc_addr, options, Arc::new(Service { seat: Arc::clone(&seat) })).await;
-    let server = match server {
-        Ok(server) => server,
+    let port = match rpc::Server::bind(rpc_addr, options, Arc::new(server.service())).await {
+        Ok(port) => port,
         Err(source) => {
-            seat.leave();
+            server.seat.leave();
             return Err(StartError::Listen { addr: rpc_addr, source });
         }
     };
-    let rpc_addr = server.local_addr();
-    let _set_once = seat.rpc_addr.set(rpc_addr);
-    let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
-    let watcher = io::task::spawn_owned("free space", room.watch());
+    let rpc_addr = port.local_addr();
+    let _set_once = server.seat.rpc_addr.set(rpc_addr);
     tracing::info!(%rpc_addr, "the metadata server is ready");
-    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { seat, server, tasks: [keeper, watcher] })) })
-}
-
-fn group(config: &Config, peers: Option<&Arc<Peers>>) -> Option<GroupOptions> {
-    let transport: Arc<dyn raft::Transport> = Arc::clone(peers?) as _;
-    let founder = |member: &MemberAddr| Peer { id: member.id, addr: member.addr.clone() };
-    // One that joins founds nothing, whoever is listed.
-    let founders = if config.join { Vec::new() } else { config.members.iter().map(founder).collect() };
-    let (timing, retain_len) = (Timing::default(), config.log_kept_len as usize);
-    Some(GroupOptions { transport, founders, timing, retain_len, undone: None })
+    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { port, server })) })
 }
 
 impl Metad {
@@ -202,26 +151,24 @@ impl Metad {
         self.rpc_addr
     }
 
-    /// Numbers and names of the moment, for `/status` and `/metrics`.
+    /// See [`Server::status`].
     pub fn status(&self) -> serde_json::Value {
         match &*self.running() {
-            Some(running) => status::status(&running.seat),
+            Some(running) => running.server.status(),
             None => serde_json::json!({ "stopped": true }),
         }
     }
 
-    /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `None`: too many
-    /// run already. `pairs`: of the query.
+    /// See [`Server::fsck`].
     pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
-        fsck::start(&self.running().as_ref()?.seat, pairs, peer)
+        self.running().as_ref()?.server.fsck(pairs, peer)
     }
 
-    /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should
-    /// end, as it would refuse everything that changes something.
+    /// See [`Server::failed`].
     pub async fn failed(&self) -> String {
-        let raft = self.running().as_ref().map(|running| running.seat.raft.clone());
-        match raft {
-            Some(raft) => raft.failed().await,
+        let failed = self.running().as_ref().map(|running| running.server.failed());
+        match failed {
+            Some(failed) => failed.await,
             None => std::future::pending().await,
         }
     }
@@ -229,24 +176,9 @@ impl Metad {
     /// Answers what is under way, makes everything durable and lets go of the directory. A second call does nothing.
     pub async fn shutdown(&self) {
         let running = self.running().take();
-        let Some(Running { seat, server, tasks }) = running else { return };
+        let Some(Running { port, server }) = running else { return };
+        port.shutdown().await;
         server.shutdown().await;
-        drop(tasks);
-        seat.leave();
-        if let Err(error) = seat.raft.shutdown().await {
-            tracing::error!(%error, "the log was not closed cleanly; the next start replays it");
-        }
-        let machine = Arc::downgrade(&seat.machine);
-        // Behind the last call. It waits for a disk.
-        io::task::blocking(move || seat.audit.as_ref().inspect(|log| log.close()).map(drop)).await;
-        let released = async {
-            while machine.strong_count() > 0 {
-                tokio::time::sleep(RELEASE_POLL).await;
-            }
-        };
-        if tokio::time::timeout(RELEASE_WAIT, released).await.is_err() {
-            tracing::warn!("a task still works on the store; its directory is free when this process ends");
-        }
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {

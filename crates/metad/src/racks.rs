@@ -9,6 +9,7 @@
 use crate::caller::Session;
 use crate::core::Core;
 use blocks::Node;
+use io::stage::{sleep, timeout};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -16,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
 
 /// Of those whose place nobody told. Java clients take an empty one for none at all, and fail.
 pub(crate) const DEFAULT_RACK: &str = "/default-rack";

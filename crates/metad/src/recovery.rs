@@ -82,7 +82,7 @@ impl Recoveries {
     pub(crate) async fn ended(&self, file: FileId) -> bool {
         let closed = self.lock().get(&file).map(|running| running.closed.clone());
         let Some(mut closed) = closed else { return false };
-        matches!(tokio::time::timeout(ENDED_WAIT, closed.wait_for(|closed| *closed)).await, Ok(Ok(_)))
+        matches!(io::stage::timeout(ENDED_WAIT, closed.wait_for(|closed| *closed)).await, Ok(Ok(_)))
     }
 
     pub(crate) fn stop(&self) {
@@ -192,11 +192,11 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
             Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "a recovery waits"),
             Attempt::Doubtful => {
                 tracing::warn!(block = %last.block, %generation, "no node whose replica may be believed says that it finished it");
-                tokio::time::sleep(retry).await;
+                io::stage::sleep(retry).await;
                 return false;
             }
         }
-        tokio::time::sleep(retry).await;
+        io::stage::sleep(retry).await;
         retry = (retry * 2).min(RETRY_LAST);
     }
 }

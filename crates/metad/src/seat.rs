@@ -15,6 +15,7 @@ use crate::caller::Users;
 use crate::command::{Command, Founding};
 use crate::config::Config;
 use crate::core::{Core, Parts};
+use crate::datanode_calls::DatanodeCalls;
 use crate::heard::Heard;
 use crate::hearts::Hearts;
 use crate::machine::Machine;
@@ -45,12 +46,20 @@ pub(crate) struct Seat {
     pub(crate) room: Arc<Room>,
     /// `None`: no calls are written down.
     pub(crate) audit: Option<audit::Log>,
+    pub(crate) datanodes: Arc<DatanodeCalls>,
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
     /// Where this server listens, once it does.
     pub(crate) rpc_addr: OnceLock<SocketAddr>,
     taken: Mutex<Option<Taken>>,
     hearts: Mutex<Hearts>,
+}
+
+/// How others are reached.
+pub(crate) struct Ways {
+    pub(crate) datanodes: Arc<DatanodeCalls>,
+    /// `None`: this server is alone.
+    pub(crate) peers: Option<Arc<Peers>>,
 }
 
 /// The time of one leadership.
@@ -72,11 +81,12 @@ impl Seat {
         machine: Arc<Machine>,
         raft: Raft<Machine>,
         clock: Arc<dyn Clock>,
-        peers: Option<Arc<Peers>>,
+        ways: Ways,
         users: Users,
         room: Arc<Room>,
     ) -> Self {
         let users = Arc::new(users);
+        let Ways { datanodes, peers } = ways;
         Self {
             config,
             machine,
@@ -87,6 +97,7 @@ impl Seat {
             admission: Admission::default(),
             room,
             audit: None,
+            datanodes,
             peers,
             rpc_addr: OnceLock::new(),
             taken: Mutex::default(),
@@ -199,7 +210,7 @@ impl Seat {
                     self.leave();
                     if let Err(error) = self.take(term).await {
                         tracing::warn!(%error, "the leader cannot take its seat yet");
-                        tokio::time::sleep(TRY_PAUSE).await;
+                        io::stage::sleep(TRY_PAUSE).await;
                         continue;
                     }
                 }
@@ -218,7 +229,7 @@ impl Seat {
         let seat = Arc::clone(self);
         let core = io::task::blocking(move || {
             seat.machine.follow(|| {
-                let Seat { config, machine, raft, clock, users, heard, room, .. } = &*seat;
+                let Seat { config, machine, raft, clock, users, heard, room, datanodes, .. } = &*seat;
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);
@@ -232,6 +243,7 @@ impl Seat {
                     users: Arc::clone(users),
                     heard: Arc::clone(heard),
                     room: Arc::clone(room),
+                    datanodes: Arc::clone(datanodes),
                     pool,
                     term,
                 })

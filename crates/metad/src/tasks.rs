@@ -3,10 +3,10 @@
 
 use crate::core::Core;
 use crate::{measuring, reaper, recovery, removal, repair, sealing};
+use io::stage::{sleep, timeout};
 use io::task::{Owned, spawn_owned};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
 
 /// Also without a call for it, since nodes fall silent and ids run out by themselves.
 const PREPARE_EACH: Duration = Duration::from_secs(1);

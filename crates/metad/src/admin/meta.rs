@@ -56,7 +56,7 @@ pub(super) async fn add(seat: &Seat, request: AddMemberRequest) -> Result<AddMem
         )));
     }
     tracing::info!(id, addr, "a metadata server is to join");
-    match tokio::time::timeout(CATCH_UP_WAIT, seat.raft.add_member(Peer { id, addr })).await {
+    match io::stage::timeout(CATCH_UP_WAIT, seat.raft.add_member(Peer { id, addr })).await {
         Ok(added) => added.map(|()| AddMemberResponse { has_vote: true }).map_err(refused),
         Err(_elapsed) => Ok(AddMemberResponse { has_vote: false }),
     }
@@ -66,7 +66,7 @@ pub(super) async fn remove(seat: &Seat, request: RemoveMemberRequest) -> Result<
     require_group(seat)?;
     seat.leading().await?;
     tracing::info!(id = request.id, "a metadata server is to leave");
-    match tokio::time::timeout(REMOVE_WAIT, seat.raft.remove_member(request.id)).await {
+    match io::stage::timeout(REMOVE_WAIT, seat.raft.remove_member(request.id)).await {
         Ok(removed) => removed.map(|()| RemoveMemberResponse {}).map_err(refused),
         Err(_elapsed) => Err(Exception::io("the group does not answer; is a majority of it up?")),
     }

@@ -52,7 +52,7 @@ fn each_call_has_one_row() {
 #[tokio::test]
 async fn rows_hold_what_they_say() {
     let (_dir, metad, core) = with_node().await;
-    let seat = Arc::clone(&metad.running().as_ref().unwrap().seat);
+    let seat = Arc::clone(&metad.running().as_ref().unwrap().server.seat);
     let owner = core.users.owner().to_owned();
     for protocol in PROTOCOLS {
         for method in protocol.methods {
@@ -93,7 +93,7 @@ async fn rows_hold_what_they_say() {
 #[tokio::test]
 async fn what_changes_or_is_denied_is_written_down() {
     let (dir, metad, core) = with_node().await;
-    let seat = Arc::clone(&metad.running().as_ref().unwrap().seat);
+    let seat = Arc::clone(&metad.running().as_ref().unwrap().server.seat);
     let owner = core.users.owner().to_owned();
     let read = |path: &str| {
         let body = GetFileInfoRequestProto { src: path.into() }.encode_to_vec();

@@ -75,7 +75,7 @@ pub(crate) fn start(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr
         if let Err((end, error)) = done {
             // Java takes the last line for the outcome.
             let last = out.send(format!("{end}{}\n\n\nFsck on path '{path}' FAILED", error.message));
-            let _ = tokio::time::timeout(TAKEN_WITHIN, last).await;
+            let _ = io::stage::timeout(TAKEN_WITHIN, last).await;
         }
     });
     Some(report)
@@ -148,7 +148,7 @@ impl Check {
         if text.is_empty() {
             return Ok(());
         }
-        match tokio::time::timeout(TAKEN_WITHIN, self.out.send(text)).await {
+        match io::stage::timeout(TAKEN_WITHIN, self.out.send(text)).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(Gone),
         }

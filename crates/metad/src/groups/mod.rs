@@ -13,6 +13,7 @@
 
 mod known;
 
+use crate::environment::GroupLookUp;
 use io::Crew;
 use io::stage::{Moment, timeout};
 use known::{Known, Standing};
@@ -34,9 +35,6 @@ const WAITING_COUNT_MAX: usize = 1000;
 /// answered with "try again". Clients wait for a minute.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Asks for the groups of a user. A user whom the database does not know is in none.
-pub(crate) type LookUp = dyn Fn(&str) -> std::io::Result<Vec<String>> + Send + Sync;
-
 /// The user database did not answer, and there is no answer of before that could be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the user database did not answer; see the log of the metadata server, and try again")]
@@ -55,7 +53,7 @@ pub(crate) struct Groups {
 }
 
 struct Shared {
-    look_up: Box<LookUp>,
+    look_up: Box<GroupLookUp>,
     state: Mutex<State>,
 }
 
@@ -87,7 +85,7 @@ impl fmt::Debug for Groups {
 }
 
 impl Groups {
-    pub(crate) fn new(look_up: Box<LookUp>) -> Self {
+    pub(crate) fn new(look_up: Box<GroupLookUp>) -> Self {
         let shared = Shared { look_up, state: Mutex::default() };
         Self { shared: Arc::new(shared), threads: Crew::new("groups"), wait: WAIT }
     }

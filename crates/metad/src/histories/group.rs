@@ -3,10 +3,11 @@
 
 use crate::caller::Users;
 use crate::config::Config;
+use crate::datanode_calls::DatanodeCalls;
 use crate::machine::Machine;
 use crate::peers::Peers;
 use crate::room::Room;
-use crate::seat::Seat;
+use crate::seat::{Seat, Ways};
 use crate::service::Service;
 use io::SystemClock;
 use io::task::Owned;
@@ -43,10 +44,10 @@ impl Transport for End {
             let there = self.wires.members.lock().unwrap_or_else(PoisonError::into_inner).get(&to.id).cloned();
             let Some(there) = there else { return Err(Error::from(ErrorKind::HostUnreachable)) };
             if self.wires.is_cut(self.from, to.id) {
-                tokio::time::sleep(wait_max.min(Duration::from_millis(200))).await;
+                io::stage::sleep(wait_max.min(Duration::from_millis(200))).await;
                 return Err(Error::from(ErrorKind::TimedOut));
             }
-            let answered = tokio::time::timeout(wait_max, there.handle(&message)).await;
+            let answered = io::stage::timeout(wait_max, there.handle(&message)).await;
             match answered {
                 // It was delivered, and done; only the answer is lost.
                 Ok(answer) if !self.wires.is_cut(to.id, self.from) => Ok(answer),
@@ -103,7 +104,9 @@ impl Group {
             let users = Users::new(host::user::current(), config.supergroup.clone(), Box::new(host::user::groups_of));
             let clock = Arc::new(SystemClock::new());
             let room = Arc::new(Room::new(&config, &machine));
-            let seat = Arc::new(Seat::new(config, machine, raft, clock, Some(peers), users, room));
+            let datanodes = Arc::new(DatanodeCalls::over_tcp("root".into()));
+            let ways = Ways { datanodes, peers: Some(peers) };
+            let seat = Arc::new(Seat::new(config, machine, raft, clock, ways, users, room));
             let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
             members.push(Member { service: Arc::new(Service { seat: Arc::clone(&seat) }), seat, _keeper: keeper });
         }
@@ -118,7 +121,7 @@ impl Group {
                     return number;
                 }
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            io::stage::sleep(Duration::from_millis(10)).await;
         }
         panic!("nobody leads");
     }

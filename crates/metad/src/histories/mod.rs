@@ -105,7 +105,7 @@ impl Client {
                 self.history.note(Event::Ended(call, ret));
             }
             let pause = self.random.below(120) as u64;
-            tokio::time::sleep(Duration::from_millis(pause)).await;
+            io::stage::sleep(Duration::from_millis(pause)).await;
         }
     }
 
@@ -145,10 +145,10 @@ impl Client {
                 let member = &group.members[number];
                 if believed { believe(member, call).await } else { member.service.call(call).await }
             });
-            match tokio::time::timeout(ATTEMPT_WAIT, asked).await {
+            match io::stage::timeout(ATTEMPT_WAIT, asked).await {
                 Ok(answer) => match meaning(op, answer.unwrap()) {
                     Some(ret) => return Some(ret),
-                    None => tokio::time::sleep(Duration::from_millis(20)).await,
+                    None => io::stage::sleep(Duration::from_millis(20)).await,
                 },
                 Err(_elapsed) => {}
             }
@@ -255,11 +255,11 @@ async fn history(group: &Arc<Group>, seed: u64, reads: Reads) -> Arc<History> {
         if random.below(2) == 0 {
             continue;
         }
-        tokio::time::sleep(Duration::from_millis(random.below(200) as u64)).await;
+        io::stage::sleep(Duration::from_millis(random.below(200) as u64)).await;
         // Whoever leads by then, or takes itself for it.
         let mut leaders = (0..group.members.len()).filter(|number| group.members[*number].seat.core().is_some());
         group.cut(leaders.next_back().unwrap_or(0), how);
-        tokio::time::sleep(Duration::from_millis(500 + random.below(1_000) as u64)).await;
+        io::stage::sleep(Duration::from_millis(500 + random.below(1_000) as u64)).await;
         group.mend();
     }
     for client in clients {

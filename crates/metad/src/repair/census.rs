@@ -82,7 +82,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         if let Err(error) = io::task::blocking(move || counter.counted.count(&counter)).await {
             crate::tasks::fault(&error).await;
         }
-        tokio::time::sleep(COUNTED_EACH).await;
+        io::stage::sleep(COUNTED_EACH).await;
     }
 }
 

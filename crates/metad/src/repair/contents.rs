@@ -183,7 +183,7 @@ impl Contents {
 /// Compares until the task is dropped.
 pub(crate) async fn run(core: Arc<Core>) {
     loop {
-        tokio::time::sleep(ROUND_EACH).await;
+        io::stage::sleep(ROUND_EACH).await;
         if let Err(error) = round(&core).await {
             crate::tasks::fault(&error).await;
         }

@@ -33,11 +33,11 @@ mod surplus;
 pub(crate) use compare::has_whole;
 
 use crate::core::{ChangeError, Core};
+use io::stage::timeout;
 use lead::{Healing, MendRules};
 use raft::RaftError;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 use types::rows::RowsError;
 use types::{BlockId, ContainerId, NodeId, PipelineId};
 
@@ -93,7 +93,7 @@ pub(crate) async fn run(core: Arc<Core>) {
             crate::tasks::fault(&error).await;
         }
         last = now;
-        tokio::time::sleep(ROUND_PAUSE).await;
+        io::stage::sleep(ROUND_PAUSE).await;
         let _ = timeout(ROUND_EACH, core.repair_wake.notified()).await;
     }
 }
@@ -106,7 +106,7 @@ pub(crate) async fn run_members(core: Arc<Core>) {
         if let Err(error) = members::round(&core, &mut watch).await {
             crate::tasks::fault(&error).await;
         }
-        tokio::time::sleep(MEMBERS_EACH).await;
+        io::stage::sleep(MEMBERS_EACH).await;
     }
 }
 

@@ -7,12 +7,12 @@
 
 use super::askable;
 use crate::core::Core;
+use io::stage::timeout;
 use io::task::{Owned, spawn_owned};
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 use types::{BlockId, Fitness, NodeId};
 
 /// Nodes that read at a time. Each may have a whole block to read.

@@ -1,0 +1,89 @@
+//! What a metadata server stands on: its clock, its disks, the ways to others. A simulation gives its own.
+
+use crate::StartError;
+use crate::config::{Config, MemberAddr};
+use crate::datanode_calls::DatanodeCalls;
+use crate::peers::Peers;
+use bytes::Bytes;
+use io::Clock;
+use raft::{Disk, Transport};
+use rpc::CallError;
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Part of the memory that changes may fill until they are synced; the rest is for calls.
+const OVERLAY_SHARE: u64 = 4;
+/// An overlay longer than this only makes flushes longer.
+const OVERLAY_LEN_MAX: u64 = 64 << 20;
+
+/// What a datanode answers to a call.
+pub type RouteAnswer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
+
+/// A way to the RPC ports of datanodes that is none of this process's connections.
+pub trait Route: Send + Sync {
+    /// `addr` is host:port. A call of `wire::node::REPLICA_PROTOCOL`, encoded and undelimited, as is its answer.
+    fn call<'a>(&'a self, addr: &'a str, method: &'static str, request: Bytes) -> RouteAnswer<'a>;
+}
+
+/// Asks for the groups of a user. A user whom the database does not know is in none.
+pub type GroupLookUp = dyn Fn(&str) -> std::io::Result<Vec<String>> + Send + Sync;
+
+/// See the module. [`Environment::of_machine`] is the one that ships.
+pub struct Environment {
+    pub clock: Arc<dyn Clock>,
+    pub store: kv::Store,
+    /// Where the rows of another member are kept until all are there.
+    pub incoming: PathBuf,
+    pub log: Arc<dyn Disk>,
+    /// `None`: over the connections of this process, if it has a group.
+    pub transport: Option<Arc<dyn Transport>>,
+    /// `None`: over the connections of this process.
+    pub datanodes: Option<Arc<dyn Route>>,
+    /// Who runs this server, and may do everything.
+    pub owner: String,
+    pub groups: Box<GroupLookUp>,
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+impl Environment {
+    /// This machine, but for the clock. Opens the store.
+    pub async fn of_machine(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        config.check().map_err(StartError::Config)?;
+        let owner = io::task::blocking(host::user::of_process).await.map_err(StartError::Owner)?;
+        let dir = config.dir.clone();
+        std::fs::create_dir_all(&dir).map_err(|source| StartError::Dir { path: dir.clone(), source })?;
+        let overlay_len_max = (config.memory / OVERLAY_SHARE).clamp(1 << 20, OVERLAY_LEN_MAX) as usize;
+        let options = kv::Options { overlay_len_max, ..kv::Options::default() };
+        let store_dir = dir.join("store");
+        let store = io::task::blocking(move || kv::Store::open(&store_dir, options)).await?;
+        Ok(Self {
+            clock,
+            store,
+            incoming: dir.join("incoming"),
+            log: Arc::new(raft::Directory::new(&dir.join("log"))),
+            transport: None,
+            datanodes: None,
+            owner,
+            groups: Box::new(host::user::groups_of),
+        })
+    }
+
+    /// The ways to datanodes, and to the other members if there can be any.
+    pub(crate) fn ways(&self, config: &Config) -> (DatanodeCalls, Option<Arc<Peers>>) {
+        let datanodes = match &self.datanodes {
+            Some(route) => DatanodeCalls::Route(Arc::clone(route)),
+            None => DatanodeCalls::over_tcp(self.owner.clone()),
+        };
+        let known = config.members.iter().map(|MemberAddr { id, addr }| (*id, addr.clone()));
+        let peers = config.is_group().then(|| Arc::new(Peers::new(self.owner.clone(), known.collect())));
+        (datanodes, peers)
+    }
+}

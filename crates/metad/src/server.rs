@@ -1,0 +1,139 @@
+//! A metadata server without its port: whoever has a call of somebody hands it in.
+
+use crate::caller::Users;
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::machine::Machine;
+use crate::room::Room;
+use crate::seat::{Seat, Ways};
+use crate::service::Service;
+use crate::{StartError, audit, fsck, status};
+use bytes::Bytes;
+use hdfs::Exception;
+use io::task::Owned;
+use raft::{GroupOptions, Peer, Raft, Standing, Timing, Transport, Undone};
+use rpc::Call;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Until the last task that works on the store has let go of it; they do when they are next looked at.
+const RELEASE_WAIT: Duration = Duration::from_secs(2);
+const RELEASE_POLL: Duration = Duration::from_millis(5);
+
+/// A running metadata server. To end it cleanly, see [`Server::shutdown`]; dropped, it is as if it was killed.
+pub struct Server {
+    pub(crate) seat: Arc<Seat>,
+    /// They follow the elections, and the free space.
+    tasks: [Owned<()>; 2],
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("seat", &self.seat).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Returns when it serves: one that is alone when it leads, one of a group at once.
+    pub async fn start(config: Config, environment: Environment, undone: Option<Undone>) -> Result<Self, StartError> {
+        config.check().map_err(StartError::Config)?;
+        let (datanodes, peers) = environment.ways(&config);
+        let Environment { clock, store, incoming, log, transport, owner, groups, .. } = environment;
+        let users = Users::new(owner, config.supergroup.clone(), groups);
+        let machine = Arc::new(io::task::blocking(move || Machine::open(store, incoming)).await?);
+        let over_tcp = || peers.clone().map(|peers| -> Arc<dyn Transport> { peers });
+        let group = peers.is_some().then(|| transport.or_else(over_tcp)).flatten();
+        let group = group.map(|transport| options(&config, transport, undone));
+        let raft = Raft::start_on(log, config.id, group, Arc::clone(&machine)).await?;
+        let room = Arc::new(Room::new(&config, &machine));
+        let ways = Ways { datanodes: Arc::new(datanodes), peers };
+        let (its_config, its_clock) = (config.clone(), Arc::clone(&clock));
+        let audit = io::task::blocking(move || audit::Log::open(&its_config, &its_clock)).await;
+        let audit = audit.map_err(|source| StartError::Dir { path: config.dir.join("audit"), source })?;
+        let seat = Seat::new(config, machine, raft, clock, ways, users, Arc::clone(&room)).audited(audit);
+        let seat = Arc::new(seat);
+        let standing = *seat.raft.standing().borrow();
+        if let Standing::Leading { term } = standing {
+            // Alone. Whatever is wrong is told to who starts the server.
+            seat.take(term).await?;
+        }
+        let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
+        let watcher = io::task::spawn_owned("free space", room.watch());
+        Ok(Self { seat, tasks: [keeper, watcher] })
+    }
+
+    /// What answers calls; it may be shared by many ports.
+    pub(crate) fn service(&self) -> Service {
+        Service { seat: Arc::clone(&self.seat) }
+    }
+
+    /// Answers a call, as if it came over a connection.
+    pub async fn call(&self, call: Call) -> Result<Bytes, Exception> {
+        rpc::Service::call(&self.service(), call).await
+    }
+
+    /// A connection of this peer has begun.
+    pub fn opened(&self, peer: SocketAddr) {
+        rpc::Service::opened(&self.service(), peer);
+    }
+
+    /// It has ended.
+    pub fn hung_up(&self, peer: SocketAddr) {
+        rpc::Service::hung_up(&self.service(), peer);
+    }
+
+    /// A message of another member of the group, and what it is answered.
+    pub async fn on_member_message(&self, message: &[u8]) -> Vec<u8> {
+        self.seat.raft.handle(message).await
+    }
+
+    /// Numbers and names of the moment, for `/status` and `/metrics`.
+    pub fn status(&self) -> serde_json::Value {
+        status::status(&self.seat)
+    }
+
+    /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `None`: too many
+    /// run already. `pairs`: of the query.
+    pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
+        fsck::start(&self.seat, pairs, peer)
+    }
+
+    /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should
+    /// end, as it would refuse everything that changes something.
+    pub fn failed(&self) -> impl Future<Output = String> + Send + use<> {
+        let raft = self.seat.raft.clone();
+        async move { raft.failed().await }
+    }
+
+    /// Makes everything durable and lets go of the directory.
+    pub async fn shutdown(self) {
+        let Self { seat, tasks } = self;
+        drop(tasks);
+        seat.leave();
+        if let Err(error) = seat.raft.shutdown().await {
+            tracing::error!(%error, "the log was not closed cleanly; the next start replays it");
+        }
+        let machine = Arc::downgrade(&seat.machine);
+        // Behind the last call. It waits for a disk.
+        io::task::blocking(move || seat.audit.as_ref().inspect(|log| log.close()).map(drop)).await;
+        let released = async {
+            while machine.strong_count() > 0 {
+                io::stage::sleep(RELEASE_POLL).await;
+            }
+        };
+        if io::stage::timeout(RELEASE_WAIT, released).await.is_err() {
+            tracing::warn!("a task still works on the store; its directory is free when this process ends");
+        }
+    }
+}
+
+fn options(config: &Config, transport: Arc<dyn Transport>, undone: Option<Undone>) -> GroupOptions {
+    let founders = config.members.iter().map(|member| Peer { id: member.id, addr: member.addr.clone() });
+    // One that joins founds nothing, whoever is listed.
+    let founders = if config.join { Vec::new() } else { founders.collect() };
+    let retain_len = config.log_kept_len as usize;
+    GroupOptions { transport, founders, timing: Timing::default(), retain_len, undone }
+}
