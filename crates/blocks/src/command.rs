@@ -2,7 +2,6 @@
 
 use crate::node::Node;
 use crate::tables::{self, ContainerRow, ContainerState, JobEnd, JobRow, PipelineRow, Service};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
@@ -11,7 +10,7 @@ use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 const MEMBER_COUNT_MAX: usize = types::limits::REPLICATION_MAX as usize;
 
 /// One change, as it stands in the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A node came, or came back with another address.
     Register(Node),
@@ -49,18 +48,36 @@ pub enum Command {
     /// A sealed container whose blocks were all deleted is forgotten. Its number is never given again.
     RemoveContainer { container: ContainerId },
 }
+types::variants!(Command {
+    0 => Register[node],
+    1 => CreateSet { 0: members, 1: wanted, 2: planned },
+    2 => OpenContainer { 0: pipeline },
+    3 => LeaseIndexes { 0: container, 1: from, 2: up_to, 3: lessee, 4: len },
+    4 => Seal { 0: container, 1: len },
+    5 => FinishSeal { 0: container },
+    6 => SetMembers { 0: pipeline, 1: epoch, 2: members },
+    7 => Whole { 0: containers },
+    8 => Joined { 0: pipeline, 1: epoch },
+    9 => Merge { 0: from, 1: into, 2: containers },
+    10 => SetService { 0: node, 1: service },
+    11 => Carve { 0: from, 1: epoch, 2: containers, 3: members },
+    12 => BeginJob { 0: id, 1: row },
+    13 => EndJob { 0: id, 1: end },
+    14 => RemoveContainer { 0: container },
+});
 
 /// Jobs under way at a time: a drain for each datanode at most, and few others.
 const JOB_COUNT_MAX: usize = 1000;
 /// Of those that ended the last stay written down.
 const ENDED_COUNT_MAX: usize = 100;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     Done,
     Pipeline(PipelineId),
     Container(ContainerId),
 }
+types::variants!(Reply { 0 => Done, 1 => Pipeline(0: pipeline), 2 => Container(0: container) });
 
 /// Why a command did nothing. The leader looks at its picture again, which has moved on meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,8 @@
 //! What rows of the block side hold, as a function of bytes, for fuzz targets. Whatever the bytes are, none panics.
 
 use crate::node::Node;
-use crate::tables::{ContainerRow, Counters, JobRow, PipelineRow, Record, Service, decode, encode};
+use crate::tables::{ContainerRow, Counters, JobRow, PipelineRow, Service, decode, encode};
+use types::encoding::Encoded;
 
 /// The value of a row: which kind, and its bytes.
 pub fn row(bytes: &[u8]) {
@@ -16,7 +17,7 @@ pub fn row(bytes: &[u8]) {
     }
 }
 
-fn again<T: Record>(value: &[u8]) {
+fn again<T: Encoded>(value: &[u8]) {
     if let Ok(record) = decode::<T>(value) {
         let bytes = encode(&record);
         assert!(decode::<T>(&bytes).is_ok_and(|again| encode(&again) == bytes));

@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::node::{Incarnation, Node};
 use crate::tables::{
-    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Record, Service, Work,
+    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Service, Work,
 };
 use std::collections::BTreeSet;
 use testkit::golden::{Golden, is_variant, variant};
@@ -138,7 +138,7 @@ fn other_versions_are_refused() {
         bytes[0] = version + 1;
         bytes
     };
-    assert!(tables::decode::<Node>(&newer(Node::VERSION, tables::encode(&node()))).is_err());
+    assert!(tables::decode::<Node>(&newer(tables::VERSION, tables::encode(&node()))).is_err());
     let job = &jobs()[0];
-    assert!(tables::decode::<JobRow>(&newer(JobRow::VERSION, tables::encode(job))).is_err());
+    assert!(tables::decode::<JobRow>(&newer(tables::VERSION, tables::encode(job))).is_err());
 }

@@ -1,20 +1,20 @@
 //! A datanode: what is remembered of it for ever.
 
-use serde::{Deserialize, Serialize};
 use types::NodeId;
 
 /// One process of a datanode, from its start to its end. Two at the same time with one node's id are a copied disk or
 /// machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Incarnation {
     /// When it started, by its machine's clock: tells which of two is the later one. Milliseconds since 1970.
     pub start_ms: u64,
     /// Drawn at random, so that two that started at the same time differ, and nobody can guess it.
     pub nonce: u64,
 }
+types::record!(Incarnation { 0: start_ms, 1: nonce });
 
 /// Who a datanode is and where it is dialled, as it registered last.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub id: NodeId,
     /// Address and name that clients dial.
@@ -31,6 +31,18 @@ pub struct Node {
     /// The address its registration came from; another one than `ip` where it has several or is behind NAT.
     pub from: String,
 }
+types::record!(Node {
+    0: id,
+    1: ip,
+    2: host,
+    3: xfer_port,
+    4: ipc_port,
+    5: info_port,
+    6: storage,
+    7: rack,
+    8: incarnation,
+    9: from,
+});
 
 impl Node {
     /// One for tests: `number` is in its id, its name and its address.

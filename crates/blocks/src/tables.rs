@@ -1,4 +1,5 @@
-//! The tables of the block side. Numbers in keys are big-endian; values are a version byte and a postcard record.
+//! The tables of the block side. Numbers in keys are big-endian; values are a version byte and a record as [`types::encoding`]
+//! draws it.
 //!
 //! ```text
 //! table            key                          value
@@ -13,11 +14,13 @@
 //! Tables 22 to 31 are kept free.
 
 use crate::node::Node;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::ops::{Bound, ControlFlow};
+use types::encoding::{self, Encoded};
 use types::rows::{Rows, RowsError, RowsMut, Table};
 use types::{ContainerId, Epoch, Millis, NodeId, PipelineId};
+
+/// Of all rows. It changes only where a row means something else than before.
+pub(crate) const VERSION: u8 = 4;
 
 pub const NODE: Table = Table(16);
 pub const PIPELINE: Table = Table(17);
@@ -27,7 +30,7 @@ pub const SERVICE: Table = Table(20);
 pub const JOB: Table = Table(21);
 
 /// A set of nodes. Its members are sorted, so that a set has one form.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineRow {
     /// Rises with every change of the members.
     pub epoch: Epoch,
@@ -45,17 +48,19 @@ pub struct PipelineRow {
     /// Containers that are here: a set that others have taken all of goes.
     pub container_count: u64,
 }
+types::record!(PipelineRow { 0: epoch, 1: members, 2: planned, 3: wanted, 4: joining, 5: former, 6: container_count });
 
 /// What an administrator told a node to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Service {
     #[default]
     Serving,
     /// Takes no new blocks; what it has is copied to others, and then it holds nothing.
     Draining,
 }
+types::numbered!(Service { 0 => Serving, 1 => Draining });
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerState {
     /// Takes new blocks.
     Open,
@@ -64,8 +69,9 @@ pub enum ContainerState {
     /// All its blocks are finalized.
     Sealed,
 }
+types::numbered!(ContainerState { 0 => Open, 1 => Sealing, 2 => Sealed });
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContainerRow {
     pub pipeline: PipelineId,
     /// Of the pipeline when the container's members were last brought up to date.
@@ -76,9 +82,10 @@ pub struct ContainerRow {
     /// Bytes of its blocks, about: as known when indexes were leased last.
     pub len: u64,
 }
+types::record!(ContainerRow { 0: pipeline, 1: epoch, 2: state, 3: leased, 4: len });
 
 /// What a job does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobKind {
     Repair,
     Drain,
@@ -87,9 +94,10 @@ pub enum JobKind {
     /// Between the disks of single nodes.
     BalanceDisks,
 }
+types::numbered!(JobKind { 0 => Repair, 1 => Drain, 2 => Balance, 3 => Scrub, 4 => BalanceDisks });
 
 /// How much of a job is done, in bytes and in pieces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     pub done_len: u64,
     pub total_len: u64,
@@ -99,10 +107,11 @@ pub struct Work {
     pub found_count: u64,
     pub mended_count: u64,
 }
+types::record!(Work { 0: done_len, 1: total_len, 2: done_count, 3: total_count, 4: found_count, 5: mended_count });
 
 /// Work that somebody asked for. How far it is follows from the blocks, or is told by the datanodes, and is written
 /// down at its end only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRow {
     pub kind: JobKind,
     /// What it is about, for programs: a node's id, or empty.
@@ -111,9 +120,10 @@ pub struct JobRow {
     pub task: JobTask,
     pub end: Option<JobEnd>,
 }
+types::record!(JobRow { 0: kind, 1: subject, 2: started, 3: task, 4: end });
 
 /// What a leader needs to go on with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobTask {
     /// Nothing more: it stands elsewhere in the rows.
     Known,
@@ -124,8 +134,14 @@ pub enum JobTask {
     /// The same, and how far a disk may be from all disks of its node, in parts of 10⁹.
     BalanceDisks { number: u64, len_per_s: u64, within: u64, nodes: Vec<NodeId> },
 }
+types::variants!(JobTask {
+    0 => Known,
+    1 => Balance { 0: within },
+    2 => Scrub { 0: number, 1: len_per_s, 2: nodes },
+    3 => BalanceDisks { 0: number, 1: len_per_s, 2: within, 3: nodes },
+});
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEnd {
     pub at: Millis,
     /// Somebody or something ended it before it was done.
@@ -134,12 +150,14 @@ pub struct JobEnd {
     pub note: String,
     pub work: Work,
 }
+types::record!(JobEnd { 0: at, 1: stopped, 2: note, 3: work });
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) pipeline: u64,
     pub(crate) container: u64,
 }
+types::record!(Counters { 0: pipeline, 1: container });
 
 /// A datanode as it registered last.
 pub fn node(rows: &dyn Rows, id: NodeId) -> Result<Option<Node>, RowsError> {
@@ -226,7 +244,7 @@ pub fn unended_jobs(rows: &dyn Rows) -> Result<Vec<(u64, JobRow)>, RowsError> {
 }
 
 /// Every record of `table`, with its key.
-pub(crate) fn all<T: Record>(rows: &dyn Rows, table: Table) -> Result<Vec<(Vec<u8>, T)>, RowsError> {
+pub(crate) fn all<T: Encoded>(rows: &dyn Rows, table: Table) -> Result<Vec<(Vec<u8>, T)>, RowsError> {
     let mut found = Ok(Vec::new());
     rows.scan(table, Bound::Unbounded, &mut |key, value| {
         match (decode(value), &mut found) {
@@ -251,28 +269,8 @@ pub(crate) fn put_service(rows: &mut dyn RowsMut, id: NodeId, service: Service) 
     }
 }
 
-fn read<T: Record>(rows: &dyn Rows, table: Table, key: &[u8]) -> Result<Option<T>, RowsError> {
+fn read<T: Encoded>(rows: &dyn Rows, table: Table, key: &[u8]) -> Result<Option<T>, RowsError> {
     rows.get(table, key)?.map(|value| decode(&value)).transpose()
-}
-
-/// What stands in a row, behind the byte that tells its version. A new form gets a new number, so that an older row
-/// is refused and not misread.
-pub(crate) trait Record: Serialize + DeserializeOwned {
-    const VERSION: u8 = 1;
-
-    fn decode(version: u8, bytes: &[u8]) -> Option<Result<Self, postcard::Error>> {
-        (version == Self::VERSION).then(|| postcard::from_bytes(bytes))
-    }
-}
-
-impl Record for Node {}
-impl Record for ContainerRow {}
-impl Record for Counters {}
-impl Record for Service {}
-impl Record for JobRow {}
-
-impl Record for PipelineRow {
-    const VERSION: u8 = 3;
 }
 
 impl PipelineRow {
@@ -282,15 +280,15 @@ impl PipelineRow {
     }
 }
 
-pub(crate) fn encode<T: Record>(record: &T) -> Vec<u8> {
-    postcard::to_extend(record, vec![T::VERSION]).expect("records of this crate are plain data")
+pub(crate) fn encode<T: Encoded>(record: &T) -> Vec<u8> {
+    encoding::encode(record, vec![VERSION])
 }
 
-pub(crate) fn decode<T: Record>(value: &[u8]) -> Result<T, RowsError> {
-    let Some((version, record)) = value.split_first() else { return Err(corrupt("an empty record".into())) };
-    match T::decode(*version, record) {
-        Some(decoded) => decoded.map_err(|error| corrupt(error.to_string())),
-        None => Err(corrupt(format!("record version {version}; a newer program wrote it"))),
+pub(crate) fn decode<T: Encoded>(value: &[u8]) -> Result<T, RowsError> {
+    match value.split_first() {
+        Some((&VERSION, record)) => encoding::decode(record).map_err(|error| corrupt(error.to_string())),
+        Some((version, _)) => Err(corrupt(format!("a record of version {version}; this program knows {VERSION}"))),
+        None => Err(corrupt("an empty record".into())),
     }
 }
 

@@ -106,7 +106,7 @@ fn written(name: &str) -> Vec<Vec<u8>> {
             rows.iter().flat_map(|(_, value)| (0..7).map(|kind| with(kind, value))).collect()
         }
         "commands" => {
-            let command = |request| postcard::to_stdvec(&request).expect("a command is plain data");
+            let command = |request| types::encoding::encode(&request, Vec::new());
             let requests = requests().into_iter().map(|request| with(0, &command(request)));
             let blocks = kept("blocks/src/golden_commands.txt");
             requests.chain(blocks.iter().map(|(_, command)| with(1, command))).collect()

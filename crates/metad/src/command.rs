@@ -1,24 +1,47 @@
 //! What stands in the Raft log of a metadata server, and what applying it answers.
 
 use namespace::NsError;
-use serde::{Deserialize, Serialize};
+
+/// The highest level of forms that this program knows. It rises by one with each version that writes a field or a
+/// variant which the version before does not know; [`Command::level`] says which ones those are (docs/adr/0014).
+pub(crate) const LEVEL: u8 = raft::LEVEL_FIRST;
 
 /// One change, with everything the leader decided in it. The order of the variants is that of the numbers in the log:
-/// new ones go to the end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// new ones go to the end, and have a level of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Namespace(namespace::Request),
     Blocks(blocks::Command),
     /// Gives the store its block pool, once.
     Found(Founding),
+    /// Lets forms of this level be written from here on, as all members know them.
+    Raise {
+        level: u8,
+    },
+}
+types::variants!(Command {
+    0 => Namespace[request],
+    1 => Blocks[command],
+    2 => Found[founding],
+    3 => Raise { 0: level },
+});
+
+impl Command {
+    /// The level to which its form belongs: that of the newest field or variant that it uses.
+    pub(crate) fn level(&self) -> u8 {
+        match self {
+            Self::Namespace(_) | Self::Blocks(_) | Self::Found(_) | Self::Raise { .. } => raft::LEVEL_FIRST,
+        }
+    }
 }
 
 /// What makes this store this one. A store that is founded stays as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Founding {
     /// Datanodes refuse another store's blocks by this name. In HDFS's form, `BP-<random>-<address>-<ms>`.
     pub(crate) pool: String,
 }
+types::record!(Founding { 0: pool });
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
@@ -27,7 +50,8 @@ pub(crate) enum Reply {
     Namespace(Result<namespace::Reply, NsError>),
     Blocks(Result<blocks::Reply, blocks::BlocksError>),
     Founded,
-    /// Founding the store panicked.
+    Raised,
+    /// Founding the store, or raising its level, panicked.
     Failed,
 }
 
@@ -35,7 +59,7 @@ impl Reply {
     /// Whether what was staged for it counts: nothing does of what was refused.
     pub(crate) fn keeps_rows(&self) -> bool {
         match self {
-            Self::Nothing | Self::Founded => true,
+            Self::Nothing | Self::Founded | Self::Raised => true,
             Self::Namespace(answer) => answer.is_ok(),
             Self::Blocks(answer) => answer.is_ok(),
             Self::Failed => false,

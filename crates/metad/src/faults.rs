@@ -52,7 +52,7 @@ impl Faults {
         match command {
             Command::Namespace(_) => Reply::Namespace(Err(NsError::Other(fault.to_string()))),
             Command::Blocks(_) => Reply::Blocks(Err(fault)),
-            Command::Found(_) => Reply::Failed,
+            Command::Found(_) | Command::Raise { .. } => Reply::Failed,
         }
     }
 
@@ -74,6 +74,7 @@ fn name(command: &Command) -> String {
             text.split(|character: char| !character.is_alphanumeric()).next().unwrap_or_default().to_owned()
         }
         Command::Found(_) => "found".to_owned(),
+        Command::Raise { .. } => "raise".to_owned(),
     }
 }
 

@@ -4,23 +4,27 @@
 //! exactly where the log must go on. A request that is refused, or that panics ([`crate::faults`]), changes nothing but
 //! the position.
 
-use crate::command::{Command, Founding, Reply};
+use crate::command::{Command, Founding, LEVEL, Reply};
 use crate::faults::{self, Faults};
 use kv::Store;
 use namespace::Effects;
 use raft::MachineError;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use types::RowsDigest;
+use types::encoding;
 use types::rows::{Rows, RowsError, RowsMut, Table};
 
 /// The applied position in the log, under the empty key.
 const POSITION: Table = Table(32);
-/// What the store was founded with, under the empty key: a version byte and a postcard record.
+/// What the store was founded with, under the empty key: a version byte and a record.
 const FOUNDING: Table = Table(33);
 /// The digest of all changes so far, under the empty key: a big-endian u64.
 const DIGEST: Table = Table(34);
-const FOUNDING_VERSION: u8 = 1;
+/// The level of forms that may be written, under the empty key: one byte. No row: the first.
+const LEVELS: Table = Table(35);
+const FOUNDING_VERSION: u8 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Machine {
@@ -31,6 +35,8 @@ pub(crate) struct Machine {
     leader: Mutex<Option<Weak<dyn Follower>>>,
     /// What the row [`DIGEST`] says, so that it is not read for each entry.
     digest: Arc<Mutex<RowsDigest>>,
+    /// What the row [`LEVELS`] says.
+    level: Arc<AtomicU8>,
     /// Entries that changed nothing, as they panicked.
     pub(crate) faults: Faults,
 }
@@ -63,9 +69,10 @@ impl Machine {
     pub(crate) fn open(store: Store, incoming: PathBuf) -> Result<Self, RowsError> {
         store.view().get(POSITION, &[])?;
         let digest = Arc::new(Mutex::new(read_digest(&store.view())?));
+        let level = Arc::new(AtomicU8::new(read_level(&store.view())?));
         // Left by a process that was killed while it received them.
         let _there_is_none = std::fs::remove_file(&incoming);
-        Ok(Self { store, incoming, leader: Mutex::new(None), digest, faults: Faults::default() })
+        Ok(Self { store, incoming, leader: Mutex::new(None), digest, level, faults: Faults::default() })
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -124,6 +131,9 @@ impl Machine {
             change = stage();
         }
         self.commit(change);
+        if let (Command::Raise { .. }, Reply::Raised) = (command, &reply) {
+            self.level.store(read_level(&self.store.view())?, Ordering::Relaxed);
+        }
         if let Some(leader) = leader.as_ref().and_then(Weak::upgrade) {
             if let (Command::Blocks(command), Reply::Blocks(answer)) = (command, &reply) {
                 leader.on_blocks(command, answer);
@@ -161,10 +171,19 @@ pub(crate) fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Applied
         }
         Command::Found(founding) => {
             if read_founding(rows)?.is_none() {
-                let bytes = postcard::to_extend(founding, vec![FOUNDING_VERSION]);
-                rows.put(FOUNDING, &[], bytes.expect("a founding is plain data"));
+                rows.put(FOUNDING, &[], encoding::encode(founding, vec![FOUNDING_VERSION]));
             }
             Reply::Founded.into()
+        }
+        Command::Raise { level } if *level > LEVEL => {
+            let reason = format!("to {level}, and this program knows {LEVEL}: start the newer program on this server");
+            return Err(RowsError { op: "raising the level of what is written", reason });
+        }
+        Command::Raise { level } => {
+            // It never falls: what was written since would not be understood.
+            let level = (*level).max(read_level(rows)?);
+            rows.put(LEVELS, &[], vec![level]);
+            Reply::Raised.into()
         }
     })
 }
@@ -176,12 +195,23 @@ fn read_digest(rows: &dyn Rows) -> Result<RowsDigest, RowsError> {
     number.map(RowsDigest).map_err(wrong)
 }
 
+fn read_level(rows: &dyn Rows) -> Result<u8, RowsError> {
+    match rows.get(LEVELS, &[])?.as_deref() {
+        None => Ok(raft::LEVEL_FIRST),
+        Some(&[level]) => Ok(level),
+        Some(bytes) => {
+            let reason = format!("{} bytes, not 1", bytes.len());
+            Err(RowsError { op: "reading the level of what is written", reason })
+        }
+    }
+}
+
 fn read_founding(rows: &dyn Rows) -> Result<Option<Founding>, RowsError> {
     let Some(bytes) = rows.get(FOUNDING, &[])? else { return Ok(None) };
     let damaged = |reason: String| RowsError { op: "reading what the store was founded with", reason };
     match bytes.split_first() {
         Some((&FOUNDING_VERSION, record)) => {
-            postcard::from_bytes(record).map(Some).map_err(|error| damaged(error.to_string()))
+            encoding::decode(record).map(Some).map_err(|error| damaged(error.to_string()))
         }
         version => Err(damaged(format!("version {:?}; a newer program wrote it", version.map(|(version, _)| version)))),
     }
@@ -203,6 +233,18 @@ impl raft::Machine for Machine {
         Some(*self.digest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn level_max(&self) -> u8 {
+        LEVEL
+    }
+
+    fn level(&self) -> u8 {
+        self.level.load(Ordering::Relaxed)
+    }
+
+    fn level_of(command: &Command) -> u8 {
+        command.level()
+    }
+
     fn flush(&self) -> Result<(), MachineError> {
         self.store.flush().map_err(|error| MachineError(error.to_string()))
     }
@@ -218,7 +260,12 @@ impl raft::Machine for Machine {
 
     fn import(&self) -> Result<Box<dyn raft::Import>, MachineError> {
         let import = kv::Import::begin(&self.incoming).map_err(MachineError::new)?;
-        Ok(Box::new(Incoming { store: self.store.clone(), import, digest: Arc::clone(&self.digest) }))
+        Ok(Box::new(Incoming {
+            store: self.store.clone(),
+            import,
+            digest: Arc::clone(&self.digest),
+            level: Arc::clone(&self.level),
+        }))
     }
 }
 
@@ -243,6 +290,7 @@ struct Incoming {
     store: Store,
     import: kv::Import,
     digest: Arc<Mutex<RowsDigest>>,
+    level: Arc<AtomicU8>,
 }
 
 impl raft::Import for Incoming {
@@ -251,9 +299,10 @@ impl raft::Import for Incoming {
     }
 
     fn install(self: Box<Self>, position: &[u8]) -> Result<(), MachineError> {
-        let Self { store, import, digest } = *self;
+        let Self { store, import, digest, level } = *self;
         store.replace(import, &[(POSITION, &[], position)]).map_err(MachineError::new)?;
         *digest.lock().unwrap_or_else(PoisonError::into_inner) = read_digest(&store.view())?;
+        level.store(read_level(&store.view())?, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -315,5 +364,20 @@ mod tests {
         let before = one.digest();
         drop(one);
         assert_eq!(machine(dirs[0].path()).digest(), before);
+    }
+
+    /// What newer programs may have written by then is not understood here.
+    #[test]
+    fn a_level_that_is_not_known_is_not_applied() {
+        let dir = tempfile::tempdir().unwrap();
+        let machine = machine(dir.path());
+        machine.apply(b"1", Some(format(7))).unwrap();
+        let rows = machine.digest();
+        machine.apply(b"2", Some(Command::Raise { level: LEVEL })).unwrap();
+        assert_eq!(machine.level(), LEVEL);
+        assert_ne!(machine.digest(), rows);
+        let error = machine.apply(b"3", Some(Command::Raise { level: LEVEL + 1 })).unwrap_err();
+        assert!(error.to_string().contains("start the newer program"), "{error}");
+        assert_eq!((machine.level(), machine.position()), (LEVEL, Some(b"2".to_vec())));
     }
 }

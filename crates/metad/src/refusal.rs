@@ -122,7 +122,7 @@ pub(crate) fn raft(error: RaftError) -> Exception {
     match error {
         RaftError::NotLeader { .. } => return Exception::new(class::STANDBY, error.to_string()),
         RaftError::TooLong { .. } => return illegal(error.to_string()),
-        RaftError::Doubt { .. } => return Exception::io(error.to_string()),
+        RaftError::Doubt { .. } | RaftError::Level { .. } => return Exception::io(error.to_string()),
         // Why it has stopped was said when it did; directories of this machine are nobody else's business.
         RaftError::Stopped { .. } => {
             tracing::error!(%error, "a change was not taken");

@@ -46,6 +46,7 @@ pub(crate) fn status(seat: &Seat) -> Value {
     let doubt = seat.raft.doubt();
     status["group"] = json!({
         "id": seat.config.id, "term": group.term, "last": group.last, "agreed": seat.raft.agreed(),
+        "level": seat.raft.level(),
         "in_doubt": doubt.is_some(), "doubt": doubt, "members": members,
     });
     status

@@ -1,6 +1,7 @@
 //! What runs beside the calls: preparing for new blocks, deleting, looking after leases, repairing; measuring, sealing
 //! and removing containers.
 
+use crate::command::Command;
 use crate::core::Core;
 use crate::{measuring, reaper, recovery, removal, repair, sealing};
 use io::stage::{sleep, timeout};
@@ -17,6 +18,8 @@ const REAP_PAUSE: Duration = Duration::from_millis(200);
 const LEASES_EACH: Duration = Duration::from_secs(1);
 /// Several times in the shortest gap that counts.
 const HEARING_EACH: Duration = Duration::from_millis(500);
+/// Members answer every two seconds which level they know. A newer program is started once in months, so nobody waits.
+const LEVEL_EACH: Duration = Duration::from_secs(5);
 const SEAL_EACH: Duration = Duration::from_secs(10);
 /// After a fault of the store or the log; the server is about to stop then.
 const FAULT_PAUSE: Duration = Duration::from_secs(5);
@@ -24,7 +27,7 @@ const FAULT_PAUSE: Duration = Duration::from_secs(5);
 /// All tasks; they end when this is dropped.
 pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
     let (preparer, reaper, keeper, sealer) = (Arc::clone(core), Arc::clone(core), Arc::clone(core), Arc::clone(core));
-    let hearing = Arc::clone(core);
+    let (hearing, riser) = (Arc::clone(core), Arc::clone(core));
     vec![
         spawn_owned("hearing", async move {
             loop {
@@ -64,6 +67,14 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         spawn_owned("reported", repair::reported::run(Arc::clone(core))),
         spawn_owned("census", repair::census::run(Arc::clone(core))),
         spawn_owned("contents", repair::contents::run(Arc::clone(core))),
+        spawn_owned("level", async move {
+            loop {
+                sleep(LEVEL_EACH).await;
+                if let Err(error) = raise_level(&riser).await {
+                    fault(&error).await;
+                }
+            }
+        }),
         spawn_owned("sealer", async move {
             let (mut measure, mut turn) = (measuring::Measure::default(), removal::Turn::default());
             loop {
@@ -80,6 +91,17 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
             }
         }),
     ]
+}
+
+/// Lets newer forms be written once every member knows them.
+async fn raise_level(core: &Core) -> Result<(), raft::RaftError> {
+    match core.raft.common_level() {
+        Some(level) if level > core.raft.level() => {
+            tracing::info!(level, "all members know newer forms of what is written; they are used from here on");
+            core.raft.propose(Command::Raise { level }).await.map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// True if all that went wrong is that this server leads no more; then the tasks are about to end.

@@ -13,7 +13,6 @@
 
 use crate::error::NsError;
 use crate::record::Inode;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Entries of one scope. HDFS has the same limit.
@@ -22,39 +21,43 @@ pub const ACL_ENTRY_COUNT_MAX: usize = 32;
 const ACL_NAME_LEN_MAX: usize = 256;
 
 /// The order is that of the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AclScope {
     Access,
     /// What children made from now on begin with.
     Default,
 }
+types::numbered!(AclScope { 0 => Access, 1 => Default });
 
 /// The order is that of the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AclKind {
     User,
     Group,
     Mask,
     Other,
 }
+types::numbered!(AclKind { 0 => User, 1 => Group, 2 => Mask, 3 => Other });
 
 /// Whom an entry is about; `None` is the owner, the group, or what has no name at all.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AclKey {
     pub scope: AclScope,
     pub kind: AclKind,
     pub name: Option<String>,
 }
+types::record!(AclKey { 0: scope, 1: kind, 2: name });
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AclEntry {
     pub key: AclKey,
     /// Read 4, write 2, execute 1.
     pub access: u8,
 }
+types::record!(AclEntry { 0: key, 1: access });
 
 /// What a client wants changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AclChange {
     /// Each scope that has entries here is replaced by them.
     Replace(Vec<AclEntry>),
@@ -63,6 +66,13 @@ pub enum AclChange {
     RemoveDefault,
     RemoveAll,
 }
+types::variants!(AclChange {
+    0 => Replace(0: entries),
+    1 => Modify(0: entries),
+    2 => Remove(0: keys),
+    3 => RemoveDefault,
+    4 => RemoveAll,
+});
 
 impl AclChange {
     /// As HDFS says what it cannot do.

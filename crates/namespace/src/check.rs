@@ -21,7 +21,7 @@
 use crate::acl::AclScope;
 use crate::lease::RECOVERY_HOLDER;
 use crate::limits::TREE_DEPTH_MAX;
-use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, Record, decode};
+use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, decode};
 use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
 use crate::safe_mode::SafeMode;
@@ -35,6 +35,7 @@ use crate::xattr::XATTR_COUNT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
+use types::encoding::Encoded;
 use types::limits::{CHILDREN_COUNT_MAX, MODE_MASK, NAME_LEN_MAX, REPLICATION_MAX};
 use types::rows::{Rows, RowsError, Table};
 use types::{BlockId, ContainerId, FileId, Generation, InodeId};
@@ -463,6 +464,6 @@ fn check_blocks(id: FileId, file: &File, rows: &[(u64, BlockRow)], stands: bool,
     }
 }
 
-fn record<T: Record>(value: &[u8]) -> Option<T> {
+fn record<T: Encoded>(value: &[u8]) -> Option<T> {
     decode("check", value).ok()
 }

@@ -1,11 +1,12 @@
 //! What rows hold, as a function of bytes, for fuzz targets. Whatever the bytes are, none panics, and what is read is
 //! written again as the same.
 
-use crate::record::{BlockRow, Counters, DoomedRow, Inode, Record, decode, encode};
+use crate::record::{BlockRow, Counters, DoomedRow, Inode, decode, encode};
 use crate::retry::RetryRow;
 use crate::safe_mode::SafeMode;
 use crate::usage::Tally;
 use std::fmt::Debug;
+use types::encoding::Encoded;
 
 /// The value of a row: which kind, and its bytes.
 pub fn row(bytes: &[u8]) {
@@ -21,7 +22,7 @@ pub fn row(bytes: &[u8]) {
     }
 }
 
-fn again<T: Record + PartialEq + Debug>(value: &[u8]) {
+fn again<T: Encoded + PartialEq + Debug>(value: &[u8]) {
     if let Ok(record) = decode::<T>("fuzzing", value) {
         assert_eq!(decode::<T>("fuzzing", &encode(&record)).ok(), Some(record));
     }

@@ -8,6 +8,7 @@ use crate::view::DoomedBlock;
 use crate::xattr::{Xattr, XattrName, XattrSpace};
 use std::collections::BTreeSet;
 use testkit::golden::{Golden, variant};
+use types::encoding::encode;
 use types::rows::MemoryRows;
 use types::{BlockId, ContainerId, FsPath, Generation, InodeId, Millis};
 
@@ -135,10 +136,10 @@ fn operations_in_the_log() {
     assert_eq!(names.len(), Op::COUNT, "each operation has its example");
     let mut golden = Golden::default();
     for op in operations {
-        golden.add(variant(&op), &postcard::to_stdvec(&op).unwrap());
+        golden.add(variant(&op), &encode(&op, Vec::new()));
     }
     let whole = request(1_700_000_000_000, 3, Rename { from: path("/a"), to: path("/b") }.into());
-    golden.add("request", &postcard::to_stdvec(&whole).unwrap());
+    golden.add("request", &encode(&whole, Vec::new()));
     golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_operations.txt"));
 }
 

@@ -5,10 +5,9 @@
 
 use crate::error::NsError;
 use crate::usage::Usage;
-use serde::{Deserialize, Serialize};
 
 /// Where bytes may lie; the number is HDFS's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StorageType {
     Disk = 1,
     Ssd = 2,
@@ -17,15 +16,17 @@ pub enum StorageType {
     Provided = 5,
     Nvdimm = 6,
 }
+types::numbered!(StorageType { 0 => Disk, 1 => Ssd, 2 => Archive, 3 => RamDisk, 4 => Provided, 5 => Nvdimm });
 
 /// How much there may be. `None`: no limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     pub names: Option<u64>,
     pub space: Option<u64>,
     /// Of single types, in order. All bytes are on disks, so no other limit is ever reached.
     pub of_types: Vec<(StorageType, u64)>,
 }
+types::record!(Limits { 0: names, 1: space, 2: of_types });
 
 /// A limit that a change would pass, with what there would be then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,68 +1,18 @@
-//! What the rows hold, and how it is written: a version byte, then postcard.
+//! What the rows hold, and how it is written: a version byte, then a record as [`types::encoding`] draws it.
 //!
-//! A field is added by a new version: the old form is still read. An inode without anything of [`Extra`] keeps its
-//! first form, so most rows stay as short as they were.
+//! A field is added at the end, as an option or a list, and the version stays: rows without it are read as before. See
+//! docs/adr/0014 for when a program may write it.
 
 use crate::acl::{AclEntry, AclScope};
 use crate::error::corrupt;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use types::encoding::{self, Encoded};
 use types::rows::RowsError;
 use types::{BlockId, ContainerId, Generation, InodeId, Millis};
 
-const VERSION: u8 = 1;
-/// An inode with its [`Extra`] behind it.
-const VERSION_EXTRA: u8 = 2;
+/// Of all rows. It changes only where a row means something else than before.
+const VERSION: u8 = 4;
 
-/// What stands in a row: how it is written, and how any form ever written is read.
-pub(crate) trait Record: Serialize + DeserializeOwned {
-    fn write(&self) -> Vec<u8> {
-        plain(vec![VERSION], self)
-    }
-
-    /// `bytes` without the version.
-    fn read(version: u8, bytes: &[u8]) -> Result<(Self, &[u8]), String> {
-        match version {
-            VERSION => take(bytes),
-            _ => Err(format!("a record of version {version}, this program knows {VERSION}")),
-        }
-    }
-}
-
-impl Record for BlockRow {}
-impl Record for DoomedRow {}
-impl Record for Counters {}
-
-impl Record for Inode {
-    fn write(&self) -> Vec<u8> {
-        if self.extra == Extra::default() {
-            return plain(vec![VERSION], self);
-        }
-        plain(plain(vec![VERSION_EXTRA], self), &self.extra)
-    }
-
-    fn read(version: u8, bytes: &[u8]) -> Result<(Self, &[u8]), String> {
-        let (mut inode, mut rest): (Self, _) = match version {
-            VERSION | VERSION_EXTRA => take(bytes)?,
-            _ => return Err(format!("an inode of version {version}, this program knows {VERSION_EXTRA}")),
-        };
-        if version == VERSION_EXTRA {
-            (inode.extra, rest) = take(rest)?;
-        }
-        Ok((inode, rest))
-    }
-}
-
-fn plain<T: Serialize>(start: Vec<u8>, value: &T) -> Vec<u8> {
-    // Records are plain structs of numbers and strings: there is nothing in them that could fail to be written.
-    postcard::to_extend(value, start).expect("a record of plain fields can be written")
-}
-
-fn take<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), String> {
-    postcard::take_from_bytes(bytes).map_err(|error| format!("a damaged record: {error}"))
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inode {
     pub(crate) id: InodeId,
     pub(crate) owner: String,
@@ -72,19 +22,19 @@ pub(crate) struct Inode {
     /// 0 for a directory, unless somebody set it.
     pub(crate) accessed: Millis,
     pub(crate) body: Body,
-    /// Written behind the rest, and only if there is any.
-    #[serde(skip)]
     pub(crate) extra: Extra,
 }
+types::record!(Inode { 0: id, 1: owner, 2: group, 3: mode, 4: modified, 5: accessed, 6: body, 7: extra });
 
 /// What few inodes have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
     /// What the mode does not say of the access list, in order; see `acl`.
     pub(crate) acl: Vec<AclEntry>,
     /// Rows of XATTR.
     pub(crate) xattr_count: u32,
 }
+types::record!(Extra { 0: acl, 1: xattr_count } absent Extra::default());
 
 impl Extra {
     /// Some entry beyond the mode is about the inode itself; then the mode's group bits are the mask.
@@ -93,13 +43,14 @@ impl Extra {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     Directory { child_count: u32 },
     File(File),
 }
+types::variants!(Body { 0 => Directory { 0: child_count }, 1 => File[file] });
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct File {
     /// Sum of the recorded lengths of all blocks.
     pub(crate) len: u64,
@@ -108,17 +59,19 @@ pub(crate) struct File {
     pub(crate) block_count: u32,
     pub(crate) open: Option<OpenFile>,
 }
+types::record!(File { 0: len, 1: replication, 2: block_len, 3: block_count, 4: open });
 
 /// Who writes a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFile {
     pub(crate) holder: String,
     pub(crate) client_host: String,
     /// The file was taken from its writer; the last block is being recovered under this generation.
     pub(crate) recovery: Option<Generation>,
 }
+types::record!(OpenFile { 0: holder, 1: client_host, 2: recovery });
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRow {
     pub(crate) block: BlockId,
     /// Replicas below it are stale.
@@ -131,8 +84,9 @@ pub(crate) struct BlockRow {
     /// The empty block that stood here before, so that a repeated request to follow it is known as one.
     pub(crate) replaces: Option<BlockId>,
 }
+types::record!(BlockRow { 0: block, 1: generation, 2: issued, 3: len, 4: home, 5: state, 6: replaces });
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockState {
     /// Whole; its length is final.
     Complete,
@@ -144,18 +98,21 @@ pub(crate) enum BlockState {
     /// old length.
     Cutting { len: u64 },
 }
+types::variants!(BlockState { 0 => Complete, 1 => Written, 2 => Reopened, 3 => Cutting { 0: len } });
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DoomedRow {
     pub(crate) generation: Generation,
 }
+types::record!(DoomedRow { 0: generation });
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counters {
     /// Given out last; the root is the first.
     pub(crate) inode: InodeId,
     pub(crate) generation: Generation,
 }
+types::record!(Counters { 0: inode, 1: generation });
 
 impl Inode {
     pub(crate) fn is_directory(&self) -> bool {
@@ -199,16 +156,15 @@ impl BlockRow {
     }
 }
 
-pub(crate) fn encode<T: Record>(record: &T) -> Vec<u8> {
-    record.write()
+pub(crate) fn encode<T: Encoded>(record: &T) -> Vec<u8> {
+    encoding::encode(record, vec![VERSION])
 }
 
-pub(crate) fn decode<T: Record>(op: &'static str, bytes: &[u8]) -> Result<T, RowsError> {
-    let Some((version, record)) = bytes.split_first() else { return Err(corrupt(op, "an empty record")) };
-    match T::read(*version, record) {
-        Ok((record, [])) => Ok(record),
-        Ok((_, rest)) => Err(corrupt(op, format!("{} bytes behind the record", rest.len()))),
-        Err(reason) => Err(corrupt(op, reason)),
+pub(crate) fn decode<T: Encoded>(op: &'static str, bytes: &[u8]) -> Result<T, RowsError> {
+    match bytes.split_first() {
+        Some((&VERSION, record)) => encoding::decode(record).map_err(|error| corrupt(op, error.to_string())),
+        Some((version, _)) => Err(corrupt(op, format!("a record of version {version}; this program knows {VERSION}"))),
+        None => Err(corrupt(op, "an empty record")),
     }
 }
 
@@ -241,10 +197,10 @@ mod tests {
     #[test]
     fn the_written_form_stays() {
         let bytes: &[u8] = &[
-            1, 130, 128, 1, 5, b'a', b'l', b'i', b'c', b'e', 5, b'u', b's', b'e', b'r', b's', 164, 3, 1,
-            2, // inode
-            1, 128, 128, 128, 128, 128, 32, 3, 128, 128, 128, 64, 1, // file
-            1, 1, b'c', 1, b'h', 1, 233, 7, // open
+            4, 42, // version, length of the record
+            130, 128, 1, 5, b'a', b'l', b'i', b'c', b'e', 5, b'u', b's', b'e', b'r', b's', 164, 3, 1, 2, // inode
+            1, 21, 128, 128, 128, 128, 128, 32, 3, 128, 128, 128, 64, 1, // file
+            1, 7, 1, b'c', 1, b'h', 1, 233, 7, // open
         ];
         assert_eq!(encode(&sample()), bytes);
         assert_eq!(decode::<Inode>("inode", bytes).unwrap(), sample());
@@ -256,25 +212,30 @@ mod tests {
         let extra = Extra { acl: vec![AclEntry { key, access: 5 }], xattr_count: 1 };
         let inode = Inode { extra, ..sample() };
         let mut bytes = encode(&sample());
-        bytes[0] = 2;
-        bytes.extend([1, 0, 0, 1, 3, b'b', b'o', b'b', 5, 1]);
+        let behind = [12, 1, 9, 7, 0, 0, 1, 3, b'b', b'o', b'b', 5, 1];
+        bytes[1] += behind.len() as u8;
+        bytes.extend(behind);
         assert_eq!(encode(&inode), bytes);
         assert_eq!(decode::<Inode>("inode", &bytes).unwrap(), inode);
     }
 
+    /// A row with a field that this program does not know would lose it when it is written again.
     #[test]
-    fn other_versions_and_tails_are_refused() {
-        let mut bytes = encode(&sample());
-        bytes.push(0);
-        assert!(decode::<Inode>("inode", &bytes).is_err());
-        bytes[0] = 3;
-        assert!(decode::<Inode>("inode", &bytes).is_err());
-        assert!(decode::<Inode>("inode", &[]).is_err());
+    fn fields_and_versions_of_newer_programs_are_refused() {
+        let reason = |bytes: &[u8]| decode::<Inode>("inode", bytes).unwrap_err().reason;
+        let mut newer = encode(&Inode { extra: Extra { xattr_count: 1, ..Extra::default() }, ..sample() });
+        newer.push(7);
+        newer[1] += 1;
+        let unknown = "Inode has 1 bytes behind the fields that this program knows; a newer one wrote it";
+        assert_eq!(reason(&newer), unknown);
+        newer[0] = 5;
+        assert_eq!(reason(&newer), "a record of version 5; this program knows 4");
+        assert_eq!(reason(&[]), "an empty record");
     }
 
     proptest! {
         #[test]
-        fn damage_never_panics(mut bytes in Just(encode(&sample())), at in 0usize..41, value in any::<u8>(), cut in 0usize..41) {
+        fn damage_never_panics(mut bytes in Just(encode(&sample())), at in 0usize..44, value in any::<u8>(), cut in 0usize..44) {
             bytes[at] = value;
             let _ = decode::<Inode>("inode", &bytes);
             let _ = decode::<Inode>("inode", &bytes[..cut]);

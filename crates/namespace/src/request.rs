@@ -2,11 +2,10 @@
 
 use crate::ops::Op;
 use crate::view::{BlockView, Status};
-use serde::{Deserialize, Serialize};
 use types::{FileId, Generation, Millis};
 
 /// Who asks. The leader looks groups and the superuser up; copies of the state do not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub user: String,
     pub groups: Vec<String>,
@@ -16,6 +15,7 @@ pub struct Caller {
     /// The user that runs the server, or a member of its supergroup: all checks are skipped.
     pub superuser: bool,
 }
+types::record!(Caller { 0: user, 1: groups, 2: groups_known, 3: superuser });
 
 impl Caller {
     /// The server itself, when no client asked.
@@ -25,14 +25,15 @@ impl Caller {
 }
 
 /// Names a call across its retries: a client takes a new number for each call, and keeps it when it repeats one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RetryKey {
     pub client: [u8; 16],
     pub call: i32,
 }
+types::record!(RetryKey { 0: client, 1: call });
 
 /// One change of the namespace, as it stands in the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The leader's clock. The state knows no other.
     pub now: Millis,
@@ -41,8 +42,9 @@ pub struct Request {
     pub retry: Option<RetryKey>,
     pub op: Op,
 }
+types::record!(Request { 0: now, 1: caller, 2: retry, 3: op });
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     Done,
     Bool(bool),
@@ -78,9 +80,21 @@ pub enum Reply {
         generation: Generation,
     },
 }
+types::variants!(Reply {
+    0 => Done,
+    1 => Bool(0: is),
+    2 => Status[status],
+    3 => Append { 0: last, 1: status },
+    4 => Block[block],
+    5 => Generation(0: generation),
+    6 => Recovery(0: recovery),
+    7 => Reaped { 0: more },
+    8 => Reserved { 0: first, 1: generation },
+    9 => Cutting { 0: file, 1: last, 2: generation },
+});
 
 /// How far the recovery of an open file has come.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// The file is closed: it was already, or all its blocks were whole.
     Closed { file: FileId },
@@ -90,3 +104,8 @@ pub enum Recovery {
     /// `FinishRecovery` brings that length. `message` is what a waiting client is told.
     Started { file: FileId, last: BlockView, generation: Generation, message: String },
 }
+types::variants!(Recovery {
+    0 => Closed { 0: file },
+    1 => NotHeld { 0: file },
+    2 => Started { 0: file, 1: last, 2: generation, 3: message },
+});

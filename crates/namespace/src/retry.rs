@@ -3,23 +3,21 @@
 use crate::error::corrupt;
 use crate::front;
 use crate::limits::{RETRY_KEPT, RETRY_PURGED_PER_APPLY};
-use crate::record::{Record, decode, encode};
+use crate::record::{decode, encode};
 use crate::request::{Reply, Request, RetryKey};
 use crate::tables::{RETRY, RETRY_EXPIRY};
-use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::Millis;
 use types::rows::{Rows, RowsError, RowsMut};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RetryRow {
     pub(crate) expires: Millis,
     /// Name of the operation. A client that uses one key for two different calls must not get the answer of the other.
     pub(crate) op: String,
     pub(crate) reply: Reply,
 }
-
-impl Record for RetryRow {}
+types::record!(RetryRow { 0: expires, 1: op, 2: reply });
 
 /// The answer this call got before.
 pub(crate) fn recall(rows: &dyn Rows, key: RetryKey, request: &Request) -> Result<Option<Reply>, RowsError> {

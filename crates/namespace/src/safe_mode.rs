@@ -6,20 +6,18 @@
 //! begins with it. Renewals of leases are no rows: writers keep their files, and go on when it is over.
 
 use crate::ops::{BeginRecovery, Op, RecoveryTarget};
-use crate::record::{Record, decode, encode};
+use crate::record::{decode, encode};
 use crate::tables::{SAFE_MODE, SAFE_MODE_KEY};
-use serde::{Deserialize, Serialize};
 use types::Millis;
 use types::rows::{Rows, RowsError, RowsMut};
 
 /// Since when, and by whom.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SafeMode {
     pub since: Millis,
     pub user: String,
 }
-
-impl Record for SafeMode {}
+types::record!(SafeMode { 0: since, 1: user });
 
 /// `None`: it is off.
 pub(crate) fn get(rows: &dyn Rows) -> Result<Option<SafeMode>, RowsError> {

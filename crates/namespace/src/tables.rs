@@ -57,7 +57,7 @@
 //! 50 SAFE_MODE                                                     SafeMode: since when, and by whom; no row: it is off
 //! ```
 //!
-//! Values that are records begin with a version byte, then postcard (see `record`). Tables 51 to 55 are kept free.
+//! Values that are records begin with a version byte, then a record (see `record`). Tables 51 to 55 are kept free.
 //! The root is the entry with parent 0 and an empty name.
 
 use crate::xattr::{XattrName, XattrSpace};

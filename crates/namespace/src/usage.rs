@@ -28,16 +28,15 @@ use crate::error::{Failure, NsError};
 use crate::inode::{Node, read_place};
 use crate::limits::TREE_DEPTH_MAX;
 use crate::quota::Limits;
-use crate::record::{Inode, Record, decode, encode};
+use crate::record::{Inode, decode, encode};
 use crate::resolve::{ROOT, path_of};
 use crate::tables::{USAGE, inode_key};
-use serde::{Deserialize, Serialize};
 use types::InodeId;
 use types::rows::{Rows, RowsError, RowsMut};
 
 /// What a tree takes. The sums of bytes are of files of up to 2^63 bytes with up to 2^9 replicas, which 64 bits do not
 /// hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub files: u64,
     pub directories: u64,
@@ -46,17 +45,17 @@ pub struct Usage {
     /// With all replicas.
     pub space: u128,
 }
+types::record!(Usage { 0: files, 1: directories, 2: len, 3: space });
 
 /// The row of a directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) below: Usage,
     pub(crate) limits: Limits,
     /// At least as many levels as stand below: 1 with nothing but files and empty directories.
     pub(crate) height_max: u32,
 }
-
-impl Record for Tally {}
+types::record!(Tally { 0: below, 1: limits, 2: height_max });
 
 /// What becomes of a charge that a limit does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,15 @@
 //! What readers are shown: status, blocks.
 
-use serde::{Deserialize, Serialize};
 use types::{BlockId, ContainerId, FileId, Generation, InodeId, Millis};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,
     Directory,
 }
+types::numbered!(Kind { 0 => File, 1 => Directory });
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub kind: Kind,
     /// Last component; empty unless the status is an entry of a listing.
@@ -29,12 +29,15 @@ pub struct Status {
     /// 0 for files.
     pub child_count: u32,
     /// It has an access list beyond its mode. Not kept with the outcome of a call: who repeats one may do without.
-    #[serde(skip)]
     pub acl: bool,
 }
+types::record!(Status {
+    0: kind, 1: name, 2: len, 3: mode, 4: owner, 5: group, 6: modified, 7: accessed, 8: replication, 9: block_len,
+    10: id, 11: child_count,
+} without { acl });
 
 /// One block of a file. The nodes that hold it are those of its `home` container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockView {
     pub file: FileId,
     pub block: BlockId,
@@ -47,6 +50,7 @@ pub struct BlockView {
     /// Not under construction.
     pub complete: bool,
 }
+types::record!(BlockView { 0: file, 1: block, 2: generation, 3: len, 4: offset, 5: home, 6: complete });
 
 /// Blocks of a file that overlap a range, and what a reader needs beside them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,9 +72,10 @@ impl FileBlocks {
 }
 
 /// A block no file owns any more, or that moved: replicas of at most this generation in this container must go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DoomedBlock {
     pub block: BlockId,
     pub home: ContainerId,
     pub generation: Generation,
 }
+types::record!(DoomedBlock { 0: block, 1: home, 2: generation });

@@ -3,7 +3,6 @@
 use crate::error::corrupt;
 use crate::record::Inode;
 use crate::tables::{XATTR, split_xattr, xattr_key};
-use serde::{Deserialize, Serialize};
 use std::ops::{Bound, ControlFlow};
 use types::rows::{Rows, RowsError, RowsMut};
 
@@ -17,7 +16,7 @@ pub const XATTR_NAME_LEN_MAX: usize = 255;
 const VERSION: u8 = 1;
 
 /// The numbers are HDFS's, and stand in keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum XattrSpace {
     User,
     Trusted,
@@ -25,19 +24,22 @@ pub enum XattrSpace {
     System,
     Raw,
 }
+types::numbered!(XattrSpace { 0 => User, 1 => Trusted, 2 => Security, 3 => System, 4 => Raw });
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct XattrName {
     pub space: XattrSpace,
     /// Without the space before it.
     pub name: String,
 }
+types::record!(XattrName { 0: space, 1: name });
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Xattr {
     pub name: XattrName,
     pub value: Vec<u8>,
 }
+types::record!(Xattr { 0: name, 1: value });
 
 impl XattrSpace {
     pub fn from_number(number: u8) -> Option<Self> {

@@ -85,6 +85,11 @@ fn judge(voters: &[BTreeSet<u64>], answers: &BTreeMap<u64, RowsDigest>) -> Verdi
     }
 }
 
+/// The lowest level that all know; `None` if one of the others did not say.
+fn common(ours: u8, others: &[Option<u8>]) -> Option<u8> {
+    others.iter().copied().chain([Some(ours)]).min().flatten()
+}
+
 /// Keeps a member out whose rows are not those of its group.
 #[derive(Debug)]
 pub(crate) struct Outcast {
@@ -125,6 +130,8 @@ pub(crate) struct Agreement<M: Machine> {
     pub(crate) doubt: Doubt,
     /// The last entry after which all members that answered, and a majority, had the same rows.
     pub(crate) agreed: Mutex<Option<u64>>,
+    /// The lowest level that all members know, by the last comparison of this leader.
+    pub(crate) common_level: Mutex<Option<u8>>,
 }
 
 impl<M: Machine> Agreement<M> {
@@ -150,6 +157,14 @@ impl<M: Machine> Agreement<M> {
         *self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn common_level(&self) -> Option<u8> {
+        *self.common_level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_common_level(&self, level: Option<u8>) {
+        *self.common_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+    }
+
     /// As the leader found it, or as this one does.
     pub(crate) async fn set_doubt(&self, index: u64, is_in_doubt: bool) {
         if is_in_doubt == self.doubt.is_set() {
@@ -170,6 +185,7 @@ impl<M: Machine> Agreement<M> {
             let index = std::mem::replace(&mut picked, self.driver.position().applied.map(|id| id.index));
             let (true, Some(index)) = (self.raft.metrics().borrow_watched().state == ServerState::Leader, index) else {
                 found = None;
+                self.set_common_level(None);
                 continue;
             };
             let Some(ours) = self.driver.digest(index) else { continue };
@@ -201,12 +217,13 @@ impl<M: Machine> Agreement<M> {
         let wait_max = self.timing.comparison();
         let asked = others.iter().map(|(peer, incarnation)| async move {
             match self.network.ask(peer, *incarnation, Lane::Beat, Ask::Digest { index, doubt }, wait_max).await {
-                Ok(Answer::Digest(Some(digest))) => Some((peer.id, RowsDigest(digest))),
-                _ => None,
+                Ok(Answer::Digest { digest, level }) => (digest.map(|digest| (peer.id, RowsDigest(digest))), level),
+                _ => (None, None),
             }
         });
-        let answers = futures_util::future::join_all(asked).await.into_iter().flatten();
-        let answers: BTreeMap<_, _> = answers.chain([(self.node_id, ours)]).collect();
+        let (digests, levels): (Vec<_>, Vec<_>) = futures_util::future::join_all(asked).await.into_iter().unzip();
+        let answers: BTreeMap<_, _> = digests.into_iter().flatten().chain([(self.node_id, ours)]).collect();
+        self.set_common_level(common(self.driver.level_max(), &levels));
         let verdict = judge(&voters, &answers);
         if let Verdict::Differ { right, who } = &verdict {
             tracing::error!(entry = index, members = ?who, "members whose rows differ from those of most voters are stopped");
@@ -253,6 +270,14 @@ mod tests {
         // While the group changes, a majority of both sets is needed.
         assert_eq!(verdict(&[&[1, 2, 3], &[1, 4, 5]], &[(1, 7), (2, 7), (3, 7), (4, 8), (5, 8)]), Verdict::Torn);
         assert_eq!(verdict(&[&[1, 2, 3], &[1, 2, 4]], &[(1, 7), (2, 7), (3, 7), (4, 8)]), differ(&[4]));
+    }
+
+    /// One that is away may be of an older program when it comes back.
+    #[test]
+    fn all_members_must_know_a_level() {
+        assert_eq!(common(2, &[]), Some(2));
+        assert_eq!(common(2, &[Some(3), Some(1)]), Some(1));
+        assert_eq!(common(2, &[Some(3), None]), None);
     }
 
     #[test]

@@ -185,7 +185,8 @@ impl<M: Machine> Inbox<M> {
                     agreement.set_doubt(index, doubt).await;
                 }
                 let digest = self.agreement.as_ref().and_then(|agreement| agreement.digest(index));
-                Ok(Answer::Digest(digest.map(|digest| digest.0)))
+                let level = self.agreement.as_ref().map(|agreement| agreement.driver.level_max());
+                Ok(Answer::Digest { digest: digest.map(|digest| digest.0), level })
             }
             Ask::Differs { index, digest } => {
                 if let Some(agreement) = &self.agreement {

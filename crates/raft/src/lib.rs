@@ -58,8 +58,8 @@ pub use group::{Group, Member, Role};
 #[doc(hidden)]
 pub use interfere::Undone;
 pub use leading::Standing;
-pub use machine::{Machine, MachineError};
-pub use position::entry_index;
+pub use machine::{LEVEL_FIRST, Machine, MachineError};
+pub use position::{entry_id, entry_index};
 pub use raft::{GroupOptions, Options, Raft, RaftError};
 pub use snapshot::{Export, Import};
 pub use timing::Timing;

@@ -12,10 +12,10 @@ use crate::synced::Synced;
 use crate::types::{Entry, LogId, Outcome, Payload, Snapshot, SnapshotMeta, StoredMembership, Types};
 use ::io::stage;
 use ::types::RowsDigest;
+use ::types::encoding::Encoded;
 use futures_util::{Stream, StreamExt};
 use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
-use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,9 +40,12 @@ impl From<::types::rows::RowsError> for MachineError {
     }
 }
 
+/// The level of the forms that every member knows.
+pub const LEVEL_FIRST: u8 = 1;
+
 /// State that is a function of the commands applied to it, and that keeps itself.
 pub trait Machine: Send + Sync + 'static {
-    type Command: Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static;
+    type Command: Encoded + Clone + Debug + Send + Sync + 'static;
     type Reply: Debug + Send + Sync + 'static;
 
     /// What the last [`Machine::apply`] that survived was given as `position`; `None` for a new machine.
@@ -58,6 +61,23 @@ pub trait Machine: Send + Sync + 'static {
     /// are not compared.
     fn digest(&self) -> Option<RowsDigest> {
         None
+    }
+
+    /// The highest level of forms that this program knows: it applies no command of a higher one, and takes no state of
+    /// one. See docs/adr/0014.
+    fn level_max(&self) -> u8 {
+        LEVEL_FIRST
+    }
+
+    /// The level of the state. Commands of a higher one are not proposed. A command raises it, when all members know
+    /// the next one ([`Raft::common_level`](crate::Raft::common_level)).
+    fn level(&self) -> u8 {
+        LEVEL_FIRST
+    }
+
+    /// The level to which the form of this command belongs.
+    fn level_of(_command: &Self::Command) -> u8 {
+        LEVEL_FIRST
     }
 
     /// Makes all that was applied so far durable. May take its time; entries are applied meanwhile.
@@ -145,6 +165,7 @@ impl<M: Machine> Applier<M> {
 
 impl<M: Machine> Driver<M> {
     pub(crate) fn new(machine: Arc<M>, synced: Synced, stop: Stop) -> io::Result<Self> {
+        check_level(&*machine).map_err(io::Error::other)?;
         let flushed = machine.position().map(|bytes| Position::decode(&bytes)).transpose()?.unwrap_or_default();
         let digests = first_digest(&*machine, &flushed);
         let shared = Shared {
@@ -224,7 +245,7 @@ impl<M: Machine> Driver<M> {
                 self.guarded(|| self.machine.apply(&position.encode(), None))
             }
             Payload::Normal(command) => self.guarded(|| {
-                let command = crate::raft::decode::<M::Command>(&command.0).map_err(MachineError::new)?;
+                let command = crate::raft::decode(&*self.machine, &command.0).map_err(MachineError::new)?;
                 self.machine.apply(&position.encode(), Some(command))
             }),
         };
@@ -256,7 +277,7 @@ impl<M: Machine> Driver<M> {
         let _one = self.shared.keeping.lock().unwrap_or_else(PoisonError::into_inner);
         let applied = meta.last_log_id;
         let position = Position { applied, membership: meta.last_membership.clone(), ahead: applied };
-        self.guarded(|| import.install(&position.encode()))
+        self.guarded(|| import.install(&position.encode()).and_then(|()| check_level(&*self.machine)))
             .map_err(|error| self.fault("another member's state could not be put in place", &error))?;
         let digests = first_digest(&*self.machine, &position);
         let mut state = self.state();
@@ -282,6 +303,14 @@ impl<M: Machine> Driver<M> {
         }))
     }
 
+    pub(crate) fn level(&self) -> u8 {
+        self.machine.level()
+    }
+
+    pub(crate) fn level_max(&self) -> u8 {
+        self.machine.level_max()
+    }
+
     /// The digest of the rows after this entry, if it is one of the last that were applied.
     pub(crate) fn digest(&self, index: u64) -> Option<RowsDigest> {
         self.state().digests.at(index)
@@ -301,6 +330,17 @@ impl<M: Machine> Driver<M> {
         self.shared.flushed.send_modify(|count| *count += 1);
         Ok(applied)
     }
+}
+
+/// A program must not go on with a state of forms that it does not know.
+fn check_level(machine: &impl Machine) -> Result<(), MachineError> {
+    let (level, max) = (machine.level(), machine.level_max());
+    if level <= max { Ok(()) } else { Err(MachineError(format!("the state is {}", too_new(level, max)))) }
+}
+
+/// What is wrong with a form, and what to do about it.
+pub(crate) fn too_new(level: u8, max: u8) -> String {
+    format!("of level {level}, and this program knows levels up to {max}: start the newer program that the group runs")
 }
 
 /// Of a state that was not made by applying entries here.

@@ -1,26 +1,29 @@
-//! What members send each other, in bytes of our own: openraft's types may change with its version. All members run
-//! the same version of this program; a message of another version is refused.
+//! What members send each other, in bytes of our own: openraft's types may change with its version.
+//!
+//! Members may run two versions of this program that follow each other. So a field is added at the end, as an option or
+//! a list, which an older member skips, and a variant is sent only to one that knows it: what it does not know it
+//! refuses. The version changes only where a message means something else than before (docs/adr/0014). An entry is kept
+//! by whoever receives it: a field of [`PlainEntry`] or [`Members`] is written only at a level that all members know.
 //!
 //! ```text
-//! request  [version u8][postcard of `Request`]
-//! answer   [version u8][postcard of `Answer`]
+//! request  [version u8][`Request`]
+//! answer   [version u8][`Answer`]
 //! ```
 //!
 //! Log ids are (term, index), votes (term, member, committed).
 
 use crate::position::Members;
 use crate::types::{Command, Entry, LogId, Payload, Vote, log_id, vote};
-use serde::de::{Error, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use ::types::encoding::{self, DecodeError, Encoded, Input};
 use std::fmt;
 use std::sync::Arc;
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 pub(crate) type PlainId = (u64, u64);
 pub(crate) type PlainVote = (u64, u64, bool);
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
     /// Whom it is for: an address may have passed to another member,
     pub(crate) to: u64,
@@ -29,8 +32,9 @@ pub(crate) struct Request {
     pub(crate) from: u64,
     pub(crate) ask: Ask,
 }
+::types::record!(Request { 0: to, 1: incarnation, 2: from, 3: ask });
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ask {
     /// Entries, or none: a heartbeat.
     Append {
@@ -70,9 +74,19 @@ pub(crate) enum Ask {
         digest: u64,
     },
 }
+::types::variants!(Ask {
+    0 => Append { 0: vote, 1: before, 2: committed, 3: entries },
+    1 => Vote { 0: vote, 1: last, 2: transfer },
+    2 => PreVote { 0: vote, 1: last },
+    3 => Transfer { 0: vote, 1: to, 2: last },
+    4 => Chunk[chunk],
+    5 => AreYouNew,
+    6 => Digest { 0: index, 1: doubt },
+    7 => Differs { 0: index, 1: digest },
+});
 
 /// A piece of a snapshot.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Chunk {
     pub(crate) vote: PlainVote,
     /// Tells one sending from the next.
@@ -82,21 +96,24 @@ pub(crate) struct Chunk {
     pub(crate) is_last: bool,
     pub(crate) bytes: Blob,
 }
+::types::record!(Chunk { 0: vote, 1: snapshot, 2: number, 3: is_last, 4: bytes });
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlainEntry {
     id: PlainId,
     payload: PlainPayload,
 }
+::types::record!(PlainEntry { 0: id, 1: payload });
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 enum PlainPayload {
     Blank,
     Command(Blob),
     Members(Members),
 }
+::types::variants!(PlainPayload { 0 => Blank, 1 => Command(0: bytes), 2 => Members[members] });
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     Appended,
     /// The log does not have the entry before the ones that were sent.
@@ -127,13 +144,32 @@ pub(crate) enum Answer {
     Old {
         incarnation: u64,
     },
-    /// `Digest`: `None` if it has not applied the entry yet, or too many since.
-    Digest(Option<u64>),
+    /// `digest`: `None` if it has not applied the entry yet, or too many since. `level`: the highest that it knows.
+    Digest {
+        digest: Option<u64>,
+        level: Option<u8>,
+    },
     /// `Differs`: it stops, if it has other rows indeed.
     Noted,
 }
+::types::variants!(Answer {
+    0 => Appended,
+    1 => Conflict,
+    2 => HigherVote(0: vote),
+    3 => Voted { 0: vote, 1: last, 2: granted },
+    4 => Taken,
+    5 => Installing,
+    6 => Installed { 0: vote },
+    7 => Restart,
+    8 => TransferAccepted,
+    9 => Refused(0: reason),
+    10 => New { 0: incarnation },
+    11 => Old { 0: incarnation },
+    12 => Digest { 0: digest, 1: level },
+    13 => Noted,
+});
 
-/// Bytes that serde must not take one by one.
+/// Bytes that are not taken one by one.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Blob(pub(crate) Arc<[u8]>);
 
@@ -143,27 +179,15 @@ impl fmt::Debug for Blob {
     }
 }
 
-impl Serialize for Blob {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
+impl Encoded for Blob {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.len().encode(out);
+        out.extend_from_slice(&self.0);
     }
-}
 
-impl<'de> Deserialize<'de> for Blob {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Blob;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("bytes")
-            }
-
-            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Blob, E> {
-                Ok(Blob(bytes.into()))
-            }
-        }
-        deserializer.deserialize_bytes(Bytes)
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        let len = u64::decode(input)?;
+        Ok(Self(input.take(len)?.into()))
     }
 }
 
@@ -220,13 +244,13 @@ pub(crate) fn vote_of((term, node_id, committed): PlainVote) -> Vote {
     vote(term, node_id, committed)
 }
 
-pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    postcard::to_extend(message, vec![VERSION]).expect("plain values always encode")
+pub(crate) fn encode<T: Encoded>(message: &T) -> Vec<u8> {
+    encoding::encode(message, vec![VERSION])
 }
 
-pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+pub(crate) fn decode<T: Encoded>(bytes: &[u8]) -> Result<T, String> {
     match bytes.split_first() {
-        Some((&VERSION, message)) => postcard::from_bytes(message).map_err(|error| error.to_string()),
+        Some((&VERSION, message)) => encoding::decode_known(message).map_err(|error| error.to_string()),
         version => Err(format!("version {:?}; this program knows {VERSION}", version.map(|(byte, _)| byte))),
     }
 }
@@ -274,6 +298,37 @@ mod tests {
         assert!(decode::<Request>(&[1, 0]).is_err());
     }
 
+    /// The bytes of `message` with one more field in the record that begins at `at`: a program of the next version.
+    fn with_newer_field(mut message: Vec<u8>, at: usize) -> Vec<u8> {
+        assert!(message[at] < 0x7f, "the record's length has one byte");
+        message[at] += 1;
+        message.push(7);
+        message
+    }
+
+    #[test]
+    fn fields_of_a_newer_member_are_skipped() {
+        for request in requests() {
+            assert_eq!(decode::<Request>(&with_newer_field(encode(&request), 1)), Ok(request));
+        }
+        let answer = Answer::Digest { digest: Some(7), level: Some(1) };
+        assert_eq!(decode::<Answer>(&with_newer_field(encode(&answer), 2)), Ok(answer));
+    }
+
+    #[test]
+    fn fields_that_an_older_member_did_not_send_are_empty() {
+        // `Answer::Digest` with its first field alone: an option and a byte.
+        let old = [VERSION, 12, 2, 1, 7];
+        assert_eq!(decode::<Answer>(&old), Ok(Answer::Digest { digest: Some(7), level: None }));
+    }
+
+    #[test]
+    fn questions_of_a_newer_member_are_refused() {
+        // To 2, its incarnation 7, from 1: question 90, without fields.
+        let refused = decode::<Request>(&[VERSION, 5, 2, 7, 1, 90, 0]).unwrap_err();
+        assert_eq!(refused, "Ask has no variant 90 in this program; a newer one wrote it");
+    }
+
     #[test]
     fn an_entry_is_the_same_on_the_other_side() {
         let Ask::Append { entries, .. } = requests().remove(0).ask else { panic!() };
@@ -299,7 +354,7 @@ mod tests {
             Answer::Refused("no".into()),
             Answer::New { incarnation: 0x1dea },
             Answer::Old { incarnation: 0x1dea },
-            Answer::Digest(Some(1 << 63)),
+            Answer::Digest { digest: Some(1 << 63), level: Some(1) },
             Answer::Noted,
         ];
         let complete = !is_variant::<Ask>(requests().len()) && !is_variant::<Answer>(answers.len());

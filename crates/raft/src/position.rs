@@ -1,17 +1,17 @@
 //! Where a machine stands: the last entry it applied, and who the members are as of that entry.
 //!
 //! ```text
-//! [version u8][postcard of `PositionRecord`]        stored by the machine with its rows; it need not look inside
+//! [version u8][`PositionRecord`]        stored by the machine with its rows; it need not look inside
 //! ```
 //!
 //! The forms on disk are our own: openraft's types may change with its version, what is on disk must not.
 
 use crate::types::{LogId, Membership, Node, StoredMembership, log_id};
-use serde::{Deserialize, Serialize};
+use ::types::encoding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
@@ -24,10 +24,14 @@ pub(crate) struct Position {
 
 /// The index of the entry at which a machine stands, by the position that it was given with the entry.
 pub fn entry_index(position: &[u8]) -> Option<u64> {
-    Some(Position::decode(position).ok()?.applied?.index)
+    entry_id(position).map(|(_, index)| index)
 }
 
-#[derive(Serialize, Deserialize)]
+/// As [`entry_index`], with the term before it.
+pub fn entry_id(position: &[u8]) -> Option<(u64, u64)> {
+    Position::decode(position).ok()?.applied.map(|id| (id.leader_id.term, id.index))
+}
+
 struct PositionRecord {
     /// Term and index, as all log ids here.
     applied: Option<(u64, u64)>,
@@ -35,6 +39,7 @@ struct PositionRecord {
     members: Members,
     ahead: Option<(u64, u64)>,
 }
+::types::record!(PositionRecord { 0: applied, 1: membership_id, 2: members, 3: ahead });
 
 impl Position {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -45,14 +50,14 @@ impl Position {
             members: Members::of(self.membership.membership()),
             ahead: self.ahead.map(plain),
         };
-        postcard::to_extend(&record, vec![VERSION]).expect("plain values always encode")
+        encoding::encode(&record, vec![VERSION])
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<Self> {
         let damaged =
             |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("the machine's position: {why}"));
         let record: PositionRecord = match bytes.split_first() {
-            Some((&VERSION, record)) => postcard::from_bytes(record).map_err(|error| damaged(error.to_string()))?,
+            Some((&VERSION, record)) => encoding::decode_known(record).map_err(|error| damaged(error.to_string()))?,
             Some((version, _)) => return Err(damaged(format!("version {version}; this program knows {VERSION}"))),
             None => return Err(damaged("no bytes".into())),
         };
@@ -64,13 +69,14 @@ impl Position {
 }
 
 /// Who belongs to the group.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members {
     /// Voters; two sets while the group changes.
     configs: Vec<BTreeSet<u64>>,
     /// Voters and learners: address and incarnation.
     nodes: BTreeMap<u64, (String, u64)>,
 }
+::types::record!(Members { 0: configs, 1: nodes });
 
 impl Members {
     pub(crate) fn of(membership: &Membership) -> Self {
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn strange_bytes_are_refused() {
-        for bad in [&[][..], &[3], &[2, 0, 0, 0, 0, 0], &[3, 1, 3], &[3, 0, 0, 0, 0]] {
+        for bad in [&[][..], &[4], &[3, 0, 0, 0, 0, 0], &[4, 1, 3], &[4, 4, 0, 0, 1, 0]] {
             assert!(Position::decode(bad).is_err(), "{bad:?}");
         }
     }

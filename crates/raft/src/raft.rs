@@ -14,7 +14,7 @@ use crate::inbox::Inbox;
 use crate::interfere::Undone;
 use crate::leading::{self, Standing};
 use crate::log::{Log, LogReader};
-use crate::machine::{Applier, Driver, Machine};
+use crate::machine::{Applier, Driver, Machine, too_new};
 use crate::network::Network;
 use crate::stop::Stop;
 use crate::synced::Synced;
@@ -23,11 +23,11 @@ use crate::transport::{Peer, Transport};
 use crate::types::{Command, Node, Types};
 use ::io::stage::{self, Moment};
 use ::io::task;
+use ::types::encoding;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, RaftError as OpenraftError};
 use openraft::storage::RaftLogStorage;
 use openraft::{Config, ServerState, SnapshotPolicy};
-use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -84,6 +84,11 @@ pub enum RaftError {
     Diverged { dir: PathBuf, reason: String },
     #[error("this change takes {len} bytes in the log, and {COMMAND_LEN_MAX} are allowed; change less at once")]
     TooLong { len: usize },
+    /// The group has members that do not know its form, or had them until now.
+    #[error(
+        "this change needs level {needed} of what is written, and the group has {level}; start the newer program on all its members"
+    )]
+    Level { needed: u8, level: u8 },
     #[error("this member leads and decides nothing: {reason}")]
     Doubt { reason: String },
     #[error("this member does not lead; ask {leader}")]
@@ -156,7 +161,6 @@ const LEADER_WAIT_MAX: Duration = Duration::from_secs(30);
 const BUDGET_LEN: usize = 64 << 20;
 /// What the smallest proposal is counted as; its way through the tasks takes about that.
 const BUDGET_UNIT: usize = 1 << 10;
-const COMMAND_VERSION: u8 = 1;
 
 const _: () = assert!(COMMAND_LEN_MAX < BUDGET_LEN);
 
@@ -271,8 +275,8 @@ impl<M: Machine> Raft<M> {
         let agreement = timing.map(|timing| {
             let outcast = Outcast { disk, stop: stop.clone() };
             let (raft, driver, network) = (raft.clone(), driver.clone(), network.clone());
-            let (doubt, agreed) = (doubt.clone(), Mutex::default());
-            Arc::new(Agreement { node_id, raft, driver, network, timing, outcast, doubt, agreed })
+            let (doubt, agreed, common_level) = (doubt.clone(), Mutex::default(), Mutex::default());
+            Arc::new(Agreement { node_id, raft, driver, network, timing, outcast, doubt, agreed, common_level })
         });
         if let Some(agreement) = &agreement {
             tasks.push(task::spawn_owned("raft agreement", Arc::clone(agreement).run()));
@@ -336,7 +340,11 @@ impl<M: Machine> Raft<M> {
         if let (true, Some(reason)) = (self.inner.raft.is_leader(), self.inner.doubt.reason()) {
             return Err(RaftError::Doubt { reason });
         }
-        let bytes = encode(&command);
+        let (needed, level) = (M::level_of(&command), self.inner.driver.level());
+        if needed > level {
+            return Err(RaftError::Level { needed, level });
+        }
+        let bytes = encode::<M>(&command);
         if bytes.len() > COMMAND_LEN_MAX {
             return Err(RaftError::TooLong { len: bytes.len() });
         }
@@ -362,6 +370,20 @@ impl<M: Machine> Raft<M> {
     /// leads, or led.
     pub fn agreed(&self) -> Option<u64> {
         self.inner.agreement.as_ref().and_then(|agreement| agreement.agreed())
+    }
+
+    /// The level of this member's state.
+    pub fn level(&self) -> u8 {
+        self.inner.driver.level()
+    }
+
+    /// The lowest level of forms that all members know, as the leader asked them last; `None` if one of them did not
+    /// answer, or this member does not lead. So high the level of the state may be raised.
+    pub fn common_level(&self) -> Option<u8> {
+        match &self.inner.agreement {
+            Some(agreement) => agreement.common_level(),
+            None => Some(self.inner.driver.level_max()), // it is alone
+        }
     }
 
     /// Why this member, if it leads, decides nothing: members have different rows, and no majority has the same.
@@ -565,14 +587,16 @@ pub(crate) fn elsewhere(forward: ForwardToLeader<Types>) -> RaftError {
     RaftError::NotLeader { leader: leader.unwrap_or_else(|| "again later, when one is elected".into()) }
 }
 
-/// A command as it stands in the log: a version byte, then postcard.
-fn encode<T: Serialize>(command: &T) -> Vec<u8> {
-    postcard::to_extend(command, vec![COMMAND_VERSION]).expect("a command is plain data")
+/// A command as it stands in the log: the level of its form, then the command.
+fn encode<M: Machine>(command: &M::Command) -> Vec<u8> {
+    encoding::encode(command, vec![M::level_of(command)])
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    match bytes.split_first() {
-        Some((&COMMAND_VERSION, command)) => postcard::from_bytes(command).map_err(|error| error.to_string()),
-        version => Err(format!("of version {:?}; this program knows {COMMAND_VERSION}", version.map(|(byte, _)| byte))),
+/// What is applied must be understood as a whole, or members make different rows of it.
+pub(crate) fn decode<M: Machine>(machine: &M, bytes: &[u8]) -> Result<M::Command, String> {
+    match (bytes.split_first(), machine.level_max()) {
+        (Some((&level, _)), max) if level > max => Err(format!("it is {}", too_new(level, max))),
+        (Some((_, command)), _) => encoding::decode(command).map_err(|error| error.to_string()),
+        (None, _) => Err("it has no bytes".into()),
     }
 }

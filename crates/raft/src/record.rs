@@ -9,14 +9,14 @@
 //!
 //! | kind | body |
 //! |---|---|
-//! | 1 head | postcard of [`Head`]; opens each segment |
+//! | 1 head | [`Head`]; opens each segment |
 //! | 2 vote | term u64, node u64, committed u8 |
 //! | 3 committed | log id: term u64, index u64 |
 //! | 4 cut | log id: entries behind it are void; no body: all are |
 //! | 5 purged | log id: entries up to it are no longer needed |
 //! | 6 blank | log id |
-//! | 7 command | log id, then the command: version u8, postcard |
-//! | 8 members | log id, then postcard of [`Members`] |
+//! | 7 command | log id, then the command: its level u8, then its record |
+//! | 8 members | log id, then [`Members`] |
 //!
 //! `sum` is the CRC-32C of the whole record, taken while the field itself holds the record's *place*: a mix of the
 //! segment's salt and the record's offset. So a record is valid only where it was written, and no command, whatever
@@ -26,25 +26,26 @@
 use crate::position::Members;
 use crate::types::{Command, Entry, LogId, Payload, Vote, log_id, vote};
 use ::types::ChecksumKind;
-use serde::{Deserialize, Serialize};
+use ::types::encoding::{self, Encoded};
 
 const HEADER_LEN: usize = 20;
 const MAGIC: [u8; 2] = *b"Lv";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const LOG_ID_LEN: usize = 16;
 /// Longest body: a command of the greatest length, behind its log id.
 const BODY_LEN_MAX: usize = LOG_ID_LEN + crate::COMMAND_LEN_MAX;
 
 /// Whose log it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) node_id: u64,
     /// Drawn when the log is made, and the same in all its segments: a member whose data was lost has another.
     pub(crate) incarnation: u64,
 }
+::types::record!(Owner { 0: node_id, 1: incarnation });
 
 /// What opens a segment: everything that older segments, which may be gone, have decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) salt: u64,
     pub(crate) owner: Owner,
@@ -55,6 +56,7 @@ pub(crate) struct Head {
     purged: Option<(u64, u64)>,
     last: Option<(u64, u64)>,
 }
+::types::record!(Head { 0: salt, 1: owner, 2: sequence, 3: vote, 4: committed, 5: purged, 6: last });
 
 impl Head {
     pub(crate) fn new(salt: u64, owner: Owner, sequence: u64, facts: &Facts) -> Self {
@@ -157,7 +159,7 @@ impl Record {
 
     fn encode_body(&self, bytes: &mut Vec<u8>) {
         match self {
-            Self::Head(head) => bytes.extend(postcard::to_stdvec(head).expect("plain values always encode")),
+            Self::Head(head) => head.encode(bytes),
             Self::Vote(vote) => {
                 bytes.extend_from_slice(&vote.leader_id.term.to_be_bytes());
                 bytes.extend_from_slice(&vote.leader_id.voted_for.to_be_bytes());
@@ -171,8 +173,7 @@ impl Record {
                     Payload::Blank => {}
                     Payload::Normal(command) => bytes.extend_from_slice(&command.0),
                     Payload::Membership(membership) => {
-                        let members = postcard::to_stdvec(&Members::of(membership));
-                        bytes.extend(members.expect("plain values always encode"));
+                        Members::of(membership).encode(bytes);
                     }
                 }
             }
@@ -202,7 +203,7 @@ impl Record {
         let exact = |body: &[u8]| decode_id(body).filter(|_| body.len() == LOG_ID_LEN);
         let entry = |payload| Some(Self::Entry(Entry { log_id: decode_id(body)?, payload }));
         match kind {
-            1 => postcard::from_bytes(body).ok().map(Self::Head),
+            1 => encoding::decode_known(body).ok().map(Self::Head),
             2 => {
                 let body: &[u8; 17] = body.try_into().ok()?;
                 Some(Self::Vote(vote(number(body)?, number(&body[8..])?, body[16] == 1)))
@@ -214,7 +215,7 @@ impl Record {
             6 => exact(body).and_then(|_| entry(Payload::Blank)),
             7 => entry(Payload::Normal(Command(body.get(LOG_ID_LEN..)?.into()))),
             8 => {
-                let members: Members = postcard::from_bytes(body.get(LOG_ID_LEN..)?).ok()?;
+                let members: Members = encoding::decode_known(body.get(LOG_ID_LEN..)?).ok()?;
                 entry(Payload::Membership(members.membership()?))
             }
             _ => None,

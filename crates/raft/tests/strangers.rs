@@ -2,20 +2,22 @@
 
 mod support;
 
-use serde::Serialize;
 use std::time::Duration;
 use support::net::{Group, POLL, POLL_COUNT, peer};
+use types::encoding::{Encoded, decode, encode};
 
 const STRANGER: u64 = 9;
 /// Of messages, and their numbers and those of answers; see `message.rs`.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const APPEND: u32 = 0;
 const ARE_YOU_NEW: u32 = 5;
 const REFUSED: u8 = 9;
 
 /// Sends a message of a stranger. The answer begins with its number.
-async fn tell(group: &Group, incarnation: u64, ask: impl Serialize) -> Vec<u8> {
-    let message = postcard::to_extend(&((4_u64, incarnation, STRANGER), ask), vec![VERSION]).unwrap();
+async fn tell(group: &Group, incarnation: u64, kind: u32, fields: &impl Encoded) -> Vec<u8> {
+    let fields = encode(fields, Vec::new());
+    let request = encode(&((4_u64, incarnation, STRANGER), (kind, fields)), Vec::new());
+    let message = encode(&request, vec![VERSION]);
     group.member(4).handle(&message).await.split_off(1)
 }
 
@@ -24,10 +26,12 @@ async fn waiting_told(term: u64) -> (Group, Vec<u8>) {
     let mut group = Group::of(3).await;
     group.propose(1).await;
     group.start(4).await;
-    let new = tell(&group, 0, ARE_YOU_NEW).await;
-    let (_, incarnation): (u32, u64) = postcard::from_bytes(&new).unwrap();
-    let none = None::<(u64, u64)>;
-    let answer = tell(&group, incarnation, (APPEND, (term, STRANGER, true), none, none, 0_u32)).await;
+    let new = tell(&group, 0, ARE_YOU_NEW, &[0_u8; 0]).await;
+    let (_, fields): (u32, Vec<u8>) = decode(&new).unwrap();
+    let incarnation = decode(&fields).unwrap();
+    let (none, entry_count) = (None::<(u64, u64)>, 0_u32);
+    let fields = ((term, STRANGER, true), none, (none, entry_count));
+    let answer = tell(&group, incarnation, APPEND, &fields).await;
     (group, answer)
 }
 

@@ -9,11 +9,11 @@ use blocks::BlocksError;
 use lead::Cluster;
 use namespace::{Effects, NsError, Op, tables};
 use raft::{Export, Import, MachineError};
-use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 use types::RowsDigest;
+use types::encoding;
 use types::rows::{MemoryRows, RowsMut, Table};
 
 /// Rows in a piece of a copy: few, so that there are many pieces.
@@ -21,11 +21,12 @@ const PIECE_COUNT: usize = 8;
 /// Where a copy has the digest of all changes.
 const DIGEST: Table = Table(34);
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) enum Command {
     Namespace(namespace::Request),
     Blocks(blocks::Command),
 }
+types::variants!(Command { 0 => Namespace[request], 1 => Blocks[command] });
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
@@ -100,10 +101,7 @@ impl Machine {
 
     /// Term and index of the last entry it has.
     pub(crate) fn applied(&self) -> Option<(u64, u64)> {
-        // A version, then what was applied; behind that it says who the members are, and how it came by what it has.
-        let position = self.state().position.clone()?;
-        let (applied, _) = postcard::take_from_bytes(position.get(1..)?).expect("a position begins with an entry");
-        applied
+        raft::entry_id(self.state().position.as_deref()?)
     }
 
     /// Takes the picture of the block side as it is now, and lets it follow every later command.
@@ -232,8 +230,7 @@ impl Export for Copy {
         let rest = &self.rows[self.given..];
         let piece = &rest[..rest.len().min(PIECE_COUNT)];
         self.given += piece.len();
-        let bytes = postcard::to_allocvec(piece).map_err(MachineError::new)?;
-        Ok((!piece.is_empty()).then_some(bytes))
+        Ok((!piece.is_empty()).then(|| encoding::encode(&piece.to_vec(), Vec::new())))
     }
 }
 
@@ -246,7 +243,7 @@ struct Arrival {
 
 impl Import for Arrival {
     fn take(&mut self, chunk: &[u8]) -> Result<(), MachineError> {
-        let piece: Vec<Piece> = postcard::from_bytes(chunk).map_err(MachineError::new)?;
+        let piece: Vec<Piece> = encoding::decode(chunk).map_err(MachineError::new)?;
         for (table, key, value) in piece {
             match <[u8; 8]>::try_from(&value[..]) {
                 Ok(number) if Table(table) == DIGEST => self.digest = RowsDigest(u64::from_be_bytes(number)),

@@ -4,11 +4,10 @@
 //! test makes the examples again and holds them to the file. Where a format is meant to change, the file is written
 //! anew by `LEVADA_GOLDEN=write cargo test …`, and the change stands in the commit for everybody to see.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::fmt::{Debug, Write};
 use std::fs;
 use std::path::Path;
+use types::encoding::{DecodeError, Encoded, decode, encode};
 
 /// Examples of one format.
 #[derive(Debug, Default)]
@@ -17,14 +16,14 @@ pub struct Golden {
 }
 
 impl Golden {
-    /// Of an enum in postcard: one example of each variant, in the order of their numbers. All are read back from
+    /// Of an enum: one example of each variant, in the order of their numbers. All are read back from
     /// their bytes.
-    pub fn of_variants<T: Serialize + DeserializeOwned + Debug + PartialEq>(examples: &[T]) -> Self {
+    pub fn of_variants<T: Encoded + Debug + PartialEq>(examples: &[T]) -> Self {
         let mut golden = Self::default();
         for (number, example) in examples.iter().enumerate() {
-            let bytes = postcard::to_stdvec(example).expect("an example can be encoded");
+            let bytes = encode(example, Vec::new());
             assert_eq!(usize::from(bytes[0]), number, "{example:?}");
-            assert_eq!(postcard::from_bytes(&bytes).as_ref(), Ok(example));
+            assert_eq!(decode(&bytes).as_ref(), Ok(example));
             golden.add(variant(example), &bytes);
         }
         assert!(!is_variant::<T>(examples.len()), "each variant has its example");
@@ -70,12 +69,12 @@ pub fn variant(value: &impl Debug) -> String {
     text.split(|character: char| !character.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
-/// Whether some variant of an enum has this number in postcard. Asked for the number after that of the last example, it
-/// tells whether a variant lacks one.
-pub fn is_variant<T: DeserializeOwned>(number: usize) -> bool {
+/// Whether some variant of an enum has this number. Asked for the number after that of the last example, it tells
+/// whether a variant lacks one.
+pub fn is_variant<T: Encoded>(number: usize) -> bool {
     let number = u8::try_from(number).ok().filter(|number| *number < 128).expect("an enum of few variants");
     // What a variant holds is missing here, which is another error.
-    !matches!(postcard::from_bytes::<T>(&[number]), Err(postcard::Error::SerdeDeCustom))
+    !matches!(decode::<T>(&[number, 0]), Err(DecodeError::UnknownVariant { .. }))
 }
 
 #[cfg(test)]
@@ -96,13 +95,13 @@ mod tests {
 
     #[test]
     fn variants_have_names() {
-        #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
-        #[allow(dead_code)]
+        #[derive(Debug, PartialEq)]
         enum Kind {
             Plain,
             Pair(u8, u8),
             Named { field: u8 },
         }
+        types::variants!(Kind { 0 => Plain, 1 => Pair(0: one, 1: two), 2 => Named { 0: field } });
         let kinds = [Kind::Plain, Kind::Pair(1, 2), Kind::Named { field: 3 }];
         assert_eq!(kinds.each_ref().map(variant), ["Plain", "Pair", "Named"]);
         assert!((0..3).all(is_variant::<Kind>) && !is_variant::<Kind>(3));

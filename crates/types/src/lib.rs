@@ -4,6 +4,7 @@
 
 pub mod checksum;
 pub mod digest;
+pub mod encoding;
 pub mod id;
 pub mod len;
 pub mod limits;

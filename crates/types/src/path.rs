@@ -1,7 +1,6 @@
 //! A path of the file system, parsed once: absolute, without `.`, `..`, empty or over-long components.
 
 use crate::limits::{NAME_LEN_MAX, PATH_DEPTH_MAX, PATH_LEN_MAX};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,9 +17,8 @@ pub enum PathError {
     NameTooLong { name: String, len: usize },
 }
 
-/// An absolute path. `components` of the root is empty. Serialized as its text, and parsed again when read.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+/// An absolute path. `components` of the root is empty. Written as its text, and parsed again when read.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FsPath {
     text: String,
 }

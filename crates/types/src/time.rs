@@ -1,10 +1,9 @@
 //! Wall-clock time as HDFS tells it. Durations of protocols are measured with `std::time::Duration`.
 
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Milliseconds since 1970 UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub u64);
 
 impl Millis {

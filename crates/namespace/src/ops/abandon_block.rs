@@ -7,17 +7,17 @@ use crate::inode::write_node;
 use crate::lease::find_written;
 use crate::request::Reply;
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use types::{BlockId, FileId, FsPath};
 
 /// Drops the last block, if it is under construction. A block that is gone already is a repeat, and fine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbandonBlock {
     pub path: FsPath,
     pub client: String,
     pub file: Option<FileId>,
     pub block: BlockId,
 }
+types::record!(AbandonBlock { 0: path, 1: client, 2: file, 3: block });
 
 impl AbandonBlock {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

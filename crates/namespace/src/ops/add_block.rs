@@ -10,12 +10,11 @@ use crate::limits::BLOCK_COUNT_MAX;
 use crate::record::{BlockRow, BlockState, File, Inode};
 use crate::request::Reply;
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use types::rows::Rows;
 use types::{BlockId, ContainerId, FileId, FsPath, Generation};
 
 /// Commits `previous` and starts a new block with the id the leader brings. Answers `Reply::Block`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddBlock {
     pub path: FsPath,
     pub client: String,
@@ -24,21 +23,24 @@ pub struct AddBlock {
     pub previous: Option<BlockRef>,
     pub allocated: Allocated,
 }
+types::record!(AddBlock { 0: path, 1: client, 2: file, 3: previous, 4: allocated });
 
 /// A block as a client names it, with the length it knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRef {
     pub block: BlockId,
     pub generation: Generation,
     pub len: u64,
 }
+types::record!(BlockRef { 0: block, 1: generation, 2: len });
 
 /// What the leader took from a container it holds ids of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocated {
     pub block: BlockId,
     pub home: ContainerId,
 }
+types::record!(Allocated { 0: block, 1: home });
 
 impl AddBlock {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

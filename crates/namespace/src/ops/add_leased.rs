@@ -6,16 +6,16 @@ use crate::error::{Failure, NsError};
 use crate::inode::read_counters;
 use crate::request::Reply;
 use crate::tables::{DOOMED_BLOCK, doomed_block_key};
-use serde::{Deserialize, Serialize};
 use types::Generation;
 
 /// As [`AddBlock`], under the generation that came with the lease. That the lease still stands is the leader's
 /// business.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddLeased {
     pub add: AddBlock,
     pub generation: Generation,
 }
+types::record!(AddLeased { 0: add, 1: generation });
 
 impl AddLeased {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -12,14 +12,13 @@ use crate::recovery::{Newcomer, meet_open};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use types::FsPath;
 
 /// Leases a closed file to `client`. Answers `Reply::Append`, or `Reply::Recovery(Started)` as `Create` does.
 ///
 /// Without `new_block`, a partly filled last block is under construction again, under its old generation until
 /// the client updates the pipeline. Otherwise the next `AddBlock` starts a new block.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
     pub path: FsPath,
     pub client: String,
@@ -29,6 +28,7 @@ pub struct Append {
     /// As in `Create`.
     pub takeover: Option<String>,
 }
+types::record!(Append { 0: path, 1: client, 2: client_host, 3: new_block, 4: takeover });
 
 impl Append {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

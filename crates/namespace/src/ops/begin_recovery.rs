@@ -7,26 +7,27 @@ use crate::permission::{self, Access, Ask};
 use crate::recovery;
 use crate::request::{Recovery, Reply};
 use crate::resolve::{Purpose, find_standing, resolve};
-use serde::{Deserialize, Serialize};
 use types::{FileId, FsPath};
 
 /// Shuts the writer out and closes the file, at once if all its blocks are whole; otherwise the last block must be
 /// recovered under the new generation in the answer. Asked again, it issues a still higher one. Answers
 /// `Reply::Recovery`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeginRecovery {
     pub target: RecoveryTarget,
     /// Only if this holder still has the file; `None`: whoever has it.
     pub holder: Option<String>,
 }
+types::record!(BeginRecovery { 0: target, 1: holder });
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveryTarget {
     /// As a client asks; needs WRITE on the path.
     Path(FsPath),
     /// As the leader asks, of a lease past the hard limit.
     File(FileId),
 }
+types::variants!(RecoveryTarget { 0 => Path(0: path), 1 => File(0: file) });
 
 impl BeginRecovery {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

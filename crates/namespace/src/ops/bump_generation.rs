@@ -7,16 +7,16 @@ use crate::error::Failure;
 use crate::inode::next_generation;
 use crate::record::BlockState;
 use crate::request::Reply;
-use serde::{Deserialize, Serialize};
 use types::BlockId;
 
 /// Issues a generation above all issued before. The block itself keeps its own until `UpdatePipeline` names the new
 /// one; only that the new one was issued is remembered, so that a recovery goes above it. Answers `Reply::Generation`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BumpGeneration {
     pub block: BlockId,
     pub client: String,
 }
+types::record!(BumpGeneration { 0: block, 1: client });
 
 impl BumpGeneration {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

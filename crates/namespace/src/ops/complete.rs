@@ -9,13 +9,12 @@ use crate::lease::{check_writer, close, find_file};
 use crate::record::{BlockRow, BlockState};
 use crate::request::Reply;
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use types::rows::{Rows, RowsError};
 use types::{FileId, FsPath};
 
 /// Commits the last block, sets length and modification time, ends the lease. Answers `Reply::Bool`; a repeat is
 /// `true`. That the replicas of all blocks were reported is the leader's business, before this is proposed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complete {
     pub path: FsPath,
     pub client: String,
@@ -24,6 +23,7 @@ pub struct Complete {
     /// A datanode has the last block whole at that length, so it may be longer than the blocks of its file.
     pub seen: bool,
 }
+types::record!(Complete { 0: path, 1: client, 2: file, 3: last, 4: seen });
 
 impl Complete {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -12,18 +12,18 @@ use crate::request::Reply;
 use crate::resolve::{Purpose, Resolved, resolve};
 use crate::tables::{BLOCK, RESIZED, block_key, inode_key};
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::FsPath;
 
 /// Moves all blocks of `sources`, in their order, behind those of `target`, and removes the sources, in one step. All
 /// stand in one directory and are closed. Blocks keep their ids and places, so a file may have short ones in its middle
 /// from then on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concat {
     pub target: FsPath,
     pub sources: Vec<FsPath>,
 }
+types::record!(Concat { 0: target, 1: sources });
 
 impl Concat {
     /// Each source has a block at least.

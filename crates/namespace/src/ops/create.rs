@@ -11,13 +11,12 @@ use crate::record::{Body, File, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
 use crate::request::{Recovery, Reply};
 use crate::resolve::{Purpose, resolve};
-use serde::{Deserialize, Serialize};
 use types::limits::BLOCK_LEN_MAX;
 use types::{FileId, FsPath};
 
 /// Makes an empty file leased to `client`. Answers `Reply::Status`, or `Reply::Recovery(Started)` when the file is held
 /// by a silent client and must be recovered first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
     pub path: FsPath,
     /// Holder of the lease, as the client calls itself.
@@ -40,6 +39,20 @@ pub struct Create {
     /// The holder whose lease the leader found past the soft limit, if it holds this file.
     pub takeover: Option<String>,
 }
+types::record!(Create {
+    0: path,
+    1: client,
+    2: client_host,
+    3: mode,
+    4: unmasked,
+    5: create,
+    6: overwrite,
+    7: create_parent,
+    8: replication,
+    9: block_len,
+    10: block_len_min,
+    11: takeover,
+});
 
 /// What became of the wish for a file.
 pub(crate) enum Made {

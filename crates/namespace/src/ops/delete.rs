@@ -6,11 +6,10 @@ use crate::make::remove_child;
 use crate::read::check_top;
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
-use serde::{Deserialize, Serialize};
 use types::{FsPath, InodeId};
 
 /// Unhooks the tree; `Reap` frees it bit by bit. Answers `Reply::Bool`: false if there was nothing, or for the root.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete {
     pub path: FsPath,
     pub recursive: bool,
@@ -18,6 +17,7 @@ pub struct Delete {
     /// and is not empty, this is refused as `NotExamined`.
     pub examined: Option<InodeId>,
 }
+types::record!(Delete { 0: path, 1: recursive, 2: examined });
 
 impl Delete {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

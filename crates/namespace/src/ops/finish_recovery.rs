@@ -9,11 +9,10 @@ use crate::record::BlockState;
 use crate::request::Reply;
 use crate::resolve::find_standing;
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use types::{BlockId, FileId, Generation};
 
 /// Closes the file. A recovery that a later one overtook is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishRecovery {
     pub file: FileId,
     pub block: BlockId,
@@ -23,6 +22,7 @@ pub struct FinishRecovery {
     /// recorded.
     pub len: Option<u64>,
 }
+types::record!(FinishRecovery { 0: file, 1: block, 2: generation, 3: len });
 
 impl FinishRecovery {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -6,13 +6,13 @@ use crate::record::{DoomedRow, decode};
 use crate::request::Reply;
 use crate::tables::{DOOMED_BLOCK, doomed_block_key};
 use crate::view::DoomedBlock;
-use serde::{Deserialize, Serialize};
 
 /// Forgets blocks as `read::doomed_blocks` listed them; one that was doomed again since, at a higher generation, stays.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgetDoomed {
     pub blocks: Vec<DoomedBlock>,
 }
+types::record!(ForgetDoomed { 0: blocks });
 
 impl ForgetDoomed {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -5,15 +5,15 @@ use crate::error::Failure;
 use crate::inode::read_node;
 use crate::request::Reply;
 use crate::tables::{RESIZED, inode_key};
-use serde::{Deserialize, Serialize};
 use types::FileId;
 
 /// Takes a file from the list that `SetReplication` put it on, unless its replication changed since.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgetResized {
     pub file: FileId,
     pub replication: u16,
 }
+types::record!(ForgetResized { 0: file, 1: replication });
 
 impl ForgetResized {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

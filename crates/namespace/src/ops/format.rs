@@ -6,16 +6,16 @@ use crate::inode::{Node, Place, hook_node, read_counters, write_counters};
 use crate::record::{Body, Counters, Extra, Inode};
 use crate::request::Reply;
 use crate::resolve::{NOWHERE, ROOT};
-use serde::{Deserialize, Serialize};
 use types::{Generation, Millis};
 
 /// Makes the root directory. A namespace that has one stays as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
     /// Owner and group of the root: the user that runs the server, and the supergroup.
     pub owner: String,
     pub group: String,
 }
+types::record!(Format { 0: owner, 1: group });
 
 /// HDFS issues 1001 first.
 const GENERATION_BEFORE_FIRST: Generation = Generation(1000);

@@ -8,11 +8,10 @@ use crate::lease::find_written;
 use crate::record::BlockState;
 use crate::request::Reply;
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use types::{FileId, FsPath};
 
 /// The block list is durable anyway; `last_len` becomes the recorded length of the last block.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fsync {
     pub path: FsPath,
     pub client: String,
@@ -20,6 +19,7 @@ pub struct Fsync {
     /// Of the last block, not of the file.
     pub last_len: Option<u64>,
 }
+types::record!(Fsync { 0: path, 1: client, 2: file, 3: last_len });
 
 impl Fsync {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -7,11 +7,10 @@ use crate::permission::{self, Access, Ask};
 use crate::record::Body;
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
-use serde::{Deserialize, Serialize};
 use types::FsPath;
 
 /// Makes a directory, and with `create_parent` all that is missing above it. `true` also if it exists.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mkdirs {
     pub path: FsPath,
     /// With the client's umask applied already; no other is applied here.
@@ -21,6 +20,7 @@ pub struct Mkdirs {
     pub unmasked: Option<u16>,
     pub create_parent: bool,
 }
+types::record!(Mkdirs { 0: path, 1: mode, 2: unmasked, 3: create_parent });
 
 impl Mkdirs {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -76,7 +76,6 @@ use crate::effects::{Applied, Effects};
 use crate::error::{Answer, Failure, INVALID_PATH, NsError, split};
 use crate::request::{Caller, Reply, Request};
 use crate::{reserved, retry, safe_mode};
-use serde::{Deserialize, Serialize};
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{ContainerId, FsPath, Millis};
 
@@ -90,12 +89,13 @@ pub(crate) struct Context<'a> {
 }
 
 macro_rules! operations {
-    ($($op:ident: $name:literal, $once:literal;)*) => {
+    ($($number:literal $op:ident: $name:literal, $once:literal;)*) => {
         /// One change of the namespace.
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Op {
             $($op($op),)*
         }
+        types::variants!(Op { $($number => $op[op]),* });
 
         $(impl From<$op> for Op {
             fn from(op: $op) -> Self {
@@ -124,42 +124,42 @@ macro_rules! operations {
     };
 }
 
-// The order is that of the numbers in the log: new operations go to the end.
+// The numbers are those in the log: each stays with its operation.
 operations! {
-    Format: "format", false;
-    Mkdirs: "mkdirs", false;
-    Create: "create", true;
-    Append: "append", true;
-    AddBlock: "addBlock", false;
-    AbandonBlock: "abandonBlock", false;
-    BumpGeneration: "updateBlockForPipeline", false;
-    UpdatePipeline: "updatePipeline", true;
-    Complete: "complete", false;
-    Fsync: "fsync", false;
-    Rename: "rename", true;
-    Rename2: "rename2", true;
-    Delete: "delete", true;
-    SetPermission: "setPermission", false;
-    SetOwner: "setOwner", false;
-    SetTimes: "setTimes", false;
-    SetReplication: "setReplication", false;
-    BeginRecovery: "recoverLease", false;
-    FinishRecovery: "commitBlockSynchronization", false;
-    Reap: "reap", false;
-    ForgetDoomed: "forgetDoomed", false;
-    TouchAccessTime: "touchAccessTime", false;
-    PutFile: "putFile", true;
-    Reserve: "reserve", false;
-    SetAcl: "setAcl", false;
-    SetXattr: "setXAttr", true;
-    RemoveXattr: "removeXAttr", true;
-    Concat: "concat", true;
-    AddLeased: "addLeased", false;
-    MoveBlocks: "moveBlocks", false;
-    ForgetResized: "forgetResized", false;
-    SetQuota: "setQuota", false;
-    Truncate: "truncate", false;
-    SetSafeMode: "setSafeMode", false;
+    0 Format: "format", false;
+    1 Mkdirs: "mkdirs", false;
+    2 Create: "create", true;
+    3 Append: "append", true;
+    4 AddBlock: "addBlock", false;
+    5 AbandonBlock: "abandonBlock", false;
+    6 BumpGeneration: "updateBlockForPipeline", false;
+    7 UpdatePipeline: "updatePipeline", true;
+    8 Complete: "complete", false;
+    9 Fsync: "fsync", false;
+    10 Rename: "rename", true;
+    11 Rename2: "rename2", true;
+    12 Delete: "delete", true;
+    13 SetPermission: "setPermission", false;
+    14 SetOwner: "setOwner", false;
+    15 SetTimes: "setTimes", false;
+    16 SetReplication: "setReplication", false;
+    17 BeginRecovery: "recoverLease", false;
+    18 FinishRecovery: "commitBlockSynchronization", false;
+    19 Reap: "reap", false;
+    20 ForgetDoomed: "forgetDoomed", false;
+    21 TouchAccessTime: "touchAccessTime", false;
+    22 PutFile: "putFile", true;
+    23 Reserve: "reserve", false;
+    24 SetAcl: "setAcl", false;
+    25 SetXattr: "setXAttr", true;
+    26 RemoveXattr: "removeXAttr", true;
+    27 Concat: "concat", true;
+    28 AddLeased: "addLeased", false;
+    29 MoveBlocks: "moveBlocks", false;
+    30 ForgetResized: "forgetResized", false;
+    31 SetQuota: "setQuota", false;
+    32 Truncate: "truncate", false;
+    33 SetSafeMode: "setSafeMode", false;
 }
 
 impl Op {

@@ -10,23 +10,23 @@ use crate::read::status_of;
 use crate::record::{BlockRow, BlockState, File};
 use crate::request::Reply;
 use crate::tables::{DOOMED_BLOCK, DOOMED_TREE, doomed_block_key, inode_key};
-use serde::{Deserialize, Serialize};
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FileId, Generation};
 
 /// What `Create`, `AddBlock` and `Complete` would do one after the other, for a block that its nodes have put already.
 /// Rights, overwriting and parents are as in [`Create`]; the file is never open. Answers `Reply::Status`, or
 /// `Reply::Recovery(Started)` as `Create` does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutFile {
     pub create: Create,
     /// `None`: the file is empty.
     pub block: Option<PutBlock>,
 }
+types::record!(PutFile { 0: create, 1: block });
 
 /// The block, with ids that were leased to the client. That the lease still stands is the leader's business; that
 /// nothing else has these ids is looked at here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutBlock {
     /// Reserved together with the block; the replicas name it as their owner.
     pub file: FileId,
@@ -35,6 +35,7 @@ pub struct PutBlock {
     pub len: u64,
     pub home: ContainerId,
 }
+types::record!(PutBlock { 0: file, 1: block, 2: generation, 3: len, 4: home });
 
 impl PutFile {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -11,15 +11,15 @@ use crate::record::{Body, Inode, decode, encode};
 use crate::request::Reply;
 use crate::tables::{DOOMED_TREE, inode_key};
 use crate::walk::scan_children;
-use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::rows::{Rows, RowsError};
 
 /// Frees at most `inodes_max` inodes and blocks (each counts as one), and [`BLOCKS_CHANGED_MAX`] in any case. Answers `Reply::Reaped`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reap {
     pub inodes_max: u32,
 }
+types::record!(Reap { 0: inodes_max });
 
 impl Reap {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

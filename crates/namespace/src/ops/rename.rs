@@ -7,15 +7,15 @@ use crate::permission::{self, Access, Ask};
 use crate::request::Reply;
 use crate::reserved;
 use crate::resolve::{Purpose, resolve};
-use serde::{Deserialize, Serialize};
 use types::FsPath;
 
 /// Answers `Reply::Bool`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename {
     pub from: FsPath,
     pub to: FsPath,
 }
+types::record!(Rename { 0: from, 1: to });
 
 impl Rename {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

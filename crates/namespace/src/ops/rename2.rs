@@ -8,10 +8,9 @@ use crate::read::check_top;
 use crate::request::Reply;
 use crate::reserved;
 use crate::resolve::{Purpose, Resolved, resolve};
-use serde::{Deserialize, Serialize};
 use types::{FsPath, InodeId};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename2 {
     pub from: FsPath,
     pub to: FsPath,
@@ -22,6 +21,7 @@ pub struct Rename2 {
     /// Of a move to the trash: the top of the tree that was examined, as in [`super::Delete`].
     pub examined: Option<InodeId>,
 }
+types::record!(Rename2 { 0: from, 1: to, 2: overwrite, 3: to_trash, 4: examined });
 
 impl Rename2 {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

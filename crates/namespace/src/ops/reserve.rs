@@ -6,15 +6,15 @@ use crate::inode::{next_generation, read_counters, write_counters};
 use crate::limits::RESERVED_COUNT_MAX;
 use crate::request::Reply;
 use crate::tables::{RESERVED, RESERVED_KEY, inode_key};
-use serde::{Deserialize, Serialize};
 use types::InodeId;
 
 /// Takes `count` ids that no file will have unless it is put under one of them, and a generation for their blocks.
 /// Answers `Reply::Reserved`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserve {
     pub count: u32,
 }
+types::record!(Reserve { 0: count });
 
 impl Reserve {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -6,14 +6,14 @@ use crate::acl::{self, AclChange};
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::request::Reply;
-use serde::{Deserialize, Serialize};
 use types::FsPath;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAcl {
     pub path: FsPath,
     pub change: AclChange,
 }
+types::record!(SetAcl { 0: path, 1: change });
 
 impl SetAcl {
     pub(super) fn check_len(&self) -> Result<(), NsError> {

@@ -5,16 +5,16 @@ use super::set_permission::find_owned;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::request::Reply;
-use serde::{Deserialize, Serialize};
 use types::FsPath;
 
 /// `None` leaves one alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetOwner {
     pub path: FsPath,
     pub owner: Option<String>,
     pub group: Option<String>,
 }
+types::record!(SetOwner { 0: path, 1: owner, 2: group });
 
 /// Bytes of a user's or group's name: those of the connections' users have no more. HDFS has no limit of its own.
 const NAME_LEN_MAX: usize = 255;

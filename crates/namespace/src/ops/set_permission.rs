@@ -6,16 +6,16 @@ use crate::inode::{Node, write_node};
 use crate::permission::{self, Ask};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
-use serde::{Deserialize, Serialize};
 use types::FsPath;
 use types::limits::MODE_MASK;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetPermission {
     pub path: FsPath,
     /// Bits above 01777 are ignored.
     pub mode: u16,
 }
+types::record!(SetPermission { 0: path, 1: mode });
 
 impl SetPermission {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

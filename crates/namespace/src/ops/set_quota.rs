@@ -6,11 +6,10 @@ use crate::quota::StorageType;
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
 use crate::usage;
-use serde::{Deserialize, Serialize};
 use types::FsPath;
 
 /// Sets and lifts limits; the superuser may. A limit below what is there already keeps more from coming.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetQuota {
     pub path: FsPath,
     /// On files and directories.
@@ -19,13 +18,15 @@ pub struct SetQuota {
     pub space: QuotaChange,
     pub of_type: Option<StorageType>,
 }
+types::record!(SetQuota { 0: path, 1: names, 2: space, 3: of_type });
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaChange {
     Keep,
     Lift,
     Set(u64),
 }
+types::variants!(QuotaChange { 0 => Keep, 1 => Lift, 2 => Set(0: limit) });
 
 impl QuotaChange {
     fn apply(self, old: Option<u64>) -> Option<u64> {

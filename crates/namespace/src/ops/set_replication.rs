@@ -8,17 +8,17 @@ use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
 use crate::tables::{RESIZED, inode_key};
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use types::FsPath;
 use types::limits::REPLICATION_MAX;
 
 /// Answers `Reply::Bool`: false for a directory and for a missing path. Moving the replicas is the block side's work:
 /// the file is listed for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetReplication {
     pub path: FsPath,
     pub replication: u16,
 }
+types::record!(SetReplication { 0: path, 1: replication });
 
 impl SetReplication {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -4,14 +4,14 @@ use super::Context;
 use crate::error::{Failure, NsError};
 use crate::request::Reply;
 use crate::safe_mode::{self, SafeMode};
-use serde::{Deserialize, Serialize};
 
 /// From then on nothing of the namespace changes, until the same with `on` false; the superuser may. Answers whether it
 /// is on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetSafeMode {
     pub on: bool,
 }
+types::record!(SetSafeMode { 0: on });
 
 impl SetSafeMode {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

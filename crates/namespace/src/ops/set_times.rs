@@ -6,16 +6,16 @@ use crate::inode::write_node;
 use crate::permission::{self, Access, Ask};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
-use serde::{Deserialize, Serialize};
 use types::{FsPath, Millis};
 
 /// `None` leaves one alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetTimes {
     pub path: FsPath,
     pub modified: Option<Millis>,
     pub accessed: Option<Millis>,
 }
+types::record!(SetTimes { 0: path, 1: modified, 2: accessed });
 
 impl SetTimes {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -8,10 +8,9 @@ use crate::request::{Caller, Reply};
 use crate::reserved;
 use crate::resolve::{Purpose, resolve};
 use crate::xattr::{self, XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, Xattr, XattrName, XattrSpace};
-use serde::{Deserialize, Serialize};
 use types::FsPath;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetXattr {
     pub path: FsPath,
     pub attribute: Xattr,
@@ -19,12 +18,14 @@ pub struct SetXattr {
     pub create: bool,
     pub replace: bool,
 }
+types::record!(SetXattr { 0: path, 1: attribute, 2: create, 3: replace });
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoveXattr {
     pub path: FsPath,
     pub name: XattrName,
 }
+types::record!(RemoveXattr { 0: path, 1: name });
 
 impl SetXattr {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -5,16 +5,16 @@ use crate::error::Failure;
 use crate::inode::write_node;
 use crate::request::{Caller, Reply};
 use crate::resolve::{Purpose, resolve};
-use serde::{Deserialize, Serialize};
 use types::{FsPath, Millis};
 
 /// Sets the access time of a file. The leader proposes this only when the time there is older than its precision (1 h
 /// in HDFS), so that reads stay reads. A file that is gone meanwhile, or a later time, is left alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TouchAccessTime {
     pub path: FsPath,
     pub at: Millis,
 }
+types::record!(TouchAccessTime { 0: path, 1: at });
 
 impl TouchAccessTime {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -12,14 +12,13 @@ use crate::recovery::{Newcomer, meet_open};
 use crate::request::Reply;
 use crate::resolve::{Purpose, resolve};
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use types::FsPath;
 
 /// Cuts a file to `len` bytes. Answers `Reply::Bool(true)` if it ends with a block now. Otherwise the file is under
 /// recovery until its last block is cut: `Reply::Cutting` tells of that, and `Reply::Bool(false)` whoever asks for the
 /// same once more. `Reply::Recovery(Started)` as `Create` does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncate {
     pub path: FsPath,
     pub len: u64,
@@ -27,6 +26,7 @@ pub struct Truncate {
     pub client_host: String,
     pub takeover: Option<String>,
 }
+types::record!(Truncate { 0: path, 1: len, 2: client, 3: client_host, 4: takeover });
 
 impl Truncate {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

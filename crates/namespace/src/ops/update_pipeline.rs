@@ -9,12 +9,11 @@ use crate::record::BlockState;
 use crate::request::Reply;
 use crate::resolve::find_standing;
 use crate::usage::{self, Excess};
-use serde::{Deserialize, Serialize};
 use types::rows::Rows;
 use types::{BlockId, ContainerId, Generation};
 
 /// The new chain stands: replicas of lower generations are stale from here on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdatePipeline {
     pub client: String,
     pub block: BlockId,
@@ -25,6 +24,7 @@ pub struct UpdatePipeline {
     /// The container whose members are the new nodes; `None` if it is still the same.
     pub home: Option<ContainerId>,
 }
+types::record!(UpdatePipeline { 0: client, 1: block, 2: old, 3: new, 4: len, 5: home });
 
 impl UpdatePipeline {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {

@@ -85,8 +85,8 @@ impl World {
     pub(crate) fn apply(&mut self, caller: &Caller, op: impl Into<Op>) -> Result<Reply, NsError> {
         let request = Request { now: self.now, caller: caller.clone(), retry: self.call, op: op.into() };
         // As it stands in the log.
-        let bytes = postcard::to_allocvec(&request).unwrap();
-        let request: Request = postcard::from_bytes(&bytes).unwrap();
+        let bytes = types::encoding::encode(&request, Vec::new());
+        let request: Request = types::encoding::decode(&bytes).unwrap();
         let mut staged = self.rows.clone();
         let gone = self.gone.clone();
         let is_there = move |_: &dyn Rows, home| Ok(!gone.contains(&home));

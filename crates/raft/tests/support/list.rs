@@ -2,7 +2,7 @@
 
 use raft::{Export, Import, Machine, MachineError};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use types::RowsDigest;
 use types::rows::Table;
@@ -17,11 +17,16 @@ pub struct List {
     pub flush_fails: AtomicBool,
     /// From now on it makes something else of what it is given than the others do.
     pub is_wrong: AtomicBool,
+    pub level_max: AtomicU8,
 }
 
 /// Numbers that stand for commands the machine cannot apply.
 pub const FAILS: u64 = u64::MAX;
 pub const PANICS: u64 = u64::MAX - 1;
+/// From then on the list has level 2.
+pub const RAISES: u64 = u64::MAX - 2;
+/// A command of level 2.
+pub const NEWER: u64 = u64::MAX - 3;
 
 impl List {
     pub fn open(dir: &Path) -> Arc<Self> {
@@ -34,6 +39,7 @@ impl List {
             state,
             flush_fails: AtomicBool::new(false),
             is_wrong: AtomicBool::new(false),
+            level_max: AtomicU8::new(1),
         })
     }
 
@@ -67,6 +73,18 @@ impl Machine for List {
     fn digest(&self) -> Option<RowsDigest> {
         let numbers: Vec<_> = self.numbers().iter().map(|number| number.to_be_bytes()).collect();
         Some(RowsDigest::default().after(numbers.iter().map(|number| (Table(1), &number[..], None))))
+    }
+
+    fn level_max(&self) -> u8 {
+        self.level_max.load(Ordering::Relaxed)
+    }
+
+    fn level(&self) -> u8 {
+        1 + u8::from(self.state.lock().unwrap().1.contains(&RAISES))
+    }
+
+    fn level_of(command: &(u64, String)) -> u8 {
+        1 + u8::from(command.0 == NEWER)
     }
 
     fn flush(&self) -> Result<(), MachineError> {

@@ -1,0 +1,268 @@
+//! Numbers, texts, lists, and the types of this crate.
+
+use super::{DecodeError, Encoded, Input};
+use crate::{BlockId, ContainerId, Epoch, FsPath, Generation, InodeId, Millis, NodeId, PipelineId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Items that room is made for before they are read. Few lists have more; for others it grows as they come.
+const ITEM_COUNT_RESERVED: usize = 16;
+
+macro_rules! numbers {
+    ($($type:ident: $bits:literal),*) => {
+        $(impl Encoded for $type {
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) {
+                let mut rest = *self;
+                while rest >= 0x80 {
+                    out.push(rest as u8 | 0x80);
+                    rest >>= 7;
+                }
+                out.push(rest as u8);
+            }
+
+            #[inline]
+            fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+                // Most are small.
+                if let Some((first @ 0..0x80, rest)) = input.bytes.split_first() {
+                    input.bytes = rest;
+                    return Ok($type::from(*first));
+                }
+                let mut number: $type = 0;
+                for shift in (0..$bits).step_by(7) {
+                    let (byte, rest) = input.bytes.split_first().ok_or(DecodeError::End)?;
+                    input.bytes = rest;
+                    let digits = $type::from(*byte & 0x7f);
+                    number |= digits << shift;
+                    if number >> shift != digits {
+                        return Err(DecodeError::Range);
+                    }
+                    if *byte < 0x80 {
+                        return Ok(number);
+                    }
+                }
+                Err(DecodeError::Range)
+            }
+        })*
+    };
+}
+
+numbers!(u16: 16, u32: 32, u64: 64, u128: 128);
+
+impl Encoded for usize {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (*self as u64).encode(out);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        u64::decode(input)?.try_into().map_err(|_| DecodeError::Range)
+    }
+}
+
+/// One byte, so that bytes in a list are as they are.
+impl Encoded for u8 {
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(*self);
+    }
+
+    #[inline]
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        input.take(1).map(|bytes| bytes[0])
+    }
+}
+
+/// As the unsigned number of the same bits: where one may be negative, it hardly ever is.
+impl Encoded for i32 {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.cast_unsigned().encode(out);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        u32::decode(input).map(u32::cast_signed)
+    }
+}
+
+impl Encoded for bool {
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push((*self).into());
+    }
+
+    #[inline]
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(DecodeError::Range),
+        }
+    }
+}
+
+impl Encoded for String {
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.len().encode(out);
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    #[inline]
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        text(input).map(str::to_owned)
+    }
+}
+
+#[inline]
+fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, DecodeError> {
+    let len = u64::decode(input)?;
+    str::from_utf8(input.take(len)?).map_err(|_| DecodeError::Text)
+}
+
+impl<const LEN: usize> Encoded for [u8; LEN] {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        let mut bytes = [0; LEN];
+        bytes.copy_from_slice(input.take(LEN as u64)?);
+        Ok(bytes)
+    }
+}
+
+impl<T: Encoded> Encoded for Option<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            None => out.push(0),
+            Some(value) => {
+                out.push(1);
+                value.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        Ok(if bool::decode(input)? { Some(T::decode(input)?) } else { None })
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<T: Encoded> Encoded for Vec<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_list(self.iter(), out);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        let count = item_count(input)?;
+        let mut items = Self::with_capacity(count.min(ITEM_COUNT_RESERVED));
+        for _ in 0..count {
+            items.push(T::decode(input)?);
+        }
+        Ok(items)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Self::new())
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl<T: Encoded + Ord> Encoded for BTreeSet<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_list(self.iter(), out);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        (0..item_count(input)?).map(|_| T::decode(input)).collect()
+    }
+}
+
+impl<K: Encoded + Ord, V: Encoded> Encoded for BTreeMap<K, V> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.len().encode(out);
+        for (key, value) in self {
+            key.encode(out);
+            value.encode(out);
+        }
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        (0..item_count(input)?).map(|_| Ok((K::decode(input)?, V::decode(input)?))).collect()
+    }
+}
+
+fn encode_list<'a, T: Encoded + 'a>(items: impl ExactSizeIterator<Item = &'a T>, out: &mut Vec<u8>) {
+    items.len().encode(out);
+    for item in items {
+        item.encode(out);
+    }
+}
+
+/// How many items follow. Each has a byte at least, so no more are believed than there are bytes.
+fn item_count(input: &mut Input<'_>) -> Result<usize, DecodeError> {
+    let count = usize::decode(input)?;
+    if count <= input.len() { Ok(count) } else { Err(DecodeError::End) }
+}
+
+impl<A: Encoded, B: Encoded> Encoded for (A, B) {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+        self.1.encode(out);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        Ok((A::decode(input)?, B::decode(input)?))
+    }
+}
+
+impl<A: Encoded, B: Encoded, C: Encoded> Encoded for (A, B, C) {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+        self.1.encode(out);
+        self.2.encode(out);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        Ok((A::decode(input)?, B::decode(input)?, C::decode(input)?))
+    }
+}
+
+macro_rules! as_its_number {
+    ($($type:ident),*) => {
+        $(impl Encoded for $type {
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) {
+                self.0.encode(out);
+            }
+
+            #[inline]
+            fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+                Encoded::decode(input).map(Self)
+            }
+        })*
+    };
+}
+
+as_its_number!(InodeId, BlockId, ContainerId, Generation, PipelineId, Epoch, NodeId, Millis);
+
+/// Its text, which is parsed again.
+impl Encoded for FsPath {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.as_str().len().encode(out);
+        out.extend_from_slice(self.as_str().as_bytes());
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        let wrong = |error: crate::path::PathError| DecodeError::Value { of: "path", reason: error.to_string() };
+        Self::parse(text(input)?).map_err(wrong)
+    }
+}
