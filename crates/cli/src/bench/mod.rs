@@ -1,251 +1,48 @@
-//! `levada bench`: writes files into a store, verifies every byte of them, and tells what that took on each side.
+//! `levada bench`: measures a store, from far away too, and says what that cost on each side.
 //!
-//! ```text
-//!   make a directory ─▶ meters ─▶ write, N clients side by side ─▶ meters ─▶ read all back ─▶ remove the directory
-//! ```
-//!
-//! Promise: what is counted was verified. Only the writing is timed; the clients' connections are there before it
-//! begins. The directory is a fresh one and goes away at the end, also after Ctrl-C.
+//! `files/` writes files and verifies every byte of them; `servers` says what each server has used since it began. The
+//! meters of the servers are read over RPC ([`cost`]), so a measurement needs no access to their machines.
 
-mod clients;
 mod cost;
+mod files;
 mod latency;
-mod pattern;
-mod report;
 mod servers;
 
-use crate::shell::temps::Temp;
-use crate::shell::{Common, Failure, Session, Stop, Target, size};
-use client::{Client, Options, Routing};
-use clients::Clients;
-use cost::Costs;
-use io::{Clock, SystemClock};
-use latency::Latencies;
-use pattern::Pattern;
-use report::Report;
+use crate::shell::{Common, Session, Stop};
+use client::{Client, Options};
 use std::sync::Arc;
 use std::time::Duration;
-use types::Random;
-use types::limits::SMALL_WRITE_LEN_MAX;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to do
-    #[arg(value_enum)]
+    #[command(subcommand)]
     what: What,
-    /// Clients at work at the same time, each with connections of its own [default: 1, for small files 8]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    clients: Option<u32>,
-    /// Length of a file, as in 4K or 2G [default: 128M, for small files 4K]
-    #[arg(short, long, value_name = "SIZE", value_parser = size::parse)]
-    size: Option<u64>,
-    /// Files in all, shared among the clients [default: 4 for each client, of small files 500]
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=FILE_COUNT_MAX))]
-    files: Option<u64>,
-    /// Copies of each block [default: as the store has it]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
-    replication: Option<u16>,
-    /// Length of a block, as in 128M [default: as the store has it]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    block_size: Option<u64>,
-    /// Who forwards to whom when large files are written: each datanode to the next, the nearest one to all, or to each
-    /// rack once
-    #[arg(long, value_enum, default_value_t = Shape::Chain)]
-    routing: Shape,
-    /// With --routing star: the IP address of the datanode that all is sent to, as where every write passes one leader
-    #[arg(long, value_name = "ADDRESS")]
-    leader: Option<std::net::IpAddr>,
-    /// The longest file that goes in one request [default: as all commands do]; 0: every file is streamed
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    small_max: Option<u64>,
-    /// Ask for every block to be on disk when it is acknowledged, whatever the store does by itself
-    #[arg(long)]
-    sync: bool,
-    /// The directory of the store in which one for this run is made
-    #[arg(long, value_name = "PATH", default_value = "/")]
-    dir: String,
-    /// Leave the files there
-    #[arg(long)]
-    keep: bool,
-    /// What the bytes are made from; the same number makes the same bytes [default: drawn]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// No progress bar
-    #[arg(short, long)]
-    quiet: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, clap::Subcommand)]
 enum What {
     /// Write large files: bytes a second, and the processor time of a gigabyte
-    Write,
+    Write(files::Args),
     /// Write small files: files a second, and the processor time and fsyncs of a file
-    Small,
+    Small(files::Args),
     /// Say what each server has used since it began
     Servers,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Shape {
-    Chain,
-    Star,
-    Tree,
+pub(crate) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
+    match args.what {
+        What::Write(args) => files::run(files::What::Write, args, session).await,
+        What::Small(args) => files::run(files::What::Small, args, session).await,
+        What::Servers => servers::run(session, &session.target("/")?).await,
+    }
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  levada bench write --clients 3 --files 6 --size 256M
-  levada bench small --clients 64 --files 20000 --json
-  levada bench servers
-
-Only the writing is timed; every byte is then read back and compared. GB is 10^9 bytes.
-Exit code 1: something was not written, or not as it was sent.";
-
-/// So that all latencies fit in memory with ease.
-const FILE_COUNT_MAX: u64 = 10_000_000;
-/// What servers put off until after the answer is a cost of the writing too.
+/// What servers put off until after the answer is a cost of the work too.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// All that is decided before anything is written.
-#[derive(Clone, Debug)]
-struct Plan {
-    what: What,
-    clients: u32,
-    files: u64,
-    len: u64,
-    replication: Option<u16>,
-    block_len: Option<u64>,
-    routing: Shape,
-    leader: Option<std::net::IpAddr>,
-    small_max: Option<u64>,
-    sync: bool,
-    seed: u64,
-}
-
-impl Plan {
-    fn new(args: &Args) -> Self {
-        let small = args.what == What::Small;
-        let clients = args.clients.unwrap_or(if small { 8 } else { 1 });
-        Self {
-            what: args.what,
-            clients,
-            files: args.files.unwrap_or(u64::from(clients) * if small { 500 } else { 4 }),
-            len: args.size.unwrap_or(if small { 4 << 10 } else { 128 << 20 }),
-            replication: args.replication,
-            block_len: args.block_size,
-            routing: args.routing,
-            leader: args.leader,
-            small_max: args.small_max,
-            sync: args.sync,
-            seed: args.seed.unwrap_or_else(|| io::OsRandom::new().next_u64() >> 32),
-        }
-    }
-
-    fn bytes(&self) -> Result<u64, Failure> {
-        let bytes = self.files.checked_mul(self.len).filter(|bytes| *bytes <= u64::MAX / 4);
-        bytes.ok_or_else(|| Failure::new("--files and --size", "are more than any store holds"))
-    }
-
-    fn options(&self) -> Options {
-        let routing = match self.routing {
-            Shape::Chain => Routing::Chain,
-            Shape::Star => Routing::Star,
-            Shape::Tree => Routing::Tree,
-        };
-        let usual = Options { sync_blocks: self.sync, routing, leader: self.leader, ..Options::default() };
-        let Some(small_max) = self.small_max else { return usual };
-        let small_len_max = small_max.min(SMALL_WRITE_LEN_MAX.into()) as u32;
-        // A file that goes in one request is a packet that is not full.
-        let packet_len = usual.packet_len.max((small_len_max + 1).next_multiple_of(4096));
-        Options { small_len_max, packet_len, ..usual }
-    }
-}
-
-pub(crate) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
-    let place = session.target(&args.dir)?;
-    if args.what == What::Servers {
-        return servers::run(session, &place).await;
-    }
-    let plan = Plan::new(&args);
-    if plan.leader.is_some() && plan.routing != Shape::Star {
-        return Err(Failure::new("--leader", "goes with --routing star alone").into());
-    }
-    let bytes = plan.bytes()?;
-    let name = format!("bench-{:08x}", io::OsRandom::new().next_u64() >> 32);
-    let dir = place.child(&name);
-    // Before it is made, so that no interrupt leaves it behind.
-    let ticket = (!args.keep).then(|| session.temps.open(Temp::Tree(dir.clone())));
-    session.progress.start(args.quiet || session.output.is_json());
-    session.progress.expect(2 * bytes);
-    let measured = measure(session, &plan, &place, &dir).await;
-    session.progress.finish();
-    if let Some(ticket) = ticket {
-        match dir.client.delete(&dir.path, true).await {
-            Ok(_) => session.temps.keep(ticket),
-            // A failure to write has been told, or is about to be: the second one would say the same.
-            Err(_) if measured.is_err() => session.temps.keep(ticket),
-            Err(error) => {
-                session.temps.keep(ticket);
-                session.report(&dir.failure(&error).advise("remove it with `levada rm -r`"));
-            }
-        }
-    }
-    let report = measured?;
-    if session.output.is_json() { session.output.json(&report) } else { session.output.line(&report.text()) }
-}
-
-async fn measure(session: &Arc<Session>, plan: &Plan, place: &Target, dir: &Target) -> Result<Report, Failure> {
-    // The parent must be there: a misspelt --dir is not to be made.
-    if let Err(error) = dir.client.mkdirs(&dir.path, 0o755, false).await {
-        let failure = if error.is_not_found() { place.failure(&error) } else { dir.failure(&error) };
-        return Err(match error {
-            client::Error::Denied(_) => {
-                failure.advise("name a directory of yours with --dir, or choose the user with --user")
-            }
-            _ => failure,
-        });
-    }
-    let clock = SystemClock::new();
-    let clients = Clients::connect(session, plan, dir, Arc::new(Pattern::new(plan.seed))).await?;
-    let before = Costs::sample(&dir.client).await.map_err(|error| dir.failure(&error))?;
-    if plan.routing != Shape::Chain && !before.knows_servers() {
-        let failure = Failure::new(dir.client.url(), "its datanodes know chains alone");
-        return Err(failure.advise("only those of Levada take another --routing"));
-    }
-    let begun = clock.monotonic();
-    let written = clients.write().await;
-    let wall = clock.monotonic() - begun;
-    let own = host::process::cpu_time();
-    tokio::time::sleep(SETTLE).await;
-    let costs = before.until(&dir.client, own).await.map_err(|error| dir.failure(&error))?;
-    let begun = clock.monotonic();
-    let verified_count = clients.verify(&written).await;
-    let verify_wall = clock.monotonic() - begun;
-    Ok(Report {
-        plan: plan.clone(),
-        dir: dir.to_string(),
-        replication: written.replication,
-        wall,
-        verify_wall,
-        written_count: written.durations.len() as u64,
-        verified_count,
-        latencies: Latencies::new(written.durations),
-        costs,
-    })
-}
-
-/// Where the files lie below the directory of the run: a directory of a million entries would measure something else.
-fn path_of(dir: &Target, file: u64) -> Target {
-    dir.child(&format!("{}", file / FOLDER_FILE_COUNT)).child(&format!("{file}"))
-}
-
-const FOLDER_FILE_COUNT: u64 = 10_000;
-
 /// A client of one's own: connections that nobody else uses.
-fn own_client(dir: &Target, options: Options) -> Client {
+fn own_client(dir: &crate::shell::Target, options: Options) -> Client {
     Client::with_options(dir.client.url(), dir.client.user(), options)
 }

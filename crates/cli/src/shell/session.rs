@@ -20,13 +20,13 @@ const URL_DEFAULT: &str = "hdfs://127.0.0.1:8020";
 pub(crate) struct Common {
     /// The store, as in hdfs://host:8020; a path behind it is where relative paths begin [default: fs.defaultFS of
     /// $HADOOP_CONF_DIR/core-site.xml, or hdfs://127.0.0.1:8020]
-    #[arg(long, env = "LEVADA_URL", value_name = "URL", help_heading = "Common")]
+    #[arg(long, global = true, env = "LEVADA_URL", value_name = "URL", help_heading = "Common")]
     url: Option<String>,
     /// Who acts [default: the user of this machine]
-    #[arg(long, env = "HADOOP_USER_NAME", value_name = "NAME", help_heading = "Common")]
+    #[arg(long, global = true, env = "HADOOP_USER_NAME", value_name = "NAME", help_heading = "Common")]
     user: Option<String>,
     /// Print JSON, one object a line
-    #[arg(long, help_heading = "Common")]
+    #[arg(long, global = true, help_heading = "Common")]
     json: bool,
 }
 

@@ -1,8 +1,8 @@
 //! What a run came to: a page for people, a line for programs.
 
-use super::cost::{BySide, Cost};
-use super::latency::{Latencies, Percentiles};
 use super::{Plan, Shape, What};
+use crate::bench::cost::{BySide, Cost};
+use crate::bench::latency::{Latencies, Percentiles};
 use crate::shell::size;
 use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;
