@@ -83,6 +83,38 @@ def test_roles_in_one_process_are_one(up):
     assert sorted(cost) == ["client", "servers"] and cost["servers"]["processes"] == 1
 
 
+CALLS = ["mkdir", "create", "stat", "open", "addblock", "rename", "delete", "list"]
+
+
+def test_metadata_calls(up):
+    """Every kind with each number of connections, and what the metadata server used for it."""
+    store = up("--processes")
+    lines = levada(store.fs, "bench", "meta", "--connections", "2,5", "--count", 20, "--rounds", 2, "--json").stdout.splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [(row["call"], row["connections"]) for row in rows] == [(call, n) for call in CALLS for n in (2, 5)]
+    for row in rows:
+        assert (row["bench"], row["rounds"], row["server"]) == ("meta", 2, "metadata")
+        assert row["count"] == {"stat": 200, "open": 200, "list": 2}.get(row["call"], 20)
+        least, most = row["server_cpu_us_range"]
+        assert 0 < least <= row["server_cpu_us"] <= most and row["ops_per_s"] > 0 and row["client_cpu_us"] > 0
+        latency = row["latency_us"]
+        assert 0 < latency["p50"] <= latency["p99"] <= latency["p999"] <= latency["max"]
+        assert (row["server_fsyncs"] > 0) == (row["call"] not in ("stat", "open", "list")), row
+        per_entry = row["server_cpu_us_per_entry"]
+        assert per_entry == pytest.approx(row["server_cpu_us"] / 1000) if row["call"] == "list" else per_entry is None
+    assert levada(store.fs, "ls", "/", "-C").stdout.split() == ["/user"]
+
+
+def test_metadata_calls_one_by_one(store, root):
+    """Any choice of calls makes what it needs; the text says what the figures are."""
+    for call in CALLS:
+        text = levada(store.fs, "bench", "meta", "--calls", call, "--connections", 3, "--count", 5, "--rounds", 1).stdout
+        assert text.splitlines()[1].split()[:2] == [call, "3"] and "CPU and fsyncs" in text, text
+    refused = levada(store.fs, "bench", "meta", "--calls", "open,none", check=False)
+    assert refused.returncode == 2 and "addblock" in refused.stderr
+    assert left(root) == []
+
+
 def test_text_for_people(store):
     text = levada(store.fs, "bench", "small", "--files", 10, "--size", "1K", "--seed", 7).stdout
     for part in ("10 files of 1 KiB by 8 clients", "seed 7", "every byte read back", "p99", "fsyncs", "client"):
@@ -103,8 +135,9 @@ def test_kept_files_are_what_the_seed_says(store, root):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupt_leaves_nothing(store, root, number):
-    command = [str(paths.LEVADA), "bench", "small", "--files", "1000000", "--url", store.fs]
+@pytest.mark.parametrize("words", [["small", "--files", "1000000"], ["meta", "--count", "100000"]])
+def test_interrupt_leaves_nothing(store, root, number, words):
+    command = [str(paths.LEVADA), "bench", *words, "--url", store.fs]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     eventually(lambda: left(root) and root.names(f"/{left(root)[0]}"), 10)
     time.sleep(0.5)

@@ -52,4 +52,4 @@ pub use options::{Options, Routing};
 pub use read::Reader;
 pub use status::{BlockLocation, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use url::{PORT_DEFAULT, Url};
-pub use write::{Create, Writer};
+pub use write::{Create, OpenFile, Writer};

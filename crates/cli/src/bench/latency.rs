@@ -1,4 +1,4 @@
-//! How long the files took, in the order of patience.
+//! How long the operations took, shortest first.
 
 use serde::Serialize;
 use std::time::Duration;
@@ -25,13 +25,14 @@ impl Latencies {
     /// `None` if nothing was done.
     pub(super) fn percentiles(&self) -> Option<Percentiles> {
         let max = self.0.last()?.as_secs_f64() * 1e3;
-        Some(Percentiles { p50: self.at(50), p90: self.at(90), p99: self.at(99), max })
+        let at = |per_mille| self.within(per_mille).as_secs_f64() * 1e3;
+        Some(Percentiles { p50: at(500), p90: at(900), p99: at(990), max })
     }
 
-    /// The least time within which `percent` of them were done.
-    fn at(&self, percent: usize) -> f64 {
-        let rank = (self.0.len() * percent).div_ceil(100).max(1);
-        self.0.get(rank - 1).map_or(0.0, |duration| duration.as_secs_f64() * 1e3)
+    /// The least time within which so many of a thousand were done; zero if nothing was.
+    pub(super) fn within(&self, per_mille: usize) -> Duration {
+        let rank = (self.0.len() * per_mille).div_ceil(1000).max(1);
+        self.0.get(rank - 1).copied().unwrap_or_default()
     }
 }
 

@@ -1,11 +1,13 @@
 //! `levada bench`: measures a store, from far away too, and says what that cost on each side.
 //!
-//! `files/` writes files and verifies every byte of them; `servers` says what each server has used since it began. The
+//! `files/` writes files and verifies every byte of them; `meta/` makes the metadata server's calls; `servers` says what each server has used since it began. The
 //! meters of the servers are read over RPC ([`cost`]), so a measurement needs no access to their machines.
 
 mod cost;
 mod files;
 mod latency;
+mod meta;
+mod scratch;
 mod servers;
 
 use crate::shell::{Common, Session, Stop};
@@ -27,6 +29,8 @@ enum What {
     Write(files::Args),
     /// Write small files: files a second, and the processor time and fsyncs of a file
     Small(files::Args),
+    /// Measure the metadata server: operations a second, its processor time for each, and latencies
+    Meta(meta::Args),
     /// Say what each server has used since it began
     Servers,
 }
@@ -35,6 +39,7 @@ pub(crate) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
     match args.what {
         What::Write(args) => files::run(files::What::Write, args, session).await,
         What::Small(args) => files::run(files::What::Small, args, session).await,
+        What::Meta(args) => meta::run(args, session).await,
         What::Servers => servers::run(session, &session.target("/")?).await,
     }
 }

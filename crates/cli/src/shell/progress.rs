@@ -12,13 +12,21 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Shows the bar from now on, unless nobody would see it.
+    /// Shows a bar of bytes from now on, unless nobody would see it.
     pub(crate) fn start(&self, quiet: bool) {
+        self.show(quiet, "{spinner} {bytes}/{total_bytes} [{wide_bar}] {bytes_per_sec}, {eta} left  {msg}");
+    }
+
+    /// Shows a bar of operations.
+    pub(crate) fn start_operations(&self, quiet: bool) {
+        self.show(quiet, "{spinner} {human_pos}/{human_len} [{wide_bar}] {per_sec}  {msg}");
+    }
+
+    fn show(&self, quiet: bool, template: &str) {
         if quiet || !std::io::stderr().is_terminal() {
             return;
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-        let template = "{spinner} {bytes}/{total_bytes} [{wide_bar}] {bytes_per_sec}, {eta} left  {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -27,10 +35,10 @@ impl Progress {
     }
 
     /// More to do has been found.
-    pub(crate) fn expect(&self, bytes: u64) {
+    pub(crate) fn expect(&self, amount: u64) {
         if let Some(bar) = self.bar.get() {
             // Without a length yet: a bar of nothing out of nothing looks full.
-            bar.update(|state| state.set_len(state.len().unwrap_or(0) + bytes));
+            bar.update(|state| state.set_len(state.len().unwrap_or(0) + amount));
         }
     }
 
@@ -40,9 +48,9 @@ impl Progress {
         }
     }
 
-    pub(crate) fn advance(&self, bytes: u64) {
+    pub(crate) fn advance(&self, amount: u64) {
         if let Some(bar) = self.bar.get() {
-            bar.inc(bytes);
+            bar.inc(amount);
         }
     }
 

@@ -20,6 +20,7 @@ mod add;
 mod ahead;
 mod block;
 mod chain;
+mod open;
 mod packer;
 
 use crate::client::Client;
@@ -32,9 +33,12 @@ use add::{Adding, NewBlock, add_block};
 use ahead::{Ahead, Ask, Closed, Closing, ended, register};
 use block::Block;
 use hdfs::proto;
+use open::complete;
 use packer::{Packer, Plan};
 use std::time::Duration;
 use types::ChecksumSpec;
+
+pub use open::OpenFile;
 
 /// How a new file is to be. The default is what the server proposes, and refuses to replace.
 #[derive(Clone, Debug)]
@@ -345,22 +349,7 @@ impl Writer {
         if let Some(ahead) = self.ahead.take() {
             ahead.leave().await;
         }
-        let request = proto::CompleteRequestProto {
-            src: self.path.clone(),
-            client_name: self.client.inner.holder.clone(),
-            last: self.previous.clone(),
-            file_id: Some(self.file),
-        };
-        let mut pause = PAUSE_FIRST;
-        for _ in 0..PAUSE_COUNT {
-            let answer: proto::CompleteResponseProto = self.client.call("complete", &request).await?;
-            if answer.result {
-                return Ok(());
-            }
-            tokio::time::sleep(pause).await;
-            pause *= 2;
-        }
-        Err(Error::NotComplete)
+        complete(&self.client, &self.path, self.file, self.previous.clone()).await
     }
 
     /// Puts a file that is still small in one request. False: it is streamed, or was all the while.

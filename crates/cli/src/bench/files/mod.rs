@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Promise: what is counted was verified. Only the writing is timed; the clients' connections are there before it
-//! begins. The directory is a fresh one and goes away at the end, also after Ctrl-C.
+//! begins.
 
 mod clients;
 mod pattern;
@@ -14,8 +14,8 @@ mod report;
 
 use super::cost::Costs;
 use super::latency::Latencies;
+use super::scratch::in_directory;
 use super::{SETTLE, own_client};
-use crate::shell::temps::Temp;
 use crate::shell::{Failure, Session, Stop, Target, size};
 use client::{Options, Routing};
 use clients::Clients;
@@ -158,40 +158,14 @@ pub(super) async fn run(what: What, args: Args, session: &Arc<Session>) -> Resul
         return Err(Failure::new("--leader", "goes with --routing star alone").into());
     }
     let bytes = plan.bytes()?;
-    let name = format!("bench-{:08x}", io::OsRandom::new().next_u64() >> 32);
-    let dir = place.child(&name);
-    // Before it is made, so that no interrupt leaves it behind.
-    let ticket = (!args.keep).then(|| session.temps.open(Temp::Tree(dir.clone())));
     session.progress.start(args.quiet || session.output.is_json());
     session.progress.expect(2 * bytes);
-    let measured = measure(session, &plan, &place, &dir).await;
-    session.progress.finish();
-    if let Some(ticket) = ticket {
-        match dir.client.delete(&dir.path, true).await {
-            Ok(_) => session.temps.keep(ticket),
-            // A failure to write has been told, or is about to be: the second one would say the same.
-            Err(_) if measured.is_err() => session.temps.keep(ticket),
-            Err(error) => {
-                session.temps.keep(ticket);
-                session.report(&dir.failure(&error).advise("remove it with `levada rm -r`"));
-            }
-        }
-    }
-    let report = measured?;
+    let measured = in_directory(session, &place, args.keep, |dir| async move { measure(session, &plan, &dir).await });
+    let report = measured.await?;
     if session.output.is_json() { session.output.json(&report) } else { session.output.line(&report.text()) }
 }
 
-async fn measure(session: &Arc<Session>, plan: &Plan, place: &Target, dir: &Target) -> Result<Report, Failure> {
-    // The parent must be there: a misspelt --dir is not to be made.
-    if let Err(error) = dir.client.mkdirs(&dir.path, 0o755, false).await {
-        let failure = if error.is_not_found() { place.failure(&error) } else { dir.failure(&error) };
-        return Err(match error {
-            client::Error::Denied(_) => {
-                failure.advise("name a directory of yours with --dir, or choose the user with --user")
-            }
-            _ => failure,
-        });
-    }
+async fn measure(session: &Arc<Session>, plan: &Plan, dir: &Target) -> Result<Report, Failure> {
     let clock = SystemClock::new();
     let clients = Clients::connect(session, plan, dir, Arc::new(Pattern::new(plan.seed))).await?;
     let before = Costs::sample(&dir.client).await.map_err(|error| dir.failure(&error))?;
