@@ -9,8 +9,9 @@ use crate::sockets::Sockets;
 use crate::status::ServerDefaults;
 use crate::url::Url;
 use hdfs::proto;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 /// A store, as one user sees it. Clones share one connection, one set of leases and one cache of idle sockets.
 #[derive(Clone, Debug)]
@@ -29,7 +30,8 @@ pub(crate) struct Inner {
     pub(crate) leases: Leases,
     pub(crate) small: Small,
     rpc: rpc::Servers,
-    defaults: OnceCell<ServerDefaults>,
+    /// By address of the metadata server: after a failover it may be one of another version.
+    defaults: Mutex<BTreeMap<String, ServerDefaults>>,
 }
 
 impl std::fmt::Debug for Inner {
@@ -59,7 +61,7 @@ impl Client {
             leases: Leases::default(),
             small: Small::new(connect_timeout),
             rpc,
-            defaults: OnceCell::new(),
+            defaults: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -82,9 +84,16 @@ impl Client {
         &self.inner.options
     }
 
-    /// What the server proposes to writers; asked once.
+    /// What the server that leads proposes to writers and can do; asked once of each server.
     pub async fn defaults(&self) -> Result<ServerDefaults> {
-        self.inner.defaults.get_or_try_init(|| self.fetch_defaults()).await.copied()
+        let mut known = self.inner.defaults.lock().await;
+        if let Some(defaults) = known.get(self.inner.rpc.addr()) {
+            return Ok(*defaults);
+        }
+        let defaults = self.fetch_defaults().await?;
+        // The call may have found another server than the one that led last. There are as many as the URL names.
+        known.insert(self.inner.rpc.addr().to_owned(), defaults);
+        Ok(defaults)
     }
 
     async fn fetch_defaults(&self) -> Result<ServerDefaults> {
@@ -101,7 +110,7 @@ impl Client {
             replication: defaults.replication.min(u32::from(types::limits::REPLICATION_MAX)) as u16,
             checksum: checksum.unwrap_or(types::ChecksumSpec::DEFAULT),
             trash: defaults.trash_interval.unwrap_or(0) > 0,
-            signs: defaults.signs.unwrap_or(false),
+            abilities: wire::Abilities::of(defaults.abilities),
         })
     }
 

@@ -107,8 +107,8 @@ pub struct ServerDefaults {
     pub replication: u16,
     pub checksum: types::ChecksumSpec,
     pub trash: bool,
-    /// The datanodes are ours: they follow routing tables, and say that they live while a writer waits for them.
-    pub signs: bool,
+    /// Of the server, and of its datanodes.
+    pub(crate) abilities: wire::Abilities,
 }
 
 /// Where a block's replicas are.

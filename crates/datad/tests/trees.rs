@@ -118,7 +118,7 @@ fn at(port: u16) -> hdfs::proto::DatanodeInfoProto {
 }
 
 fn with_signs() -> hdfs::proto::BlockOpResponseProto {
-    hdfs::proto::BlockOpResponseProto { signs: Some(true), ..Default::default() }
+    hdfs::proto::BlockOpResponseProto { abilities: Some(wire::Abilities::OF_STREAM.bits()), ..Default::default() }
 }
 
 /// One that gives no signs may be one of HDFS: it gets its minute.

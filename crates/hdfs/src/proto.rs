@@ -399,9 +399,9 @@ pub struct FsServerDefaultsProto {
     pub policy_id: ::core::option::Option<u32>,
     #[prost(bool, optional, tag = "11", default = "false")]
     pub snapshot_trash_root_enabled: ::core::option::Option<bool>,
-    /// Ours: the datanodes give signs of life while a writer waits for them (StreamProto).
-    #[prost(bool, optional, tag = "100")]
-    pub signs: ::core::option::Option<bool>,
+    /// Ours: what the store can do beyond HDFS's protocols (wire::abilities).
+    #[prost(uint64, optional, tag = "100")]
+    pub abilities: ::core::option::Option<u64>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StorageTypeQuotaInfoProto {
@@ -3015,9 +3015,9 @@ pub struct StreamProto {
     /// For each of the targets, which node sends to it: 0 is the receiver of this, n the n-th target. Without: a chain.
     #[prost(uint32, repeated, tag = "1")]
     pub parents: ::prost::alloc::vec::Vec<u32>,
-    /// The sender understands signs of life: answers IN_PROGRESS during the setup, acks without replies afterwards.
-    #[prost(bool, optional, tag = "2")]
-    pub signs: ::core::option::Option<bool>,
+    /// Of the sender (wire::abilities).
+    #[prost(uint64, optional, tag = "2")]
+    pub abilities: ::core::option::Option<u64>,
     /// Bytes of the longest packet that will come, all of it. Without: as long as those of HDFS's clients.
     #[prost(uint32, optional, tag = "3")]
     pub packet_len: ::core::option::Option<u32>,
@@ -3077,9 +3077,9 @@ pub struct BlockOpResponseProto {
     pub message: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(uint32, optional, tag = "6")]
     pub short_circuit_access_version: ::core::option::Option<u32>,
-    /// Ours: while the writer waits for this node it will hear from it, so silence means that it stands still.
-    #[prost(bool, optional, tag = "100")]
-    pub signs: ::core::option::Option<bool>,
+    /// Ours: of this node, said to a sender that stated its own (wire::abilities).
+    #[prost(uint64, optional, tag = "100")]
+    pub abilities: ::core::option::Option<u64>,
 }
 /// What a reader says at the end: CHECKSUM_OK if it verified all, SUCCESS if not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

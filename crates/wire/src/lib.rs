@@ -5,6 +5,7 @@
 //!   [`op`]        the three bytes and the message that open an operation
 //!   [`delimited`] a message behind its length, with a bound on the length
 //!   [`packet`]    sums and data, of reads and of writes
+//!   [`abilities`] what another program of ours can do beyond HDFS's protocols
 //!   [`ack`]       what a write chain answers, packet by packet
 //!   [`routing`]   which node of a stream sends to which
 //!   [`token`]     what of ours rides in a block token
@@ -18,6 +19,7 @@
 //! Promise: every length that a stranger chose is held against a bound before anybody takes memory for it, and no
 //! input whatever makes a decoder panic. HDFS's own protobuf messages live in the crate `hdfs`.
 
+pub mod abilities;
 pub mod ack;
 pub mod admin;
 pub mod client;
@@ -35,6 +37,7 @@ pub mod small;
 pub mod token;
 pub mod tree;
 
+pub use abilities::Abilities;
 pub use ack::{PipelineAck, Status};
 pub use error::WireError;
 pub use op::{Op, OpHeader};

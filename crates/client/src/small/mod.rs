@@ -12,7 +12,7 @@
 //!
 //! Promise: a file is there whole or not at all. Whatever goes wrong with a block, another one is taken, and after a
 //! few the file is streamed; what the server says about the *file* (it exists, it may not be written) ends the attempt.
-//! A server that does not know these calls is asked once.
+//! Only a server that states the ability (`wire::abilities`) is asked.
 
 mod put;
 mod stock;

@@ -43,11 +43,6 @@ impl Drop for Held<'_> {
 }
 
 impl Client {
-    /// True if the file may go in one request, as far as is known.
-    pub(crate) fn puts_small(&self) -> bool {
-        !self.inner.small.stock.is_unsupported()
-    }
-
     /// Puts a whole small file. False: it has to be streamed.
     pub(crate) async fn put_small(&self, wish: Wish<'_>, whole: &Whole) -> Result<bool> {
         if whole.data_len == 0 {
@@ -90,10 +85,7 @@ impl Client {
         };
         let answer: Result<PutFileResponse> = self.call_in(CLIENT_PROTOCOL, PUT_FILE, &request).await;
         match answer {
-            Err(error) if stock::is_unknown(&error) => {
-                self.inner.small.stock.set_unsupported();
-                Ok(None)
-            }
+            Err(error) if stock::is_unknown(&error) => Ok(None),
             answer => answer.map(|answer| Some(answer.file)),
         }
     }

@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use hdfs::exception::{RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
 use io::Clock;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use wire::client::{
@@ -44,8 +43,6 @@ pub(super) struct Batch {
 #[derive(Debug, Default)]
 pub(crate) struct Stock {
     clock: io::SystemClock,
-    /// The server does not know leases.
-    unsupported: AtomicBool,
     state: Mutex<State>,
     /// Held by who asks; the others wait for what it brings.
     asking: tokio::sync::Mutex<()>,
@@ -81,14 +78,6 @@ impl Shelf {
 }
 
 impl Stock {
-    pub(super) fn is_unsupported(&self) -> bool {
-        self.unsupported.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_unsupported(&self) {
-        self.unsupported.store(true, Ordering::Relaxed);
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,11 +227,7 @@ async fn ask(client: &Client, replication: u16, block_len: u64) -> Result<()> {
     let stock = &client.inner.small.stock;
     let asked = stock.clock.monotonic();
     let request = stock.request(&client.inner.holder, replication, block_len);
-    let answer: Result<LeaseBlocksResponse> = client.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await;
-    if answer.as_ref().is_err_and(is_unknown) {
-        stock.set_unsupported();
-    }
-    let answer = answer?;
+    let answer: LeaseBlocksResponse = client.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await?;
     if answer.nodes.is_empty() || answer.blocks.is_empty() {
         let (addr, reason) = (client.url().authority.clone(), "a lease without blocks or nodes".to_owned());
         return Err(Error::Protocol { addr, reason });
@@ -251,7 +236,7 @@ async fn ask(client: &Client, replication: u16, block_len: u64) -> Result<()> {
     Ok(())
 }
 
-/// The server has never heard of such a call.
+/// The server does not have this call: an older one leads since its abilities were looked up.
 pub(super) fn is_unknown(error: &Error) -> bool {
     error.is_class(RPC_NO_SUCH_PROTOCOL) || error.is_class(RPC_NO_SUCH_METHOD)
 }

@@ -18,6 +18,7 @@ use hdfs::proto;
 use proto::op_write_block_proto::BlockConstructionStage as Stage;
 use std::sync::Arc;
 use types::ChecksumSpec;
+use wire::Abilities;
 
 #[derive(Debug)]
 pub(super) struct Block {
@@ -271,12 +272,12 @@ impl Block {
         generation: Option<u64>,
         acked_len: u64,
     ) -> Result<Chain, Break> {
-        let ours = client.defaults().await.is_ok_and(|defaults| defaults.signs);
+        let ours = client.defaults().await.is_ok_and(|defaults| defaults.abilities.has(Abilities::STREAMS));
         let table = if ours { self.route(client.options()) } else { wire::Routing::chain(self.nodes.len()) };
         let packet_len = whole_len_max(self.spec, client.options().packet_len);
         let stream = ours.then(|| proto::StreamProto {
             parents: table.encode(),
-            signs: Some(true),
+            abilities: Some(Abilities::OF_STREAM.bits()),
             packet_len: Some(packet_len),
         });
         let Some((head, targets)) = self.nodes.split_first() else {

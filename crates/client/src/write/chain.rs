@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use wire::{Op, PipelineAck, Status};
+use wire::{Abilities, Op, PipelineAck, Status};
 
 /// Why a chain is of no more use.
 #[derive(Debug)]
@@ -228,7 +228,11 @@ impl Chain {
             buffer: early,
             clock: SystemClock::new(),
             beat: options.timeout / 2,
-            silence_max: if spare && answer.signs() { options.stalled } else { patience },
+            silence_max: if spare && Abilities::of(answer.abilities).has(Abilities::SIGNS) {
+                options.stalled
+            } else {
+                patience
+            },
             standstill_max: patience,
             branches: request.stream.as_ref().is_some_and(|stream| !stream.parents.is_empty()),
         };

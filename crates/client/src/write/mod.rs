@@ -37,6 +37,7 @@ use open::complete;
 use packer::{Packer, Plan};
 use std::time::Duration;
 use types::ChecksumSpec;
+use wire::Abilities;
 
 pub use open::OpenFile;
 
@@ -174,10 +175,9 @@ impl Client {
         let replication = create.replication.unwrap_or(defaults.replication);
         let mut writer = self.writer(path, block_len, spec);
         (writer.replication, writer.len) = (replication, create.len);
-        writer.may_look_ahead = defaults.signs;
+        writer.may_look_ahead = defaults.abilities.has(Abilities::LEASED_BLOCKS);
         writer.start = Start::Pending(Pending { create: create.clone(), replication });
-        // Only stores of ours take files whole, and they say what they are.
-        if self.options().small_len_max == 0 || !defaults.signs || !self.puts_small() {
+        if self.options().small_len_max == 0 || !defaults.abilities.has(Abilities::SMALL_FILES) {
             writer.begin().await?;
         }
         Ok(writer)
@@ -209,7 +209,7 @@ impl Client {
         let mut writer = self.writer(path, block_len, defaults.checksum);
         (writer.file, writer.lease) = (status.file_id.unwrap_or(0), Some(lease));
         writer.replication = status.block_replication.unwrap_or(0).try_into().unwrap_or(0);
-        writer.may_look_ahead = defaults.signs && writer.replication > 0;
+        writer.may_look_ahead = defaults.abilities.has(Abilities::LEASED_BLOCKS) && writer.replication > 0;
         writer.block_offset = status.length;
         // The last block is whole; the server wants it named before it gives the next.
         writer.previous = match answer.block {

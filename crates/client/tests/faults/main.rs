@@ -1,5 +1,6 @@
 //! The client against servers that fail in every way a test can script.
 
+mod abilities;
 mod read;
 mod support;
 mod write;

@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::time::Duration;
-use wire::{Op, OpHeader, Routing, Status, delimited};
+use wire::{Abilities, Op, OpHeader, Routing, Status, delimited};
 
 /// A node that got the operation and did not answer yet.
 struct Joining {
@@ -119,7 +119,7 @@ impl Joining {
                 continue;
             }
             if answer.status == i32::from(Status::SUCCESS.0) {
-                return Ok(Some(answer.signs.unwrap_or(false)));
+                return Ok(Some(Abilities::of(answer.abilities).has(Abilities::SIGNS)));
             }
             // Passed on as it came. If it blames nobody, the node below means itself, and the client must hear its
             // name.
@@ -153,7 +153,11 @@ fn op_for_below(op: &proto::OpWriteBlockProto, routing: &Routing, child: &Range<
         pinning: op.target_pinnings.get(own).copied().or(op.pinning),
         target_pinnings: cut(&op.target_pinnings, &behind),
         // Also behind a stock client: this node understands signs of life.
-        stream: Some(proto::StreamProto { parents: routing.below(child).encode(), signs: Some(true), packet_len }),
+        stream: Some(proto::StreamProto {
+            parents: routing.below(child).encode(),
+            abilities: Some(Abilities::OF_STREAM.bits()),
+            packet_len,
+        }),
         ..op.clone()
     };
     let mut bytes = OpHeader { op: Op::WriteBlock }.encode().to_vec();
@@ -193,7 +197,7 @@ mod tests {
         assert_eq!((next.storage_type, next.storage_id), (Some(1), Some("a".into())));
         assert_eq!((next.target_storage_types, next.target_storage_ids), (vec![2], vec!["b".into()]));
         assert_eq!((next.pinning, next.target_pinnings), (Some(true), vec![false]));
-        assert_eq!(next.stream, Some(proto::StreamProto { parents: vec![], signs: Some(true), packet_len: Some(7) }));
+        assert_eq!(next.stream, Some(proto::StreamProto { parents: vec![], abilities: Some(1), packet_len: Some(7) }));
     }
 
     #[test]

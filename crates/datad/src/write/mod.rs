@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stream::{Mode, Stream, flush_within};
 use types::{BlockId, ChecksumSpec, Generation};
-use wire::Routing;
+use wire::{Abilities, Routing};
 
 /// What a stream begins with.
 struct Begun {
@@ -49,7 +49,7 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
     if socket.set_nonblocking(true).is_err() {
         return; // the client is gone
     }
-    let takes_signs = op.stream.as_ref().is_some_and(|stream| stream.signs());
+    let takes_signs = op.stream.as_ref().is_some_and(|stream| Abilities::of(stream.abilities).has(Abilities::SIGNS));
     let above = Arc::new(Above::new(socket, takes_signs, node.now()));
     let begun = {
         let _busy = node.beacon.busy(&above, node.now());
@@ -154,8 +154,9 @@ fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) 
 }
 
 fn answer(above: &Above) -> Vec<u8> {
-    let signs = above.takes_signs().then_some(true); // HDFS's own are told nothing that they do not know
-    message_bytes(&BlockOpResponseProto { signs, ..success() })
+    // HDFS's own clients get no field that they do not know.
+    let abilities = above.takes_signs().then_some(Abilities::OF_STREAM.bits());
+    message_bytes(&BlockOpResponseProto { abilities, ..success() })
 }
 
 /// The replica as the stage wants it.

@@ -186,7 +186,8 @@ impl Ask {
 
     /// Who sends to each node but the first; and signs of life are understood.
     pub fn routed(self, parents: &[u32]) -> Self {
-        let stream = proto::StreamProto { parents: parents.to_vec(), signs: Some(true), packet_len: None };
+        let abilities = Some(wire::Abilities::OF_STREAM.bits());
+        let stream = proto::StreamProto { parents: parents.to_vec(), abilities, packet_len: None };
         Self { stream: Some(stream), ..self }
     }
 

@@ -14,6 +14,7 @@ use lead::Complainant;
 use namespace::read;
 use std::sync::Arc;
 use types::BlockId;
+use wire::Abilities;
 
 /// What HDFS advises its clients.
 const WRITE_PACKET_LEN: u32 = 64 << 10;
@@ -36,7 +37,7 @@ pub(super) async fn get_server_defaults(
         key_provider_uri: Some(String::new()),
         policy_id: Some(HOT),
         snapshot_trash_root_enabled: Some(false),
-        signs: Some(true),
+        abilities: Some(Abilities::OF_METADATA_SERVER.bits()),
     };
     Ok(GetServerDefaultsResponseProto { server_defaults })
 }

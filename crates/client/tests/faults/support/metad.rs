@@ -7,6 +7,7 @@ use rpc::{Call, Exception, Service};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use types::{BlockId, Generation};
+use wire::Abilities;
 
 /// What the store knows. Tests look into it, and script it.
 #[derive(Default)]
@@ -29,6 +30,10 @@ pub(crate) struct State {
     pub(crate) unready: usize,
     /// The last block of every file is being written.
     pub(crate) open: bool,
+    /// What it states in getServerDefaults.
+    pub(crate) abilities: Option<u64>,
+    /// Another server leads.
+    pub(crate) stands_by: bool,
     pub(crate) reported: Vec<(u64, String)>,
     /// Ports of the nodes of the last updatePipeline.
     pub(crate) pipeline: Vec<u32>,
@@ -146,6 +151,9 @@ impl State {
 
     fn answer(&mut self, call: &Call) -> Result<Bytes, Exception> {
         self.calls.push(call.method.clone());
+        if self.stands_by {
+            return Err(Exception::new(hdfs::exception::STANDBY, "this server stands by"));
+        }
         match call.method.as_str() {
             "getServerDefaults" => encoded(GetServerDefaultsResponseProto {
                 server_defaults: FsServerDefaultsProto {
@@ -155,6 +163,7 @@ impl State {
                     replication: 3,
                     file_buffer_size: 4096,
                     checksum_type: Some(2),
+                    abilities: self.abilities,
                     ..Default::default()
                 },
             }),
@@ -217,6 +226,12 @@ impl State {
                 }
                 self.files.get_mut(&request.src).unwrap().1 = true;
                 encoded(CompleteResponseProto { result: true })
+            }
+            "putFile" if Abilities::of(self.abilities).has(Abilities::SMALL_FILES) => {
+                let request: wire::client::PutFileRequest = call.request()?;
+                assert!(request.block.is_none(), "this server has no blocks on lease");
+                self.files.insert(request.path, (Vec::new(), true));
+                encoded(wire::client::PutFileResponse { file: 16386 })
             }
             "fsync" => encoded(FsyncResponseProto {}),
             "renewLease" => encoded(RenewLeaseResponseProto {}),

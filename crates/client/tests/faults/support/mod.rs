@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::ChecksumSpec;
 
+/// One metadata server, and datanodes.
 pub(crate) struct Store {
     pub(crate) book: Arc<Book>,
     pub(crate) nodes: Vec<Arc<Node>>,
@@ -26,6 +27,29 @@ pub(crate) fn bytes(len: usize) -> Vec<u8> {
         (0..len.div_ceil(8)).flat_map(|_| types::Random::next_u64(&mut random).to_le_bytes()).collect();
     bytes.truncate(len);
     bytes
+}
+
+/// Metadata servers of one store, without datanodes.
+pub(crate) struct Group {
+    pub(crate) books: Vec<Arc<Book>>,
+    pub(crate) client: Client,
+    _servers: Vec<rpc::Server>,
+}
+
+impl Group {
+    /// One server for each of these sets of abilities; the first leads.
+    pub(crate) async fn with_abilities(abilities: &[Option<u64>]) -> Self {
+        let (mut books, mut servers) = (Vec::new(), Vec::new());
+        for (number, abilities) in abilities.iter().enumerate() {
+            let book = Arc::new(Book::default());
+            (book.state().abilities, book.state().stands_by) = (*abilities, number > 0);
+            servers.push(rpc::Server::bind(local(), rpc::ServerOptions::default(), Arc::clone(&book)).await.unwrap());
+            books.push(book);
+        }
+        let addrs: Vec<_> = servers.iter().map(|server| server.local_addr().to_string()).collect();
+        let url = Url::parse(&format!("hdfs://{}", addrs.join(","))).unwrap();
+        Self { books, client: Client::with_options(&url, "ann", quick()), _servers: servers }
+    }
 }
 
 impl Store {
