@@ -47,6 +47,7 @@ mod room;
 mod scrub;
 mod sealing;
 mod surplus;
+mod tally;
 mod unconfirmed;
 
 pub use balance::{Balancing, FULL_PARTS, Move};
