@@ -380,7 +380,9 @@ mod tests {
             );
             comparison.on_open(open, healing.repair);
             comparison.on_list(&blocks, &answers, &mut healing);
-            comparison.end(&mut healing)
+            let compared = comparison.end(&mut healing);
+            healing.check();
+            compared
         }
 
         /// Who is to copy block 0, from whom.

@@ -144,6 +144,24 @@ impl Doomed {
         taken
     }
 
+    /// Who owes what, by row and by node. Looks at everything.
+    pub fn check(&self) {
+        for (key, row) in &self.rows {
+            assert!(!row.debtors.is_empty(), "{} waits for nobody, and cannot be forgotten", key.0);
+            for node in &row.debtors {
+                let owed = self.owed.get(node).and_then(|owed| owed.get(key)).map(|owed| owed.generation);
+                assert_eq!(owed, Some(row.generation), "{node} owes the deletion of {}", key.0);
+            }
+        }
+        for (node, owed) in &self.owed {
+            assert!(!owed.is_empty(), "{node} is listed, and owes nothing");
+            for ((block, _), Owed { ordered, order_count, .. }) in owed {
+                assert!(*order_count <= ORDERS_UNTIL_DONE, "{node} was ordered to delete {block} {order_count} times");
+                assert_eq!(ordered.is_some(), *order_count > 0, "orders to {node} to delete {block}");
+            }
+        }
+    }
+
     fn settle(&mut self, node: NodeId, key: (BlockId, ContainerId)) {
         if let Some(owed) = self.owed.get_mut(&node) {
             owed.remove(&key);
@@ -179,14 +197,18 @@ mod tests {
     fn a_row_is_forgotten_when_all_members_confirmed() {
         let mut queue = Doomed::default();
         queue.feed(doomed(1), &[node(1), node(2)]);
+        queue.check();
         queue.feed(doomed(1), &[node(1), node(2)]);
+        queue.check();
         let now = Duration::from_secs(1);
         assert_eq!(queue.orders(node(1), now), [(doomed(1).block, Generation(1001))]);
         assert_eq!(queue.orders(node(1), now), [], "not again at once");
         queue.on_deleted(node(1), doomed(1).block);
+        queue.check();
         assert_eq!(queue.take_forgettable(10), []);
         assert_eq!(queue.orders(node(2), now).len(), 1);
         queue.on_deleted(node(2), doomed(1).block);
+        queue.check();
         assert_eq!(queue.take_forgettable(10), [doomed(1)]);
         assert!(queue.is_empty());
     }
@@ -195,8 +217,11 @@ mod tests {
     fn a_silent_or_lost_member_is_not_waited_for() {
         let mut queue = Doomed::default();
         queue.feed(doomed(1), &[node(1), node(2)]);
+        queue.check();
         queue.on_lost(node(2));
+        queue.check();
         let told: usize = (0..10).map(|second| queue.orders(node(1), Duration::from_secs(second * 4)).len()).sum();
+        queue.check();
         assert_eq!(told, usize::from(ORDERS_UNTIL_DONE));
         assert_eq!(queue.take_forgettable(10), [doomed(1)]);
     }
@@ -205,6 +230,27 @@ mod tests {
     fn a_row_nobody_holds_is_forgotten_at_once() {
         let mut queue = Doomed::default();
         queue.feed(doomed(1), &[]);
+        queue.check();
         assert_eq!(queue.take_forgettable(10), [doomed(1)]);
+    }
+
+    /// A block went, came back to its container under a younger generation, and went again, while a member left.
+    #[test]
+    fn a_row_that_is_doomed_again_waits_for_the_members_of_now() {
+        let mut queue = Doomed::default();
+        let again = DoomedBlock { generation: Generation(1002), ..doomed(1) };
+        for (row, members) in
+            [(doomed(1), [node(1), node(2)]), (again, [node(2), node(3)]), (doomed(1), [node(1), node(3)])]
+        {
+            queue.feed(row, &members);
+            queue.check();
+        }
+        let now = Duration::from_secs(1);
+        for (number, generation) in [(1, 1001), (2, 1002), (3, 1002)] {
+            assert_eq!(queue.orders(node(number), now), [(doomed(1).block, Generation(generation))]);
+            queue.on_deleted(node(number), doomed(1).block);
+            queue.check();
+        }
+        assert_eq!(queue.take_forgettable(10), [again]);
     }
 }

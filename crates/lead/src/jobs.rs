@@ -18,6 +18,9 @@ const RATE_OVER: Duration = Duration::from_secs(60);
 /// Between two samples for it.
 const SAMPLE_EACH: Duration = Duration::from_secs(1);
 
+/// Those of [`RATE_OVER`], and one on either side.
+const SAMPLE_COUNT_MAX: usize = (RATE_OVER.as_secs() / SAMPLE_EACH.as_secs()) as usize + 2;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobState {
     Running,
@@ -253,6 +256,18 @@ impl Jobs {
         self.jobs.get(&id)
     }
 
+    /// What must hold of each job.
+    pub fn check(&self) {
+        for (id, job) in &self.jobs {
+            assert_eq!(job.id, *id, "a job is listed under its number");
+            assert!(*id <= self.last_id, "job {id} has a number that is given to another");
+            assert_eq!(job.ended.is_some(), job.state.has_ended(), "job {id} is {:?}", job.state);
+            assert!(job.written != Written::Ended || job.state.has_ended(), "the end of job {id} is written down");
+            assert!(job.samples.iter().is_sorted_by_key(|(at, _)| at), "samples of job {id} are in order of time");
+            assert!(job.samples.len() <= SAMPLE_COUNT_MAX, "{} samples of job {id}", job.samples.len());
+        }
+    }
+
     /// In the order in which they began.
     pub fn iter(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values()
@@ -275,11 +290,14 @@ mod tests {
         let id = jobs.begin(JobKind::Drain, "n1", SECOND);
         assert_eq!(jobs.begin(JobKind::Drain, "n1", SECOND), id, "the same is under way");
         jobs.left(id, 1000, 10, SECOND);
+        jobs.check();
         jobs.left(id, 800, 8, 3 * SECOND);
+        jobs.check();
         let job = jobs.get(id).unwrap();
         assert_eq!((job.work.done_len, job.work.total_len, job.work.done_count), (200, 1000, 2));
         assert_eq!((job.len_per_s(3 * SECOND), job.left(3 * SECOND)), (100, Some(8 * SECOND)));
         jobs.left(id, 1300, 8, 3 * SECOND);
+        jobs.check();
         let job = jobs.get(id).unwrap();
         assert_eq!((job.work.done_len, job.work.total_len), (200, 1500), "more was found, nothing undone");
         assert!(jobs.set_state(id, JobState::Done(String::new()), 5 * SECOND));
@@ -307,6 +325,7 @@ mod tests {
         let drain = begin(&mut jobs, &mut rows, JobKind::Drain, 10_000);
         let scrub = begin(&mut jobs, &mut rows, JobKind::Scrub, 20_000);
         jobs.progress(scrub, Work { done_len: 400, total_len: 400, ..Work::default() }, 2 * SECOND);
+        jobs.check();
         jobs.set_state(scrub, JobState::Done("no damage".into()), 3 * SECOND);
         jobs.set_state(ours, JobState::Done(String::new()), 3 * SECOND);
         let ends = jobs.ends(Millis(25_000), 4 * SECOND);
@@ -359,6 +378,7 @@ mod tests {
         let unwritten = jobs.begin(JobKind::Scrub, "", SECOND);
         assert_eq!([repair, unwritten], [id, id + 1]);
         jobs.begun(id, JobKind::Scrub, "", SECOND);
+        jobs.check();
         assert_eq!(jobs.find(JobKind::Scrub, "").map(|job| job.id), Some(id));
         assert!(jobs.find(JobKind::Repair, "").is_some());
         jobs.set_state(id, JobState::Done(String::new()), 2 * SECOND);
@@ -394,6 +414,7 @@ mod tests {
             let id = jobs.begin(JobKind::Scrub, &number.to_string(), SECOND);
             jobs.set_state(id, JobState::Done(String::new()), SECOND);
         }
+        jobs.check();
         assert!(jobs.get(first).is_some());
         assert_eq!(jobs.iter().count(), KEPT_COUNT_MAX);
     }

@@ -276,6 +276,21 @@ impl Leased {
         self.out.is_empty()
     }
 
+    /// Who holds what, by block and by holder. Looks at everything.
+    pub fn check(&self) {
+        self.holders.check();
+        for (holder, block) in self.holders.held() {
+            let out = self.out.get(&block).map(|out| &*out.holder);
+            assert_eq!(out, Some(holder), "{block} is out to who holds it");
+        }
+        for (block, out) in &self.out {
+            let is_held = out.committing.is_some() || self.holders.holds(&out.holder, *block);
+            assert!(is_held, "{block} is out, is not being put, and {} does not hold it", out.holder);
+        }
+        assert!(self.doubted.values().all(|begun| *begun <= self.begun), "a put was left before it was begun");
+        assert!(self.files.start <= self.files.end, "ids of files are counted upwards: {:?}", self.files);
+    }
+
     fn is_young(&self, now: Duration) -> bool {
         self.inherited && now.saturating_sub(self.since) <= self.limit
     }
@@ -327,6 +342,7 @@ mod tests {
         assert_eq!(leased.begin_put("a", grants[0], false, at(211)), Err(LeaseRefused::NotHeld));
         leased.grant("a", HOST, PLACE, &[block(5)], None, at(212)).unwrap();
         assert_eq!(leased.begin_put("a", grants[0], false, at(213)), Err(LeaseRefused::NotHeld));
+        leased.check();
     }
 
     #[test]
@@ -336,13 +352,16 @@ mod tests {
         let other_file = Grant { file: InodeId(51), ..grants[0] };
         assert_eq!(leased.begin_put("a", other_file, false, at(101)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Ok(PLACE));
+        leased.check();
         leased.give_back("a", [block(0)].into_iter());
         leased.give_back("b", [block(1)].into_iter());
         assert!(leased.may_be_put(block(1), at(101)), "it is not b's to give");
         leased.sweep(at(1000));
+        leased.check();
         assert!(leased.may_be_put(block(0), at(1000)), "it is being put");
         assert!(!leased.may_be_put(block(1), at(1000)));
         leased.end_put(block(0));
+        leased.check();
         assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.len(), 0);
     }
@@ -355,8 +374,10 @@ mod tests {
         assert_eq!(leased.homes(at(160)), None);
         let strange = Grant { block: block(9), file: InodeId(7) };
         assert_eq!(leased.begin_put("z", strange, false, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
+        leased.check();
         assert!(leased.may_be_put(block(9), at(161)), "until it is applied");
         leased.end_put(block(9));
+        leased.check();
         assert!(!leased.may_be_put(block(9), at(161)));
         assert_eq!(leased.begin_put("z", strange, false, at(161)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.homes(at(161)), Some(BTreeSet::from([HOME])));
@@ -368,9 +389,11 @@ mod tests {
     fn a_put_that_nobody_waits_for_any_more_may_come_about() {
         let (mut leased, grants) = leader(false);
         assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Ok(PLACE));
+        leased.check();
         let first = leased.last_put();
         leased.leave_put(block(0), first, PutFate::InDoubt);
         leased.sweep(at(1000));
+        leased.check();
         assert!(leased.may_be_put(block(0), at(1000)), "its replicas are not nobody's");
         leased.leave_put(block(9), first, PutFate::Decided);
         assert!(leased.may_be_put(block(0), at(1000)), "that was begun before");
@@ -379,6 +402,7 @@ mod tests {
         leased.leave_put(block(0), second, PutFate::NotProposed);
         assert!(leased.may_be_put(block(0), at(1000)), "the first one may still come about");
         leased.leave_put(block(0), second, PutFate::InDoubt);
+        leased.check();
         leased.leave_put(block(9), second + 1, PutFate::Decided);
         assert!(!leased.may_be_put(block(0), at(1000)), "what comes later in the log tells of all before");
         assert!(leased.doubted.is_empty());
@@ -393,6 +417,7 @@ mod tests {
         assert_eq!(grants, [block(3), block(4)].map(|block| Grant { block, file: open }));
         assert_eq!(leased.files, left);
         assert_eq!(leased.begin_put("a", grants[1], false, at(101)), Ok(PLACE));
+        leased.check();
         let other = Grant { file: InodeId(41), ..grants[0] };
         assert_eq!(leased.begin_put("a", other, false, at(101)), Err(LeaseRefused::NotHeld));
     }
@@ -401,6 +426,7 @@ mod tests {
     fn what_is_given_back_is_nobodys() {
         let (mut leased, grants) = leader(false);
         leased.give_back("a", [block(0), block(7)].into_iter());
+        leased.check();
         assert!(!leased.may_be_put(block(0), at(101)));
         assert!(leased.may_be_put(block(1), at(101)));
         assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Err(LeaseRefused::NotHeld));
@@ -416,7 +442,7 @@ mod tests {
         assert!(leased.grant("b", HOST, PLACE, &[block(9000)], None, at(101)).is_ok());
         leased.give_back("a", blocks.into_iter().chain([block(0), block(1)]));
         assert_eq!(leased.len(), 1);
-        leased.holders.check();
+        leased.check();
         assert_eq!(leased.holders.renewed("a"), None, "a client that holds nothing is not remembered");
     }
 
@@ -431,6 +457,6 @@ mod tests {
         let answers = (2..2 + COUNT_MAX / HELD_COUNT_MAX).map(|home| ask(&format!("name {home}"), HOST, home as u64));
         assert_eq!(answers.last(), Some(Err(LeaseRefused::TooMany)));
         assert_eq!(ask("b", [10, 0, 0, 1].into(), 1000), Ok(()));
-        leased.holders.check();
+        leased.check();
     }
 }

@@ -45,6 +45,7 @@ impl Leases {
             self.renewed.insert(holder.into(), now);
         }
         if let Some(count) = self.asking.get_mut(holder) {
+            assert!(*count > 0, "{holder} is listed while it asks");
             *count -= 1;
             if *count == 0 {
                 self.asking.remove(holder);
@@ -86,6 +87,13 @@ impl Leases {
         self.renewed.len()
     }
 
+    /// Nobody is listed for nothing, nor under a name that the namespace refuses.
+    pub fn check(&self) {
+        assert!(self.asking.values().all(|count| *count > 0), "a writer is listed that asks for nothing");
+        let mut names = self.renewed.keys().chain(self.asking.keys());
+        assert!(names.all(|name| name.len() <= HOLDER_LEN_MAX), "a writer has too long a name");
+    }
+
     pub fn is_empty(&self) -> bool {
         self.renewed.is_empty()
     }
@@ -100,7 +108,9 @@ mod tests {
         let second = Duration::from_secs;
         let mut leases = Leases::default();
         leases.asks("a");
+        leases.check();
         leases.answered("a", true, second(0));
+        leases.check();
         leases.renew("a", second(50));
         leases.renew("stranger", second(50));
         assert!(
@@ -113,8 +123,10 @@ mod tests {
         assert!(leases.is_silent("stranger", second(50), second(60)), "nobody renews for it");
         assert_eq!(leases.silent(second(200), second(60)), ["a"]);
         leases.forget("a", second(49));
+        leases.check();
         assert_eq!(leases.len(), 1, "it was heard since");
         leases.forget("a", second(50));
+        leases.check();
         assert_eq!(leases.len(), 0);
     }
 
@@ -124,16 +136,24 @@ mod tests {
         let (now, limit) = (Duration::from_secs(100), Duration::from_secs(60));
         let mut leases = Leases::default();
         leases.asks("a");
+        leases.check();
         leases.asks("a");
+        leases.check();
         assert!(!leases.is_silent("a", now, limit), "it may have got the file already");
         leases.answered("a", false, now);
+        leases.check();
         assert!(!leases.is_silent("a", now, limit), "it asks for another one");
         leases.answered("a", false, now);
+        leases.check();
         assert!(leases.is_silent("a", now, limit) && leases.is_empty());
         leases.asks("a");
+        leases.check();
         leases.answered("a", true, now);
+        leases.check();
         leases.asks("a");
+        leases.check();
         leases.answered("a", false, now);
+        leases.check();
         assert!(!leases.is_silent("a", now, limit), "it has the first one still");
         assert_eq!((leases.len(), leases.asking.len()), (1, 0));
     }

@@ -120,6 +120,15 @@ impl Undecided {
             self.of.remove(&node);
         }
     }
+
+    /// The limit, and that nothing is listed for nothing. Looks at everything.
+    pub fn check(&self) {
+        for (node, kept) in &self.of {
+            assert!(!kept.is_empty(), "{node} is listed, and nothing of it is undecided");
+            assert!(kept.len() <= KEPT_COUNT_MAX, "{} replicas of {node} are undecided", kept.len());
+            assert!(kept.iter().all(|(block, told)| told.block == *block), "a replica is listed under its block");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -191,17 +200,23 @@ mod tests {
         };
         let mut undecided = Undecided::default();
         undecided.keep(node(1), told(5, 1001));
+        undecided.check();
         undecided.keep(node(1), told(5, 1002));
+        undecided.check();
         undecided.keep(node(2), told(5, 1001));
+        undecided.check();
         assert_eq!(undecided.of(node(1)), [told(5, 1002)]);
         undecided.settle(node(1), &told(5, 1001));
+        undecided.check();
         assert!(undecided.has(node(1)), "another word was judged");
         undecided.settle(node(1), &told(5, 1002));
+        undecided.check();
         assert_eq!((undecided.of(node(1)), undecided.has(node(1)), undecided.has(node(2))), (vec![], false, true));
         for index in 0..2 * KEPT_COUNT_MAX as u32 {
             undecided.keep(node(1), told(index, 1001));
         }
         undecided.keep(node(1), told(3, 1009));
+        undecided.check();
         let kept = undecided.of(node(1));
         assert_eq!((kept.len(), kept[3]), (KEPT_COUNT_MAX, told(3, 1009)));
     }

@@ -273,6 +273,28 @@ impl Surplus {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
+
+    /// What is counted and listed along with what is kept. Looks at everything.
+    pub fn check(&self) {
+        let mut homes: BTreeMap<BlockId, BTreeSet<ContainerId>> = BTreeMap::new();
+        for (home, kept) in &self.by_home {
+            assert!(!kept.is_empty(), "{home} is listed, and nothing of it is kept");
+            for ((block, _), (told, _)) in kept {
+                assert_eq!(told.block, *block, "a replica is listed under its block");
+                homes.entry(*block).or_default().insert(*home);
+            }
+        }
+        assert_eq!(self.homes, homes, "containers of each block");
+        assert_eq!(self.count, self.by_home.values().map(BTreeMap::len).sum::<usize>(), "replicas that are kept");
+        assert!(self.count <= KEPT_COUNT_MAX, "{} replicas are kept", self.count);
+        for (node, going) in &self.going {
+            assert!(!going.is_empty(), "{node} is listed, and nothing goes there");
+            for (block, (told, since)) in going {
+                let leaving = self.leaving.get(&(*block, *node));
+                assert_eq!(leaving, Some(&(told.generation, *since)), "what goes counts as no copy: {block} on {node}");
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -287,18 +309,25 @@ mod tests {
         let now = Duration::from_secs(1);
         let mut surplus = Surplus::default();
         surplus.keep(one, told, home, now);
+        surplus.check();
         surplus.keep(two, Told { len: 3, ..told }, home, now);
+        surplus.check();
         surplus.keep(NodeId([3; 16]), Told { finalized: false, ..told }, home, now);
+        surplus.check();
         assert_eq!((surplus.next(now), surplus.next(now)), (Some(home), None));
         assert_eq!(surplus.sources(block, Generation(1001), 5), [one]);
         assert_eq!(surplus.sources(block, Generation(1002), 5), []);
         surplus.asked(home, now, false);
+        surplus.check();
         assert_eq!(surplus.next(now), None, "not at once");
         assert_eq!(surplus.next(now + ASK_AGAIN_AFTER), Some(home));
         assert_eq!(surplus.of(home, 10).len(), 3);
         surplus.let_go(home, one, told, now);
+        surplus.check();
         surplus.forget(home, two, block);
+        surplus.check();
         surplus.forget(home, NodeId([3; 16]), block);
+        surplus.check();
         assert!(surplus.is_leaving(block, one, Generation(1001)), "no copy any more");
         assert!(!surplus.is_leaving(block, one, Generation(1002)), "a younger one is none of those");
         assert_eq!(surplus.orders(one, now), [told]);
@@ -306,6 +335,7 @@ mod tests {
         assert_eq!(surplus.sources(block, Generation(1001), 5), []);
         assert!(surplus.is_leaving(block, one, Generation(1001)), "ordered, and not told gone");
         surplus.stays(one, block);
+        surplus.check();
         assert!(!surplus.is_leaving(block, one, Generation(1001)));
     }
 
@@ -319,11 +349,16 @@ mod tests {
         };
         let mut surplus = Surplus::default();
         surplus.keep(node, told(1), home, at(1));
+        surplus.check();
         surplus.keep(node, told(2), home, at(1));
+        surplus.check();
         surplus.keep(NodeId([2; 16]), told(1), home, at(1));
+        surplus.check();
         surplus.on_telling(node, at(600));
         surplus.keep(node, told(2), home, at(601));
+        surplus.check();
         surplus.on_told_all(node);
+        surplus.check();
         assert_eq!(surplus.sources(told(1).block, Generation(1001), 5), [NodeId([2; 16])]);
         assert_eq!(surplus.sources(told(2).block, Generation(1001), 5), [node]);
     }
@@ -334,8 +369,24 @@ mod tests {
         let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
         let mut surplus = Surplus::default();
         surplus.keep(node, told, home, Duration::ZERO);
+        surplus.check();
         surplus.let_go(home, node, told, Duration::ZERO);
+        surplus.check();
         assert_eq!(surplus.orders(node, CONFIRMED_FOR + Duration::from_secs(1)), [], "the others may be gone by now");
         assert!(!surplus.is_leaving(block, node, Generation(1001)), "it stays, so it is a copy again");
+    }
+
+    #[test]
+    fn what_is_too_old_to_be_true_is_forgotten() {
+        let (home, block, node) = (ContainerId(1), BlockId::new(ContainerId(1), 4), NodeId([1; 16]));
+        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
+        let mut surplus = Surplus::default();
+        surplus.keep(node, told, home, Duration::ZERO);
+        surplus.let_go(home, node, told, Duration::ZERO);
+        for (now, goes, leaves) in [(CONFIRMED_FOR, 1, 1), (LEAVING_FOR, 0, 1), (LEAVING_FOR + CONFIRMED_FOR, 0, 0)] {
+            surplus.expire(now);
+            surplus.check();
+            assert_eq!((surplus.going.len(), surplus.leaving.len()), (goes, leaves), "after {now:?}");
+        }
     }
 }

@@ -52,6 +52,8 @@ impl World {
         reply.as_ref().unwrap();
         self.cluster.on_applied(command, &reply);
         self.cluster.check();
+        self.repair.check();
+        self.surplus.check();
     }
 
     fn hear(&mut self) {

@@ -18,6 +18,8 @@ const MB: u64 = 1 << 20;
 const ORDERED_LEN_MAX: u64 = 256 * MB;
 const ORDERED_COUNT_MAX: usize = 400;
 const CATALOGUE_EACH: u64 = 600;
+/// Seconds between looks at all that must hold: each takes longer than the second itself.
+const CHECKED_EACH: u64 = 16;
 const TOLD_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -620,6 +622,10 @@ impl World {
         self.compare();
         self.settle_surplus();
         self.verify();
+        if self.now.as_secs().is_multiple_of(CHECKED_EACH) {
+            self.repair.check();
+            self.surplus.check();
+        }
         let progress = self.repair.progress();
         let under_way: usize = self.nodes.iter().map(|node| node.queue.len()).sum();
         assert!(progress.ordered_count <= progress.lack_count, "seed {}: {progress:?}", self.seed);

@@ -170,6 +170,8 @@ impl World {
         self.clear();
         if self.now.as_secs().is_multiple_of(CHECKED_EACH) {
             self.cluster.check();
+            self.repair.check();
+            self.surplus.check();
         }
         mended || copied
     }

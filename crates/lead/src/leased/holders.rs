@@ -92,7 +92,8 @@ impl Holders {
     }
 
     fn give_back(&mut self, host: IpAddr, block_count: usize, is_gone: bool) {
-        let Some(share) = self.hosts.get_mut(&host) else { return };
+        let share = self.hosts.get_mut(&host).expect("the host of a holder has a share");
+        assert!(share.block_count >= block_count && share.holder_count > 0, "{share:?} gives back {block_count}");
         share.block_count -= block_count;
         share.holder_count -= usize::from(is_gone);
         if *share == Share::default() {
@@ -116,17 +117,31 @@ impl Holders {
         expired.map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// What hosts have is what their holders have.
-    #[cfg(test)]
+    pub(super) fn holds(&self, name: &str, block: BlockId) -> bool {
+        self.by_name.get(name).is_some_and(|holder| holder.blocks.contains(&block))
+    }
+
+    /// Each holder with each of its blocks.
+    pub(super) fn held(&self) -> impl Iterator<Item = (&str, BlockId)> {
+        self.by_name.iter().flat_map(|(name, holder)| holder.blocks.iter().map(|block| (&**name, *block)))
+    }
+
+    /// What hosts have is what their holders have, and nobody has more than a share. Looks at everything.
     pub(super) fn check(&self) {
         let mut hosts: BTreeMap<IpAddr, Share> = BTreeMap::new();
+        assert!(self.by_name.len() <= COUNT_MAX, "{} holders are remembered", self.by_name.len());
         for holder in self.by_name.values() {
-            assert!(!holder.blocks.is_empty(), "{holder:?}");
+            let count = holder.blocks.len();
+            assert!((1..=HELD_COUNT_MAX).contains(&count), "a holder has {count} blocks");
             let share = hosts.entry(holder.host).or_default();
             share.holder_count += 1;
             share.block_count += holder.blocks.len();
         }
-        assert_eq!(hosts, self.hosts);
+        assert_eq!(hosts, self.hosts, "what the holders on each host have");
+        for (host, share) in &hosts {
+            let is_bounded = share.holder_count <= HOST_COUNT_MAX && share.block_count <= HOST_HELD_COUNT_MAX;
+            assert!(is_bounded, "{host} has {share:?}");
+        }
     }
 }
 
