@@ -57,6 +57,11 @@ impl ChainSets {
         Ok(())
     }
 
+    pub(crate) fn check(&self) {
+        assert!(self.spent.len() <= FILE_COUNT_MAX, "the sets of {} files are remembered", self.spent.len());
+        assert!(self.spent.values().all(|(spent, _)| *spent <= SET_COUNT_MAX), "a file has spent more than it may");
+    }
+
     /// What a file has spent and not earned back, and up to when that is reckoned.
     fn left(&self, file: FileId, now: Duration) -> (u32, Duration) {
         let Some((spent, at)) = self.spent.get(&file).copied() else { return (0, now) };

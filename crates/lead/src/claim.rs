@@ -223,6 +223,13 @@ const MACHINE_RATE: Rate = Rate { count_max: NODES_PER_MACHINE_MAX as f64, per_s
 const CHANGE_PAUSE: Duration = Duration::from_secs(60);
 
 impl Newcomers {
+    pub(crate) fn check(&self) {
+        assert!(self.by_id.len() <= NEWCOMER_COUNT_MAX, "{} newcomers are remembered", self.by_id.len());
+        for (id, newcomer) in &self.by_id {
+            assert_eq!(newcomer.node.id, *id, "a newcomer is listed under its id");
+        }
+    }
+
     /// A process registered with an id that nobody has.
     ///
     /// Where there is no place for it, the oldest goes that has not sent its next message: of its own address, or of

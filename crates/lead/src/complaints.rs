@@ -83,6 +83,18 @@ impl Complaints {
         }
     }
 
+    /// Each complaint waits in the place of one who made it.
+    pub(crate) fn check(&self) {
+        let waiting: usize = self.by.values().map(BTreeSet::len).sum();
+        let all: BTreeSet<Replica> = self.by.values().flatten().copied().collect();
+        assert_eq!((&self.all, self.all.len()), (&all, waiting), "a replica waits in one place");
+        assert!(self.all.len() <= COUNT_MAX && self.well.len() <= COUNT_MAX, "complaints are bounded");
+        for (by, replicas) in &self.by {
+            let is_bounded = *by == Complainant::Ours || replicas.len() <= COUNT_OF_ONE_MAX;
+            assert!(is_bounded && !replicas.is_empty(), "{by:?} has {} places", replicas.len());
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.all.len()
     }

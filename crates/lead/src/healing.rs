@@ -32,10 +32,6 @@ pub struct Healing<'a> {
     pub rules: MendRules,
 }
 
-/// In debug builds everything is checked when the time in milliseconds is a multiple of this: about once in so many
-/// looks.
-const CHECK_EACH: u128 = 16;
-
 impl Healing<'_> {
     /// Every relation within and between the parts that decisions about replicas rest on. Looks at everything.
     pub fn check(&self) {
@@ -86,9 +82,6 @@ impl Healing<'_> {
     /// nobody else has a copy, and that is to be named, or taken back. One node at a time, to be asked again until
     /// there is none.
     pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Option<(NodeId, bool)> {
-        if cfg!(debug_assertions) && self.rules.now.as_millis().is_multiple_of(CHECK_EACH) {
-            self.check();
-        }
         // What writers said that they wrote, and no node has, must not keep the rest of its pipeline from being copied.
         for block in self.cluster.take_overdue(self.rules.now) {
             self.repair.doubt(block);

@@ -58,14 +58,17 @@ where
     Q: prost::Message + Clone + 'static,
     A: prost::Message + Default + 'static,
 {
-    let (mute, asked): (Vec<_>, Vec<_>) = nodes.iter().cloned().partition(|(id, _)| core.is_mute(*id));
+    let (mute, asked): (Vec<_>, Vec<_>) = core.with_leader(|leader, _| {
+        let now = core.monotonic();
+        nodes.iter().cloned().partition(|(id, _)| leader.unresponsive.contains(*id, now))
+    });
     let mut answers: Vec<(NodeId, Option<A>)> = Vec::with_capacity(nodes.len());
     for (id, answer) in each(core, &asked, method, request, limit).await {
         match &answer {
-            Answer::Said(_) => core.speaks(id),
+            Answer::Said(_) => core.leader().unresponsive.remove(id),
             Answer::Silence => {
                 tracing::warn!(node = %id, method, "a datanode beats and does not answer; it is not asked for a while");
-                core.was_mute(id);
+                core.leader().unresponsive.insert(id, core.monotonic());
             }
             Answer::Refused { .. } | Answer::Unreached => {}
         }

@@ -6,22 +6,19 @@ use crate::config::Config;
 use crate::datanode_calls::DatanodeCalls;
 use crate::heard::Heard;
 use crate::hearing::Hearing;
+use crate::leader_lock::{LeaderLock, Leading};
 use crate::machine::Machine;
 use crate::racks::Racks;
 use crate::recovery::Recoveries;
 use crate::refusal;
-use crate::repair::{self, balance::Balance, census::Counted, contents::Contents};
+use crate::repair::{census::Counted, contents::Contents};
 use crate::room::Room;
 use blocks::BlocksError;
 use hdfs::Exception;
 use io::{Clock, OsRandom};
-use lead::{
-    Allocation, Ask, Batch, ChainSets, Cluster, Complainant, Complaints, DiskBalance, Doomed, Jobs, Leased, Leases,
-    Newcomers, PlaceError, Plan, Repair, Scrub, Shortage, Surplus, Undecided,
-};
+use lead::{Allocation, Ask, Batch, Cluster, Complainant, Leader, PlaceError, Plan};
 use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,10 +34,6 @@ const PROPOSAL_COUNT_MAX: usize = 16;
 /// of getting fewer replicas than a moment later.
 const ARRIVAL_WAIT: Duration = Duration::from_secs(6);
 const ARRIVAL_POLL: Duration = Duration::from_millis(50);
-/// A datanode that beats and lets a question about its replicas pass has a disk or a port that hangs; that is no matter
-/// of seconds.
-const MUTE_FOR: Duration = Duration::from_secs(30);
-
 /// Calls that look at many rows at the same time. A guess: enough that some may wait for a disk while others compute.
 const WALK_COUNT_MAX: usize = 4;
 /// Calls that look at the rows of a path or a block at the same time: each has a thread that may wait for a disk. A
@@ -66,7 +59,7 @@ pub(crate) struct Core {
     hearing: Hearing,
     /// Rises with each leader.
     pub(crate) term: u64,
-    picture: Mutex<Cluster>,
+    leader: LeaderLock,
     pub(crate) recoveries: Recoveries,
     /// There may be something to delete, or to forget.
     pub(crate) reap: Notify,
@@ -74,20 +67,6 @@ pub(crate) struct Core {
     unfed: AtomicBool,
     /// Nodes came, or ids were used up.
     pub(crate) prepare: Notify,
-    random: Mutex<OsRandom>,
-    leases: Mutex<Leases>,
-    leased: Mutex<Leased>,
-    doomed: Mutex<Doomed>,
-    undecided: Mutex<Undecided>,
-    kept_back: Mutex<Undecided>,
-    newcomers: Mutex<Newcomers>,
-    repair: Mutex<Repair>,
-    surplus: Mutex<Surplus>,
-    scrub: Mutex<Option<Scrub>>,
-    balance: Mutex<Option<Balance>>,
-    disk_balance: Mutex<Option<DiskBalance>>,
-    disks: Mutex<BTreeMap<NodeId, Vec<wire::node::Disk>>>,
-    jobs: Mutex<Jobs>,
     /// There may be something to mend, to compare or to move.
     pub(crate) repair_wake: Notify,
     /// One permit a call that looks at many rows.
@@ -99,17 +78,9 @@ pub(crate) struct Core {
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
     pub(crate) datanodes: Arc<DatanodeCalls>,
-    /// Replicas that somebody called bad.
-    complaints: Mutex<Complaints>,
-    /// What writers' chains may still cost.
-    chain_sets: Mutex<ChainSets>,
-    /// There may be such.
+    /// Somebody may have reported a replica as damaged.
     pub(crate) reported: Notify,
-    /// Nodes that let a question pass, and until when they are not asked another one.
-    mute: Mutex<BTreeMap<NodeId, Duration>>,
     contents: Mutex<Contents>,
-    /// Copies that no datanode had room for when all pipelines were looked at last.
-    shortage: Mutex<Shortage>,
     /// How many blocks have too few copies.
     pub(crate) counted: Counted,
 }
@@ -148,10 +119,7 @@ impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
         let Parts { config, machine, raft, clock, users, heard, room, datanodes, pool, cluster, term } = parts;
         let started = clock.monotonic();
-        let leases = Mutex::new(Leases::load(&machine.store().view(), started)?);
-        let unended = repair::jobs::load(&machine.store().view(), clock.now(), started)?;
-        let repair::jobs::Unended { jobs, scrub, balance, disk_balance } = unended;
-        let leased = Mutex::new(Leased::load(&machine.store().view(), started, config.lease_soft())?);
+        let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
         let racks = config.topology_script.clone().map(Racks::new);
         let hearing = Hearing::new(started, config.lost_after() / 2);
         Ok(Self {
@@ -167,37 +135,19 @@ impl Core {
             started,
             hearing,
             term,
-            picture: Mutex::new(cluster),
+            leader: LeaderLock::new(leader),
             recoveries: Recoveries::default(),
             reap: Notify::new(),
             unfed: AtomicBool::new(true),
             prepare: Notify::new(),
-            random: Mutex::new(OsRandom::new()),
-            leases,
-            leased,
-            doomed: Mutex::default(),
-            undecided: Mutex::default(),
-            kept_back: Mutex::default(),
-            newcomers: Mutex::default(),
-            repair: Mutex::default(),
-            surplus: Mutex::default(),
-            scrub: Mutex::new(scrub),
-            balance: Mutex::new(balance),
-            jobs: Mutex::new(jobs),
-            disk_balance: Mutex::new(disk_balance),
-            disks: Mutex::default(),
             repair_wake: Notify::new(),
             walks: Arc::new(Semaphore::new(WALK_COUNT_MAX)),
             looks: Arc::new(Semaphore::new(LOOK_COUNT_MAX)),
             chores: Arc::new(Semaphore::new(CHORE_COUNT_MAX)),
             planning: tokio::sync::Mutex::new(()),
             datanodes,
-            complaints: Mutex::default(),
-            chain_sets: Mutex::default(),
             reported: Notify::new(),
-            mute: Mutex::default(),
             contents: Mutex::default(),
-            shortage: Mutex::default(),
             counted: Counted::default(),
         })
     }
@@ -261,95 +211,26 @@ impl Core {
         self.clock.monotonic()
     }
 
-    pub(crate) fn leases(&self) -> MutexGuard<'_, Leases> {
-        lock(&self.leases)
-    }
-
-    /// Blocks that clients hold on lease. To be locked after what is to be copied, if both are.
-    pub(crate) fn leased(&self) -> MutexGuard<'_, Leased> {
-        lock(&self.leased)
-    }
-
-    /// Replicas to be deleted. To be locked after the picture of the cluster and before what is to be copied, if others
-    /// are.
-    pub(crate) fn doomed(&self) -> MutexGuard<'_, Doomed> {
-        lock(&self.doomed)
-    }
-
-    /// Processes that registered with new ids. To be locked after the picture of the cluster, if both are.
-    pub(crate) fn newcomers(&self) -> MutexGuard<'_, Newcomers> {
-        lock(&self.newcomers)
-    }
-
-    pub(crate) fn undecided(&self) -> MutexGuard<'_, Undecided> {
-        lock(&self.undecided)
-    }
-
-    /// Replicas to be deleted that safe mode keeps. To be locked after what is undecided, if both are.
-    pub(crate) fn kept_back(&self) -> MutexGuard<'_, Undecided> {
-        lock(&self.kept_back)
-    }
-
-    /// What is to be copied. To be locked after the picture of the cluster, if both are.
-    pub(crate) fn repair(&self) -> MutexGuard<'_, Repair> {
-        lock(&self.repair)
-    }
-
-    /// Replicas where none belong. To be locked after the picture of the cluster and what is to be copied, if others
-    /// are.
-    pub(crate) fn surplus(&self) -> MutexGuard<'_, Surplus> {
-        lock(&self.surplus)
-    }
-
-    /// The scrub that is under way. To be locked after all but the jobs.
-    pub(crate) fn scrub(&self) -> MutexGuard<'_, Option<Scrub>> {
-        lock(&self.scrub)
-    }
-
-    /// The balancing that is under way. To be locked after all but the jobs.
-    pub(crate) fn balance(&self) -> MutexGuard<'_, Option<Balance>> {
-        lock(&self.balance)
-    }
-
-    /// The balancing of disks that is under way. To be locked after all but the jobs.
-    pub(crate) fn disk_balance(&self) -> MutexGuard<'_, Option<DiskBalance>> {
-        lock(&self.disk_balance)
-    }
-
-    /// The disks of each node, as it told last. Held for a moment only.
-    pub(crate) fn disks(&self) -> MutexGuard<'_, BTreeMap<NodeId, Vec<wire::node::Disk>>> {
-        lock(&self.disks)
-    }
-
-    /// What is known of what sealed containers hold. To be locked alone.
+    /// What is known of what sealed containers hold.
     pub(crate) fn contents(&self) -> MutexGuard<'_, Contents> {
-        lock(&self.contents)
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies that no datanode has room for.
-    pub(crate) fn shortage(&self) -> Shortage {
-        *lock(&self.shortage)
+    /// All that is known here and not replicated. Not to be held for long: every call that needs any of it waits.
+    pub(crate) fn leader(&self) -> Leading<'_> {
+        self.leader.lock()
     }
 
-    /// Answers what was known before.
-    pub(crate) fn set_shortage(&self, shortage: Shortage) -> Shortage {
-        std::mem::replace(&mut lock(&self.shortage), shortage)
-    }
-
-    /// Work that takes a while. To be locked last of all.
-    pub(crate) fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        lock(&self.jobs)
-    }
-
-    /// The picture of the block side. To be locked before all others but chance and what is undecided.
-    pub(crate) fn picture(&self) -> MutexGuard<'_, Cluster> {
-        lock(&self.picture)
+    /// As [`Core::leader`], with chance beside it.
+    pub(crate) fn with_leader<T>(&self, run: impl FnOnce(&mut Leader, &mut OsRandom) -> T) -> T {
+        let mut leading = self.leader.lock();
+        let (leader, random) = leading.with_random();
+        run(leader, random)
     }
 
     /// The picture of the block side, with chance beside it.
     pub(crate) fn with_cluster<T>(&self, run: impl FnOnce(&mut Cluster, &mut OsRandom) -> T) -> T {
-        let mut random = lock(&self.random);
-        run(&mut lock(&self.picture), &mut random)
+        self.with_leader(|leader, random| run(&mut leader.cluster, random))
     }
 
     /// Reads rows as they are now, for a call; see [`Core::look`].
@@ -545,32 +426,9 @@ impl Core {
 
     /// Remembers that a replica was called bad. Belief waits until its node has read it.
     pub(crate) fn note_bad(&self, block: BlockId, node: NodeId, by: Complainant) {
-        if lock(&self.complaints).note(block, node, by, self.monotonic()) {
+        if self.leader().complaints.note(block, node, by, self.monotonic()) {
             self.reported.notify_one();
         }
-    }
-
-    pub(crate) fn complaints(&self) -> MutexGuard<'_, Complaints> {
-        lock(&self.complaints)
-    }
-
-    pub(crate) fn chain_sets(&self) -> MutexGuard<'_, ChainSets> {
-        lock(&self.chain_sets)
-    }
-
-    /// `node` let a question pass: it is asked no other one for a while, so that those who do answer are not held up by
-    /// it.
-    pub(crate) fn was_mute(&self, node: NodeId) {
-        lock(&self.mute).insert(node, self.monotonic() + MUTE_FOR);
-    }
-
-    /// It answers, or it started anew.
-    pub(crate) fn speaks(&self, node: NodeId) {
-        lock(&self.mute).remove(&node);
-    }
-
-    pub(crate) fn is_mute(&self, node: NodeId) -> bool {
-        lock(&self.mute).get(&node).is_some_and(|until| self.monotonic() < *until)
     }
 }
 
@@ -609,9 +467,4 @@ pub(crate) fn make_path(call: &str, text: &str) -> Result<FsPath, Exception> {
 pub(crate) fn must_find(call: &str, text: &str) -> Result<FsPath, Exception> {
     find_path(call, text)?
         .ok_or_else(|| Exception::new(hdfs::exception::FILE_NOT_FOUND, format!("File does not exist: {text}")))
-}
-
-/// What is behind these locks is never half changed when a panic leaves it: maps of single values.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

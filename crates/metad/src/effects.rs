@@ -1,4 +1,4 @@
-//! What the leader is handed when an entry of the log was applied; [`lead::Aftermath`] decides.
+//! What the leader is handed when an entry of the log was applied; [`lead::Leader`] decides.
 //!
 //! Promise: it happens with the entry, so also when the call that proposed it was dropped, panicked, or was told that
 //! its outcome is in doubt. Calls have nothing to do after their change.
@@ -6,23 +6,17 @@
 use crate::core::Core;
 use crate::machine::Follower;
 use blocks::BlocksError;
-use lead::{Aftermath, Wakes};
+use lead::Wakes;
 use namespace::Effects;
 
 impl Follower for Core {
     fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, BlocksError>) {
-        self.picture().on_applied(command, answer);
+        self.leader().on_applied(command, answer);
     }
 
     fn on_effects(&self, effects: &Effects) {
         let now = self.monotonic();
-        let Wakes { reaper, doomed_rows, repair } = {
-            let (mut cluster, mut doomed) = (self.picture(), self.doomed());
-            let (mut repair, leased) = (self.repair(), self.leased());
-            let mut aftermath =
-                Aftermath { cluster: &mut cluster, doomed: &mut doomed, repair: &mut repair, leased: &leased };
-            aftermath.on_effects(effects, now)
-        };
+        let Wakes { reaper, doomed_rows, repair } = self.leader().on_effects(effects, now);
         if doomed_rows {
             self.must_feed();
         } else if reaper {
@@ -81,7 +75,7 @@ mod tests {
         eventually("its container counts the block", || len() == LEN).await;
         propose_and_go(&core, Delete { path, recursive: false, examined: None }).await;
         // Not by the reaper's own look, which comes every few seconds.
-        eventually("the replica is to be deleted", || !core.doomed().is_empty()).await;
+        eventually("the replica is to be deleted", || !core.leader().doomed.is_empty()).await;
         drop(core);
         metad.shutdown().await;
     }

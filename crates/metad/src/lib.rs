@@ -47,6 +47,7 @@ mod hearts;
 mod histories;
 #[cfg(test)]
 mod identity;
+mod leader_lock;
 mod machine;
 mod mappings;
 mod measuring;

@@ -1,17 +1,18 @@
 //! Datanodes register, tell what they have, and are told what to delete: `org.levada.NodeProtocol`.
 //!
 //! Which process is a datanode is decided by `Cluster::claim` and `Cluster::standing`.
-//! What becomes of a replica is decided by `Cluster::judge`; here it is looked up, told and done.
+//! What a report leads to is decided by `lead::Leader`; here it is converted, and replicas are looked up in the rows.
 
 use crate::core::Core;
 use crate::racks::{self, DEFAULT_RACK};
 use crate::refusal;
 use crate::repair;
 use crate::seat::Seat;
+use crate::words;
 use blocks::{Incarnation, Node};
 use bytes::Bytes;
 use hdfs::Exception;
-use lead::{Claim, Cluster, Complainant, Crowded, Fate, Judgement, Standing, Told, Usage, Wanted};
+use lead::{Claim, CopyFailure, CopyOrder, Crowded, Heartbeat, Leader, LookedUp, Standing, Told, Usage, Wanted};
 use namespace::read;
 use prost::Message;
 use rpc::Call;
@@ -19,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
-use types::{BlockId, Millis, NodeId, ReplicaState};
+use types::{BlockId, ContainerId, FileId, Generation, Millis, NodeId, ReplicaState};
 use wire::node::{
     CATALOGUE, CatalogueRequest, Copy, DISK_COUNT_MAX, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE,
     NODE_SUPERSEDED, Orders, Owner, PAGE_COUNT_MAX, REGISTER, RegisterRequest, RegisterResponse, Replica, Sender,
@@ -32,8 +33,6 @@ const TEXT_LEN_MAX: usize = 256;
 const VERSION_LEN_MAX: usize = 64;
 /// Bytes of a text of strangers that go into the log.
 const LOGGED_LEN_MAX: usize = 100;
-/// A node that registered tells first what it has.
-const CATALOGUE_WAIT: Duration = Duration::from_secs(2);
 /// By which a datanode's clock may be ahead of this server's when it begins. A guess, far above what clocks differ by.
 const CLOCK_AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
 /// Replicas that a message may tell of: a page of those that were put, and one of stale ones.
@@ -91,7 +90,7 @@ async fn admit(
         }
         Standing::Unknown => {
             let Some(usage) = usage else { return Ok(false) };
-            let newcomer = core.newcomers().take(now, node, incarnation, &sender.addr);
+            let newcomer = core.leader().newcomers.take(now, node, incarnation, &sender.addr);
             let Some((newcomer, version)) = newcomer else { return Ok(false) };
             // Another process may have become the node since this one registered.
             let since = core.claims_since();
@@ -194,7 +193,8 @@ async fn register(
     let (now, since) = (core.monotonic(), core.claims_since());
     match core.with_cluster(|cluster, _| cluster.claim(now, since, &node)) {
         Claim::New => {
-            let entered = core.with_cluster(|cluster, _| core.newcomers().enter(now, node, version, cluster));
+            let entered =
+                core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.enter(now, node, version, cluster));
             entered.map_err(crowded)?;
             Ok(RegisterResponse { new: true, ..answer })
         }
@@ -240,30 +240,18 @@ async fn accept(
     let (id, addr, claimed) = (node.id, node.xfer_addr(), node.clone());
     if !is_written || must_write {
         let now = core.monotonic();
-        let spent = core.with_cluster(|cluster, _| core.newcomers().spend(now, &node, cluster));
+        let spent = core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.spend(now, &node, cluster));
         spent.map_err(crowded)?;
         let answer = core.change_blocks(blocks::Command::Register(node)).await.map_err(refusal::raft)?;
         answer.map_err(|refused| Exception::io(refused.to_string()))?;
     }
     let now = core.monotonic();
-    core.speaks(id);
-    let called_bad = core.with_cluster(|cluster, _| {
-        if !cluster.on_claimed(&claimed) {
-            return None;
-        }
-        cluster.on_registered(now, id, usage);
-        // What it lacks, or brings back.
-        let mut repair = core.repair();
-        let called_bad = repair.on_registered(id);
-        for pipeline in cluster.pipelines_of(id) {
-            cluster.containers_of(*pipeline).for_each(|home| repair.suspect(home, now + CATALOGUE_WAIT));
-        }
-        Some(called_bad)
-    });
-    let Some(called_bad) = called_bad else {
+    let Some(has_complaint) = core.leader().on_registered(&claimed, usage, now) else {
         return Err(Exception::io(format!("another process registers as datanode {id}; try again in a second")));
     };
-    called_bad.into_iter().for_each(|block| core.note_bad(block, id, Complainant::Ours));
+    if has_complaint {
+        core.reported.notify_one();
+    }
     core.repair_wake.notify_one();
     tracing::info!(node = %id, addr, "a datanode registered");
     core.prepare.notify_one();
@@ -339,50 +327,66 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     let node = node_id(&request.node)?;
     check_lists(&request)?;
     let now = core.monotonic();
-    let usage = usage(&request.usage, request.transfer_count);
-    let known = core.with_cluster(|cluster, _| {
-        if has_no_disk(&request) { cluster.on_diskless(node, usage) } else { cluster.on_heartbeat(now, node, usage) }
-    });
-    if !known {
-        return Ok(Orders::default());
+    let heartbeat = reported(&request);
+    let Some(came) = core.leader().on_heartbeat(node, &heartbeat, now) else { return Ok(Orders::default()) };
+    for CopyFailure { number, block, .. } in came.failures {
+        let told = request.copy_failures.iter().find(|failure| failure.number == number);
+        let (source, reason) = told.map_or(("", ""), |failure| (short(&failure.source), short(&failure.reason)));
+        tracing::warn!(%block, %node, source, reason, "a replica was not copied");
     }
-    tell_repair(core, node, &request, now);
+    if came.wakes_repair {
+        core.repair_wake.notify_one();
+    }
+    if came.has_complaint {
+        core.reported.notify_one();
+    }
     bad(core, node, request.bad).await?;
     let told = request.put.iter().chain(&request.stale).map(told).collect();
     let mut orders = reconcile(core, node, told).await?;
-    let frozen = core.safe_mode().map_err(refusal::rows)?.is_some();
-    let undecided = core.undecided().of(node);
-    let kept_back = if frozen { Vec::new() } else { core.kept_back().of(node) };
-    for again in [undecided, kept_back] {
-        let later = reconcile(core, node, again).await?;
-        orders.delete.extend(later.delete);
-        orders.owners.extend(later.owners);
-    }
-    let confirms = !request.deleted.is_empty();
-    let owed = {
-        let mut doomed = core.doomed();
-        for block in request.deleted {
-            doomed.on_deleted(node, BlockId(block));
-            core.repair().forget_bad(BlockId(block), node);
-            core.surplus().stays(node, BlockId(block));
-        }
-        if frozen { Vec::new() } else { doomed.orders(node, now) }
-    };
-    orders.delete.extend(
-        owed.into_iter().map(|(block, generation)| Deletion { block: block.0, generation_at_most: generation.0 }),
-    );
-    if confirms {
+    let is_safe_mode = core.safe_mode().map_err(refusal::rows)?.is_some();
+    let again = core.leader().to_judge_again(node, is_safe_mode);
+    let later = reconcile(core, node, again).await?;
+    orders.delete.extend(later.delete);
+    orders.owners.extend(later.owners);
+    let deleted: Vec<BlockId> = request.deleted.into_iter().map(BlockId).collect();
+    let owed = core.leader().on_deleted(node, &deleted, is_safe_mode, now);
+    orders.delete.extend(owed.into_iter().map(deletion));
+    if !deleted.is_empty() {
         core.reap.notify_one();
     }
-    if !frozen {
+    if !is_safe_mode {
         orders.delete.extend(surplus(core, node, now).await?);
     }
-    orders.copy = copies(core, node, now);
-    orders.tell_all = core.surplus().take_ask(node);
-    orders.scrub = repair::scrub::beat(core, node, request.scrub.as_ref());
-    orders.disk_balance = repair::disks::beat(core, node, request.disk_balance.as_ref());
-    repair::disks::told(core, node, request.disks);
+    let mut leader = core.leader();
+    orders.copy = leader.copy_orders(node, now).into_iter().map(copy).collect();
+    orders.tell_all = leader.surplus.take_ask(node);
+    orders.scrub = repair::scrub::report(&mut leader, node, request.scrub.as_ref());
+    orders.disk_balance = repair::disks::report(&mut leader, node, request.disk_balance.as_ref());
+    for disk in leader.on_disks(node, request.disks.iter().map(words::kept_disk).collect()) {
+        tracing::warn!(%node, dir = disk.dir, why = disk.failure, "a disk of a datanode has failed");
+    }
     Ok(orders)
+}
+
+/// What a heartbeat says of the node, and of its copies.
+fn reported(request: &HeartbeatRequest) -> Heartbeat {
+    let failure = |failure: &wire::node::CopyFailure| CopyFailure {
+        number: failure.number,
+        block: BlockId(failure.block),
+        source: NodeId::parse(&failure.source),
+        is_corrupt: failure.corrupt,
+    };
+    Heartbeat {
+        usage: usage(&request.usage, request.transfer_count),
+        is_diskless: has_no_disk(request),
+        put: request.put.iter().map(|replica| (replica.block_id(), replica.generation_stamp())).collect(),
+        copy_failures: request.copy_failures.iter().map(failure).collect(),
+        copying: request.copying.iter().map(|block| BlockId(*block)).collect(),
+    }
+}
+
+fn deletion((block, at_most): (BlockId, Generation)) -> Deletion {
+    Deletion { block: block.0, generation_at_most: at_most.0 }
 }
 
 /// Whatever a heartbeat lists is gone through under locks that others wait for.
@@ -409,9 +413,9 @@ fn check_replicas(count: usize) -> Result<(), Exception> {
     Ok(())
 }
 
-/// Surplus replicas that others have said to have. Each is judged again: its block may have moved here since.
+/// Surplus replicas that others have, as they said a moment ago. Each is looked up again.
 async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<Deletion>, Exception> {
-    let going = core.surplus().orders(node, now);
+    let going = core.leader().take_surplus(node, now);
     if going.is_empty() {
         return Ok(Vec::new());
     }
@@ -419,73 +423,16 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
     let core = Arc::clone(core);
     at.chore(move || {
         let found = core.rows_here(|rows| look_up(rows, &going))?;
-        let mut orders = Vec::new();
-        core.with_cluster(|cluster, _| {
-            for (told, wanted) in going.iter().zip(found) {
-                // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the
-                // block.
-                let goes = wanted.is_none() || cluster.judge(node, told, wanted.as_ref(), true).fate == Fate::Surplus;
-                let is_doubtful = |wanted: &&Wanted| {
-                    let repair = core.repair();
-                    let members = cluster.member_ids(wanted.home).iter();
-                    members
-                        .filter(|member| **member != node)
-                        .any(|member| repair.is_bad(told.block, *member, wanted.generation))
-                };
-                if let Some(wanted) = wanted.as_ref().filter(is_doubtful) {
-                    // One of those who said that they have it has not: all of them are asked again.
-                    core.surplus().stays(node, told.block);
-                    core.surplus().keep(node, *told, wanted.home, now);
-                } else if goes && !comes_here(&core, cluster, node, told.block) {
-                    orders.push(Deletion { block: told.block.0, generation_at_most: told.generation.0 });
-                } else {
-                    core.surplus().stays(node, told.block);
-                }
-            }
-        });
-        Ok(orders)
+        let found: Vec<(Told, Option<Wanted>)> = going.into_iter().zip(found).collect();
+        Ok(core.leader().confirm_surplus(node, &found, now).into_iter().map(deletion).collect())
     })
     .await
-}
-
-/// True if the block is being copied to a container that `node` is a member of.
-fn comes_here(core: &Core, cluster: &Cluster, node: NodeId, block: BlockId) -> bool {
-    let repair = core.repair();
-    repair.wants(node, block) || repair.moving_to(block).is_some_and(|home| cluster.is_member(home, node))
 }
 
 /// All disks of the node have failed, and nothing counts that is there: it lives for nobody.
 fn has_no_disk(request: &HeartbeatRequest) -> bool {
     let disks = &request.disks;
     request.usage.capacity_len == 0 && !disks.is_empty() && disks.iter().all(|disk| !disk.failure.is_empty())
-}
-
-/// What a node copied, could not copy, and found damaged.
-fn tell_repair(core: &Core, node: NodeId, request: &HeartbeatRequest, now: Duration) {
-    let mut complaints = Vec::new();
-    let mut repair = core.repair();
-    for replica in &request.put {
-        core.surplus().stays(node, replica.block_id());
-        repair.on_put(node, replica.block_id(), replica.generation_stamp(), now);
-    }
-    for failure in &request.copy_failures {
-        if !repair.is_news(node, failure.number) {
-            continue;
-        }
-        let (block, source) = (BlockId(failure.block), NodeId::parse(&failure.source));
-        tracing::warn!(%block, %node, source = short(&failure.source), why = short(&failure.reason), "a replica was not copied");
-        repair.on_failed(node, block, source, now);
-        complaints.extend(source.filter(|_| failure.corrupt).map(|source| (block, source)));
-    }
-    let working = request.copying.iter().map(|block| BlockId(*block)).collect();
-    repair.on_working(node, &working, now);
-    if !(request.put.is_empty() && request.copy_failures.is_empty()) {
-        core.repair_wake.notify_one();
-    }
-    drop(repair);
-    for (block, source) in complaints {
-        core.note_bad(block, source, Complainant::Ours);
-    }
 }
 
 /// Replicas that a node has found damaged, by its own reading of them.
@@ -498,9 +445,9 @@ async fn bad(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Result<(
     at.chore(move || {
         let told: Vec<Told> = replicas.iter().map(told).collect();
         for page in told.chunks(VIEW_COUNT) {
-            let owners = owners(&core, page, core.monotonic())?;
+            let found = owners(&core, page, core.monotonic())?;
             core.heal(|healing| {
-                for (told, wanted, may_be_put) in owners {
+                for (told, wanted, may_be_put) in found {
                     healing.on_bad_reported((told.block, told.generation), node, wanted.as_ref(), may_be_put);
                 }
             });
@@ -511,45 +458,30 @@ async fn bad(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Result<(
     .await
 }
 
-fn copies(core: &Core, node: NodeId, now: Duration) -> Vec<Copy> {
-    core.with_cluster(|cluster, _| {
-        let source = |id: &NodeId| {
-            let member = cluster.node(*id)?;
-            Some(Source { node: id.to_string(), addr: member.node.xfer_addr() })
-        };
-        let orders = core.repair().orders(node, now).into_iter();
-        let copy = |order: lead::Copy| Copy {
-            block: order.block.0,
-            generation: order.generation.0,
-            len: order.len,
-            file: order.file.0,
-            home: order.home.0,
-            sources: order.sources.iter().filter_map(source).collect(),
-            replaces: order.unfit,
-        };
-        orders.map(copy).collect()
-    })
+fn copy(order: CopyOrder) -> Copy {
+    let CopyOrder { copy, sources } = order;
+    let source = |(id, addr): (NodeId, String)| Source { node: id.to_string(), addr };
+    Copy {
+        block: copy.block.0,
+        generation: copy.generation.0,
+        len: copy.len,
+        file: copy.file.0,
+        home: copy.home.0,
+        sources: sources.into_iter().map(source).collect(),
+        replaces: copy.unfit,
+    }
 }
 
 /// A page of all that a node has. What it lacks is a matter of repair.
 async fn catalogue(core: &Arc<Core>, request: CatalogueRequest) -> Result<Orders, Exception> {
     let node = node_id(&request.node)?;
-    let now = core.monotonic();
-    let registered = core.with_cluster(|cluster, _| {
-        // A long catalogue stands in the way of heartbeats: each part of it says that the node lives.
-        cluster.on_sign(now, node);
-        cluster.node(node).is_some_and(|member| member.seen().is_some())
-    });
-    if !registered {
+    if !core.leader().on_catalogue(node, request.from == 0, core.monotonic()) {
         return Ok(Orders::default());
-    }
-    if request.from == 0 {
-        core.surplus().on_telling(node, core.monotonic());
     }
     check_replicas(request.replicas.len())?;
     let orders = reconcile(core, node, request.replicas.iter().map(told).collect()).await?;
     if request.through == u64::MAX {
-        core.surplus().on_told_all(node);
+        core.leader().surplus.on_told_all(node);
     }
     Ok(orders)
 }
@@ -570,44 +502,22 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
     let core = Arc::clone(core);
     at.chore(move || {
         let mut strange = Vec::new();
-        let frozen = core.safe_mode().map_err(refusal::rows)?.is_some();
+        let is_safe_mode = core.safe_mode().map_err(refusal::rows)?.is_some();
         for page in replicas.chunks(VIEW_COUNT) {
             let now = core.monotonic();
-            let owners = owners(&core, page, now)?;
-            let (mut undecided, mut kept_back) = (core.undecided(), core.kept_back());
-            core.with_cluster(|cluster, _| {
-                for (told, wanted, may_be_put) in owners {
-                    let judgement = cluster.judge(node, told, wanted.as_ref(), may_be_put);
-                    if told.finalized {
-                        cluster.on_confirmed_len(told.block, told.len);
-                    }
-                    strange.extend((judgement.fate == Fate::Strange).then_some(told.block));
-                    if frozen && judgement.fate == Fate::Goes {
-                        // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again
-                        // when safe mode ends: until then nothing changes that could decide otherwise.
-                        kept_back.keep(node, *told);
-                        undecided.settle(node, told);
-                        continue;
-                    }
-                    kept_back.settle(node, told);
-                    order(told, wanted.as_ref(), judgement, &mut orders);
-                    let mut again = judgement.again;
-                    if let (Fate::Surplus, Some(wanted)) = (judgement.fate, &wanted) {
-                        if comes_here(&core, cluster, node, told.block) {
-                            again = true;
-                        } else {
-                            core.surplus().keep(node, *told, wanted.home, now);
-                            core.repair().on_surplus(told.block);
-                            core.repair_wake.notify_one();
-                        }
-                    }
-                    if again {
-                        undecided.keep(node, *told);
-                    } else {
-                        undecided.settle(node, told);
-                    }
-                }
-            });
+            let found = owners(&core, page, now)?;
+            let judged = core.leader().judge(node, &found, is_safe_mode, now);
+            if judged.has_surplus {
+                core.repair_wake.notify_one();
+            }
+            let owner = |(block, file, home): (BlockId, FileId, ContainerId)| Owner {
+                block: block.0,
+                file: file.0,
+                home: home.0,
+            };
+            orders.delete.extend(judged.delete.into_iter().map(deletion));
+            orders.owners.extend(judged.owners.into_iter().map(owner));
+            strange.extend(judged.strange);
         }
         if let Some(block) = strange.first() {
             let count = strange.len();
@@ -619,18 +529,12 @@ async fn reconcile(core: &Arc<Core>, node: NodeId, replicas: Vec<Told>) -> Resul
 }
 
 /// What the rows have of each of these replicas, and whether a client may still put it.
-fn owners<'a>(
-    core: &Core,
-    page: &'a [Told],
-    now: Duration,
-) -> Result<impl Iterator<Item = (&'a Told, Option<Wanted>, bool)> + use<'a>, Exception> {
-    // Before the rows: what is nobody's at this moment can only have an owner already.
-    let leased: Vec<bool> = {
-        let leased = core.leased();
-        page.iter().map(|told| leased.may_be_put(told.block, now)).collect()
-    };
+fn owners(core: &Core, page: &[Told], now: Duration) -> Result<Vec<LookedUp>, Exception> {
+    // Before the rows: what nobody may put at this moment can only have an owner already.
+    let may_be_put = core.leader().may_be_put(page, now);
     let found = core.rows_here(|rows| look_up(rows, page))?;
-    Ok(page.iter().zip(found).zip(leased).map(|((told, wanted), may_be_put)| (told, wanted, may_be_put)))
+    let found = page.iter().zip(found).zip(may_be_put);
+    Ok(found.map(|((told, wanted), may_be_put)| (*told, wanted, may_be_put)).collect())
 }
 
 fn look_up(rows: &dyn Rows, replicas: &[Told]) -> Result<Vec<Option<Wanted>>, RowsError> {
@@ -644,17 +548,4 @@ fn look_up(rows: &dyn Rows, replicas: &[Told]) -> Result<Vec<Option<Wanted>>, Ro
         }))
     };
     replicas.iter().map(find).collect()
-}
-
-fn order(told: &Told, wanted: Option<&Wanted>, judgement: Judgement, orders: &mut Orders) {
-    let block = told.block;
-    match (judgement.fate, wanted) {
-        (Fate::Goes, _) => {
-            orders.delete.push(Deletion { block: block.0, generation_at_most: told.generation.0 });
-        }
-        (Fate::Owned, Some(wanted)) => {
-            orders.owners.push(Owner { block: block.0, file: wanted.file.0, home: wanted.home.0 });
-        }
-        (Fate::Stays | Fate::Owned | Fate::Surplus | Fate::Strange, _) => {}
-    }
 }

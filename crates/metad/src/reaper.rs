@@ -32,7 +32,7 @@ pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
         feed(core).await.inspect_err(|_| core.must_feed())?;
     }
     loop {
-        if !core.doomed().has_room() {
+        if !core.leader().doomed.has_room() {
             core.must_feed();
             return Ok(());
         }
@@ -47,7 +47,7 @@ pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
 /// already changes nothing.
 async fn feed(core: &Core) -> Result<(), RowsError> {
     let mut after = None;
-    while core.doomed().has_room() {
+    while core.leader().doomed.has_room() {
         let page = core.chore_rows(move |rows| read::doomed_blocks(rows, after, PAGE_COUNT)).await?;
         let Some(last) = page.last() else { break };
         after = Some(*last);
@@ -57,10 +57,9 @@ async fn feed(core: &Core) -> Result<(), RowsError> {
 }
 
 fn owe(core: &Core, blocks: Vec<DoomedBlock>) {
-    core.with_cluster(|cluster, _| {
-        let mut doomed = core.doomed();
+    core.with_leader(|leader, _| {
         for block in blocks {
-            doomed.feed(block, cluster.member_ids(block.home));
+            leader.doomed.feed(block, leader.cluster.member_ids(block.home));
         }
     });
 }
@@ -71,19 +70,16 @@ fn lose_silent_nodes(core: &Core) {
     if core.uptime() <= SILENCE_MAX {
         return; // All are silent just after a start.
     }
-    let debtors: Vec<_> = core.doomed().debtors().collect();
-    let lost = core.with_cluster(|cluster, _| {
-        let live = |id| cluster.node(id).is_some_and(|member| member.is_live(now));
-        debtors.into_iter().filter(|id| !live(*id)).collect::<Vec<_>>()
+    core.with_leader(|leader, _| {
+        let live = |id| leader.cluster.node(id).is_some_and(|member| member.is_live(now));
+        let lost: Vec<_> = leader.doomed.debtors().filter(|id| !live(*id)).collect();
+        lost.into_iter().for_each(|node| leader.doomed.on_lost(node));
     });
-    for node in lost {
-        core.doomed().on_lost(node);
-    }
 }
 
 async fn forget(core: &Core) -> Result<(), ReapError> {
     loop {
-        let blocks = core.doomed().take_forgettable(PAGE_COUNT);
+        let blocks = core.leader().doomed.take_forgettable(PAGE_COUNT);
         if blocks.is_empty() {
             return Ok(());
         }

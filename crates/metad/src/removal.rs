@@ -21,8 +21,8 @@ pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealE
     if core.safe_mode()?.is_some() {
         return Ok(());
     }
-    let Some(leased) = core.leased().homes(core.monotonic()) else { return Ok(()) };
-    let some = core.with_cluster(|cluster, _| cluster.removable(turn.after, ROUND_COUNT, &leased, &core.doomed()));
+    let Some(leased) = core.leader().leased.homes(core.monotonic()) else { return Ok(()) };
+    let some = core.with_leader(|leader, _| leader.cluster.removable(turn.after, ROUND_COUNT, &leased, &leader.doomed));
     turn.after = some.last().copied().filter(|_| some.len() == ROUND_COUNT);
     let empty = core.chore_rows(move |rows| {
         let looked = some.into_iter().map(|home| Ok(read::is_empty(rows, home)?.then_some(home)));
@@ -68,12 +68,12 @@ mod tests {
         assert!(is_there(), "the datanode is still to delete its replica");
         let doomed = core.rows_here(|rows| read::doomed_blocks(rows, None, 9)).unwrap();
         let now = core.monotonic();
-        let orders = core.doomed().orders(types::NodeId([1; 16]), now);
+        let orders = core.leader().doomed.orders(types::NodeId([1; 16]), now);
         for (block, _) in orders {
-            core.doomed().on_deleted(types::NodeId([1; 16]), block);
+            core.leader().doomed.on_deleted(types::NodeId([1; 16]), block);
         }
         core.change_unasked(ForgetDoomed { blocks: doomed }).await.unwrap();
-        core.doomed().take_forgettable(9);
+        core.leader().doomed.take_forgettable(9);
         round(&core, &mut turn).await.unwrap();
         assert!(!is_there());
         // Somebody decided before that the next block of the other file comes here.

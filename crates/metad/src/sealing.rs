@@ -19,7 +19,7 @@ pub(crate) enum SealError {
 }
 
 pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
-    let Some(leased) = core.leased().homes(core.monotonic()) else { return Ok(()) };
+    let Some(leased) = core.leader().leased.homes(core.monotonic()) else { return Ok(()) };
     let mut sealing = core.with_cluster(|cluster, _| Sealing::begin(cluster, &leased));
     let mut after = Some(InodeId(0));
     while let Some(from) = after.filter(|_| sealing.goes_on()) {

@@ -52,7 +52,7 @@ pub(crate) fn status(seat: &Seat) -> Value {
     status
 }
 
-fn disk(disk: &wire::node::Disk) -> Value {
+fn disk(disk: &lead::Disk) -> Value {
     json!({
         "dir": disk.dir, "volume": disk.volume, "failure": disk.failure, "capacity_len": disk.capacity_len,
         "used_len": disk.used_len, "free_len": disk.free_len, "replicas": disk.replica_count, "streams": disk.stream_count,
@@ -60,13 +60,22 @@ fn disk(disk: &wire::node::Disk) -> Value {
     })
 }
 
+/// What the leader counts beside nodes and containers.
+struct Counts {
+    shortage: lead::Shortage,
+    writers: usize,
+    leased: usize,
+    doomed: usize,
+    complaints: usize,
+}
+
 fn of_leader(core: &Core) -> Value {
     let now = core.monotonic();
     let (mut live, mut capacity_len, mut used_len, mut free_len) = (0u64, 0u64, 0u64, 0u64);
     let (mut sound, mut full, mut failed) = (0u64, 0u64, 0u64);
     let mut unread_ms_max = 0u64;
-    let disks = core.disks().clone();
-    let (nodes, containers, pipelines) = core.with_cluster(|cluster, _| {
+    let (nodes, containers, pipelines, counts) = core.with_leader(|leader, _| {
+        let (cluster, disks) = (&leader.cluster, leader.disks());
         let nodes: Vec<Value> = cluster
             .nodes()
             .map(|member| {
@@ -95,9 +104,16 @@ fn of_leader(core: &Core) -> Value {
                 })
             })
             .collect();
-        (nodes, cluster.container_count(), cluster.pipeline_count())
+        let counts = Counts {
+            shortage: leader.shortage,
+            writers: leader.leases.len(),
+            leased: leader.leased.len(),
+            doomed: leader.doomed.len(),
+            complaints: leader.complaints.len(),
+        };
+        (nodes, cluster.container_count(), cluster.pipeline_count(), counts)
     });
-    let (used, census, shortage) = (crate::meter::answer(), core.counted.last(), core.shortage());
+    let (used, census, shortage) = (crate::meter::answer(), core.counted.last(), counts.shortage);
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pool": core.pool,
@@ -112,11 +128,11 @@ fn of_leader(core: &Core) -> Value {
             "pending": census.pending,
         },
         "room_lacking": { "len": shortage.len, "containers": shortage.container_count },
-        "writers": core.leases().len(),
-        "blocks_on_lease": core.leased().len(),
+        "writers": counts.writers,
+        "blocks_on_lease": counts.leased,
         "recoveries": core.recoveries.count(),
-        "doomed_blocks": core.doomed().len(),
-        "bad_replicas_reported": core.complaints().len(),
+        "doomed_blocks": counts.doomed,
+        "bad_replicas_reported": counts.complaints,
         "overlay_len": core.machine.store().overlay_len(),
         "process": {
             "pid": used.pid, "cpu_user_us": used.user_us, "cpu_system_us": used.system_us, "syncs": used.sync_count,

@@ -12,7 +12,7 @@ use hdfs::proto::{
     LocatedBlocksProto, StorageTypeProto, TokenProto,
 };
 use io::OsRandom;
-use lead::{Cluster, Member};
+use lead::{Cluster, Disk, Member, kept_text};
 use namespace::ops::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status};
 use std::collections::BTreeMap;
@@ -221,6 +221,27 @@ pub(crate) fn favored(cluster: &Cluster, hints: &[String]) -> Vec<NodeId> {
         hints.iter().any(|hint| *hint == node.xfer_addr() || *hint == format!("{}:{}", node.host, node.xfer_port))
     };
     if hints.is_empty() { Vec::new() } else { cluster.nodes().filter(matches).map(|member| member.node.id).collect() }
+}
+
+/// What is kept of a disk that a node reports.
+pub(crate) fn kept_disk(disk: &wire::node::Disk) -> Disk {
+    Disk {
+        volume: kept_text(&disk.volume),
+        dir: kept_text(&disk.dir),
+        failure: kept_text(&disk.failure),
+        capacity_len: disk.capacity_len,
+        used_len: disk.used_len,
+        free_len: disk.free_len,
+        replica_count: disk.replica_count,
+        stream_count: disk.stream_count,
+        unread_ms: disk.unread_ms,
+    }
+}
+
+pub(crate) fn disk(disk: &Disk) -> wire::node::Disk {
+    let Disk { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms } =
+        disk.clone();
+    wire::node::Disk { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms }
 }
 
 #[cfg(test)]

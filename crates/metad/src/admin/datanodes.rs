@@ -2,7 +2,8 @@
 
 use crate::core::Core;
 use crate::refusal;
-use crate::repair::jobs::{begin_drain, has_drained};
+use crate::repair::jobs::begin_drain;
+use crate::words;
 use blocks::{Command, Service};
 use hdfs::Exception;
 use types::NodeId;
@@ -15,8 +16,8 @@ const NAME_LEN_MAX: usize = 300;
 
 pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodesResponse {
     let now = core.monotonic();
-    let disks = core.disks().clone();
-    core.with_cluster(|cluster, _| {
+    core.with_leader(|leader, _| {
+        let cluster = &leader.cluster;
         let datanodes = cluster.nodes().map(|member| {
             let pipelines = cluster.pipelines_of(member.node.id);
             let containers = pipelines.iter().map(|id| cluster.containers_of(*id).count() as u64).sum();
@@ -34,8 +35,8 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 transfer_count: member.usage.transfer_count,
                 pipeline_count: pipelines.len() as u64,
                 container_count: containers,
-                drained: has_drained(core, cluster, member),
-                disks: disks.get(&member.node.id).cloned().unwrap_or_default(),
+                drained: leader.has_drained(member),
+                disks: leader.disks().get(&member.node.id).into_iter().flatten().map(words::disk).collect(),
             }
         });
         ListDatanodesResponse { datanodes: datanodes.collect() }

@@ -18,7 +18,6 @@ const NAMED_COUNT_MAX: usize = 1000;
 
 pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
     let now = core.monotonic();
-    let jobs = core.jobs();
     let line = |job: &lead::Job| {
         let (state, note) = match &job.state {
             JobState::Running => (told::JobState::Running, ""),
@@ -50,7 +49,7 @@ pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
             note: note.to_owned(),
         }
     };
-    ListJobsResponse { jobs: jobs.iter().map(line).collect() }
+    ListJobsResponse { jobs: core.leader().jobs.iter().map(line).collect() }
 }
 
 pub(super) async fn scrub(core: &Core, request: BeginScrubRequest) -> Result<BegunResponse, Exception> {
@@ -112,7 +111,7 @@ pub(super) fn refused(error: RepairError) -> Exception {
 }
 
 pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJobResponse, Exception> {
-    let found = core.jobs().get(request.id).map(|job| (job.kind, job.subject.clone(), job.state.has_ended()));
+    let found = core.leader().jobs.get(request.id).map(|job| (job.kind, job.subject.clone(), job.state.has_ended()));
     let Some((kind, subject, ended)) = found else {
         return Err(refusal::illegal(format!("there is no job {}; see `levada admin jobs`", request.id)));
     };
@@ -142,7 +141,7 @@ pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJob
         }
         _ => {}
     }
-    core.jobs().set_state(request.id, JobState::Stopped("by an administrator".to_owned()), core.monotonic());
+    core.leader().jobs.set_state(request.id, JobState::Stopped("by an administrator".to_owned()), core.monotonic());
     core.repair_wake.notify_one();
     Ok(StopJobResponse {})
 }

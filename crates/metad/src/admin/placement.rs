@@ -103,7 +103,8 @@ pub(crate) async fn under_replicated(
     let census = census::latest(core).await.map_err(refusal::rows)?;
     let contradictions: Vec<_> = core.contents().contradictions().take(PAGE_COUNT_MAX).collect();
     let (progress, found) = {
-        let repair = core.repair();
+        let leader = core.leader();
+        let repair = &leader.repair;
         let copying: BTreeMap<BlockId, NodeId> = repair.lacks().map(|lack| (lack.block, lack.node)).collect();
         let poor = |poor: &Poor, trouble| {
             let block = poor.view.block;
@@ -132,7 +133,7 @@ pub(crate) async fn under_replicated(
             under_replicated_count: census.under_replicated,
             corrupt_count: census.corrupt,
             pending_count: census.pending,
-            room_lacking_len: core.shortage().len,
+            room_lacking_len: core.leader().shortage.len,
         })
     })
     .await

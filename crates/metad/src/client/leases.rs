@@ -17,8 +17,8 @@ pub(super) async fn renew_lease(
     if !request.namespaces.is_empty() {
         return Err(Exception::io("namespaces(CallerNamespaces) should be null or empty"));
     }
-    core.leases().renew(&request.client_name, core.monotonic());
-    core.leased().renew(&request.client_name, core.monotonic());
+    core.leader().leases.renew(&request.client_name, core.monotonic());
+    core.leader().leased.renew(&request.client_name, core.monotonic());
     Ok(RenewLeaseResponseProto {})
 }
 
@@ -64,13 +64,13 @@ struct Asking<'a> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        self.core.leases().answered(self.holder, self.granted, self.core.monotonic());
+        self.core.leader().leases.answered(self.holder, self.granted, self.core.monotonic());
     }
 }
 
 /// Proposes what gives `holder` a file to write.
 pub(super) async fn grant(core: &Core, session: &Session, holder: &str, op: impl Into<Op>) -> Result<Reply, Exception> {
-    core.leases().asks(holder);
+    core.leader().leases.asks(holder);
     let mut asking = Asking { core, holder, granted: true };
     let changed = core.change_or_doubt(session, op).await;
     asking.granted = !matches!(changed, Err(ChangeError::Refused(_)) | Ok(Reply::Recovery(_)));

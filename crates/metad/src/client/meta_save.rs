@@ -73,7 +73,7 @@ fn report(core: &Core, found: &UnderReplicatedResponse) -> String {
     say("Mis-replicated blocks that have been postponed:".into());
     say(format!("Metasave: Blocks being reconstructed: {}", found.pending_count));
     let (doomed_count, debtor_count) = {
-        let doomed = core.doomed();
+        let doomed = &core.leader().doomed;
         (doomed.len(), doomed.debtors().count())
     };
     say(format!("Metasave: Blocks {doomed_count} waiting deletion from {debtor_count} datanodes."));

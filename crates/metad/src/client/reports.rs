@@ -5,17 +5,15 @@ use crate::core::{Core, must_find};
 use crate::fsck;
 use crate::refusal;
 use crate::repair::census;
-use crate::repair::jobs::has_drained;
 use crate::words::Locator;
 use hdfs::Exception;
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::*;
-use lead::{Cluster, Member};
+use lead::{Disk, Leader, Member};
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{InodeId, NodeId};
-use wire::node::Disk;
 
 /// Corrupt files in one answer. HDFS: `dfs.corruptfilesreturned.max`.
 const CORRUPT_COUNT_MAX: usize = 500;
@@ -24,7 +22,6 @@ const OPEN_FILE_COUNT_MAX: usize = 1000;
 
 /// What is known of datanodes beside the picture of the cluster, at one moment.
 pub(super) struct Reporter<'a> {
-    core: &'a Core,
     locator: Locator<'a>,
     disks: BTreeMap<NodeId, Vec<Disk>>,
     versions: BTreeMap<NodeId, String>,
@@ -32,18 +29,19 @@ pub(super) struct Reporter<'a> {
 
 impl<'a> Reporter<'a> {
     pub(super) fn new(core: &'a Core, host: &'a str) -> Self {
-        let (disks, versions) = (core.disks().clone(), core.heard.versions());
-        Self { core, locator: Locator::new(core, host), disks, versions }
+        let versions = core.heard.versions();
+        let disks = core.leader().disks().clone();
+        Self { locator: Locator::new(core, host), disks, versions }
     }
 
     /// The nodes that this kind of report is about.
     pub(super) fn wanted<'b>(
         &'b self,
-        cluster: &'b Cluster,
+        leader: &'b Leader,
         kind: i32,
     ) -> impl Iterator<Item = (&'b Member, DatanodeInfoProto)> + 'b {
         let kind = DatanodeReportTypeProto::try_from(kind).ok();
-        let told = cluster.nodes().map(|member| (member, self.datanode(cluster, member)));
+        let told = leader.cluster.nodes().map(|member| (member, self.datanode(leader, member)));
         told.filter(move |(member, told)| match kind {
             Some(DatanodeReportTypeProto::All) => true,
             Some(DatanodeReportTypeProto::Live) => member.is_live(self.locator.now),
@@ -56,11 +54,11 @@ impl<'a> Reporter<'a> {
         })
     }
 
-    fn datanode(&self, cluster: &Cluster, member: &Member) -> DatanodeInfoProto {
+    fn datanode(&self, leader: &Leader, member: &Member) -> DatanodeInfoProto {
         let told = self.locator.datanode(member);
         let block_count: u64 = types::len::total(self.disks_of(member).iter().map(|disk| disk.replica_count));
         DatanodeInfoProto {
-            admin_state: match has_drained(self.core, cluster, member) {
+            admin_state: match leader.has_drained(member) {
                 true => Some(AdminState::Decommissioned.into()),
                 false => told.admin_state,
             },
@@ -114,8 +112,8 @@ pub(super) async fn get_datanode_storage_report(
 ) -> Result<GetDatanodeStorageReportResponseProto, Exception> {
     let host = session.host();
     let reporter = Reporter::new(core, &host);
-    let datanode_storage_reports = core.with_cluster(|cluster, _| {
-        let wanted = reporter.wanted(cluster, request.r#type);
+    let datanode_storage_reports = core.with_leader(|leader, _| {
+        let wanted = reporter.wanted(leader, request.r#type);
         let report = |(member, datanode_info)| DatanodeStorageReportProto {
             datanode_info,
             storage_reports: reporter.storages(member),
@@ -146,7 +144,7 @@ pub(super) async fn get_replicated_block_stats(
         missing_blocks: census.missing,
         missing_repl_one_blocks: census.missing_alone,
         blocks_in_future: 0,
-        pending_deletion_blocks: core.doomed().len() as u64,
+        pending_deletion_blocks: core.leader().doomed.len() as u64,
         highest_prio_low_redundancy_blocks: Some(0),
         badly_distributed_blocks: Some(0),
     })

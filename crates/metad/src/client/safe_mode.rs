@@ -67,12 +67,12 @@ mod tests {
         assert!(order(&core, &owner, SafeModeActionProto::SafemodeEnter).await.unwrap());
         for put in [&[block][..], &[]] {
             assert_eq!(beat(put).await.delete, []);
-            assert_eq!(core.undecided().of(node), [], "it would be looked up again");
-            assert_eq!(core.kept_back().of(node).len(), 1);
+            assert_eq!(core.leader().undecided.of(node), [], "it would be looked up again");
+            assert_eq!(core.leader().kept_back.of(node).len(), 1);
         }
         assert!(!order(&core, &owner, SafeModeActionProto::SafemodeLeave).await.unwrap());
         assert_eq!(beat(&[]).await.delete.iter().map(|order| order.block).collect::<Vec<_>>(), [block.0]);
-        assert_eq!(core.kept_back().of(node), []);
+        assert_eq!(core.leader().kept_back.of(node), []);
         drop(core);
         metad.shutdown().await;
     }

@@ -66,7 +66,7 @@ pub(super) async fn get_fs_stats(
         missing_blocks: census.missing,
         missing_repl_one_blocks: Some(census.missing_alone),
         blocks_in_future: Some(0),
-        pending_deletion_blocks: Some(core.doomed().len() as u64),
+        pending_deletion_blocks: Some(core.leader().doomed.len() as u64),
     })
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn get_datanode_report(
 ) -> Result<GetDatanodeReportResponseProto, Exception> {
     let host = session.host();
     let reporter = Reporter::new(core, &host);
-    let di = core.with_cluster(|cluster, _| reporter.wanted(cluster, request.r#type).map(|(_, told)| told).collect());
+    let di = core.with_leader(|leader, _| reporter.wanted(leader, request.r#type).map(|(_, told)| told).collect());
     Ok(GetDatanodeReportResponseProto { di })
 }
 

@@ -146,7 +146,7 @@ pub(crate) async fn silent_holder(core: &Core, path: &FsPath) -> Result<Option<S
     let holder = core.rows(move |rows| read::holder_of(rows, &path)).await?;
     let holder = holder.filter(|holder| !holder.recovering).map(|holder| holder.holder);
     let (now, limit) = (core.monotonic(), core.config.lease_soft());
-    Ok(holder.filter(|holder| core.leases().is_silent(holder, now, limit)))
+    Ok(holder.filter(|holder| core.leader().leases.is_silent(holder, now, limit)))
 }
 
 /// What a new block of the file would be, if the client may have one.
@@ -334,7 +334,7 @@ pub(super) async fn update_pipeline(
             cluster.needs_set(&nodes, current)
         });
         if makes_set {
-            let spent = core.chain_sets().spend(written.file, core.monotonic());
+            let spent = core.leader().chain_sets.spend(written.file, core.monotonic());
             spent.map_err(|refused| Exception::io(refused.to_string()))?;
         }
         let found = core.home_for(&FsPath::root(), &nodes, current).await?;

@@ -31,7 +31,7 @@ pub(super) async fn lease_blocks(
         return Err(refusal::illegal(format!("a holder's name has 1 to {HOLDER_LEN_MAX} bytes")));
     }
     core.must_be_changeable(|| "Cannot lease blocks".to_owned())?;
-    core.leased().give_back(&request.holder, request.returned.iter().map(|block| BlockId(*block)));
+    core.leader().leased.give_back(&request.holder, request.returned.iter().map(|block| BlockId(*block)));
     let ask = Ask {
         replication,
         block_len: request.block_len,
@@ -47,7 +47,9 @@ pub(super) async fn lease_blocks(
     let (grants, generation) = {
         let mut attempts = 0..RESERVE_ATTEMPTS;
         loop {
-            match core.leased().grant(&request.holder, session.address(), place, &blocks, open, core.monotonic()) {
+            let (address, now) = (session.address(), core.monotonic());
+            let granted = core.leader().leased.grant(&request.holder, address, place, &blocks, open, now);
+            match granted {
                 Ok(granted) => break granted,
                 Err(LeaseRefused::NoIds) if attempts.next().is_some() => {}
                 Err(why) => {
@@ -84,12 +86,12 @@ pub(super) async fn lease_blocks(
 /// Sees to it that there are ids for `count` files; of many who lack them, one asks.
 async fn reserve(core: &Core, count: usize) -> Result<(), Exception> {
     let _planning = core.plan().await;
-    if core.leased().has_files(count) {
+    if core.leader().leased.has_files(count) {
         return Ok(());
     }
     match core.change_unasked(Reserve { count: RESERVE_COUNT }).await {
         Ok(Reply::Reserved { first, generation }) => {
-            core.leased().reserved(first, RESERVE_COUNT, generation);
+            core.leader().leased.reserved(first, RESERVE_COUNT, generation);
             Ok(())
         }
         answer => {

@@ -38,9 +38,10 @@ struct Held<'a> {
 
 impl<'a> Held<'a> {
     fn begin(core: &'a Core, holder: &str, grant: Grant, is_short: bool) -> Result<(Self, LeasedHome), LeaseRefused> {
-        let mut leased = core.leased();
-        let home = leased.begin_put(holder, grant, is_short, core.monotonic())?;
-        let number = leased.last_put();
+        let (home, number) = core.with_leader(|leader, _| {
+            let home = leader.leased.begin_put(holder, grant, is_short, core.monotonic())?;
+            Ok((home, leader.leased.last_put()))
+        })?;
         Ok((Self { core, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }
 
@@ -57,7 +58,7 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.core.leased().leave_put(self.block, self.number, self.fate);
+        self.core.leader().leased.leave_put(self.block, self.number, self.fate);
     }
 }
 

@@ -136,7 +136,8 @@ pub(crate) struct Known {
 
 impl Known {
     pub(crate) fn of(core: &Core) -> Self {
-        let repair = core.repair();
+        let leader = core.leader();
+        let repair = &leader.repair;
         Self {
             absent: repair.absent().collect(),
             bad: repair.bad().collect(),

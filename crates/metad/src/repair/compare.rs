@@ -7,7 +7,7 @@
 use super::{ANSWER_MAX, RepairError};
 use crate::core::Core;
 use blocks::Command;
-use lead::{Answers, Comparison, Expected, Healing};
+use lead::{Answers, Comparison, Expected, Healing, Leader};
 use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
             core.repair_wake.notify_one();
             break;
         }
-        let next = core.repair().next_check(now);
+        let next = core.leader().repair.next_check(now);
         let Some(home) = next else { break };
         whole.extend(container(core, home).await?.map(|(pipeline, epoch)| (home, pipeline, epoch)));
     }
@@ -47,14 +47,15 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
 
 /// Single blocks that some member may lack.
 async fn doubted(core: &Arc<Core>) -> Result<(), RepairError> {
-    let blocks = core.repair().take_doubts(DOUBT_COUNT);
+    let blocks = core.leader().repair.take_doubts(DOUBT_COUNT);
     let found = look_up(core, blocks).await?;
     let by_home = core.heal(|healing| healing.sort_doubts(found));
     let begun = core.monotonic();
     for (home, blocks) in by_home {
         for page in blocks.chunks(PAGE_COUNT) {
             if core.monotonic().saturating_sub(begun) > ROUND_MAX {
-                page.iter().for_each(|wanted| core.repair().doubt(wanted.block)); // others have their turn
+                let repair = &mut core.leader().repair;
+                page.iter().for_each(|wanted| repair.doubt(wanted.block)); // others have their turn
                 continue;
             }
             let members = core.heal(|healing| healing.members_to_ask(home));
@@ -94,9 +95,10 @@ async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<(Pipeli
     while let Some(from) = place {
         let page = core.chore_rows(move |rows| read::container_page(rows, home, from, PAGE_COUNT)).await?;
         place = page.next;
-        comparison.on_open(&page.open, &mut core.repair());
+        comparison.on_open(&page.open, &mut core.leader().repair);
         compare_page(core, home, from, &page, &mut comparison).await;
-        if !comparison.goes_on(&core.repair()) {
+        let goes_on = comparison.goes_on(&core.leader().repair);
+        if !goes_on {
             break;
         }
     }
@@ -125,8 +127,9 @@ async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, 
         let said = ask(core, comparison.members(), &request).await.into_iter();
         let same = said.filter(|(_, answer)| answer.as_ref().is_some_and(|answer| answer.same));
         let same: Vec<NodeId> = same.map(|(id, _)| id).collect();
-        let (mut repair, surplus) = (core.repair(), core.surplus());
-        if comparison.are_alike(&blocks, &same, &mut repair, &surplus) {
+        let are_alike =
+            core.with_leader(|Leader { repair, surplus, .. }, _| comparison.are_alike(&blocks, &same, repair, surplus));
+        if are_alike {
             return;
         }
     }

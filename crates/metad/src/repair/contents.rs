@@ -405,7 +405,7 @@ async fn verify_all(
     let answers = crate::ask::verify(core, members, block, Generation(generation), len).await;
     for (node, _) in answers.iter().filter(|(_, answer)| *answer == Some(Fitness::Unfit)) {
         tracing::warn!(%block, %home, %node, "a replica differs from the others', and from its own checksums");
-        core.repair().on_bad(block, *node, Generation(generation));
+        core.leader().repair.on_bad(block, *node, Generation(generation));
         core.repair_wake.notify_one();
     }
     if !answers.iter().all(|(_, answer)| *answer == Some(Fitness::Fit)) {

@@ -23,7 +23,8 @@ pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairErr
             false => tracing::info!(%node, "a datanode that was lost is back"),
         }
     }
-    let mut mending = core.with_cluster(|cluster, _| Mending::begin(cluster, &core.repair(), &rules(core)));
+    let rules_now = rules(core);
+    let mut mending = core.with_leader(|leader, _| Mending::begin(&leader.cluster, &leader.repair, &rules_now));
     for _ in 0..CHANGE_COUNT_MAX {
         let Some(command) = next(core, &mut mending) else { return Ok(()) };
         let before = tell(core, &command);
@@ -41,7 +42,7 @@ pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairErr
 fn next(core: &Core, mending: &mut Mending) -> Option<Command> {
     loop {
         let rules = rules(core);
-        let step = core.with_cluster(|cluster, random| mending.step(cluster, &core.repair(), &rules, random));
+        let step = core.with_leader(|leader, random| mending.step(&leader.cluster, &leader.repair, &rules, random));
         match step {
             MendStep::Propose(command) => return Some(command),
             MendStep::Again => {}
@@ -55,7 +56,7 @@ fn next(core: &Core, mending: &mut Mending) -> Option<Command> {
 
 /// People are told once, when room begins to lack and when it does no more; how much lacks is in /metrics.
 fn note(core: &Core, shortage: Shortage) {
-    let before = core.set_shortage(shortage);
+    let before = std::mem::replace(&mut core.leader().shortage, shortage);
     match (before.len, shortage.len) {
         (0, 1..) => {
             let (containers, lacking_len) = (shortage.container_count, shortage.len);

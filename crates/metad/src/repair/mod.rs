@@ -14,9 +14,6 @@
 //! Promise: work a round is bounded, whatever happened, and a node that does not answer is waited for once in a while,
 //! not at each question; nothing is concluded from silence before this server has led for as long as a node may be
 //! silent; no replica goes because of what is remembered here, only because others said that they have it.
-//!
-//! Locks: the picture of the cluster before the memory of repair, that before the memory of surplus, never the other
-//! way.
 
 pub(crate) mod balance;
 pub(crate) mod census;
@@ -34,7 +31,7 @@ pub(crate) use compare::has_whole;
 
 use crate::core::{ChangeError, Core};
 use io::stage::timeout;
-use lead::{Healing, MendRules};
+use lead::{Healing, Leader, MendRules};
 use raft::RaftError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,8 +112,7 @@ fn take_up(core: &Core) {
     let now = core.monotonic();
     let joined: Vec<PipelineId> = core.with_cluster(|cluster, _| cluster.joined_pipelines().collect());
     for id in joined {
-        core.with_cluster(|cluster, _| {
-            let mut repair = core.repair();
+        core.with_leader(|Leader { cluster, repair, .. }, _| {
             cluster.containers_of(id).for_each(|home| repair.suspect(home, now));
         });
     }
@@ -163,7 +159,7 @@ fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> Vec<(NodeId,
 /// Some containers more, so that all are looked at in a period.
 fn audit_some(core: &Core, audit: &mut Audit, passed: Duration) {
     let now = core.monotonic();
-    core.with_cluster(|cluster, _| {
+    core.with_leader(|Leader { cluster, repair, .. }, _| {
         let count = cluster.container_count() as u64;
         let (period, per_s) = if audit.is_second { (AUDIT_PERIOD, 0) } else { (FIRST_AUDIT_PERIOD, FIRST_AUDIT_PER_S) };
         let passed_ms = passed.as_millis() as u64;
@@ -171,7 +167,6 @@ fn audit_some(core: &Core, audit: &mut Audit, passed: Duration) {
         audit.owed_milli += owed_milli.max((per_s * passed_ms).min(count * 1000));
         let wanted = (audit.owed_milli / 1000).min(AUDIT_COUNT_MAX);
         audit.owed_milli -= wanted * 1000;
-        let mut repair = core.repair();
         for _ in 0..wanted {
             let next = cluster.container_after(audit.after);
             audit.is_second |= next <= audit.after;
@@ -184,18 +179,15 @@ fn audit_some(core: &Core, audit: &mut Audit, passed: Duration) {
 }
 
 impl Core {
-    /// What decisions about copies rest on, all of it locked at once: not for long.
+    /// What decisions about copies rest on, as of now.
     pub(crate) fn heal<T>(&self, run: impl FnOnce(&mut Healing<'_>) -> T) -> T {
         let rules = rules(self);
-        self.with_cluster(|cluster, _| {
-            let (mut repair, mut surplus) = (self.repair(), self.surplus());
-            run(&mut Healing { cluster, repair: &mut repair, surplus: &mut surplus, rules })
-        })
+        self.with_leader(|leader, _| run(&mut leader.healing(rules)))
     }
 
     /// A member of the block's home may lack it: it is to be compared as soon as it is complete.
     pub(crate) fn doubt(&self, block: BlockId) {
-        self.repair().doubt(block);
+        self.leader().repair.doubt(block);
         self.repair_wake.notify_one();
     }
 }

@@ -36,8 +36,10 @@ fn round(core: &Arc<Core>, reading: &mut Reading) {
     reading.retain(|_, task| !task.is_finished());
     while reading.len() < READING_COUNT_MAX {
         let free = |node: NodeId| !reading.contains_key(&node);
-        let reported = core.complaints().take(free);
-        let next = reported.or_else(|| core.repair().take_bad_alone(core.monotonic(), free));
+        let next = core.with_leader(|leader, _| {
+            let reported = leader.complaints.take(free);
+            reported.or_else(|| leader.repair.take_bad_alone(core.monotonic(), free))
+        });
         let Some((block, node)) = next else { return };
         let at = Arc::clone(core);
         let task = async move {
@@ -53,7 +55,7 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
     let Ok(found) = core.chore_rows(move |rows| read::file_of_block(rows, block)).await else { return };
     let Some((_, view)) = found else {
         // Its file was deleted meanwhile, and the node may be another one by now, which never says that it deleted it.
-        core.repair().forget_block(block);
+        core.leader().repair.forget_block(block);
         return;
     };
     let nodes = askable(core, [node]);
@@ -61,17 +63,19 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
     let Some((_, Some(fitness))) = answers.first() else { return };
     match fitness {
         Fitness::Fit => {
-            let was_bad = core.repair().reads_well(block, node);
-            core.complaints().reads_well(block, node, core.monotonic());
+            let was_bad = core.with_leader(|leader, _| {
+                leader.complaints.reads_well(block, node, core.monotonic());
+                leader.repair.reads_well(block, node)
+            });
             tracing::info!(%block, %node, was_bad, "a replica that was called bad reads well");
         }
         Fitness::Busy => return,
         Fitness::Absent | Fitness::Readable => {
-            let mut repair = core.repair();
+            let repair = &mut core.leader().repair;
             repair.forget_bad(block, node);
             repair.doubt(block);
         }
-        Fitness::Unfit => core.repair().on_bad(block, node, view.generation),
+        Fitness::Unfit => core.leader().repair.on_bad(block, node, view.generation),
     }
     core.repair_wake.notify_one();
 }

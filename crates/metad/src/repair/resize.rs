@@ -9,7 +9,7 @@
 use super::RepairError;
 use super::compare::{answers, expected};
 use crate::core::Core;
-use lead::{Expected, Plan, Resizing, Transfer};
+use lead::{Expected, Leader, Plan, Resizing, Transfer};
 use namespace::read;
 use namespace::{BlockMove, ForgetResized, MoveBlocks};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(super) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), Repai
         core.repair_wake.notify_one();
     }
     for file in files {
-        if core.repair().is_full() {
+        if core.leader().repair.is_full() {
             return Ok(());
         }
         if turn.resting.get(&file).is_some_and(|until| *until > core.monotonic()) {
@@ -89,8 +89,9 @@ async fn target(
 ) -> Result<Option<ContainerId>, RepairError> {
     for _ in 0..PROPOSAL_COUNT_MAX {
         let now = core.monotonic();
-        let plan =
-            core.with_cluster(|cluster, random| resizing.target(home, blocks, cluster, &core.repair(), now, random));
+        let plan = core.with_leader(|Leader { cluster, repair, .. }, random| {
+            resizing.target(home, blocks, cluster, repair, now, random)
+        });
         match plan {
             Ok(Plan::Use(to)) => return Ok(Some(to)),
             Ok(Plan::Propose(command)) => {

@@ -16,20 +16,20 @@ const ROUND_COUNT: usize = 50;
 
 pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     let begun = core.monotonic();
-    core.surplus().expire(begun);
+    core.leader().surplus.expire(begun);
     for _ in 0..ROUND_COUNT {
         let now = core.monotonic();
         if now.saturating_sub(begun) > ROUND_MAX {
             break; // others have their turn
         }
-        let Some(home) = core.surplus().next(now) else { break };
+        let Some(home) = core.leader().surplus.next(now) else { break };
         ask(core, home).await?;
     }
     Ok(())
 }
 
 async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<(), RepairError> {
-    let mut clearance = Clearance::begin(home, &core.surplus());
+    let mut clearance = Clearance::begin(home, &core.leader().surplus);
     let found = look_up(core, clearance.blocks()).await?;
     let nodes = core.heal(|healing| clearance.on_found(found, healing));
     let answers = answers(core, clearance.asked(), &nodes).await;

@@ -1,0 +1,188 @@
+//! Containers that move from fuller nodes to emptier ones, as somebody asked for: a plan is made once, and carried out
+//! a few moves at a time.
+//!
+//! Promise: a move is waiting, being proposed, under way or counted, and only one of these.
+
+use crate::balance::Move;
+use crate::cluster::Cluster;
+use crate::jobs::JobState;
+use crate::repair::Repair;
+use blocks::Work;
+use std::collections::VecDeque;
+
+/// Containers under way at a time. Each may be five gigabytes.
+const ACTIVE_COUNT_MAX: usize = 2;
+
+/// What is left of a plan.
+#[derive(Debug)]
+pub struct Balance {
+    pub job: u64,
+    pub within: u64,
+    /// False: a leader before this one has begun, and what is still to be moved is looked up when all datanodes were
+    /// heard.
+    planned: bool,
+    waiting: VecDeque<Move>,
+    /// Neither waiting nor active: it is being written down.
+    proposed: Option<Move>,
+    active: Vec<Move>,
+    done: Work,
+    /// Moves that were not possible any more when their turn came.
+    passed_count: usize,
+    pub stopping: bool,
+}
+
+impl Balance {
+    /// Begun by a leader before.
+    pub fn taken_up(job: u64, within: u64) -> Self {
+        Self {
+            job,
+            within,
+            planned: false,
+            waiting: VecDeque::new(),
+            proposed: None,
+            active: Vec::new(),
+            done: Work::default(),
+            passed_count: 0,
+            stopping: false,
+        }
+    }
+
+    /// What is to be moved was looked up for `job`. Whoever asked for it and the rounds of repair may both have done
+    /// so: the first one counts.
+    pub fn on_planned(&mut self, job: u64, moves: Vec<Move>) {
+        if self.planned || self.job != job {
+            return;
+        }
+        let total_len = types::len::total(moves.iter().map(|next| next.len));
+        self.done = Work { total_len, total_count: moves.len() as u64, ..Work::default() };
+        (self.waiting, self.planned) = (moves.into(), true);
+    }
+
+    /// The next move, if there is room for one.
+    pub fn take(&mut self) -> Option<Move> {
+        if self.stopping || self.proposed.is_some() || self.active.len() >= ACTIVE_COUNT_MAX {
+            return None;
+        }
+        self.proposed = self.waiting.pop_front();
+        self.proposed
+    }
+
+    /// The move that was taken last is written down, or was not possible any more.
+    pub fn on_proposed(&mut self, begun: bool) {
+        let Some(next) = self.proposed.take() else { return };
+        if begun {
+            self.active.push(next);
+        } else {
+            self.passed_count += 1;
+            self.done.total_len = self.done.total_len.saturating_sub(next.len);
+            self.done.total_count -= 1;
+        }
+    }
+
+    /// It is not known what became of the move that was taken last: it is tried again.
+    pub fn put_back(&mut self) {
+        self.waiting.extend(self.proposed.take());
+    }
+
+    /// Nothing is under way, and nothing comes.
+    fn has_ended(&self) -> bool {
+        let is_idle = self.active.is_empty() && self.proposed.is_none();
+        is_idle && (self.stopping || self.planned && self.waiting.is_empty())
+    }
+
+    /// False: what is to be moved is still to be looked up.
+    pub fn is_planned(&self) -> bool {
+        self.planned
+    }
+
+    /// As it was planned, without what is under way.
+    pub fn planned_work(&self) -> Work {
+        self.done
+    }
+
+    /// Counts the moves that have been carried out. Answers how far the job is.
+    pub fn settle(&mut self, cluster: &Cluster, repair: &Repair) -> Work {
+        let (moved, active): (Vec<Move>, Vec<Move>) = self.active.drain(..).partition(|next| cluster.has_moved(next));
+        self.active = active;
+        self.done.done_count += moved.len() as u64;
+        let moved_len = types::len::total(moved.iter().map(|next| next.len));
+        self.done.done_len = self.done.done_len.saturating_add(moved_len);
+        let mut work = self.done;
+        for next in &self.active {
+            // Until it was compared nothing of it is known to be copied.
+            let left = repair.lack_len_of(next.container).unwrap_or(next.len);
+            work.done_len = work.done_len.saturating_add(next.len.saturating_sub(left));
+        }
+        work
+    }
+
+    /// How it ended; `None`: it has not.
+    pub fn end(&self) -> Option<JobState> {
+        if !self.has_ended() {
+            return None;
+        }
+        let (moved, passed) = (self.done.done_count, self.passed_count);
+        Some(match (self.stopping, moved, passed) {
+            (true, ..) => JobState::Stopped(format!("by an administrator; {moved} containers were moved")),
+            (false, 0, 0) => {
+                JobState::Done("no move of a whole container brings the datanodes nearer to each other".to_owned())
+            }
+            (false, _, 0) => JobState::Done(format!("{moved} containers were moved, and read back where they are now")),
+            (false, ..) => JobState::Done(format!(
+                "{moved} containers were moved, and read back; {passed} were not as they had been when this was \
+                 planned: run it again"
+            )),
+        })
+    }
+
+    pub(crate) fn check(&self) {
+        let count = self.waiting.len() + usize::from(self.proposed.is_some()) + self.active.len();
+        let Work { done_count, total_count, .. } = self.done;
+        assert_eq!(done_count + count as u64, total_count, "moves of job {}", self.job);
+        assert!(self.active.len() <= ACTIVE_COUNT_MAX, "{} containers move at a time", self.active.len());
+        assert!(self.planned || total_count == 0, "job {} moves what nobody planned", self.job);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{ContainerId, NodeId};
+
+    fn moves(numbers: &[u64]) -> Vec<Move> {
+        let (from, to) = (NodeId([1; 16]), NodeId([2; 16]));
+        numbers.iter().map(|number| Move { container: ContainerId(*number), from, to, len: 10 }).collect()
+    }
+
+    /// Whoever asked for it and a round of repair look up the same moves, or a round comes late with those of a job
+    /// that has ended: nothing is moved twice.
+    #[test]
+    fn a_plan_is_made_once() {
+        let mut balance = Balance::taken_up(7, 0);
+        balance.on_planned(6, moves(&[9]));
+        assert_eq!((balance.planned, balance.take()), (false, None), "of a job before");
+        balance.on_planned(7, moves(&[1, 2]));
+        assert_eq!(balance.take(), Some(moves(&[1])[0]));
+        balance.on_planned(7, moves(&[1, 2]));
+        balance.on_proposed(true);
+        assert_eq!(balance.take(), Some(moves(&[2])[0]));
+        assert_eq!((balance.waiting.len(), balance.done.total_count), (0, 2));
+    }
+
+    /// While the last move is being written down the job has not ended, whoever looks at it.
+    #[test]
+    fn a_move_that_is_being_written_down_is_waited_for() {
+        let mut balance = Balance::taken_up(7, 0);
+        balance.on_planned(7, moves(&[1]));
+        balance.take().unwrap();
+        assert!(!balance.has_ended());
+        balance.put_back();
+        assert!(!balance.has_ended() && balance.take().is_some() && balance.take().is_none());
+        balance.stopping = true;
+        assert!(!balance.has_ended());
+        balance.on_proposed(true);
+        assert!(!balance.has_ended() && balance.proposed.is_none());
+        balance.active.clear();
+        assert!(balance.has_ended());
+    }
+}

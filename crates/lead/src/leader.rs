@@ -1,0 +1,312 @@
+//! Everything that the leading metadata server knows and does not replicate.
+//!
+//! ```text
+//! applied entry ──▶ on_applied, on_effects ─┐
+//! heartbeat, catalogue, answers ────────────┼──▶ Leader: one `&mut self`, so one lock in the server
+//! administrator, ticks ─────────────────────┘
+//! ```
+//!
+//! Promise: what must agree lies in here, and [`Leader::check`] states it. A new leader begins with the rows and learns
+//! the rest from its datanodes and clients.
+
+use crate::balance_job::Balance;
+use crate::chain_sets::ChainSets;
+use crate::claim::Newcomers;
+use crate::cluster::Cluster;
+use crate::complaints::Complaints;
+use crate::disk::{self, Disk};
+use crate::disk_balance::DiskBalance;
+use crate::doomed::Doomed;
+use crate::effects::{Aftermath, Wakes};
+use crate::healing::Healing;
+use crate::jobs::Jobs;
+use crate::leased::Leased;
+use crate::leases::Leases;
+use crate::membership::MendRules;
+use crate::repair::Repair;
+use crate::replica_fate::Undecided;
+use crate::room::Shortage;
+use crate::scrub::Scrub;
+use crate::surplus::Surplus;
+use crate::unresponsive::Unresponsive;
+use blocks::{BlocksError, Command, JobKind, JobRow, JobTask, Reply, unended_jobs};
+use namespace::Effects;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::rows::{Rows, RowsError};
+use types::{Millis, NodeId};
+
+#[derive(Debug)]
+pub struct Leader {
+    pub cluster: Cluster,
+    /// Processes that registered with ids that no node has.
+    pub newcomers: Newcomers,
+    /// Writers, and when each was heard of last.
+    pub leases: Leases,
+    /// Blocks that clients hold on lease.
+    pub leased: Leased,
+    /// Replicas to delete.
+    pub doomed: Doomed,
+    /// Replicas whose blocks are still written.
+    pub undecided: Undecided,
+    /// Replicas to delete that safe mode keeps.
+    pub kept_back: Undecided,
+    pub repair: Repair,
+    /// Replicas where none belong.
+    pub surplus: Surplus,
+    /// Replicas that were reported as damaged, and not read since.
+    pub complaints: Complaints,
+    /// What writers' chains may still cost.
+    pub chain_sets: ChainSets,
+    pub unresponsive: Unresponsive,
+    /// Copies that no datanode had room for when all pipelines were looked at last.
+    pub shortage: Shortage,
+    pub jobs: Jobs,
+    pub scrub: Option<Scrub>,
+    pub balance: Option<Balance>,
+    pub disk_balance: Option<DiskBalance>,
+    disks: BTreeMap<NodeId, Vec<Disk>>,
+}
+
+impl Leader {
+    /// Begins to lead with the rows. `wall` is the time of day, `lease_soft` how long a lease lasts that is not
+    /// renewed.
+    pub fn load(
+        cluster: Cluster,
+        rows: &dyn Rows,
+        wall: Millis,
+        now: Duration,
+        lease_soft: Duration,
+    ) -> Result<Self, RowsError> {
+        let mut leader = Self {
+            cluster,
+            newcomers: Newcomers::default(),
+            leases: Leases::load(rows, now)?,
+            leased: Leased::load(rows, now, lease_soft)?,
+            doomed: Doomed::default(),
+            undecided: Undecided::default(),
+            kept_back: Undecided::default(),
+            repair: Repair::default(),
+            surplus: Surplus::default(),
+            complaints: Complaints::default(),
+            chain_sets: ChainSets::default(),
+            unresponsive: Unresponsive::default(),
+            shortage: Shortage::default(),
+            jobs: Jobs::load(rows, wall, now)?,
+            scrub: None,
+            balance: None,
+            disk_balance: None,
+            disks: BTreeMap::new(),
+        };
+        for (id, row) in unended_jobs(rows)? {
+            leader.take_on(id, row.task);
+        }
+        Ok(leader)
+    }
+
+    /// A command of the block side was applied.
+    pub fn on_applied(&mut self, command: &Command, answer: &Result<Reply, BlocksError>) {
+        self.cluster.on_applied(command, answer);
+    }
+
+    /// A change of the namespace was applied, and had these effects.
+    pub fn on_effects(&mut self, effects: &Effects, now: Duration) -> Wakes {
+        let Self { cluster, doomed, repair, leased, .. } = self;
+        Aftermath { cluster, doomed, repair, leased }.on_effects(effects, now)
+    }
+
+    /// What decisions about copies rest on.
+    pub fn healing(&mut self, rules: MendRules) -> Healing<'_> {
+        let Self { cluster, repair, surplus, .. } = self;
+        Healing { cluster, repair, surplus, rules }
+    }
+
+    /// A job was written down as `id`: it is under way from now on.
+    pub fn on_job_begun(&mut self, id: u64, kind: JobKind, subject: &str, task: JobTask, now: Duration) {
+        self.jobs.begun(id, kind, subject, now);
+        self.take_on(id, task);
+    }
+
+    /// Goes on with jobs that stand in the rows and are not known here. Answers them.
+    pub fn take_up_jobs(
+        &mut self,
+        rows: &dyn Rows,
+        wall: Millis,
+        now: Duration,
+    ) -> Result<Vec<(u64, JobRow)>, RowsError> {
+        let unknown = self.jobs.take_up(rows, wall, now)?;
+        unknown.iter().for_each(|(id, row)| self.take_on(*id, row.task.clone()));
+        Ok(unknown)
+    }
+
+    fn take_on(&mut self, id: u64, task: JobTask) {
+        match task {
+            JobTask::Known => {}
+            JobTask::Scrub { number, len_per_s, nodes } => self.scrub = Some(Scrub::new(number, id, len_per_s, nodes)),
+            JobTask::Balance { within } => self.balance = Some(Balance::taken_up(id, within)),
+            JobTask::BalanceDisks { number, len_per_s, within, nodes } => {
+                self.disk_balance = Some(DiskBalance::new(number, id, len_per_s, within, nodes));
+            }
+        }
+    }
+
+    /// The disks of each node, as it reported them last.
+    pub fn disks(&self) -> &BTreeMap<NodeId, Vec<Disk>> {
+        &self.disks
+    }
+
+    /// A node reports its disks. Answers those that failed since.
+    pub fn on_disks(&mut self, node: NodeId, disks: Vec<Disk>) -> Vec<Disk> {
+        let before = self.disks.get(&node).map_or(&[][..], Vec::as_slice);
+        let failed = disk::failed_since(before, &disks).cloned().collect();
+        self.disks.insert(node, disks);
+        failed
+    }
+
+    /// Every relation within and between the parts. Looks at everything: for tests and simulations, and now and then in
+    /// debug builds.
+    pub fn check(&self) {
+        self.cluster.check();
+        self.newcomers.check();
+        self.leases.check();
+        self.leased.check();
+        self.doomed.check();
+        self.undecided.check();
+        self.kept_back.check();
+        self.repair.check();
+        self.surplus.check();
+        self.complaints.check();
+        self.chain_sets.check();
+        self.jobs.check();
+        if let Some(balance) = &self.balance {
+            balance.check();
+        }
+        let under_way = [
+            (JobKind::Scrub, self.scrub.as_ref().map(|scrub| scrub.job)),
+            (JobKind::Balance, self.balance.as_ref().map(|balance| balance.job)),
+            (JobKind::BalanceDisks, self.disk_balance.as_ref().map(|balance| balance.job)),
+        ];
+        for (kind, id) in under_way {
+            let Some(id) = id else { continue };
+            let job = self.jobs.get(id).filter(|job| job.kind == kind && !job.state.has_ended());
+            assert!(job.is_some(), "{kind:?} is under way as job {id}, which people see as {:?}", self.jobs.get(id));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::jobs::JobState;
+    use crate::member::Usage;
+    use crate::replica_fate::Told;
+    use crate::scrub::Scrubbed;
+    use blocks::{Node, apply};
+    use types::rows::MemoryRows;
+    use types::{BlockId, ContainerId, Generation, InodeId, PipelineId};
+
+    pub(crate) const HOME: ContainerId = ContainerId(1);
+    pub(crate) const NOW: Duration = Duration::from_secs(100);
+    const SOFT: Duration = Duration::from_secs(60);
+
+    pub(crate) fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    pub(crate) fn block(index: u32) -> BlockId {
+        BlockId::new(HOME, index)
+    }
+
+    pub(crate) fn told(index: u32) -> Told {
+        let (generation, file) = (Generation(1005), Some(InodeId(20_000)));
+        Told { block: block(index), generation, len: 5, file, home: Some(HOME), finalized: true }
+    }
+
+    fn rows() -> MemoryRows {
+        let mut rows = MemoryRows::default();
+        let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+        commands.push(Command::CreateSet { members: vec![node(1), node(2)], wanted: 2, planned: true });
+        commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+        commands.push(Command::LeaseIndexes { container: HOME, from: 0, up_to: 100, lessee: 1, len: 0 });
+        commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
+        rows
+    }
+
+    fn load(rows: &MemoryRows) -> Leader {
+        let mut leader = Leader::load(Cluster::load(rows, 1).unwrap(), rows, Millis(1), NOW, SOFT).unwrap();
+        (1..=3).for_each(|number| leader.cluster.on_registered(NOW, node(number), Usage::default()));
+        leader.check();
+        leader
+    }
+
+    /// Nodes 1 and 2 of three hold a container, of which 100 indexes were given out.
+    pub(crate) fn leader() -> Leader {
+        load(&rows())
+    }
+
+    pub(crate) fn rules() -> MendRules {
+        MendRules { now: NOW, hearing_since: Duration::ZERO, lost_after: Duration::from_secs(15), usual_replication: 2 }
+    }
+
+    fn begin(rows: &mut MemoryRows, leader: &mut Leader, kind: JobKind, task: &JobTask) -> u64 {
+        let id = leader.jobs.next_id();
+        let row = JobRow { kind, subject: String::new(), started: Millis(1), task: task.clone(), end: None };
+        apply(rows, &Command::BeginJob { id, row }).unwrap().unwrap();
+        leader.on_job_begun(id, kind, "", task.clone(), NOW);
+        leader.check();
+        id
+    }
+
+    /// What was asked for is carried out by the next leader too, under the same number.
+    #[test]
+    fn jobs_go_on_under_the_next_leader() {
+        let (mut rows, mut first) = (rows(), leader());
+        let scrub = JobTask::Scrub { number: 7, len_per_s: 1, nodes: vec![node(1)] };
+        let disks = JobTask::BalanceDisks { number: 8, len_per_s: 1, within: 1, nodes: vec![node(1)] };
+        begin(&mut rows, &mut first, JobKind::Scrub, &scrub);
+        begin(&mut rows, &mut first, JobKind::BalanceDisks, &disks);
+        begin(&mut rows, &mut first, JobKind::Balance, &JobTask::Balance { within: 1 });
+        let mut next = load(&rows);
+        assert_eq!(next.scrub.as_ref().map(|scrub| scrub.number), Some(7));
+        assert_eq!(next.disk_balance.as_ref().map(|balance| balance.number), Some(8));
+        next.on_balance_planned(3, Vec::new(), NOW);
+        next.settle_balance(NOW);
+        next.check();
+        assert!(next.balance.is_none() && next.jobs.get(3).unwrap().state.has_ended(), "there was nothing to move");
+        assert_eq!(next.take_up_jobs(&rows, Millis(2), NOW).unwrap(), [], "all are known");
+    }
+
+    /// The answer to a proposal was lost: the job is found in the rows.
+    #[test]
+    fn a_job_that_was_written_down_unheard_is_taken_up() {
+        let (mut rows, mut leader) = (rows(), leader());
+        let task = JobTask::Scrub { number: 7, len_per_s: 1, nodes: vec![node(1)] };
+        let row = JobRow { kind: JobKind::Scrub, subject: String::new(), started: Millis(1), task, end: None };
+        apply(&mut rows, &Command::BeginJob { id: 1, row }).unwrap().unwrap();
+        assert_eq!(leader.take_up_jobs(&rows, Millis(2), NOW).unwrap().len(), 1);
+        leader.check();
+        let scrubbed = Scrubbed { ended: true, ..Scrubbed::default() };
+        assert_eq!(leader.on_scrub_report(node(2), None), None, "it has no part in it");
+        let order = leader.on_scrub_report(node(1), Some((7, scrubbed))).unwrap();
+        assert_eq!((order.number, order.stop), (7, false));
+        leader.repair.on_bad(block(1), node(1), Generation(5));
+        let damaged: Vec<(NodeId, bool)> =
+            leader.damaged_of_scrub().into_iter().map(|(_, node, comes)| (node, comes)).collect();
+        assert_eq!(leader.settle_scrub(&damaged, &rules()), None, "a copy replaces it");
+        assert!(matches!(leader.jobs.get(1).unwrap().state, JobState::Waiting(_)));
+        assert_eq!(leader.settle_scrub(&[], &rules()).as_deref(), Some("no damage"));
+        leader.check();
+        let order = leader.on_scrub_report(node(1), Some((7, Scrubbed::default())));
+        assert!(order.is_some_and(|order| order.stop), "it has ended");
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_told_once() {
+        let mut leader = leader();
+        let disk = |failure: &str| Disk { dir: "/a".into(), failure: failure.into(), ..Disk::default() };
+        assert_eq!(leader.on_disks(node(1), vec![disk("")]), []);
+        assert_eq!(leader.on_disks(node(1), vec![disk("cannot sync")]), [disk("cannot sync")]);
+        assert_eq!(leader.on_disks(node(1), vec![disk("cannot sync")]), []);
+        assert_eq!(leader.disks()[&node(1)], [disk("cannot sync")]);
+    }
+}

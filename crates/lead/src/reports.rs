@@ -1,0 +1,398 @@
+//! What datanodes report of themselves and their replicas, and what they are ordered to do about it.
+//!
+//! ```text
+//! heartbeat ──on_heartbeat──▶ copies, failures; then, by the rows of what was put: judge
+//!     └── answer: on_deleted (owed deletions), take_surplus ──(rows)──▶ confirm_surplus, copy_orders
+//! catalogue ──on_catalogue──▶ judge each page ──▶ on_catalogue_end
+//! ```
+//!
+//! Promise: a deletion is ordered only for a replica whose block had no owner in the rows, and nobody could put it when
+//! the rows were read ([`Leader::may_be_put`] is asked before); or that is surplus, was confirmed by others, and is so
+//! still. None is ordered while safe mode keeps the namespace as it is.
+
+use crate::cluster::Cluster;
+use crate::complaints::Complainant;
+use crate::leader::Leader;
+use crate::member::Usage;
+use crate::repair::{Copy, Repair};
+use crate::replica_fate::{Fate, Told, Wanted};
+use blocks::Node;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use types::{BlockId, ContainerId, FileId, Generation, NodeId};
+
+/// A node that registered reports first what it has; its containers are compared after that.
+const CATALOGUE_WAIT: Duration = Duration::from_secs(2);
+
+/// What a heartbeat reports beside replicas that are to be looked up in the rows.
+#[derive(Debug, Default)]
+pub struct Heartbeat {
+    pub usage: Usage,
+    /// All disks of the node have failed.
+    pub is_diskless: bool,
+    /// Replicas that it has put since the last one.
+    pub put: Vec<(BlockId, Generation)>,
+    pub copy_failures: Vec<CopyFailure>,
+    /// Copies that it makes, or has yet to make.
+    pub copying: BTreeSet<BlockId>,
+}
+
+/// A copy that was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyFailure {
+    /// Failures of one node are numbered.
+    pub number: u64,
+    pub block: BlockId,
+    /// Who was read; `None`: no source is to blame.
+    pub source: Option<NodeId>,
+    /// What the source sent did not agree with its checksums.
+    pub is_corrupt: bool,
+}
+
+/// What came of a heartbeat.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// Failures that were not reported before.
+    pub failures: Vec<CopyFailure>,
+    /// There may be something to compare or to copy.
+    pub wakes_repair: bool,
+    /// A replica is to be read by its node.
+    pub has_complaint: bool,
+}
+
+/// A reported replica, what the rows have of its block, and whether a client may put it ([`Leader::may_be_put`]).
+pub type LookedUp = (Told, Option<Wanted>, bool);
+
+/// What a node is to do about replicas that it reported.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// To be deleted at this generation and below.
+    pub delete: Vec<(BlockId, Generation)>,
+    /// Whose a replica is, and where it is at home.
+    pub owners: Vec<(BlockId, FileId, ContainerId)>,
+    /// Of blocks that were never given out here.
+    pub strange: Vec<BlockId>,
+    /// Some are surplus: others are to be asked.
+    pub has_surplus: bool,
+}
+
+/// A copy to make, with the addresses of its sources.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CopyOrder {
+    pub copy: Copy,
+    pub sources: Vec<(NodeId, String)>,
+}
+
+impl Leader {
+    /// The process has registered as `node`, and its row is written. `None`: another one registers as it.
+    /// Answers whether a replica is to be read by its node.
+    pub fn on_registered(&mut self, node: &Node, usage: Usage, now: Duration) -> Option<bool> {
+        let id = node.id;
+        self.unresponsive.remove(id);
+        if !self.cluster.on_claimed(node) {
+            return None;
+        }
+        self.cluster.on_registered(now, id, usage);
+        // What it lacks, or brings back.
+        for pipeline in self.cluster.pipelines_of(id) {
+            for home in self.cluster.containers_of(*pipeline) {
+                self.repair.suspect(home, now + CATALOGUE_WAIT);
+            }
+        }
+        let mut has_complaint = false;
+        for block in self.repair.on_registered(id) {
+            has_complaint |= self.complaints.note(block, id, Complainant::Ours, now);
+        }
+        Some(has_complaint)
+    }
+
+    /// `None`: it is to register.
+    pub fn on_heartbeat(&mut self, node: NodeId, heartbeat: &Heartbeat, now: Duration) -> Option<Reported> {
+        let Heartbeat { usage, is_diskless, put, copy_failures, copying } = heartbeat;
+        let is_known = match is_diskless {
+            true => self.cluster.on_diskless(node, *usage),
+            false => self.cluster.on_heartbeat(now, node, *usage),
+        };
+        if !is_known {
+            return None;
+        }
+        let wakes_repair = !(put.is_empty() && copy_failures.is_empty());
+        let mut reported = Reported { wakes_repair, ..Reported::default() };
+        for (block, generation) in put {
+            self.surplus.stays(node, *block);
+            self.repair.on_put(node, *block, *generation, now);
+        }
+        for failure in copy_failures {
+            if !self.repair.is_news(node, failure.number) {
+                continue;
+            }
+            self.repair.on_failed(node, failure.block, failure.source, now);
+            if let Some(source) = failure.source.filter(|_| failure.is_corrupt) {
+                reported.has_complaint |= self.complaints.note(failure.block, source, Complainant::Ours, now);
+            }
+            reported.failures.push(*failure);
+        }
+        self.repair.on_working(node, copying, now);
+        Some(reported)
+    }
+
+    /// Whether a client may still put a file with each of these blocks. To be asked before the rows are read: what
+    /// nobody may put then can only have an owner already.
+    pub fn may_be_put(&self, told: &[Told], now: Duration) -> Vec<bool> {
+        told.iter().map(|told| self.leased.may_be_put(told.block, now)).collect()
+    }
+
+    /// Replicas of `node` that are judged with each heartbeat until their blocks are complete; and those that safe mode
+    /// has kept, when it is over.
+    pub fn to_judge_again(&self, node: NodeId, is_safe_mode: bool) -> Vec<Told> {
+        let mut told = self.undecided.of(node);
+        if !is_safe_mode {
+            told.extend(self.kept_back.of(node));
+        }
+        told
+    }
+
+    /// What becomes of replicas that `node` reported.
+    pub fn judge(&mut self, node: NodeId, replicas: &[LookedUp], is_safe_mode: bool, now: Duration) -> Judged {
+        let mut judged = Judged::default();
+        for (told, wanted, may_be_put) in replicas {
+            let judgement = self.cluster.judge(node, told, wanted.as_ref(), *may_be_put);
+            if told.finalized {
+                self.cluster.on_confirmed_len(told.block, told.len);
+            }
+            if is_safe_mode && judgement.fate == Fate::Goes {
+                // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again when safe
+                // mode ends: until then nothing changes that could decide otherwise.
+                self.kept_back.keep(node, *told);
+                self.undecided.settle(node, told);
+                continue;
+            }
+            self.kept_back.settle(node, told);
+            let mut again = judgement.again;
+            match (judgement.fate, wanted) {
+                (Fate::Goes, _) => judged.delete.push((told.block, told.generation)),
+                (Fate::Owned, Some(wanted)) => judged.owners.push((told.block, wanted.file, wanted.home)),
+                (Fate::Surplus, Some(_)) if comes_to(&self.cluster, &self.repair, node, told.block) => again = true,
+                (Fate::Surplus, Some(wanted)) => {
+                    self.surplus.keep(node, *told, wanted.home, now);
+                    self.repair.on_surplus(told.block);
+                    judged.has_surplus = true;
+                }
+                (Fate::Strange, _) => judged.strange.push(told.block),
+                (Fate::Stays | Fate::Owned | Fate::Surplus, _) => {}
+            }
+            if again {
+                self.undecided.keep(node, *told);
+            } else {
+                self.undecided.settle(node, told);
+            }
+        }
+        judged
+    }
+
+    /// `node` has deleted these. Answers what it is to delete now.
+    pub fn on_deleted(
+        &mut self,
+        node: NodeId,
+        deleted: &[BlockId],
+        is_safe_mode: bool,
+        now: Duration,
+    ) -> Vec<(BlockId, Generation)> {
+        for block in deleted {
+            self.doomed.on_deleted(node, *block);
+            self.repair.forget_bad(*block, node);
+            self.surplus.stays(node, *block);
+        }
+        if is_safe_mode { Vec::new() } else { self.doomed.orders(node, now) }
+    }
+
+    /// Surplus replicas of `node` that others have confirmed a moment ago. Each is to be looked up once more, as its
+    /// block may have moved here since, and then confirmed.
+    pub fn take_surplus(&mut self, node: NodeId, now: Duration) -> Vec<Told> {
+        self.surplus.orders(node, now)
+    }
+
+    /// Answers which of them `node` is to delete.
+    pub fn confirm_surplus(
+        &mut self,
+        node: NodeId,
+        found: &[(Told, Option<Wanted>)],
+        now: Duration,
+    ) -> Vec<(BlockId, Generation)> {
+        let Self { cluster, repair, surplus, .. } = self;
+        let mut delete = Vec::new();
+        for (told, wanted) in found {
+            // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
+            let is_surplus = wanted.is_none() || cluster.judge(node, told, wanted.as_ref(), true).fate == Fate::Surplus;
+            let is_doubtful = |wanted: &&Wanted| {
+                let mut others = cluster.member_ids(wanted.home).iter().filter(|member| **member != node);
+                others.any(|member| repair.is_bad(told.block, *member, wanted.generation))
+            };
+            if let Some(wanted) = wanted.as_ref().filter(is_doubtful) {
+                // One of those who confirmed it has a damaged one: all of them are asked again.
+                surplus.stays(node, told.block);
+                surplus.keep(node, *told, wanted.home, now);
+            } else if is_surplus && !comes_to(cluster, repair, node, told.block) {
+                delete.push((told.block, told.generation));
+            } else {
+                surplus.stays(node, told.block);
+            }
+        }
+        delete
+    }
+
+    /// What `node` is to copy now.
+    pub fn copy_orders(&mut self, node: NodeId, now: Duration) -> Vec<CopyOrder> {
+        let orders = self.repair.orders(node, now).into_iter();
+        let orders = orders.map(|copy| {
+            let members = copy.sources.iter().filter_map(|id| self.cluster.node(*id));
+            let sources = members.map(|member| (member.node.id, member.node.xfer_addr())).collect();
+            CopyOrder { copy, sources }
+        });
+        orders.collect()
+    }
+
+    /// A page of all that `node` has; `is_first`: it begins anew. False: it is to register.
+    pub fn on_catalogue(&mut self, node: NodeId, is_first: bool, now: Duration) -> bool {
+        // A long catalogue stands in the way of heartbeats: each part of it says that the node lives.
+        self.cluster.on_sign(now, node);
+        let is_known = self.cluster.node(node).is_some_and(|member| member.seen().is_some());
+        if is_known && is_first {
+            self.surplus.on_telling(node, now);
+        }
+        is_known
+    }
+}
+
+/// Whether the block is being copied to a container that `node` is a member of.
+fn comes_to(cluster: &Cluster, repair: &Repair, node: NodeId, block: BlockId) -> bool {
+    repair.wants(node, block) || repair.moving_to(block).is_some_and(|home| cluster.is_member(home, node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leader::tests::{HOME, NOW, block, leader, node, told};
+    use crate::repair::Lack;
+    use types::InodeId;
+
+    const GENERATION: Generation = Generation(1005);
+
+    fn wanted() -> Wanted {
+        Wanted { file: InodeId(20_000), generation: GENERATION, home: HOME, complete: true }
+    }
+
+    fn judge(leader: &mut Leader, number: u8, replica: Told, wanted: Option<Wanted>, is_safe_mode: bool) -> Judged {
+        let judged = leader.judge(node(number), &[(replica, wanted, false)], is_safe_mode, NOW);
+        leader.check();
+        judged
+    }
+
+    #[test]
+    fn a_replica_without_an_owner_is_deleted_but_not_in_safe_mode() {
+        let mut leader = leader();
+        let gone = vec![(block(1), GENERATION)];
+        assert_eq!(judge(&mut leader, 1, told(1), None, true), Judged::default());
+        assert_eq!(leader.to_judge_again(node(1), true), []);
+        assert_eq!(leader.to_judge_again(node(1), false), [told(1)], "safe mode is over");
+        assert_eq!(judge(&mut leader, 1, told(1), None, false).delete, gone);
+        assert_eq!(leader.to_judge_again(node(1), false), []);
+        let strange = Told { block: BlockId::new(ContainerId(9), 1), ..told(1) };
+        assert_eq!(judge(&mut leader, 1, strange, None, false).strange, [strange.block]);
+    }
+
+    #[test]
+    fn a_replica_of_an_open_block_is_judged_until_it_is_complete() {
+        let mut leader = leader();
+        let open = Wanted { complete: false, ..wanted() };
+        judge(&mut leader, 3, told(1), Some(open), false);
+        assert_eq!(leader.to_judge_again(node(3), true), [told(1)]);
+        assert!(judge(&mut leader, 3, told(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
+        assert_eq!(leader.to_judge_again(node(3), false), []);
+        let owner = judge(&mut leader, 1, Told { file: None, ..told(1) }, Some(wanted()), false).owners;
+        assert_eq!(owner, [(block(1), InodeId(20_000), HOME)]);
+    }
+
+    /// Others have confirmed it: it is deleted unless one of them turned out to be damaged, or the block comes here.
+    #[test]
+    fn a_surplus_replica_is_looked_at_once_more_before_it_is_deleted() {
+        let mut leader = leader();
+        let confirm = |leader: &mut Leader, wanted: Option<Wanted>| {
+            judge(leader, 3, told(1), Some(self::wanted()), false);
+            leader.surplus.let_go(HOME, node(3), told(1), NOW);
+            let going = leader.take_surplus(node(3), NOW);
+            assert_eq!(going, [told(1)]);
+            let delete = leader.confirm_surplus(node(3), &[(told(1), wanted)], NOW);
+            leader.check();
+            let is_leaving = leader.surplus.is_leaving(block(1), node(3), GENERATION);
+            assert_eq!(is_leaving, !delete.is_empty(), "what is not deleted counts as a copy");
+            !delete.is_empty()
+        };
+        assert!(confirm(&mut leader, Some(wanted())) && confirm(&mut leader, None));
+        leader.repair.on_bad(block(1), node(2), GENERATION);
+        assert!(!confirm(&mut leader, Some(wanted())), "a member has a damaged one");
+        assert_eq!(leader.surplus.of(HOME, 9).len(), 1, "the members are asked again");
+        leader.repair.forget_bad(block(1), node(2));
+        leader.repair.on_lack(Lack {
+            block: block(1),
+            generation: GENERATION,
+            len: 5,
+            file: InodeId(20_000),
+            home: HOME,
+            node: node(3),
+            sources: vec![node(1)],
+            unfit: false,
+        });
+        assert!(!confirm(&mut leader, Some(wanted())), "it is wanted here");
+        let orders = leader.copy_orders(node(3), NOW);
+        assert_eq!((orders.len(), orders[0].sources.len()), (1, 1));
+        // It has it, and the copy has ended.
+        let put = vec![(block(1), GENERATION)];
+        let came = leader.on_heartbeat(node(3), &Heartbeat { put, ..Heartbeat::default() }, NOW).unwrap();
+        assert!(came.wakes_repair && leader.repair.progress().copied_count == 1);
+        leader.check();
+    }
+
+    #[test]
+    fn a_failed_copy_counts_once_and_its_source_is_read() {
+        let mut leader = leader();
+        let failure = CopyFailure { number: 1, block: block(1), source: Some(node(2)), is_corrupt: true };
+        let heartbeat = Heartbeat { copy_failures: vec![failure], ..Heartbeat::default() };
+        let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
+        assert_eq!(came, Reported { failures: vec![failure], wakes_repair: true, has_complaint: true });
+        assert_eq!(leader.complaints.take(|_| true), Some((block(1), node(2))));
+        let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
+        assert_eq!((came.failures.len(), came.has_complaint), (0, false));
+        assert_eq!(leader.on_heartbeat(node(7), &heartbeat, NOW), None, "it is to register");
+        leader.check();
+    }
+
+    #[test]
+    fn deletions_are_ordered_until_they_are_confirmed_but_not_in_safe_mode() {
+        let mut leader = leader();
+        let doomed = namespace::DoomedBlock { block: block(1), home: HOME, generation: GENERATION };
+        leader.doomed.feed(doomed, &[node(1)]);
+        leader.repair.on_bad(block(1), node(1), GENERATION);
+        assert_eq!(leader.on_deleted(node(1), &[], true, NOW), []);
+        assert_eq!(leader.on_deleted(node(1), &[], false, NOW), [(block(1), GENERATION)]);
+        assert_eq!(leader.on_deleted(node(1), &[block(1)], false, NOW), []);
+        assert_eq!((leader.doomed.take_forgettable(9), leader.repair.bad().count()), (vec![doomed], 0));
+        leader.check();
+    }
+
+    #[test]
+    fn a_node_that_registers_is_compared_and_reads_what_was_called_bad() {
+        let mut leader = leader();
+        leader.unresponsive.insert(node(1), NOW);
+        leader.repair.on_bad(block(1), node(1), GENERATION);
+        let process = leader.cluster.node(node(1)).unwrap().node.clone();
+        assert_eq!(leader.on_registered(&process, Usage::default(), NOW), Some(true));
+        assert_eq!(leader.repair.next_due(), Some(NOW + CATALOGUE_WAIT));
+        assert!(!leader.unresponsive.contains(node(1), NOW));
+        let mut other = process;
+        other.incarnation.nonce += 1;
+        assert_eq!(leader.on_registered(&other, Usage::default(), NOW), None);
+        assert!(leader.on_catalogue(node(1), true, NOW) && !leader.on_catalogue(node(7), true, NOW));
+        leader.check();
+    }
+}
