@@ -6,6 +6,7 @@
 pub mod call_id;
 pub mod exception;
 pub mod frame;
+pub mod listing;
 pub mod opening;
 pub mod protocol;
 pub mod sasl;

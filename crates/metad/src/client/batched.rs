@@ -11,7 +11,7 @@
 //! Promise: a path that cannot be listed says so for itself, and the others are listed; the answer is about as long as
 //! a page of one directory.
 
-use super::reading::page;
+use super::listing::page;
 use crate::caller::Session;
 use crate::core::{Core, find_path};
 use crate::refusal;

@@ -6,6 +6,7 @@ mod batched;
 mod changing;
 mod claimed;
 mod leases;
+mod listing;
 mod meta_save;
 #[cfg(test)]
 mod page;
@@ -123,7 +124,7 @@ methods! {
     "getFileLinkInfo" Read => reading::get_file_link_info(GetFileLinkInfoRequestProto; src);
     "getLocatedFileInfo" Read => reading::get_located_file_info(GetLocatedFileInfoRequestProto);
     "getBatchedListing" Read => batched::get_batched_listing(GetBatchedListingRequestProto);
-    "getListing" Read => reading::get_listing(GetListingRequestProto; src);
+    "getListing" Read => listing::get_listing(GetListingRequestProto; src);
     "getBlockLocations" Read => reading::get_block_locations(GetBlockLocationsRequestProto; src);
     "getContentSummary" Read => reading::get_content_summary(GetContentSummaryRequestProto; path);
     "getPreferredBlockSize" Read => reading::get_preferred_block_size(GetPreferredBlockSizeRequestProto; filename);

@@ -8,7 +8,7 @@ use crate::words::{self, Locator};
 use hdfs::Exception;
 use hdfs::exception::{Detail, FILE_NOT_FOUND};
 use hdfs::proto::*;
-use namespace::read::{self, PageLimits, Summary, Totals};
+use namespace::read::{self, Summary, Totals};
 use namespace::{Access, FileBlocks, TouchAccessTime};
 use prost::Message;
 use std::sync::Arc;
@@ -64,49 +64,6 @@ pub(super) async fn get_located_file_info(
         fs: Some(words::status(status, Some(locations))),
     })
     .await
-}
-
-pub(super) async fn get_listing(
-    core: &Arc<Core>,
-    session: &Session,
-    request: GetListingRequestProto,
-) -> Result<GetListingResponseProto, Exception> {
-    let Some(path) = find_path("getListing", &request.src)? else {
-        return Ok(GetListingResponseProto { dir_list: None });
-    };
-    // A page is a thousand rows, which may lie on a cold disk.
-    let (its_core, its_session) = (Arc::clone(core), session.clone());
-    core.walk(session, move || list(&its_core, &its_session, &path, &request)).await
-}
-
-fn list(
-    core: &Core,
-    session: &Session,
-    path: &FsPath,
-    request: &GetListingRequestProto,
-) -> Result<GetListingResponseProto, Exception> {
-    let dir_list = page(core, session, path, &request.start_after, request.need_location)?;
-    Ok(GetListingResponseProto { dir_list })
-}
-
-/// `None`: there is no such path. May wait for a disk.
-pub(super) fn page(
-    core: &Core,
-    session: &Session,
-    path: &FsPath,
-    after: &[u8],
-    with_locations: bool,
-) -> Result<Option<DirectoryListingProto>, Exception> {
-    let limits = PageLimits::new(with_locations);
-    let listing = core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))?;
-    let Some(listing) = listing else { return Ok(None) };
-    let host = session.host();
-    let locator = Locator::new(core, &host);
-    let entries = listing.entries.into_iter().map(|entry| {
-        let blocks = entry.blocks.as_ref().map(|file| locator.located_blocks(core, file));
-        words::status(entry.status, blocks)
-    });
-    Ok(Some(DirectoryListingProto { partial_listing: entries.collect(), remaining_entries: listing.remaining }))
 }
 
 pub(super) async fn get_block_locations(

@@ -1,7 +1,7 @@
 //! A page of a directory.
 
 use super::blocks::all_blocks;
-use super::status_of;
+use super::status::into_status;
 use crate::error::{Answer, Failure, NsError, split};
 use crate::inode::read_place;
 use crate::permission::{self, Access, Ask};
@@ -74,7 +74,7 @@ fn run(
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     let Some(node) = resolved.last() else { return Ok(None) };
     if !node.inode.is_directory() {
-        let entry = entry(rows, &node.inode, "", limits.blocks.is_some())?;
+        let entry = entry(rows, node.inode.clone(), Vec::new(), limits.blocks.is_some())?;
         return Ok(Some(Listing { entries: vec![entry], remaining: 0 }));
     }
     let ask = Ask { path: Some(Access::READ_EXECUTE), ..Ask::default() };
@@ -83,36 +83,35 @@ fn run(
         Some(id) => name_of(rows, id, node.inode.id)?,
         None => start_after.to_vec(),
     };
-    let mut page = Vec::new();
+    let (wanted_count, with_blocks) = (limits.entries.max(1), limits.blocks.is_some());
+    let mut entries = Vec::with_capacity(wanted_count.min(node.inode.child_count() as usize));
     let mut block_count = 0;
     let mut more = false;
     scan_children(rows, node.inode.id, &after, &mut |name, inode| {
         let full = limits.blocks.is_some_and(|max| block_count >= max.max(1));
-        if page.len() >= limits.entries.max(1) || full {
+        if entries.len() >= wanted_count || full {
             more = true;
             return Ok(ControlFlow::Break(()));
         }
         block_count += inode.file().map_or(0, |file| file.block_count as usize);
-        page.push((name.to_string(), inode));
+        entries.push(entry(rows, inode, name.as_bytes().to_vec(), with_blocks)?);
         Ok(ControlFlow::Continue(()))
     })?;
-    let behind = node.inode.child_count().saturating_sub(page.len() as u32);
+    let behind = node.inode.child_count().saturating_sub(entries.len() as u32);
     let remaining = match more {
         false => 0,
         true if after.is_empty() => behind.max(1),
         true => 1,
     };
-    let entries: Result<Vec<Entry>, RowsError> =
-        page.iter().map(|(name, inode)| entry(rows, inode, name, limits.blocks.is_some())).collect();
-    Ok(Some(Listing { entries: entries?, remaining }))
+    Ok(Some(Listing { entries, remaining }))
 }
 
-fn entry(rows: &dyn Rows, inode: &Inode, name: &str, with_blocks: bool) -> Result<Entry, RowsError> {
+fn entry(rows: &dyn Rows, inode: Inode, name: Vec<u8>, with_blocks: bool) -> Result<Entry, RowsError> {
     let blocks = match inode.file() {
-        Some(file) if with_blocks => Some(all_blocks(rows, inode, file)?),
+        Some(file) if with_blocks => Some(all_blocks(rows, &inode, file)?),
         _ => None,
     };
-    Ok(Entry { status: status_of(inode, name), blocks })
+    Ok(Entry { status: into_status(inode, name), blocks })
 }
 
 fn name_of(rows: &dyn Rows, id: &[u8], directory: InodeId) -> Result<Vec<u8>, Failure> {

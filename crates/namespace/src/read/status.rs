@@ -28,13 +28,16 @@ pub fn path_of_inode(rows: &dyn Rows, id: InodeId) -> Result<Option<String>, Row
 }
 
 pub(crate) fn status_of(inode: &Inode, name: &str) -> Status {
+    into_status(inode.clone(), name.as_bytes().to_vec())
+}
+
+/// As [`status_of`], without a copy of the texts: for listings.
+pub(super) fn into_status(inode: Inode, name: Vec<u8>) -> Status {
     let directory = Status {
         kind: Kind::Directory,
-        name: name.into(),
+        name,
         len: 0,
         mode: inode.mode,
-        owner: inode.owner.clone(),
-        group: inode.group.clone(),
         modified: inode.modified,
         accessed: inode.accessed,
         replication: 0,
@@ -42,8 +45,10 @@ pub(crate) fn status_of(inode: &Inode, name: &str) -> Status {
         id: inode.id,
         child_count: inode.child_count(),
         acl: !inode.extra.acl.is_empty(),
+        owner: inode.owner,
+        group: inode.group,
     };
-    match &inode.body {
+    match inode.body {
         Body::Directory { .. } => directory,
         Body::File(file) => Status {
             kind: Kind::File,
