@@ -5,6 +5,7 @@
 #   tests/run.sh quick                 what to run every few minutes: pure crates, 200 seeds, each client once each way
 #   tests/run.sh rust                  format, clippy, cargo test
 #   tests/run.sh sim [SEEDS]           whole clusters under faults, 2000 seeds or FROM..TO; groups of metadata servers alone
+#   tests/run.sh coverage [SEEDS]      lines of the metadata server's crates that seeds 0..300 of the simulation pass
 #   tests/run.sh prepare               only install what the real clients need
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
@@ -111,6 +112,22 @@ sim() {
   cargo run -q --profile sim -p levada-sim -- --groups --rolling --seeds 0..200
 }
 
+# What the simulation alone passes, crate by crate. Tests count for nothing here, nor is their code counted.
+coverage() {
+  local bin=$root/target/coverage/sim/levada-sim tools
+  rustup component add llvm-tools > /dev/null
+  tools=$(dirname "$(find "$(rustc --print sysroot)" -name llvm-profdata | head -1)")
+  say "build with counters"
+  RUSTFLAGS="-C instrument-coverage" CARGO_TARGET_DIR=target/coverage cargo build -q --profile sim -p levada-sim
+  say "simulated clusters"
+  rm -f target/coverage/*.profraw
+  LLVM_PROFILE_FILE=$root/target/coverage/%p.profraw "$bin" --seeds "${1:-0..300}"
+  say "lines"
+  "$tools/llvm-profdata" merge -o target/coverage/all.profdata target/coverage/*.profraw
+  "$tools/llvm-cov" export -summary-only -instr-profile target/coverage/all.profdata "$bin" |
+    python3 tests/coverage.py lead:90 namespace:90 blocks:90 metad:75
+}
+
 interop() {
   say "clients"
   prepare
@@ -148,7 +165,8 @@ case $part in
   quick) quick ;;
   rust) rust ;;
   sim) sim "${2:-}" ;;
+  coverage) coverage "${2:-}" ;;
   prepare) prepare ;;
   interop) shift && interop "$@" ;;
-  *) sed -n '2,15p' "$0" && exit 2 ;;
+  *) sed -n '2,16p' "$0" && exit 2 ;;
 esac

@@ -198,7 +198,7 @@ mod tests {
     fn each_own_message_is_read() {
         let sources = [
             include_str!("../../wire/src/node.rs"),
-            include_str!("../../wire/src/tree.rs"),
+            include_str!("../../wire/src/tree/mod.rs"),
             include_str!("../../wire/src/client.rs"),
             include_str!("../../wire/src/raft.rs"),
             include_str!("../../wire/src/meter.rs"),

@@ -15,6 +15,7 @@ use crate::leased::Leased;
 use crate::repair::Repair;
 use namespace::{Doubt, DoubtCause, Effects, Written};
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 
 /// The parts of the leader that a change of the namespace concerns.
 #[derive(Debug)]
@@ -66,6 +67,7 @@ impl Aftermath<'_> {
     fn may_lack(&self, doubt: &Doubt, now: Duration) -> bool {
         let is_short = self.cluster.is_short(doubt.home, now);
         match doubt.cause {
+            DoubtCause::Leased if mutation::is(Mutation::ForgetShortPuts) => false,
             DoubtCause::Completed => is_short,
             // Members who came to its home since the lease began never heard of it; nor did those who were late. It is
             // compared when it is complete. Of what an earlier leader gave out nothing is known.

@@ -19,6 +19,7 @@ use crate::replica_fate::{Fate, Told, Wanted};
 use blocks::Node;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
 /// A node that registered reports first what it has; its containers are compared after that.
@@ -89,7 +90,7 @@ impl Leader {
     pub fn on_registered(&mut self, node: &Node, usage: Usage, now: Duration) -> Option<bool> {
         let id = node.id;
         self.unresponsive.remove(id);
-        if !self.cluster.on_claimed(node) {
+        if !self.cluster.on_claimed(node) && !mutation::is(Mutation::BelieveCopies) {
             return None;
         }
         self.cluster.on_registered(now, id, usage);
@@ -159,6 +160,9 @@ impl Leader {
             let judgement = self.cluster.judge(node, told, wanted.as_ref(), *may_be_put);
             if told.finalized {
                 self.cluster.on_confirmed_len(told.block, told.len);
+            }
+            if mutation::is(Mutation::KeepRemoved) && self.cluster.was_removed(told.block.born_in()) {
+                continue;
             }
             if is_safe_mode && judgement.fate == Fate::Goes {
                 // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again when safe

@@ -12,6 +12,7 @@ use crate::room::Shortage;
 use blocks::{JobKind, Service, Work};
 use std::time::Duration;
 use types::NodeId;
+use types::mutation::{self, Mutation};
 
 /// What a look at a node came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Leader {
         let is_lost = rules.is_lost(self.cluster.node(id));
         // One that is down reports nothing more, and nobody puts anything there: what its pipelines held is all there
         // is to copy.
-        let rest = match picture.pipelines_left == 0 && !is_lost {
+        let rest = match picture.pipelines_left == 0 && !is_lost && !mutation::is(Mutation::HastyDrain) {
             true => self.left_behind(id, lease_soft, now),
             false => None,
         };

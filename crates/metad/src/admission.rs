@@ -15,10 +15,11 @@
 //! being added (`raft::RaftError::NotNew`). Whoever was accepted is asked again when the members have changed: a
 //! connection that was made while the server waited ends with the wait.
 
+use crate::node_calls::MemberCall;
 use crate::seat::Seat;
 use hdfs::Exception;
 use hdfs::exception::ACCESS_CONTROL;
-use rpc::{AnswerRoom, ClientOptions, Origins};
+use rpc::Origins;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -167,13 +168,14 @@ fn known(seat: &Seat) -> BTreeSet<String> {
 async fn ask_others(seat: &Seat, known: BTreeSet<String>) {
     let mut said = BTreeSet::new();
     for addr in known {
-        let options = ClientOptions {
-            connect_time_max: ASK_WAIT,
-            call_time_max: ASK_WAIT,
-            ..ClientOptions::of_nodes(AnswerRoom::default())
+        let call = MemberCall {
+            addr: &addr,
+            user: seat.users.owner(),
+            protocol: ADMIN_PROTOCOL,
+            method: LIST_MEMBERS,
+            wait_max: ASK_WAIT,
         };
-        let client = rpc::Client::with_options(addr, seat.users.owner().to_owned(), ADMIN_PROTOCOL, options);
-        let answer = client.call::<_, ListMembersResponse>(LIST_MEMBERS, &ListMembersRequest {}).await;
+        let answer = seat.calls.call_member::<_, ListMembersResponse>(call, &ListMembersRequest {}).await;
         let members = answer.map(|answer| answer.members).unwrap_or_default();
         said.extend(members.into_iter().map(|member| member.addr).filter(|addr| !addr.is_empty()));
     }

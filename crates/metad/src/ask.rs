@@ -123,9 +123,9 @@ where
     let calls: Vec<_> = nodes
         .iter()
         .map(|(id, addr)| {
-            let (id, addr, datanodes, request) = (*id, addr.clone(), Arc::clone(&core.datanodes), request.clone());
+            let (id, addr, calls, request) = (*id, addr.clone(), Arc::clone(&core.calls), request.clone());
             let call = async move {
-                match io::stage::timeout(limit, datanodes.call::<Q, A>(&addr, method, &request)).await {
+                match io::stage::timeout(limit, calls.call::<Q, A>(&addr, method, &request)).await {
                     Ok(Ok(answer)) => Answer::Said(answer),
                     Ok(Err(error)) => {
                         tracing::warn!(node = %id, method, %error, "a datanode did not answer as it should");

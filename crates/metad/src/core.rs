@@ -3,11 +3,11 @@
 use crate::caller::{Session, Users};
 use crate::command::{Command, Reply};
 use crate::config::Config;
-use crate::datanode_calls::DatanodeCalls;
 use crate::heard::Heard;
 use crate::hearing::Hearing;
 use crate::leader_lock::{LeaderLock, Leading};
 use crate::machine::Machine;
+use crate::node_calls::NodeCalls;
 use crate::racks::Racks;
 use crate::recovery::Recoveries;
 use crate::refusal;
@@ -77,7 +77,7 @@ pub(crate) struct Core {
     chores: Arc<Semaphore>,
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
-    pub(crate) datanodes: Arc<DatanodeCalls>,
+    pub(crate) calls: Arc<NodeCalls>,
     /// Somebody may have reported a replica as damaged.
     pub(crate) reported: Notify,
     contents: Mutex<Contents>,
@@ -109,7 +109,7 @@ pub(crate) struct Parts {
     pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<Heard>,
     pub(crate) room: Arc<Room>,
-    pub(crate) datanodes: Arc<DatanodeCalls>,
+    pub(crate) calls: Arc<NodeCalls>,
     pub(crate) pool: String,
     pub(crate) cluster: Cluster,
     pub(crate) term: u64,
@@ -117,7 +117,7 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, users, heard, room, datanodes, pool, cluster, term } = parts;
+        let Parts { config, machine, raft, clock, users, heard, room, calls, pool, cluster, term } = parts;
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
         let racks = config.topology_script.clone().map(Racks::new);
@@ -145,7 +145,7 @@ impl Core {
             looks: Arc::new(Semaphore::new(LOOK_COUNT_MAX)),
             chores: Arc::new(Semaphore::new(CHORE_COUNT_MAX)),
             planning: tokio::sync::Mutex::new(()),
-            datanodes,
+            calls,
             reported: Notify::new(),
             contents: Mutex::default(),
             counted: Counted::default(),

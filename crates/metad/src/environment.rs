@@ -2,7 +2,7 @@
 
 use crate::StartError;
 use crate::config::{Config, MemberAddr};
-use crate::datanode_calls::DatanodeCalls;
+use crate::node_calls::NodeCalls;
 use crate::peers::Peers;
 use bytes::Bytes;
 use io::Clock;
@@ -19,13 +19,24 @@ const OVERLAY_SHARE: u64 = 4;
 /// An overlay longer than this only makes flushes longer.
 const OVERLAY_LEN_MAX: u64 = 64 << 20;
 
-/// What a datanode answers to a call.
+/// What a call is answered.
 pub type RouteAnswer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
 
-/// A way to the RPC ports of datanodes that is none of this process's connections.
+/// A way to the RPC ports of datanodes and of other members that is none of this process's connections.
 pub trait Route: Send + Sync {
-    /// `addr` is host:port. A call of `wire::node::REPLICA_PROTOCOL`, encoded and undelimited, as is its answer.
-    fn call<'a>(&'a self, addr: &'a str, method: &'static str, request: Bytes) -> RouteAnswer<'a>;
+    /// `addr` is host:port. The request is encoded and undelimited, as is the answer.
+    fn call<'a>(&'a self, call: RouteCall<'a>, request: Bytes) -> RouteAnswer<'a>;
+}
+
+/// What is called, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct RouteCall<'a> {
+    /// host:port.
+    pub addr: &'a str,
+    /// As whom.
+    pub user: &'a str,
+    pub protocol: &'static str,
+    pub method: &'static str,
 }
 
 /// Asks for the groups of a user. A user whom the database does not know is in none.
@@ -40,8 +51,8 @@ pub struct Environment {
     pub log: Arc<dyn Disk>,
     /// `None`: over the connections of this process, if it has a group.
     pub transport: Option<Arc<dyn Transport>>,
-    /// `None`: over the connections of this process.
-    pub datanodes: Option<Arc<dyn Route>>,
+    /// To datanodes, and to members for what is none of Raft's. `None`: over the connections of this process.
+    pub route: Option<Arc<dyn Route>>,
     /// Who runs this server, and may do everything.
     pub owner: String,
     pub groups: Box<GroupLookUp>,
@@ -70,20 +81,20 @@ impl Environment {
             incoming: dir.join("incoming"),
             log: Arc::new(raft::Directory::new(&dir.join("log"))),
             transport: None,
-            datanodes: None,
+            route: None,
             owner,
             groups: Box::new(host::user::groups_of),
         })
     }
 
-    /// The ways to datanodes, and to the other members if there can be any.
-    pub(crate) fn ways(&self, config: &Config) -> (DatanodeCalls, Option<Arc<Peers>>) {
-        let datanodes = match &self.datanodes {
-            Some(route) => DatanodeCalls::Route(Arc::clone(route)),
-            None => DatanodeCalls::over_tcp(self.owner.clone()),
+    /// The ways to datanodes and members, and to the other members for Raft if there can be any.
+    pub(crate) fn ways(&self, config: &Config) -> (NodeCalls, Option<Arc<Peers>>) {
+        let nodes = match &self.route {
+            Some(route) => NodeCalls::Route { user: self.owner.clone(), route: Arc::clone(route) },
+            None => NodeCalls::over_tcp(self.owner.clone()),
         };
         let known = config.members.iter().map(|MemberAddr { id, addr }| (*id, addr.clone()));
         let peers = config.is_group().then(|| Arc::new(Peers::new(self.owner.clone(), known.collect())));
-        (datanodes, peers)
+        (nodes, peers)
     }
 }

@@ -29,7 +29,6 @@ mod client;
 mod command;
 mod config;
 mod core;
-mod datanode_calls;
 mod date;
 mod door;
 mod effects;
@@ -47,11 +46,13 @@ mod hearts;
 mod histories;
 #[cfg(test)]
 mod identity;
+mod inspect;
 mod leader_lock;
 mod machine;
 mod mappings;
 mod measuring;
 mod meter;
+mod node_calls;
 mod nodes;
 mod own;
 mod peers;
@@ -75,7 +76,8 @@ mod tasks;
 mod words;
 
 pub use config::{Config, MemberAddr};
-pub use environment::{Environment, GroupLookUp, Route, RouteAnswer};
+pub use environment::{Environment, GroupLookUp, Route, RouteAnswer, RouteCall};
+pub use inspect::{Inspection, RowsNow};
 pub use server::Server;
 
 use io::{Clock, SystemClock};

@@ -15,10 +15,10 @@ use crate::caller::Users;
 use crate::command::{Command, Founding};
 use crate::config::Config;
 use crate::core::{Core, Parts};
-use crate::datanode_calls::DatanodeCalls;
 use crate::heard::Heard;
 use crate::hearts::Hearts;
 use crate::machine::Machine;
+use crate::node_calls::NodeCalls;
 use crate::peers::Peers;
 use crate::room::Room;
 use crate::{StartError, audit, refusal, tasks};
@@ -46,7 +46,7 @@ pub(crate) struct Seat {
     pub(crate) room: Arc<Room>,
     /// `None`: no calls are written down.
     pub(crate) audit: Option<audit::Log>,
-    pub(crate) datanodes: Arc<DatanodeCalls>,
+    pub(crate) calls: Arc<NodeCalls>,
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
     /// Where this server listens, once it does.
@@ -57,7 +57,7 @@ pub(crate) struct Seat {
 
 /// How others are reached.
 pub(crate) struct Ways {
-    pub(crate) datanodes: Arc<DatanodeCalls>,
+    pub(crate) calls: Arc<NodeCalls>,
     /// `None`: this server is alone.
     pub(crate) peers: Option<Arc<Peers>>,
 }
@@ -86,7 +86,7 @@ impl Seat {
         room: Arc<Room>,
     ) -> Self {
         let users = Arc::new(users);
-        let Ways { datanodes, peers } = ways;
+        let Ways { calls, peers } = ways;
         Self {
             config,
             machine,
@@ -97,7 +97,7 @@ impl Seat {
             admission: Admission::default(),
             room,
             audit: None,
-            datanodes,
+            calls,
             peers,
             rpc_addr: OnceLock::new(),
             taken: Mutex::default(),
@@ -229,7 +229,7 @@ impl Seat {
         let seat = Arc::clone(self);
         let core = io::task::blocking(move || {
             seat.machine.follow(|| {
-                let Seat { config, machine, raft, clock, users, heard, room, datanodes, .. } = &*seat;
+                let Seat { config, machine, raft, clock, users, heard, room, calls, .. } = &*seat;
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);
@@ -243,7 +243,7 @@ impl Seat {
                     users: Arc::clone(users),
                     heard: Arc::clone(heard),
                     room: Arc::clone(room),
-                    datanodes: Arc::clone(datanodes),
+                    calls: Arc::clone(calls),
                     pool,
                     term,
                 })

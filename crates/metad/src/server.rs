@@ -15,6 +15,7 @@ use raft::{GroupOptions, Peer, Raft, Standing, Timing, Transport, Undone};
 use rpc::Call;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -37,10 +38,10 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Returns when it serves: one that is alone when it leads, one of a group at once.
+    /// Returns when it serves: one that is alone when it leads, one of a group at once. The configuration is taken as it
+    /// is, so that a simulation can have containers of a few blocks.
     pub async fn start(config: Config, environment: Environment, undone: Option<Undone>) -> Result<Self, StartError> {
-        config.check().map_err(StartError::Config)?;
-        let (datanodes, peers) = environment.ways(&config);
+        let (calls, peers) = environment.ways(&config);
         let Environment { clock, store, incoming, log, transport, owner, groups, .. } = environment;
         let users = Users::new(owner, config.supergroup.clone(), groups);
         let machine = Arc::new(io::task::blocking(move || Machine::open(store, incoming)).await?);
@@ -49,7 +50,7 @@ impl Server {
         let group = group.map(|transport| options(&config, transport, undone));
         let raft = Raft::start_on(log, config.id, group, Arc::clone(&machine)).await?;
         let room = Arc::new(Room::new(&config, &machine));
-        let ways = Ways { datanodes: Arc::new(datanodes), peers };
+        let ways = Ways { calls: Arc::new(calls), peers };
         let (its_config, its_clock) = (config.clone(), Arc::clone(&clock));
         let audit = io::task::blocking(move || audit::Log::open(&its_config, &its_clock)).await;
         let audit = audit.map_err(|source| StartError::Dir { path: config.dir.join("audit"), source })?;
@@ -71,8 +72,9 @@ impl Server {
     }
 
     /// Answers a call, as if it came over a connection.
-    pub async fn call(&self, call: Call) -> Result<Bytes, Exception> {
-        rpc::Service::call(&self.service(), call).await
+    pub fn call(&self, call: Call) -> Pin<Box<dyn Future<Output = Result<Bytes, Exception>> + Send>> {
+        let service = self.service();
+        Box::pin(async move { rpc::Service::call(&service, call).await })
     }
 
     /// A connection of this peer has begun.

@@ -3,13 +3,14 @@
 //! it stands by.
 
 use crate::door::Visit;
+use crate::node_calls::MemberCall;
 use crate::seat::Seat;
 use crate::{client, refusal};
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::proto::*;
 use prost::Message;
-use rpc::{Call, ClientOptions};
+use rpc::Call;
 use std::time::Duration;
 
 /// For the leader to answer. A tool asks the members of a group one after the other.
@@ -53,14 +54,18 @@ async fn safe_mode(visit: &Visit, refused: Exception) -> Result<Bytes, Exception
 
 /// What the leader answers; `None`: there is none that answers.
 async fn pass_on(seat: &Seat, call: &Call, request: SetSafeModeRequestProto) -> Option<bool> {
-    let options =
-        ClientOptions { connect_time_max: LEADER_WAIT, call_time_max: LEADER_WAIT, ..ClientOptions::default() };
-    let user = call.user.effective.clone();
-    let leader = rpc::Client::with_options(seat.leader_addr()?, user, hdfs::protocol::CLIENT, options);
-    match leader.call("setSafeMode", &request).await {
+    let leader = seat.leader_addr()?;
+    let call = MemberCall {
+        addr: &leader,
+        user: &call.user.effective,
+        protocol: hdfs::protocol::CLIENT,
+        method: "setSafeMode",
+        wait_max: LEADER_WAIT,
+    };
+    match seat.calls.call_member(call, &request).await {
         Ok(SetSafeModeResponseProto { result }) => Some(result),
         Err(error) => {
-            tracing::info!(%error, leader = leader.addr(), "safe mode was not passed on");
+            tracing::info!(%error, leader, "safe mode was not passed on");
             None
         }
     }

@@ -43,13 +43,16 @@ async fn ask<T>(world: &Rc<World>, call: impl AsyncFnOnce(Rc<Metad>) -> Answer<T
     world.sim.timeout(ANSWER_MAX, call(leader)).await?.ok()
 }
 
-/// Has everything read, from now on. Nodes that the leader has not heard of for long would be left out.
+/// Has everything read, and returns when that is done. Nodes that the leader has not heard of for long would be left out.
 pub(crate) async fn scrub(world: &Rc<World>) {
     while !world.leader().is_some_and(|leader| leader.hears_all()) {
         world.sim.sleep(LOOK_EACH).await;
     }
     // One that is under way may have passed over what rots since.
     while ask(world, Metad::begin_scrub).await != Some(true) {
+        world.sim.sleep(LOOK_EACH).await;
+    }
+    while ask(world, Metad::has_scrubbed).await != Some(true) {
         world.sim.sleep(LOOK_EACH).await;
     }
 }

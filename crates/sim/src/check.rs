@@ -15,6 +15,7 @@ use types::{BlockId, FileId, FsPath, Generation, NodeId, ReplicaState};
 
 /// Two whole replicas of one generation and length hold the same bytes, wherever they are.
 pub(crate) fn contradictions(world: &World) {
+    world.note_recoveries();
     let mut seen: BTreeMap<(BlockId, Generation, usize), (usize, Vec<u8>)> = BTreeMap::new();
     for number in 0..world.plan.node_count {
         for block in world.node_platter(number).borrow().falsely_durable() {
@@ -42,8 +43,8 @@ pub(crate) fn rows(world: &World) {
     let mut at: BTreeMap<(u64, u64), (usize, MemoryRows)> = BTreeMap::new();
     for number in 0..world.plan.metad_count {
         let Some(metad) = world.metad(number) else { continue };
-        let Some(applied) = metad.group.applied() else { continue };
-        let rows = metad.group.rows().clone();
+        let Some(applied) = metad.applied() else { continue };
+        let rows = metad.all_rows();
         match namespace::check::check(&rows) {
             Ok(violations) => {
                 for violation in violations {
@@ -65,7 +66,7 @@ pub(crate) fn rows(world: &World) {
 /// What the leader counts beside its picture is what a recount gives.
 pub(crate) fn picture(world: &World) {
     if let Some(leader) = world.leader() {
-        leader.group.see_cluster(lead::Cluster::check);
+        leader.check();
     }
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn picture(world: &World) {
 /// somebody has room.
 pub(crate) fn room(world: &World) -> Vec<String> {
     let Some(leader) = world.leader() else { return vec!["nobody leads".into()] };
-    let homes = leader.group.see_cluster(|cluster| {
+    let homes = leader.see_cluster(|cluster| {
         let homes = cluster.containers().map(|(home, container)| {
             let (wanted, members) = (usize::from(cluster.wanted(home)), cluster.member_ids(home).to_vec());
             let is_source = |id: &NodeId| cluster.is_whole(home, *id) && is_up(world, *id);
@@ -84,7 +85,7 @@ pub(crate) fn room(world: &World) -> Vec<String> {
     });
     let (mut unrest, mut short_count) = (Vec::new(), 0);
     for (home, wanted, len, members, sources) in homes.unwrap_or_default() {
-        let page = read::container_page(&*leader.group.rows(), home, Place::start(home), usize::MAX);
+        let page = read::container_page(&leader.all_rows(), home, Place::start(home), usize::MAX);
         let Page { blocks, open, .. } = page.expect("memory can be read");
         let all = || (0..world.plan.node_count).map(World::node_id);
         let is_sick = blocks.is_empty() || blocks.iter().any(|view| !all().any(|id| is_sound(world, id, view)));
@@ -108,7 +109,7 @@ pub(crate) fn room(world: &World) -> Vec<String> {
             unrest.push(format!("{home:?} of {members:?} has {holder_count} copies, and node {node} has room for it"));
         }
     }
-    if short_count > 0 && leader.shortage.get().len == 0 {
+    if short_count > 0 && leader.shortage().len == 0 {
         unrest.push(format!("{short_count} containers lack copies, and no lack of room is told"));
     }
     unrest
@@ -130,29 +131,28 @@ pub(crate) fn history(world: &World, work: &Work) {
 /// What is still to come to rest; empty when all has.
 pub(crate) fn unrest(world: &World) -> Vec<String> {
     let Some(leader) = world.leader() else { return vec!["nobody leads".into()] };
-    let rows = leader.group.rows();
+    let rows = leader.all_rows();
     let mut unrest = Vec::new();
-    let (open, _) = read::open_files(&*rows, types::InodeId(0), 10_000).expect("memory can be read");
+    let (open, _) = read::open_files(&rows, types::InodeId(0), 10_000).expect("memory can be read");
     // Of a block whose file is open nobody is asked.
-    let unconfirmed =
-        leader.group.see_cluster(lead::Cluster::unconfirmed_len).filter(|len| *len > 0 && open.is_empty());
+    let unconfirmed = leader.see_cluster(lead::Cluster::unconfirmed_len).filter(|len| *len > 0 && open.is_empty());
     unrest.extend(unconfirmed.map(|len| format!("{len} bytes that writers named are not confirmed by any node")));
     let open = open.iter().filter(|file| !waits_for_the_lost(world, &rows, &file.path));
     unrest.extend(open.map(|file| format!("{} is open by {}", file.path, file.holder.holder)));
-    let doomed = read::doomed_blocks(&*rows, None, 10_000).expect("memory can be read");
+    let doomed = read::doomed_blocks(&rows, None, 10_000).expect("memory can be read");
     unrest.extend(doomed.iter().map(|doomed| format!("{doomed:?} is not forgotten")));
-    let resized = read::resized_files(&*rows, None, 10_000).expect("memory can be read");
+    let resized = read::resized_files(&rows, None, 10_000).expect("memory can be read");
     let resized = resized.iter().filter(|file| !has_missing(world, &rows, **file));
     unrest.extend(resized.map(|file| format!("{file} has not got its number of copies")));
-    if read::has_deleted_trees(&*rows).expect("memory can be read") {
+    if read::has_deleted_trees(&rows).expect("memory can be read") {
         unrest.push("a deleted tree is not freed".into());
     }
-    let sealed = leader.group.see_cluster(|cluster| {
+    let sealed = leader.see_cluster(|cluster| {
         let sealed = cluster.containers().filter(|(_, container)| container.state == ContainerState::Sealed);
         sealed.map(|(home, _)| home).collect::<Vec<_>>()
     });
     let emptied = sealed.unwrap_or_default().into_iter();
-    let emptied = emptied.filter(|home| read::is_empty(&*rows, *home).expect("memory can be read"));
+    let emptied = emptied.filter(|home| read::is_empty(&rows, *home).expect("memory can be read"));
     unrest.extend(emptied.map(|home| format!("{home:?} is sealed and empty, and still there")));
     for number in 0..world.plan.node_count {
         let Some(node) = world.node(number) else { continue };
@@ -162,7 +162,6 @@ pub(crate) fn unrest(world: &World) -> Vec<String> {
             }
         }
     }
-    drop(rows);
     unrest.extend(short(world, &leader));
     unrest
 }
@@ -217,14 +216,14 @@ fn is_sound(world: &World, id: NodeId, view: &BlockView) -> bool {
 fn useless(world: &World, leader: &Rc<Metad>, number: usize, info: &Info) -> Option<&'static str> {
     let Some(view) = leader.view_of(info.identity.block) else { return Some("no file owns it") };
     let id = World::node_id(number);
-    let members = leader.group.see_cluster(|cluster| cluster.member_ids(view.home).to_vec()).unwrap_or_default();
+    let members = leader.see_cluster(|cluster| cluster.member_ids(view.home).to_vec()).unwrap_or_default();
     let others = members.iter().filter(|member| **member != id && is_sound(world, **member, &view)).count();
     match () {
         // Without another it may be the best that is left.
         () if info.identity.generation < view.generation => (others > 0).then_some("it is stale"),
         () if !members.contains(&id) => (others >= members.len()).then_some("its home is elsewhere"),
         () if info.state != ReplicaState::Finalized && !view.complete => {
-            (!is_lost(world, &leader.group.rows(), &view)).then_some("it is not finalized")
+            (!is_lost(world, &leader.all_rows(), &view)).then_some("it is not finalized")
         }
         () => None,
     }
@@ -232,7 +231,7 @@ fn useless(world: &World, leader: &Rc<Metad>, number: usize, info: &Info) -> Opt
 
 /// Blocks that have fewer copies than they should, though somebody has a sound one.
 fn short(world: &World, leader: &Rc<Metad>) -> Vec<String> {
-    let homes = leader.group.see_cluster(|cluster| {
+    let homes = leader.see_cluster(|cluster| {
         let homes = cluster.containers().map(|(home, _)| {
             let members = cluster.member_ids(home).to_vec();
             let is_anybody_whole = members.iter().any(|id| cluster.is_whole(home, *id));
@@ -247,7 +246,7 @@ fn short(world: &World, leader: &Rc<Metad>) -> Vec<String> {
         let mut is_used = false;
         let mut place = Some(Place::start(home));
         while let Some(from) = place {
-            let page = read::container_page(&*leader.group.rows(), home, from, 1000).expect("memory can be read");
+            let page = read::container_page(&leader.all_rows(), home, from, 1000).expect("memory can be read");
             place = page.next;
             is_used |= page.blocks.len() + page.open.len() > 0;
             is_known &= page.open.is_empty();
@@ -274,13 +273,13 @@ fn short(world: &World, leader: &Rc<Metad>) -> Vec<String> {
 /// What is damaged on a node though another one has a sound copy. Everything was read before.
 pub(crate) fn damage(world: &World) -> Vec<String> {
     let Some(leader) = world.leader() else { return vec!["nobody leads".into()] };
-    let homes = leader.group.see_cluster(|cluster| {
+    let homes = leader.see_cluster(|cluster| {
         let homes = cluster.containers().map(|(home, _)| (home, cluster.member_ids(home).to_vec()));
         homes.collect::<Vec<_>>()
     });
     let mut damage = Vec::new();
     for (home, members) in homes.unwrap_or_default() {
-        let page = read::container_page(&*leader.group.rows(), home, Place::start(home), usize::MAX);
+        let page = read::container_page(&leader.all_rows(), home, Place::start(home), usize::MAX);
         for view in page.expect("memory can be read").blocks {
             let (sound, bad): (Vec<&NodeId>, Vec<_>) = members.iter().partition(|id| is_sound(world, **id, &view));
             if !sound.is_empty() {
@@ -295,18 +294,20 @@ pub(crate) fn damage(world: &World) -> Vec<String> {
 
 /// After all has come to rest: every promise that any node could keep is kept.
 pub(crate) fn promises(world: &Rc<World>) {
+    world.note_recoveries();
     let Some(leader) = world.leader() else { return };
+    let rows = leader.all_rows();
     let oracle = world.oracle.borrow();
     for (id, truth) in &oracle.files {
         if truth.doomed {
             continue;
         }
-        let path = read::path_of_inode(&*leader.group.rows(), *id).expect("memory can be read");
+        let path = read::path_of_inode(&rows, *id).expect("memory can be read");
         let Some(path) = path.and_then(|path| FsPath::parse(&path).ok()) else {
             world.fail(|| format!("{id} is gone, and nobody deleted it"));
             continue;
         };
-        let file = read::located(&*leader.group.rows(), &Caller::system(), &path, 0, u64::MAX);
+        let file = read::located(&rows, &Caller::system(), &path, 0, u64::MAX);
         let Ok(file) = file.expect("memory can be read") else { continue };
         let held: Vec<_> = truth.promises.iter().filter(|promise| promise.holds(world)).collect();
         if let Some(len) = truth.closed
@@ -333,7 +334,7 @@ pub(crate) fn promises(world: &Rc<World>) {
 }
 
 fn readable(world: &World, leader: &Rc<Metad>, tag: u64, file: FileId, view: &BlockView) -> Result<(), String> {
-    let members = leader.group.see_cluster(|cluster| cluster.member_ids(view.home).to_vec()).unwrap_or_default();
+    let members = leader.see_cluster(|cluster| cluster.member_ids(view.home).to_vec()).unwrap_or_default();
     let mut found = Vec::new();
     for member in &members {
         let number = World::node_number(*member);

@@ -46,6 +46,10 @@ pub(crate) struct Orders {
     /// All that is here, soon.
     pub(crate) tell_all: bool,
     pub(crate) scrub: Option<u64>,
+    /// The server stands by: what it was told besides that the node lives is to be told again, to the leader.
+    pub(crate) standby: bool,
+    /// In which the leader leads.
+    pub(crate) term: u64,
 }
 
 impl Orders {
@@ -58,6 +62,17 @@ impl Orders {
 enum Change {
     Put(Told),
     Deleted,
+}
+
+/// What a heartbeat was answered.
+#[derive(Clone, Copy, Debug)]
+enum Beat {
+    StandsBy,
+    /// `tell_all`: it wants to be told all that is here.
+    Leads {
+        term: u64,
+        tell_all: bool,
+    },
 }
 
 /// What one metadata server has not heard yet.
@@ -95,6 +110,8 @@ pub(crate) struct Datanode {
     pub(crate) copier: Copier,
     pub(crate) scrubber: Scrubber,
     transfers: Cell<u32>,
+    /// The latest leader's.
+    term: Cell<u64>,
 }
 
 /// A stream is at the block for as long as this is there.
@@ -144,6 +161,7 @@ impl Datanode {
             copier: Copier::default(),
             scrubber: Scrubber::default(),
             transfers: Cell::default(),
+            term: Cell::default(),
         })
     }
 
@@ -233,24 +251,28 @@ impl Datanode {
     async fn serve(&self, member: usize, retry: &mut Duration) -> Option<()> {
         let (process, usage) = (self.process, self.usage());
         self.ask(member, move |metad| Box::pin(metad.register(process, usage))).await?;
-        self.catalogue(member).await?;
         *retry = RETRY_FIRST;
-        let mut told_at = self.sim.now();
+        // When this server was told all last, as the leader of which term.
+        let mut told = None;
         let changes = &self.changes[member];
         loop {
-            let tell_all = self.heartbeat(member).await?;
-            if tell_all || self.sim.now() >= told_at + CATALOGUE_EACH {
-                self.catalogue(member).await?;
-                told_at = self.sim.now();
-            }
-            if self.sim.timeout(HEARTBEAT_EACH, changes.came.notified()).await.is_some() {
-                self.sim.sleep(BATCH_WAIT).await;
+            match self.heartbeat(member).await? {
+                Beat::StandsBy => self.sim.sleep(HEARTBEAT_EACH).await,
+                Beat::Leads { term, tell_all } => {
+                    let is_due = |(of, at): (u64, Duration)| of != term || self.sim.now() >= at + CATALOGUE_EACH;
+                    if tell_all || told.is_none_or(is_due) {
+                        self.catalogue(member).await?;
+                        told = Some((term, self.sim.now()));
+                    }
+                    if self.sim.timeout(HEARTBEAT_EACH, changes.came.notified()).await.is_some() {
+                        self.sim.sleep(BATCH_WAIT).await;
+                    }
+                }
             }
         }
     }
 
-    /// True: this server wants to be told all that is here.
-    async fn heartbeat(&self, member: usize) -> Option<bool> {
+    async fn heartbeat(&self, member: usize) -> Option<Beat> {
         let changes = &self.changes[member];
         let taken = std::mem::take(&mut *changes.by_block.borrow_mut());
         let until = self.sim.now().saturating_sub(LEFT_OPEN);
@@ -278,19 +300,19 @@ impl Datanode {
             }
         }
         match self.ask(member, move |metad| Box::pin(metad.heartbeat(told))).await {
-            Some(Some(orders)) => {
-                let tell_all = orders.tell_all;
+            Some(Some(orders)) if !orders.standby => {
+                let beat = Beat::Leads { term: orders.term, tell_all: orders.tell_all };
                 self.obey(orders).await;
-                Some(tell_all)
+                Some(beat)
             }
-            _ => {
+            answer => {
                 for (block, change) in taken {
                     changes.by_block.borrow_mut().entry(block).or_insert(change);
                 }
                 for block in due {
                     changes.left.borrow_mut().entry(block).or_insert(Duration::ZERO);
                 }
-                None
+                answer.flatten().map(|_| Beat::StandsBy)
             }
         }
     }
@@ -307,6 +329,10 @@ impl Datanode {
     }
 
     async fn obey(&self, orders: Orders) {
+        if orders.term < self.term.get() {
+            return; // a leader of before has no say any more
+        }
+        self.term.set(orders.term);
         for (block, generation) in orders.delete {
             let mut waiting = self.to_delete.borrow_mut();
             let known = waiting.entry(block).or_insert(generation);
@@ -366,29 +392,6 @@ impl Datanode {
     }
 
     // ── calls ──
-
-    pub(crate) async fn begin_recovery(
-        self: Rc<Self>,
-        block: BlockId,
-        generation: Generation,
-    ) -> Result<Option<Info>, ()> {
-        match self.volume.begin_recovery(block, generation).await {
-            Ok(info) => Ok(Some(info)),
-            Err(VolumeError::NotFound) => Ok(None),
-            Err(_) => Err(()),
-        }
-    }
-
-    pub(crate) async fn finish_recovery(
-        self: Rc<Self>,
-        block: BlockId,
-        generation: Generation,
-        len: usize,
-    ) -> Result<(), ()> {
-        self.volume.finish_recovery(block, generation, len).await.map_err(|_| ())?;
-        self.was_put(block);
-        Ok(())
-    }
 
     pub(crate) async fn visible_len(self: Rc<Self>, block: BlockId, wanted: Generation) -> Result<usize, ReadFault> {
         let info = self.volume.find(block).ok_or(ReadFault::Refused(VolumeError::NotFound))?;

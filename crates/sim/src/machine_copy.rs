@@ -59,6 +59,7 @@ impl MachineCopy {
         world.sim.sleep(self.life).await;
         world.net.down(host, false);
         world.sim.kill(host);
+        world.ended(process, false);
         world.sim.say(|| format!("the copy of node {} is gone", self.node));
     }
 }
@@ -69,8 +70,9 @@ async fn session(world: Rc<World>, process: Process, member: usize) {
     loop {
         world.sim.sleep(HEARTBEAT_EACH).await;
         let registered = ask(&world, process, member, move |metad| Box::pin(metad.register(process, USAGE))).await;
+        world.sim.say(|| format!("the copy of node {} registers at metad {member}: {registered:?}", process.number));
         match registered {
-            Some(Ok(())) => refused_since = None,
+            Some(Ok(_)) => refused_since = None,
             Some(Err(Refused::InUse)) => {
                 let since = *refused_since.get_or_insert(world.sim.now());
                 if world.sim.now() >= since + IN_USE_MAX {
@@ -82,7 +84,8 @@ async fn session(world: Rc<World>, process: Process, member: usize) {
         }
         loop {
             let beat = heartbeat(process, std::mem::take(&mut deleted));
-            match ask(&world, process, member, move |metad| Box::pin(metad.heartbeat(beat))).await {
+            let answer = ask(&world, process, member, move |metad| Box::pin(metad.heartbeat(beat))).await;
+            match answer {
                 Some(Ok(Some(orders))) => deleted = orders.deletions(),
                 Some(Err(Refused::Superseded)) => return,
                 _ => break,

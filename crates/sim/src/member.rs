@@ -1,19 +1,13 @@
-//! A member of a group of the crate `raft`: what outlives its process, how one starts there, and how its messages reach
-//! others.
+//! Members of a group of the crate `raft`: who they are, and how their messages reach each other.
 
 use crate::executor::{Boxed, HostId, Sim};
-use crate::log_platter::LogPlatter;
-use crate::machine::{Kept, Machine, Store};
 use crate::net::{CallError, Net};
-use crate::world::Mutation;
-use raft::{Answer, GroupOptions, Lane, Peer, Raft, RaftError, Timing, Transport, Undone};
+use raft::{Answer, Lane, Peer, Transport};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::rc::Rc;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use types::random::Seeded;
 
 /// A process that ends because its disk failed is started again after so long.
 pub(crate) const RESTART: Duration = Duration::from_secs(2);
@@ -27,14 +21,6 @@ pub(crate) fn peer(id: u64) -> Peer {
     Peer { id, addr: format!("member{id}:8020") }
 }
 
-/// What outlives a process.
-pub(crate) struct Seat {
-    id: u64,
-    pub(crate) platter: LogPlatter,
-    store: Store,
-    mutation: Option<Mutation>,
-}
-
 /// Members 1 to `founders` begin the group, and keep so many bytes of the log for those who lag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Founders {
@@ -42,60 +28,16 @@ pub(crate) struct Founders {
     pub(crate) retain_len: usize,
 }
 
-impl Seat {
-    pub(crate) fn new(id: u64, chance: Seeded, mutation: Option<Mutation>) -> Self {
-        let platter = LogPlatter::new(id, chance);
-        if mutation == Some(Mutation::LogWithoutSync) {
-            platter.set_lying();
-        }
-        Self { id, platter, store: Store::default(), mutation }
-    }
-
-    /// The process must be gone.
-    pub(crate) fn lose_disk(&self) {
-        self.platter.lose_all();
-        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
-    }
-
-    /// A new process, of the task that asks. `None`: it is alone.
-    pub(crate) async fn start(
-        &self,
-        wires: &Wires,
-        founders: Option<Founders>,
-        undone: Option<Undone>,
-    ) -> Result<(Raft<Machine>, Arc<Machine>), RaftError> {
-        let (id, machine) = (self.id, Machine::open(&self.store, self.mutation));
-        let group = founders.map(|Founders { count, retain_len }| GroupOptions {
-            transport: Arc::new(End { from: id }),
-            founders: (1..=count).map(peer).collect(),
-            timing: Timing::default(),
-            retain_len,
-            undone,
-        });
-        let raft = Raft::start_on(Arc::new(self.platter.clone()), id, group, Arc::clone(&machine)).await?;
-        wires.members.borrow_mut().insert(id, raft.clone());
-        Ok((raft, machine))
-    }
-
-    /// The process is gone, with its tasks. `Err`: it is not.
-    pub(crate) fn fall(&self, power: bool) -> Result<(), String> {
-        if self.platter.is_locked() {
-            return Err(format!("something of member {} outlives its process", self.id));
-        }
-        if power {
-            self.platter.lose_power();
-        }
-        Ok(())
-    }
-}
-
 /// Between all members of a run.
 pub(crate) struct Wires {
     sim: Sim,
     net: Net,
     host: fn(u64) -> HostId,
-    members: RefCell<BTreeMap<u64, Raft<Machine>>>,
+    members: RefCell<BTreeMap<u64, Handler>>,
 }
+
+/// What answers a member's messages.
+type Handler = Rc<dyn Fn(Vec<u8>) -> Boxed<Vec<u8>>>;
 
 thread_local! {
     /// Members are told to be fit for several threads, and find the wires, which are not, here.
@@ -137,13 +79,24 @@ impl Wires {
     fn serve(&self, from: u64, to: u64, message: Vec<u8>) -> Option<Boxed<Vec<u8>>> {
         let member = self.members.borrow().get(&to).cloned()?;
         self.note(from, to, &message);
-        Some(Box::pin(async move { member.handle(&message).await }))
+        Some(member(message))
+    }
+
+    /// A member's process begins.
+    pub(crate) fn serve_member(&self, id: u64, handler: impl Fn(Vec<u8>) -> Boxed<Vec<u8>> + 'static) {
+        self.members.borrow_mut().insert(id, Rc::new(handler));
     }
 }
 
 /// One member's end of all wires.
-struct End {
+pub(crate) struct End {
     from: u64,
+}
+
+impl End {
+    pub(crate) fn of(from: u64) -> Self {
+        Self { from }
+    }
 }
 
 impl Transport for End {

@@ -93,11 +93,11 @@ impl Net {
         self.0.cut.borrow_mut().remove(&(from, to));
     }
 
-    fn is_cut(&self, from: HostId, to: HostId) -> bool {
+    pub(crate) fn is_cut(&self, from: HostId, to: HostId) -> bool {
         self.0.cut.borrow().contains(&(from, to))
     }
 
-    fn latency(&self) -> Duration {
+    pub(crate) fn latency(&self) -> Duration {
         let sim = &self.0.sim;
         let mut time = sim.between(Duration::from_micros(80), Duration::from_micros(700));
         let luck = sim.below(1000);

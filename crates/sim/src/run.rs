@@ -31,6 +31,7 @@ pub struct Options {
 
 impl Options {
     pub(crate) fn begin(&self, seed: u64) -> Sim {
+        types::mutation::set(self.mutation.and_then(Mutation::of_server));
         Sim::new(seed, self.trace.then(|| -> Listener { Box::new(|line| println!("{line}")) }))
     }
 }
@@ -133,15 +134,14 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     let settled_in = settle(&world, check::unrest);
     if world.failures().is_empty() {
         sim.say(|| "all is to be read".to_owned());
-        let begun = Rc::new(Cell::new(false));
-        let (at, waits) = (Rc::clone(&world), Rc::clone(&begun));
+        let scrubbed = Rc::new(Cell::new(false));
+        let (at, over) = (Rc::clone(&world), Rc::clone(&scrubbed));
         sim.spawn(HostId::NOBODY, async move {
             scrub(&at).await;
-            waits.set(true);
+            over.set(true);
         });
         settle(&world, |world| {
-            let over = world.leader().is_some_and(|leader| leader.has_scrubbed());
-            let reads = !begun.get() || !over;
+            let reads = !scrubbed.get();
             let mut unrest = check::damage(world);
             unrest.extend(reads.then(|| "not all has been read".to_owned()));
             unrest.extend(check::unrest(world));
@@ -189,15 +189,4 @@ fn begin(world: &Rc<World>) {
     for number in 0..world.plan.node_count {
         world.start_node(number);
     }
-    let at = Rc::clone(world);
-    world.sim.spawn(HostId::NOBODY, async move {
-        loop {
-            if let Some(leader) = at.leader()
-                && leader.format().await.is_ok()
-            {
-                return;
-            }
-            at.sim.sleep(Duration::from_millis(100)).await;
-        }
-    });
 }

@@ -311,7 +311,7 @@ fn strike(world: &Rc<World>, fault: Fault) -> Option<Vec<Cure>> {
         }
         Fault::SplitGroup if plan.metad_count > 1 => {
             let leading = (0..plan.metad_count)
-                .find(|number| world.metad(*number).is_some_and(|metad| metad.group.reign().is_some()))?;
+                .find(|number| world.metad(*number).is_some_and(|metad| metad.reign().is_some()))?;
             say(format!("metad {leading} is cut off from the other members"));
             let mut cures = Vec::new();
             for other in (0..plan.metad_count).filter(|other| *other != leading) {

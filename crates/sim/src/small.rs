@@ -8,7 +8,6 @@ use crate::metad::{LeaseAsk, LeasedBlocks, Put, Refused};
 use crate::platter::Identity;
 use crate::world::{World, content};
 use lead::Grant;
-use namespace::NsError;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -157,7 +156,7 @@ impl Client {
         let (holder, returned) = (self.name.clone(), self.stock.returned.take());
         let asked = LeaseAsk { holder, replication, count, excluded, returned, open };
         let answer = self.call(move |metad, _| Box::pin(metad.lease_blocks(asked.clone()))).await?;
-        let LeasedBlocks { grants, generation, nodes } = answer;
+        let LeasedBlocks { grants, generation, nodes, .. } = answer;
         let until = now + LEASE_LIMIT / 4 * 3;
         Ok(grants.into_iter().map(|grant| Lease { grant, generation, nodes: nodes.clone(), until }).collect())
     }
@@ -191,7 +190,7 @@ impl Client {
             self.sim.say(|| format!("{} puts {path} with {:?} on {have:?}", self.name, grant));
             let done = self.call(move |metad, key| Box::pin(metad.put_file(key, put.clone()))).await;
             match done {
-                Err(Error::Refused(Refused::Namespace(NsError::LeaseExpired(_)))) => {
+                Err(Error::Refused(Refused::LeaseExpired)) => {
                     self.stock.shelves.borrow_mut().clear();
                     continue;
                 }

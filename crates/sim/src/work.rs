@@ -342,7 +342,7 @@ fn known(outcome: Result<Outcome, Error>) -> Outcome {
     match outcome {
         Ok(outcome) => outcome,
         Err(error) if error.is_safe_mode() => Outcome::Frozen,
-        Err(Error::Refused(Refused::Namespace(_))) => Outcome::Refused,
+        Err(Error::Refused(Refused::Namespace | Refused::NotFound)) => Outcome::Refused,
         Err(_) => Outcome::Unknown,
     }
 }

@@ -3,10 +3,9 @@
 use crate::datanode::Datanode;
 use crate::disk::Disk;
 use crate::executor::{Boxed, HostId, Sim};
-use crate::group::Group;
 use crate::log_platter::LogPlatter;
-use crate::member::{Founders, RESTART, Seat, Wired, Wires, is_disk_fault};
-use crate::metad::{Answer, Metad, Refused};
+use crate::member::{Founders, RESTART, Wired, Wires, is_disk_fault};
+use crate::metad::{Answer, Home, Metad, Refused, Routed};
 use crate::net::{CallError, Net};
 use crate::oracle::{Oracle, Promise};
 use crate::platter::Platter;
@@ -81,6 +80,30 @@ pub enum Mutation {
     RefuseStrangers,
 }
 
+impl Mutation {
+    /// What the shipped code does wrong; `None`: it is in what stands around it.
+    pub(crate) fn of_server(self) -> Option<types::Mutation> {
+        use types::Mutation as Server;
+        Some(match self {
+            Self::StaleReads => Server::StaleReads,
+            Self::ForgetShortPuts => Server::ForgetShortPuts,
+            Self::ForgetChains => Server::ForgetChains,
+            Self::HastyDrain => Server::HastyDrain,
+            Self::BelieveUnread => Server::BelieveUnread,
+            Self::KeepRemoved => Server::KeepRemoved,
+            Self::UncountedRenames => Server::UncountedRenames,
+            Self::BelieveLengths => Server::BelieveLengths,
+            Self::WaitForMissing => Server::WaitForMissing,
+            Self::ForgetSafeMode => Server::ForgetSafeMode,
+            Self::DeleteInSafeMode => Server::DeleteInSafeMode,
+            Self::BelieveCopies => Server::BelieveCopies,
+            Self::WholePipelinesOnly => Server::WholePipelinesOnly,
+            Self::RefuseStrangers => Server::RefuseStrangers,
+            _ => return None,
+        })
+    }
+}
+
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(10);
 
@@ -96,12 +119,12 @@ pub(crate) struct World {
     spoiled: RefCell<BTreeSet<(usize, BlockId)>>,
     /// Sound replicas that went with their disk: which node's, and when.
     died: RefCell<BTreeMap<BlockId, (usize, Duration)>>,
+    /// Recoveries of which the rows do not tell yet.
+    recoveries: RefCell<BTreeMap<BlockId, Recovery>>,
     failures: RefCell<Vec<String>>,
     /// Of a thousand packets, so many get a bit turned over on the wire.
     pub(crate) wire_flips: Cell<usize>,
     pub(crate) fault_count: Cell<u64>,
-    /// How often a metadata server began to lead.
-    pub(crate) reign_count: Cell<u64>,
     /// How many processes of datanodes were started.
     process_count: Cell<u64>,
     /// A node that is not started again while disks are nearly full.
@@ -110,8 +133,18 @@ pub(crate) struct World {
     pub(crate) frozen_since: Cell<Option<Duration>>,
 }
 
+/// What datanodes were asked to do for one recovery of a block.
+#[derive(Default)]
+struct Recovery {
+    generation: Generation,
+    /// Those whose replica was damaged when they showed it.
+    damaged: BTreeSet<NodeId>,
+    /// Those that ended their part.
+    ended: Vec<NodeId>,
+}
+
 struct MetadSeat {
-    seat: Seat,
+    home: Home,
     process: RefCell<Option<Rc<Metad>>>,
 }
 
@@ -173,11 +206,11 @@ impl Process {
 }
 
 impl World {
-    pub(crate) fn new(sim: Sim, plan: Plan, mutation: Option<Mutation>) -> (Rc<Self>, Wired) {
+    pub(crate) fn new(sim: Sim, plan: Plan, mutation: Option<Mutation>) -> (Rc<Self>, (Wired, Routed)) {
         let net = Net::new(sim.clone());
         let (wires, wired) = Wires::new(sim.clone(), net.clone(), |id| Self::metad_host(id as usize - 1));
         let metads = (0..plan.metad_count).map(|number| MetadSeat {
-            seat: Seat::new(Self::member_id(number), sim.split(), mutation),
+            home: Home::new(Self::member_id(number), sim.split(), mutation),
             process: RefCell::default(),
         });
         let nodes = (0..plan.node_count).map(|number| NodeSeat {
@@ -196,17 +229,19 @@ impl World {
             oracle: RefCell::default(),
             spoiled: RefCell::default(),
             died: RefCell::default(),
+            recoveries: RefCell::default(),
             failures: RefCell::default(),
             wire_flips: Cell::default(),
             fault_count: Cell::default(),
-            reign_count: Cell::default(),
             process_count: Cell::default(),
             gone: Cell::default(),
             frozen_since: Cell::default(),
             plan,
             sim,
         };
-        (Rc::new(world), wired)
+        let world = Rc::new(world);
+        let routed = Routed::through(&world);
+        (world, (wired, routed))
     }
 
     /// In its group.
@@ -261,6 +296,35 @@ impl World {
         HostId(200 + number as u32)
     }
 
+    /// Whose address it is, `ip:port`.
+    pub(crate) fn host_of_addr(addr: &str) -> HostId {
+        let mut parts = addr.split([':', '.']).map(|part| part.parse::<usize>().expect("an address of ours"));
+        let (role, copy, number) = (parts.nth(1), parts.next(), parts.next());
+        if let (Some(1), Some(id)) = (role, number) {
+            return Self::metad_host(id - 1);
+        }
+        match (copy, number) {
+            (Some(0), Some(number)) => Self::node_host(number),
+            (_, Some(number)) => Self::copy_host(number),
+            _ => panic!("{addr} is no address of ours"),
+        }
+    }
+
+    pub(crate) fn node_of_addr(addr: &str) -> NodeId {
+        let number = addr.split([':', '.']).nth(3).and_then(|part| part.parse().ok());
+        Self::node_id(number.expect("an address of ours"))
+    }
+
+    /// The number of the member on a host of metadata servers.
+    pub(crate) fn member_on(host: HostId) -> Option<usize> {
+        (host.0 < Self::node_host(0).0).then_some(host.0 as usize)
+    }
+
+    /// The process on a host of nodes; a copy of a machine answers nobody.
+    pub(crate) fn node_on(&self, host: HostId) -> Option<Rc<Datanode>> {
+        (0..self.plan.node_count).find(|number| Self::node_host(*number) == host).and_then(|number| self.node(number))
+    }
+
     pub(crate) fn node_id(number: usize) -> NodeId {
         NodeId([number as u8 + 1; 16])
     }
@@ -306,16 +370,20 @@ impl World {
     async fn run_metad(self: &Rc<Self>, number: usize) -> String {
         let (place, count) = (&self.metads[number], self.plan.metad_count);
         let founders = Founders { count: count as u64, retain_len: self.plan.retain_len };
-        let started = place.seat.start(&self.wires, (count > 1).then_some(founders), None).await;
-        let (raft, machine) = match started {
-            Ok(started) => started,
+        let started = place.home.start((count > 1).then_some(founders), self.plan.container_len).await;
+        let server = match started {
+            Ok(server) => server,
             Err(error) => return error.to_string(),
         };
-        let group = Group::new(raft.clone(), machine, self.mutation == Some(Mutation::StaleReads));
-        let metad = Metad::new(Rc::clone(self), number, group);
-        *place.process.borrow_mut() = Some(Rc::clone(&metad));
-        self.sim.spawn(Self::metad_host(number), metad.watch());
-        raft.failed().await
+        let failed = server.failed();
+        let metad = Metad::new(Rc::clone(self), server);
+        let handler = Rc::clone(&metad);
+        self.wires.serve_member(Self::member_id(number), move |message| {
+            let metad = Rc::clone(&handler);
+            Box::pin(async move { metad.server.on_member_message(&message).await })
+        });
+        *place.process.borrow_mut() = Some(metad);
+        failed.await
     }
 
     pub(crate) fn stop_metad(&self, number: usize, power: bool) {
@@ -328,7 +396,7 @@ impl World {
         let process = place.process.borrow_mut().take();
         drop(process);
         self.sim.kill(host);
-        if let Err(why) = place.seat.fall(power) {
+        if let Err(why) = place.home.fall(power) {
             self.fail(|| why);
         }
     }
@@ -352,11 +420,32 @@ impl World {
         self.net.down(host, power);
         self.sim.kill(host);
         let process = seat.process.borrow_mut().take();
-        drop(process);
+        if let Some(node) = process {
+            self.ended(node.process, power);
+        }
         if power {
             seat.falls.set(seat.falls.get() + 1);
             let mut random = self.sim.split();
             seat.platter.borrow_mut().lose_power(&mut random);
+        }
+    }
+
+    /// A process of a node has ended: another may be the node. If it did not lose power, the system closes its
+    /// connections, and metadata servers that are reached hear of it.
+    pub(crate) fn ended(&self, process: Process, power: bool) {
+        let counted = &self.nodes[process.number].counted;
+        counted.set(counted.get().filter(|(counted, _)| *counted != process));
+        if power {
+            return;
+        }
+        for (number, place) in self.metads.iter().enumerate() {
+            let (from, to) = (Self::node_host(process.number), Self::metad_host(number));
+            let Some(metad) = place.process.borrow().clone().filter(|_| !self.net.is_cut(from, to)) else { continue };
+            let (sim, after) = (self.sim.clone(), self.net.latency());
+            self.sim.spawn(to, async move {
+                sim.sleep(after).await;
+                metad.hung_up(process);
+            });
         }
     }
 
@@ -369,7 +458,7 @@ impl World {
     }
 
     pub(crate) fn metad_log(&self, number: usize) -> &LogPlatter {
-        &self.metads[number].seat.platter
+        &self.metads[number].home.platter
     }
 
     pub(crate) fn node_platter(&self, number: usize) -> &RefCell<Platter> {
@@ -388,7 +477,7 @@ impl World {
     pub(crate) fn leader(&self) -> Option<Rc<Metad>> {
         let leading = (0..self.plan.metad_count).filter_map(|number| self.metad(number));
         leading
-            .filter_map(|metad| Some((metad.group.reign()?, metad)))
+            .filter_map(|metad| Some((metad.reign()?, metad)))
             .max_by_key(|(reign, _)| *reign)
             .map(|(_, metad)| metad)
     }
@@ -413,6 +502,7 @@ impl World {
     /// A node deleted a replica as it was told. Those who have the block now hold what was promised of it; somebody
     /// must.
     pub(crate) fn was_deleted(&self, number: usize, block: BlockId) {
+        self.note_recoveries();
         let holds = |other: &usize| {
             let platter = self.nodes[*other].platter.borrow();
             let image = platter.shelf.get(&block).map(|stored| stored.image());
@@ -454,41 +544,6 @@ impl World {
 
     pub(crate) fn is_spoiled(&self, number: usize, block: BlockId) -> bool {
         self.spoiled.borrow().contains(&(number, block))
-    }
-
-    /// Nodes whose replica of the block has rotted, or was torn when they lost power.
-    pub(crate) fn damaged_on(&self, block: BlockId) -> Vec<NodeId> {
-        let is_damaged = |number: &usize| {
-            let platter = self.nodes[*number].platter.borrow();
-            let image = platter.shelf.get(&block).map(|stored| stored.image());
-            self.is_spoiled(*number, block) || image.is_some_and(|image| !image.verifies(image.data.len()))
-        };
-        (0..self.plan.node_count).filter(is_damaged).map(Self::node_id).collect()
-    }
-
-    /// A recovery ended with these nodes alone; `damaged` were so before it asked them. It must not have left who is
-    /// sound for them.
-    pub(crate) fn was_recovered(&self, file: FileId, block: BlockId, nodes: &[NodeId], damaged: &[NodeId]) {
-        let mut oracle = self.oracle.borrow_mut();
-        // One that was made by copying since is as good as those of the promise.
-        let is_sound = |node: &NodeId| {
-            let number = Self::node_number(*node);
-            let platter = self.nodes[number].platter.borrow();
-            let image = platter.shelf.get(&block).map(|stored| stored.image());
-            !damaged.contains(node) && image.is_some_and(|image| image.verifies(image.data.len()))
-        };
-        let has_sound = nodes.iter().any(is_sound);
-        let is_believed = |promise: &Promise| {
-            let mut left = promise.holders.iter().map(|(node, _)| node).filter(|node| nodes.contains(node)).peekable();
-            left.peek().is_some() && left.all(|node| damaged.contains(node)) && !has_sound
-        };
-        let is_lost = |promise: &&Promise| promise.block == block && promise.holds(self) && is_believed(promise);
-        let lost = oracle.files.get(&file).filter(|truth| !truth.doomed);
-        let lost = lost.and_then(|truth| truth.promises.iter().find(is_lost).cloned());
-        oracle.go_on_with(file, block, nodes);
-        if let Some(promise) = lost {
-            self.fail(|| format!("a recovery believed {nodes:?}, which are damaged, but {promise:?}"));
-        }
     }
 
     /// Breaks what the processes hold of each other and of this.
@@ -550,6 +605,75 @@ impl World {
     }
 
     // ── promises ──
+
+    /// A node shows its replica for a recovery, which may have rotted, or was torn when the node lost power.
+    pub(crate) fn shows_for_recovery(&self, block: BlockId, generation: Generation, number: usize) {
+        let platter = self.nodes[number].platter.borrow();
+        let image = platter.shelf.get(&block).map(|stored| stored.image());
+        let is_damaged = self.is_spoiled(number, block) || image.is_some_and(|image| !image.verifies(image.data.len()));
+        let id = Self::node_id(number);
+        self.with_recovery(block, generation, |recovery| {
+            if is_damaged {
+                recovery.damaged.insert(id)
+            } else {
+                recovery.damaged.remove(&id)
+            };
+        });
+    }
+
+    /// A node has ended its part of a recovery.
+    pub(crate) fn ends_recovery(&self, block: BlockId, generation: Generation, node: NodeId) {
+        self.with_recovery(block, generation, |recovery| recovery.ended.push(node));
+    }
+
+    fn with_recovery(&self, block: BlockId, generation: Generation, note: impl FnOnce(&mut Recovery)) {
+        let mut recoveries = self.recoveries.borrow_mut();
+        let recovery = recoveries.entry(block).or_default();
+        if recovery.generation < generation {
+            *recovery = Recovery { generation, ..Recovery::default() };
+        }
+        if recovery.generation == generation {
+            note(recovery);
+        }
+    }
+
+    /// Who took no part in a recovery, or could not end it, is stale from the moment that its end is recorded.
+    pub(crate) fn note_recoveries(&self) {
+        let Some(leader) = self.leader() else { return };
+        let mut recoveries = std::mem::take(&mut *self.recoveries.borrow_mut());
+        recoveries.retain(|block, recovery| {
+            let Some(view) = leader.view_of(*block) else { return true };
+            if view.complete && view.generation == recovery.generation && !recovery.ended.is_empty() {
+                self.was_recovered(view.file, *block, recovery);
+            }
+            !view.complete || view.generation < recovery.generation
+        });
+        self.recoveries.borrow_mut().append(&mut recoveries);
+    }
+
+    /// It must not have left who is sound for those who were damaged before they were asked.
+    fn was_recovered(&self, file: FileId, block: BlockId, recovery: &Recovery) {
+        let Recovery { damaged, ended, .. } = recovery;
+        let mut oracle = self.oracle.borrow_mut();
+        // One that was made by copying since is as good as those of the promise.
+        let is_sound = |node: &NodeId| {
+            let platter = self.nodes[Self::node_number(*node)].platter.borrow();
+            let image = platter.shelf.get(&block).map(|stored| stored.image());
+            !damaged.contains(node) && image.is_some_and(|image| image.verifies(image.data.len()))
+        };
+        let has_sound = ended.iter().any(is_sound);
+        let is_believed = |promise: &Promise| {
+            let mut left = promise.holders.iter().map(|(node, _)| node).filter(|node| ended.contains(node)).peekable();
+            left.peek().is_some() && left.all(|node| damaged.contains(node)) && !has_sound
+        };
+        let is_lost = |promise: &&Promise| promise.block == block && promise.holds(self) && is_believed(promise);
+        let lost = oracle.files.get(&file).filter(|truth| !truth.doomed);
+        let lost = lost.and_then(|truth| truth.promises.iter().find(is_lost).cloned());
+        oracle.go_on_with(file, block, ended);
+        if let Some(promise) = lost {
+            self.fail(|| format!("a recovery believed {ended:?}, which are damaged, but {promise:?}"));
+        }
+    }
 
     pub(crate) fn promise(
         &self,

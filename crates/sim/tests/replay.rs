@@ -95,9 +95,7 @@ fn a_recovery_that_believes_what_has_rotted_is_found() {
 /// Disks are nearly full and a node goes for good: what it had fits on the others in pieces only.
 #[test]
 fn pipelines_that_are_healed_as_a_whole_or_not_at_all_are_found() {
-    // About one seed in thirty comes to it, the first of these does.
-    let options = Options { mutation: Some(Mutation::WholePipelinesOnly), ..Options::default() };
-    is_found_with(options, 32..53, &["has room for it"]);
+    is_found(Mutation::WholePipelinesOnly, &["has room for it"]);
 }
 
 /// A datanode comes back with replicas of a container that was emptied and removed while it was away.

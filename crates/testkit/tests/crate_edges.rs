@@ -30,7 +30,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // aside: development only
     ("testkit", &["types"]),
     ("fuzzed", &["types", "wire", "hdfs", "namespace", "blocks", "kv", "container", "raft"]),
-    ("levada-sim", &["types", "wire", "namespace", "blocks", "lead", "chain", "io", "raft"]),
+    (
+        "levada-sim",
+        &["types", "wire", "hdfs", "namespace", "blocks", "lead", "chain", "io", "kv", "raft", "rpc", "metad"],
+    ),
     ("xtask", &[]),
 ];
 
@@ -96,6 +99,22 @@ fn the_client_links_nothing_of_a_program() {
     for name in PROGRAMS_ONLY {
         assert!(!reached.contains(name), "client comes to {name}");
     }
+}
+
+/// Deliberate faults are for the simulation: a binary that has them could be told to lose bytes.
+#[test]
+fn nobody_but_the_simulation_has_deliberate_faults() {
+    let metadata = testkit::cargo_metadata();
+    let packages = metadata["packages"].as_array().expect("packages").iter();
+    let mut who = Vec::new();
+    for package in packages {
+        let asks = package["dependencies"].as_array().expect("dependencies").iter().any(|dependency| {
+            dependency["features"].as_array().is_some_and(|features| features.iter().any(|name| name == "mutations"))
+        });
+        let offers = package["name"] != "types" && package["features"].get("mutations").is_some();
+        who.extend((asks || offers).then(|| package["name"].as_str().unwrap_or_default().to_owned()));
+    }
+    assert_eq!(who, ["levada-sim"]);
 }
 
 /// `unsafe` lives in `io`, in the one call of `kv` that maps the store, and in the one of `host` to the allocator.

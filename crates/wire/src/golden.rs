@@ -244,7 +244,7 @@ fn messages_between_nodes() {
         group(&mut examples);
     }
     examples.add(&MemberMessage { bytes: bytes::Bytes::from_static(&[1, 2, 3]) });
-    let sources = [include_str!("node.rs"), include_str!("tree.rs"), include_str!("raft.rs")];
+    let sources = [include_str!("node.rs"), include_str!("tree/mod.rs"), include_str!("raft.rs")];
     let all: BTreeSet<String> = sources.into_iter().flat_map(declared).collect();
     assert_eq!(examples.names, all, "each message has its example");
     examples.golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden.txt"));

@@ -13,11 +13,10 @@
 //! Nothing depends on it: a leaf counts only while the index names a replica of that generation and length, and a file
 //! that is torn, of another version, or gone is made anew. So it is not synced.
 
-use super::tree::Tree;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use types::{BlockId, ChecksumKind, ContainerId};
-use wire::tree::Leaf;
+use wire::tree::{HashTree, Leaf};
 
 const MAGIC: [u8; 4] = *b"LVTR";
 const VERSION: u8 = 1;
@@ -35,7 +34,7 @@ fn crc(head: &[u8], leaves: &[u8]) -> u32 {
     ChecksumKind::Crc32c.of(&sums)
 }
 
-pub(super) fn encode(home: ContainerId, tree: &Tree) -> Vec<u8> {
+pub(super) fn encode(home: ContainerId, tree: &HashTree) -> Vec<u8> {
     let mut bytes = vec![0; HEAD_LEN];
     bytes[..4].copy_from_slice(&MAGIC);
     bytes[4] = VERSION;
@@ -52,7 +51,7 @@ pub(super) fn encode(home: ContainerId, tree: &Tree) -> Vec<u8> {
 }
 
 /// `None` for what we did not write like this.
-pub(super) fn decode(home: ContainerId, bytes: &[u8]) -> Option<Tree> {
+pub(super) fn decode(home: ContainerId, bytes: &[u8]) -> Option<HashTree> {
     let (head, leaves) = bytes.split_at_checked(HEAD_LEN)?;
     let sound = head[..4] == MAGIC && head[4] == VERSION && head[8..16] == home.0.to_be_bytes();
     let count = u32::from_be_bytes(*head[16..].first_chunk()?) as usize;
@@ -63,7 +62,7 @@ pub(super) fn decode(home: ContainerId, bytes: &[u8]) -> Option<Tree> {
         u64::from_be_bytes(*bytes[8 * at..].first_chunk().expect("a leaf has four words"))
     };
     let (leaves, _) = leaves.as_chunks::<LEAF_LEN>();
-    Some(Tree::new(leaves.iter().map(|leaf| Leaf {
+    Some(HashTree::new(leaves.iter().map(|leaf| Leaf {
         block: word(leaf, 0),
         generation: word(leaf, 1),
         len: word(leaf, 2),
@@ -77,7 +76,7 @@ pub(super) fn all(dir: &Path) -> BTreeSet<ContainerId> {
     entries.filter_map(|entry| Some(ContainerId(entry.file_name().to_str()?.parse().ok()?))).collect()
 }
 
-pub(super) fn read(dir: &Path, home: ContainerId) -> Option<Tree> {
+pub(super) fn read(dir: &Path, home: ContainerId) -> Option<HashTree> {
     let path = path(dir, home);
     let len = std::fs::metadata(&path).ok()?.len();
     if len > (HEAD_LEN + COUNT_MAX * LEAF_LEN) as u64 {
@@ -87,8 +86,8 @@ pub(super) fn read(dir: &Path, home: ContainerId) -> Option<Tree> {
 }
 
 /// Replaces the file of a container; of an empty one there is none.
-pub(super) fn write(dir: &Path, home: ContainerId, tree: &Tree) -> std::io::Result<()> {
-    if tree.len() == 0 {
+pub(super) fn write(dir: &Path, home: ContainerId, tree: &HashTree) -> std::io::Result<()> {
+    if tree.is_empty() {
         return remove(dir, home);
     }
     // What is above is the disk's own: if that is gone, nothing is made in its place.
@@ -112,8 +111,8 @@ pub(super) fn remove(dir: &Path, home: ContainerId) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    fn tree() -> Tree {
-        Tree::new((1..20).map(|number| Leaf { block: number, generation: 1001, len: 5, content: number << 40 }))
+    fn tree() -> HashTree {
+        HashTree::new((1..20).map(|number| Leaf { block: number, generation: 1001, len: 5, content: number << 40 }))
     }
 
     #[test]
@@ -125,7 +124,7 @@ mod tests {
         assert_eq!((read(&dir, home), all(&dir)), (Some(tree()), BTreeSet::from([home])));
         std::fs::rename(path(&dir, home), path(&dir, ContainerId(8))).unwrap();
         assert_eq!(read(&dir, ContainerId(8)), None, "it speaks of another one");
-        write(&dir, home, &Tree::default()).unwrap();
+        write(&dir, home, &HashTree::default()).unwrap();
         assert_eq!(read(&dir, home), None);
     }
 

@@ -18,7 +18,6 @@
 //! few, and compared one by one.
 
 mod file;
-mod tree;
 
 use crate::node::Node;
 use crate::pace::Pace;
@@ -30,9 +29,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tree::Tree;
 use types::{BlockId, ContainerId, Generation, ReplicaState};
-use wire::tree::{ANEW_COUNT_MAX, Content, Leaf, TREE_NODE_COUNT_MAX, TreeNode, TreeRequest, TreeResponse};
+use wire::tree::{ANEW_COUNT_MAX, Content, HashTree, Leaf, TREE_NODE_COUNT_MAX, TreeRequest, TreeResponse};
 
 /// Replicas looked up at a time.
 const STEP_COUNT: usize = 1000;
@@ -82,16 +80,21 @@ struct State {
 
 #[derive(Debug)]
 struct Kept {
-    tree: Arc<Tree>,
+    tree: Arc<HashTree>,
     /// When it was as the index is; `None`: something was put since.
     checked: Option<Duration>,
     turn: u64,
 }
 
+/// What a tree counts as among those that are kept.
+fn weight(tree: &HashTree) -> usize {
+    tree.len() + TREE_WEIGHT
+}
+
 impl State {
     fn remove(&mut self, home: ContainerId) {
         let gone = self.trees.remove(&home);
-        self.weight -= gone.map_or(0, |gone| gone.tree.weight());
+        self.weight -= gone.map_or(0, |gone| weight(&gone.tree));
     }
 }
 
@@ -118,21 +121,11 @@ impl Contents {
         let Some(tree) = self.tree(node, home) else {
             return Ok(TreeResponse { building: true, ..TreeResponse::default() });
         };
-        let mut answer = TreeResponse { root: Some(tree.root()), ..TreeResponse::default() };
-        for named in &request.nodes {
-            let told = if request.leaves {
-                tree.leaves_of(*named, &mut answer.leaves)
-            } else {
-                tree.branches(*named, &mut answer.branches)
-            };
-            let TreeNode { depth, path } = named;
-            told.ok_or_else(|| Exception::io(format!("no tree has branches at depth {depth}, path {path}")))?;
-        }
-        Ok(answer)
+        tree.answer(request).map_err(|error| Exception::io(error.to_string()))
     }
 
     /// The tree, if it is of late; if not, a thread is to see to it.
-    fn tree(&self, node: &Arc<Node>, home: ContainerId) -> Option<Arc<Tree>> {
+    fn tree(&self, node: &Arc<Node>, home: ContainerId) -> Option<Arc<HashTree>> {
         let mut state = self.lock();
         state.turn += 1;
         let turn = state.turn;
@@ -240,21 +233,21 @@ impl Contents {
         }
     }
 
-    fn keep(&self, home: ContainerId, tree: Tree, now: Duration) {
+    fn keep(&self, home: ContainerId, tree: HashTree, now: Duration) {
         let mut state = self.lock();
         let turn = state.turn;
         // Put since the thread read it: it is looked through again before anybody believes it.
         let is_old = state.put.iter().any(|block| tree.leaf(*block).is_some());
         let checked = (!is_old).then_some(now);
-        if tree.len() == 0 {
+        if tree.is_empty() {
             state.files.remove(&home);
         }
         state.remove(home);
-        state.weight += tree.weight();
+        state.weight += weight(&tree);
         state.trees.insert(home, Kept { tree: Arc::new(tree), checked, turn });
         // Of a container that is not here an answer is kept, and nothing of it when that is old.
         let is_old = |kept: &Kept| kept.checked.is_none_or(|checked| now.saturating_sub(checked) > FRESH_FOR);
-        let empty = state.trees.iter().filter(|(id, kept)| **id != home && kept.tree.len() == 0 && is_old(kept));
+        let empty = state.trees.iter().filter(|(id, kept)| **id != home && kept.tree.is_empty() && is_old(kept));
         let empty: Vec<ContainerId> = empty.map(|(id, _)| *id).collect();
         empty.into_iter().for_each(|id| state.remove(id));
         while state.weight > LEAF_COUNT_MAX && state.trees.len() > 1 {
@@ -265,7 +258,7 @@ impl Contents {
     }
 
     /// The tree as the index has it now. What is known from before is not read again.
-    fn look_through(&self, node: &Arc<Node>, home: ContainerId) -> Result<Option<Tree>, ReplicaError> {
+    fn look_through(&self, node: &Arc<Node>, home: ContainerId) -> Result<Option<HashTree>, ReplicaError> {
         let (known, put, is_kept, round) = {
             let mut state = self.lock();
             state.round += 1;
@@ -311,7 +304,7 @@ impl Contents {
                 _ => break,
             }
         }
-        let tree = Tree::new(leaves);
+        let tree = HashTree::new(leaves);
         if (changed > 0 || tree.len() != known.len())
             && node.disks.has_trees()
             && !is_over()
@@ -391,7 +384,7 @@ mod tests {
         let keep = |number: u64, now: u64| {
             let home = ContainerId(number);
             contents.lock().files.insert(home); // as whoever looks through it does first
-            contents.keep(home, Tree::default(), Duration::from_secs(now));
+            contents.keep(home, HashTree::default(), Duration::from_secs(now));
         };
         (0..6_000).for_each(|number| keep(number, 1));
         assert!(contents.lock().trees.len() <= LEAF_COUNT_MAX / TREE_WEIGHT);

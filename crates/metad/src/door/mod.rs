@@ -29,6 +29,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use types::Millis;
+use types::mutation::{self, Mutation};
 use wire::node::{NODE_IN_USE, NODE_SUPERSEDED};
 
 /// Who may call.
@@ -182,7 +183,13 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
             }
             Err(error) => return Err(error),
         },
-        (Needs::Leader | Needs::LeaderOrStandby, _) => visit.core = Some(seat.leading().await?),
+        (Needs::Leader | Needs::LeaderOrStandby, _) => {
+            visit.core =
+                Some(match seat.core().filter(|_| mutation::is(Mutation::StaleReads) && protocol.has_clients) {
+                    Some(core) => core,
+                    None => seat.leading().await?,
+                });
+        }
     }
     // What every user may ask of a server that stands by is answered without the user database.
     let is_asked = match method.who {

@@ -3,8 +3,8 @@
 
 use crate::caller::Users;
 use crate::config::Config;
-use crate::datanode_calls::DatanodeCalls;
 use crate::machine::Machine;
+use crate::node_calls::NodeCalls;
 use crate::peers::Peers;
 use crate::room::Room;
 use crate::seat::{Seat, Ways};
@@ -104,8 +104,8 @@ impl Group {
             let users = Users::new(host::user::current(), config.supergroup.clone(), Box::new(host::user::groups_of));
             let clock = Arc::new(SystemClock::new());
             let room = Arc::new(Room::new(&config, &machine));
-            let datanodes = Arc::new(DatanodeCalls::over_tcp("root".into()));
-            let ways = Ways { datanodes, peers: Some(peers) };
+            let calls = Arc::new(NodeCalls::over_tcp("root".into()));
+            let ways = Ways { calls, peers: Some(peers) };
             let seat = Arc::new(Seat::new(config, machine, raft, clock, ways, users, room));
             let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
             members.push(Member { service: Arc::new(Service { seat: Arc::clone(&seat) }), seat, _keeper: keeper });

@@ -12,6 +12,7 @@ use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::sync::Arc;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 use wire::node::{COMPARE, CompareRequest, CompareResponse, Digest, Replica};
 
@@ -95,7 +96,9 @@ async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<(Pipeli
     while let Some(from) = place {
         let page = core.chore_rows(move |rows| read::container_page(rows, home, from, PAGE_COUNT)).await?;
         place = page.next;
-        comparison.on_open(&page.open, &mut core.leader().repair);
+        if !mutation::is(Mutation::ForgetChains) {
+            comparison.on_open(&page.open, &mut core.leader().repair);
+        }
         compare_page(core, home, from, &page, &mut comparison).await;
         let goes_on = comparison.goes_on(&core.leader().repair);
         if !goes_on {
@@ -106,7 +109,8 @@ async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<(Pipeli
     if compared.missing > 0 {
         tracing::error!(%home, count = compared.missing, "blocks of which no node that is here has a copy");
     }
-    Ok(compared.whole)
+    let waits = mutation::is(Mutation::WaitForMissing) && compared.missing > 0;
+    Ok(compared.whole.filter(|_| !waits))
 }
 
 async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, comparison: &mut Comparison) {

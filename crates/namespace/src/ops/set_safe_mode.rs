@@ -4,6 +4,7 @@ use super::Context;
 use crate::error::{Failure, NsError};
 use crate::request::Reply;
 use crate::safe_mode::{self, SafeMode};
+use types::mutation::{self, Mutation};
 
 /// From then on nothing of the namespace changes, until the same with `on` false; the superuser may. Answers whether it
 /// is on.
@@ -29,7 +30,7 @@ impl SetSafeMode {
         if !self.on {
             context.effects.left_safe_mode = safe_mode::get(context.rows)?.is_some();
             safe_mode::clear(context.rows);
-        } else if safe_mode::get(context.rows)?.is_none() {
+        } else if safe_mode::get(context.rows)?.is_none() && !mutation::is(Mutation::ForgetSafeMode) {
             // Whoever enters again changes nothing: it says since when the namespace is as it is.
             safe_mode::set(context.rows, &SafeMode { since: context.now, user: context.caller.user.clone() });
         }

@@ -12,7 +12,7 @@ use crate::net::CallError;
 use crate::platter::SPEC;
 use crate::small::Stock;
 use crate::world::World;
-use namespace::{BlockRef, BlockView, NsError, RetryKey};
+use namespace::{BlockRef, BlockView, RetryKey};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) enum Error {
 impl Error {
     /// Nothing was changed, and it may be asked for again later.
     pub(crate) fn is_safe_mode(&self) -> bool {
-        matches!(self, Self::Refused(Refused::Namespace(NsError::SafeMode(_))))
+        matches!(self, Self::Refused(Refused::SafeMode))
     }
 }
 
@@ -105,10 +105,7 @@ impl Client {
                     doubt = true;
                 }
                 Ok(Err(refused)) => {
-                    self.sim.say(|| match &refused {
-                        Refused::Namespace(why) => format!("{} is refused: {why}", self.name),
-                        refused => format!("{} is refused: {refused:?}", self.name),
-                    });
+                    self.sim.say(|| format!("{} is refused: {refused:?}", self.name));
                     return Err(Error::Refused(refused));
                 }
                 Err(CallError::Connect) => {}
@@ -157,13 +154,13 @@ impl Client {
     /// All bytes of the file at `path` that can be seen. Held against the oracle.
     pub(crate) async fn read(self: &Rc<Self>, path: &FsPath) -> Result<usize> {
         let at = path.clone();
-        let (file, _) = self.call(move |metad, _| Box::pin(metad.located(at.clone()))).await?;
-        let id = file.status.id;
+        let (id, _) = self.call(move |metad, _| Box::pin(metad.located(at.clone()))).await?;
+        self.world.note_recoveries();
         // What was promised before the locations were asked for must be there; they were asked for after this line.
         let (cuts, promised) = self.world.oracle.borrow().promised(id, &self.world);
         let at = path.clone();
         let (file, located) = self.call(move |metad, _| Box::pin(metad.located(at.clone()))).await?;
-        if file.status.id != id {
+        if file != id {
             return Ok(0);
         }
         let mut bytes = Vec::new();

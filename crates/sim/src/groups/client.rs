@@ -3,7 +3,6 @@
 use super::member::{World, is_in_doubt};
 use crate::executor::{Boxed, HostId};
 use crate::history::{Event, Name, Op, Outcome};
-use crate::machine;
 use crate::net::CallError;
 use crate::world::Mutation;
 use namespace::{Caller, Create, Delete, Format, NsError, Rename2, Reply, Request, RetryKey, read};
@@ -122,9 +121,9 @@ impl Client {
             let request = Request { now: world.wall(id), caller: Caller::system(), retry, op: op.clone() };
             Some(Box::pin(async move {
                 match world.propose(&member, request).await {
-                    Ok(machine::Reply::Namespace(Ok(reply))) => Said::Well(reply),
-                    Ok(machine::Reply::Namespace(Err(why))) => Said::Refused(why),
-                    Ok(other) => unreachable!("the answer to a request of the namespace: {other:?}"),
+                    Ok(Some(Ok(reply))) => Said::Well(reply),
+                    Ok(Some(Err(why))) => Said::Refused(why),
+                    Ok(None) => unreachable!("a request is answered"),
                     Err(error) => {
                         assert!(is_in_doubt(&error), "{error}");
                         Said::NotLeader

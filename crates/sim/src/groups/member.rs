@@ -1,9 +1,10 @@
 //! The members of one run: their processes, and what becomes of them.
 
+use super::names::{Names, Reply};
+use super::seat::Seat;
 use crate::executor::{HostId, Sim};
 use crate::log_platter::LogPlatter;
-use crate::machine::{Command, Machine, Reply};
-use crate::member::{Founders, RESTART, Seat, Wired, Wires, is_disk_fault};
+use crate::member::{Founders, RESTART, Wired, Wires, is_disk_fault};
 use crate::net::Net;
 use crate::run::Options;
 use crate::world::Mutation;
@@ -18,8 +19,8 @@ use types::random::Seeded;
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) id: u64,
-    pub(super) raft: Raft<Machine>,
-    pub(super) names: Arc<Machine>,
+    pub(super) raft: Raft<Names>,
+    pub(super) names: Arc<Names>,
 }
 
 impl Member {
@@ -229,7 +230,7 @@ impl World {
 
     /// As [`Raft::propose`].
     pub(super) async fn propose(&self, member: &Member, request: namespace::Request) -> Result<Reply, RaftError> {
-        let reply = member.raft.propose(Command::Namespace(request)).await?;
+        let reply = member.raft.propose(request).await?;
         self.acknowledged.set(self.acknowledged.get().max(member.last()));
         Ok(reply)
     }

@@ -16,6 +16,9 @@ mod client;
 mod faults;
 mod hand_over;
 mod member;
+mod names;
+mod rows;
 mod run;
+mod seat;
 
 pub use run::run_group;

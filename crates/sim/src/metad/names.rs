@@ -1,26 +1,55 @@
 //! Calls about names, and of readers.
 
-use super::{Answer, Located, Metad, Refused};
-use namespace::{BlockView, Caller, Delete, FileBlocks, Mkdirs, Rename2, RetryKey, SetReplication, Status, read};
+use super::{Answer, Metad, Refused};
+use crate::world::World;
+use hdfs::proto::*;
+use namespace::{BlockView, RetryKey};
 use std::rc::Rc;
-use types::FsPath;
+use types::{FileId, FsPath, InodeId, NodeId};
+use wire::BlockScope;
+
+/// A block with the nodes to write it to, or to read it from.
+#[derive(Clone, Debug)]
+pub(crate) struct Located {
+    pub(crate) view: BlockView,
+    pub(crate) nodes: Vec<NodeId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Status {
+    pub(crate) id: FileId,
+    pub(crate) len: u64,
+    pub(crate) mode: u16,
+}
+
+pub(super) fn status(status: &HdfsFileStatusProto) -> Status {
+    let id = InodeId(status.file_id.expect("a file has an id"));
+    Status { id, len: status.length, mode: status.permission.perm as u16 }
+}
+
+pub(super) fn located(block: &LocatedBlockProto, complete: bool) -> Located {
+    let scope = BlockScope::decode(&block.block_token.identifier).expect("a token of ours").expect("and not empty");
+    let view = BlockView {
+        file: scope.file,
+        block: block.b.block(),
+        generation: block.b.generation(),
+        len: block.b.num_bytes.unwrap_or(0),
+        offset: block.offset,
+        home: scope.home,
+        complete,
+    };
+    Located { view, nodes: block.locs.iter().map(|node| World::node_of_addr(&node.id.ip_addr)).collect() }
+}
+
+fn permission(mode: u16) -> FsPermissionProto {
+    FsPermissionProto { perm: mode.into() }
+}
 
 impl Metad {
-    pub(super) fn locate(&self, view: BlockView, live_only: bool) -> Answer<Located> {
-        let now = self.now();
-        let nodes = self.with_cluster(|cluster, random| {
-            let mut members = cluster.readers_order(view.home, view.complete && !live_only, None, now, random);
-            if live_only && members.iter().any(|member| member.is_live(now)) {
-                members.retain(|member| member.is_live(now));
-            }
-            members.into_iter().map(|member| member.node.id).collect()
-        })?;
-        Ok(Located { view, nodes })
-    }
-
     pub(crate) async fn delete(self: Rc<Self>, retry: RetryKey, path: FsPath) -> Answer<bool> {
-        let reply = self.change(Some(retry), Delete { path, recursive: true, examined: None }).await?;
-        Ok(reply == namespace::Reply::Bool(true))
+        let request = DeleteRequestProto { src: path.to_string(), recursive: true };
+        let answer: DeleteResponseProto = self.ask("delete", Some(retry), request).await?;
+        Ok(answer.result)
     }
 
     pub(crate) async fn rename(
@@ -30,35 +59,46 @@ impl Metad {
         to: FsPath,
         overwrite: bool,
     ) -> Answer<()> {
-        self.change(Some(retry), Rename2 { from, to, overwrite, to_trash: false, examined: None }).await?;
-        Ok(())
+        let request = Rename2RequestProto {
+            src: from.to_string(),
+            dst: to.to_string(),
+            overwrite_dest: overwrite,
+            ..Rename2RequestProto::default()
+        };
+        self.ask::<Rename2ResponseProto>("rename2", Some(retry), request).await.map(|_| ())
     }
 
     pub(crate) async fn mkdirs(self: Rc<Self>, path: FsPath) -> Answer<()> {
-        self.change(None, Mkdirs { path, mode: 0o755, unmasked: None, create_parent: true }).await.map(|_| ())
+        let (src, masked) = (path.to_string(), permission(0o755));
+        let request = MkdirsRequestProto { src, masked, create_parent: true, unmasked: None };
+        self.ask::<MkdirsResponseProto>("mkdirs", None, request).await.map(|_| ())
     }
 
     pub(crate) async fn status(self: Rc<Self>, path: FsPath) -> Answer<Option<Status>> {
-        self.group.read_barrier().await?;
-        let status = read::status(&*self.group.rows(), &Caller::system(), &path);
-        status.expect("memory can be read").map_err(Refused::Namespace)
+        let request = GetFileInfoRequestProto { src: path.to_string() };
+        let answer: GetFileInfoResponseProto = self.ask("getFileInfo", None, request).await?;
+        Ok(answer.fs.as_ref().map(status))
     }
 
-    /// All blocks of a file with their nodes; the last one may be under construction.
-    pub(crate) async fn located(self: Rc<Self>, path: FsPath) -> Answer<(FileBlocks, Vec<Located>)> {
-        self.group.read_barrier().await?;
-        let file = read::located(&*self.group.rows(), &Caller::system(), &path, 0, u64::MAX);
-        let file = file.expect("memory can be read").map_err(Refused::Namespace)?;
-        let mut views: Vec<BlockView> = file.blocks.iter().filter(|view| view.complete).copied().collect();
-        views.extend(file.last.filter(|last| !last.complete));
-        let located = views.into_iter().map(|view| self.locate(view, false)).collect::<Answer<Vec<_>>>()?;
-        Ok((file, located))
+    /// The id of a file and all its blocks with their nodes; the last one may be under construction.
+    pub(crate) async fn located(self: Rc<Self>, path: FsPath) -> Answer<(FileId, Vec<Located>)> {
+        let request = GetLocatedFileInfoRequestProto { src: Some(path.to_string()), ..Default::default() };
+        let answer: GetLocatedFileInfoResponseProto = self.ask("getLocatedFileInfo", None, request).await?;
+        let found = answer.fs.ok_or(Refused::NotFound)?;
+        let file = status(&found).id;
+        let Some(locations) = found.locations else { return Ok((file, Vec::new())) };
+        let last = locations.last_block.filter(|_| !locations.is_last_block_complete);
+        let open = last.as_ref().map(|last| last.b.block());
+        let complete = locations.blocks.iter().filter(|block| Some(block.b.block()) != open);
+        let mut all: Vec<Located> = complete.map(|block| located(block, true)).collect();
+        all.extend(last.as_ref().map(|last| located(last, false)));
+        Ok((file, all))
     }
 
     pub(crate) async fn is_closed(self: Rc<Self>, path: FsPath) -> Answer<bool> {
-        self.group.read_barrier().await?;
-        let closed = read::is_closed(&*self.group.rows(), &Caller::system(), &path);
-        closed.expect("memory can be read").map_err(Refused::Namespace)
+        let request = IsFileClosedRequestProto { src: path.to_string() };
+        let answer: IsFileClosedResponseProto = self.ask("isFileClosed", None, request).await?;
+        Ok(answer.result)
     }
 
     pub(crate) async fn set_replication(
@@ -67,7 +107,8 @@ impl Metad {
         path: FsPath,
         replication: u16,
     ) -> Answer<bool> {
-        let reply = self.change(Some(retry), SetReplication { path, replication }).await?;
-        Ok(reply == namespace::Reply::Bool(true))
+        let request = SetReplicationRequestProto { src: path.to_string(), replication: replication.into() };
+        let answer: SetReplicationResponseProto = self.ask("setReplication", Some(retry), request).await?;
+        Ok(answer.result)
     }
 }

@@ -1,19 +1,11 @@
 //! Calls of writers.
 
-use super::compare::expected;
-use super::{Answer, LEASE_SOFT, Located, Metad, Refused};
-use crate::world::Mutation;
-use lead::{Allocation, Ask, Cluster};
-use namespace::{
-    AbandonBlock, AddBlock, Allocated, Append, BeginRecovery, BlockRef, BlockView, BumpGeneration, Caller, Complete,
-    Create, RECOVERY_HOLDER, Recovery, RecoveryTarget, RetryKey, Status, Truncate, UpdatePipeline, read,
-};
+use super::names::{located, status};
+use super::{Answer, Located, Metad, Refused, Status};
+use hdfs::proto::*;
+use namespace::{BlockRef, BlockView, RetryKey};
 use std::rc::Rc;
-use std::time::Duration;
 use types::{BlockId, FileId, FsPath, Generation, NodeId};
-
-const ENDED_WAIT: Duration = Duration::from_millis(800);
-const PAGE_COUNT: usize = 1000;
 
 /// How a new file is to be.
 #[derive(Clone, Copy, Debug)]
@@ -24,13 +16,17 @@ pub(crate) struct Wish {
     pub(crate) block_len: u64,
 }
 
-impl Metad {
-    pub(super) fn silent_holder(&self, path: &FsPath) -> Option<String> {
-        let holder = read::holder_of(&*self.group.rows(), path).expect("memory can be read");
-        let holder = holder.filter(|holder| !holder.recovering).map(|holder| holder.holder);
-        holder.filter(|holder| self.leases.borrow().is_silent(holder, self.now(), LEASE_SOFT))
-    }
+/// As HDFS's messages name a block.
+fn extended(block: BlockRef) -> ExtendedBlockProto {
+    ExtendedBlockProto::of("", block.block, block.generation, block.len)
+}
 
+/// As HDFS's messages name a node.
+fn named(id: NodeId) -> DatanodeIdProto {
+    DatanodeIdProto { datanode_uuid: id.to_string(), ..DatanodeIdProto::default() }
+}
+
+impl Metad {
     pub(crate) async fn create(
         self: Rc<Self>,
         retry: RetryKey,
@@ -39,29 +35,19 @@ impl Metad {
         wish: Wish,
     ) -> Answer<Status> {
         let Wish { overwrite, mode, replication, block_len } = wish;
-        self.group.read_barrier().await?;
-        let create = Create {
-            takeover: self.silent_holder(&path),
-            path,
-            client: client.clone(),
-            client_host: client.clone(),
-            mode,
-            unmasked: None,
-            create: true,
-            overwrite,
+        let overwrite = if overwrite { CreateFlagProto::Overwrite as u32 } else { 0 };
+        let request = CreateRequestProto {
+            src: path.to_string(),
+            masked: FsPermissionProto { perm: mode.into() },
+            client_name: client,
+            create_flag: CreateFlagProto::Create as u32 | overwrite,
             create_parent: true,
-            replication,
-            block_len,
-            block_len_min: 1,
+            replication: replication.into(),
+            block_size: block_len,
+            ..CreateRequestProto::default()
         };
-        self.leases.borrow_mut().asks(&client);
-        let changed = self.change(Some(retry), create).await;
-        self.leases.borrow_mut().answered(&client, true, self.now());
-        match changed? {
-            namespace::Reply::Status(status) => Ok(status),
-            namespace::Reply::Recovery(recovery) => Err(self.wait_for(recovery)),
-            _ => Err(Refused::Odd),
-        }
+        let answer: CreateResponseProto = self.ask("create", Some(retry), request).await?;
+        Ok(status(&answer.fs.expect("a file that was made has a status")))
     }
 
     /// The last block, which is whole, and the length.
@@ -71,33 +57,11 @@ impl Metad {
         client: String,
         path: FsPath,
     ) -> Answer<(Option<BlockView>, Status)> {
-        self.group.read_barrier().await?;
-        let append = Append {
-            takeover: self.silent_holder(&path),
-            path: path.clone(),
-            client: client.clone(),
-            client_host: client.clone(),
-            new_block: true,
-        };
-        self.leases.borrow_mut().asks(&client);
-        let changed = self.change(Some(retry), append).await;
-        self.leases.borrow_mut().answered(&client, true, self.now());
-        match changed? {
-            namespace::Reply::Append { last, status } => {
-                let located = read::located(&*self.group.rows(), &Caller::system(), &path, 0, 0);
-                let last = last.or(located.expect("memory can be read").ok().and_then(|file| file.last));
-                Ok((last, status))
-            }
-            namespace::Reply::Recovery(recovery) => Err(self.wait_for(recovery)),
-            _ => Err(Refused::Odd),
-        }
-    }
-
-    pub(super) fn wait_for(self: &Rc<Self>, recovery: Recovery) -> Refused {
-        if let Recovery::Started { file, last, generation, .. } = recovery {
-            self.start_recovery(file, last, generation);
-        }
-        Refused::RecoveryInProgress
+        let flags = CreateFlagProto::Append as u32 | CreateFlagProto::NewBlock as u32;
+        let request = AppendRequestProto { src: path.to_string(), client_name: client, flag: Some(flags) };
+        let answer: AppendResponseProto = self.ask("append", Some(retry), request).await?;
+        let stat = status(&answer.stat.expect("a file that is open has a status"));
+        Ok((answer.block.map(|block| located(&block, true).view), stat))
     }
 
     pub(crate) async fn add_block(
@@ -108,24 +72,17 @@ impl Metad {
         previous: Option<BlockRef>,
         excluded: Vec<NodeId>,
     ) -> Answer<Located> {
-        self.group.read_barrier().await?;
-        let plan =
-            read::plan_block(&*self.group.rows(), &Caller::system(), &path, Some(file), &client, previous.as_ref());
-        let plan = plan.expect("memory can be read").map_err(Refused::Namespace)?;
-        if let Some(view) = plan.existing {
-            return self.locate(view, true);
-        }
-        let ask = Ask { replication: plan.replication, block_len: plan.block_len, excluded, ..Ask::default() };
-        self.nodes_arrived(plan.replication).await?;
-        let allocation: Allocation = self.decide(|cluster, random| cluster.place(&ask, self.sim.now(), random)).await?;
-        let allocated = Allocated { block: allocation.block, home: allocation.home };
-        let reply = self.change(None, AddBlock { path, client, file: Some(file), previous, allocated }).await?;
-        let namespace::Reply::Block(view) = reply else { return Err(Refused::Odd) };
-        if view.block == allocation.block {
-            Ok(Located { view, nodes: allocation.nodes })
-        } else {
-            self.locate(view, true)
-        }
+        let excluded = excluded.into_iter().map(|id| DatanodeInfoProto { id: named(id), ..Default::default() });
+        let request = AddBlockRequestProto {
+            src: path.to_string(),
+            client_name: client,
+            previous: previous.map(extended),
+            exclude_nodes: excluded.collect(),
+            file_id: Some(file.0),
+            ..AddBlockRequestProto::default()
+        };
+        let answer: AddBlockResponseProto = self.ask("addBlock", None, request).await?;
+        Ok(located(&answer.block, false))
     }
 
     pub(crate) async fn abandon(
@@ -135,14 +92,18 @@ impl Metad {
         file: FileId,
         block: BlockId,
     ) -> Answer<()> {
-        self.change(None, AbandonBlock { path, client, file: Some(file), block }).await.map(|_| ())
+        let b = extended(BlockRef { block, generation: Generation(0), len: 0 });
+        let request = AbandonBlockRequestProto { b, src: path.to_string(), holder: client, file_id: Some(file.0) };
+        self.ask::<AbandonBlockResponseProto>("abandonBlock", None, request).await.map(|_| ())
     }
 
+    /// The generation that comes next, and whose the block is and where it lives.
     pub(crate) async fn bump(self: Rc<Self>, client: String, block: BlockId) -> Answer<(Generation, BlockView)> {
-        let reply = self.change(None, BumpGeneration { block, client }).await?;
-        let namespace::Reply::Generation(generation) = reply else { return Err(Refused::Odd) };
-        let found = read::file_of_block(&*self.group.rows(), block).expect("memory can be read");
-        found.map(|(_, view)| (generation, view)).ok_or(Refused::Odd)
+        let block = extended(BlockRef { block, generation: Generation(0), len: 0 });
+        let request = UpdateBlockForPipelineRequestProto { block, client_name: client };
+        let answer: UpdateBlockForPipelineResponseProto = self.ask("updateBlockForPipeline", None, request).await?;
+        let view = located(&answer.block, false).view;
+        Ok((view.generation, view))
     }
 
     pub(crate) async fn update_pipeline(
@@ -153,28 +114,21 @@ impl Metad {
         new: BlockRef,
         nodes: Vec<NodeId>,
     ) -> Answer<()> {
-        self.group.read_barrier().await?;
-        let current = read::written_block(&*self.group.rows(), old.block, &client);
-        let written = current.expect("memory can be read").map_err(Refused::Namespace)?;
-        let current = written.home;
-        if self.with_cluster(|cluster, _| cluster.needs_set(&nodes, current))? {
-            // Clients here go on with nodes that they were given: a refusal is a fault.
-            if let Err(refused) = self.chain_sets.borrow_mut().spend(written.file, self.now()) {
-                self.world.fail(|| format!("an honest writer of {} is refused: {refused}", new.block));
-            }
+        let request = UpdatePipelineRequestProto {
+            client_name: client,
+            old_block: extended(old),
+            new_block: extended(new),
+            new_nodes: nodes.into_iter().map(named).collect(),
+            ..UpdatePipelineRequestProto::default()
+        };
+        let done = self.ask::<UpdatePipelineResponseProto>("updatePipeline", Some(retry), request).await;
+        // Clients here go on with nodes that they were given.
+        if let Err(Refused::Odd(why)) = &done
+            && (why.contains("sets of datanodes") || why.contains("no member"))
+        {
+            self.world.fail(|| format!("an honest writer of {} is refused: {why}", new.block));
         }
-        if self.world.mutation == Some(Mutation::RefuseStrangers) {
-            let is_stranger = |cluster: &Cluster, node: &NodeId| !cluster.may_hold(current, *node);
-            let strangers = |cluster: &mut Cluster| nodes.iter().copied().find(|node| is_stranger(cluster, node));
-            if let Some(stranger) = self.with_cluster(|cluster, _| strangers(cluster))? {
-                self.world.fail(|| format!("an honest writer of {} is refused: {stranger} is no member", new.block));
-            }
-        }
-        let found = self.decide(|cluster, _| cluster.home_for(&nodes, current)).await?;
-        let home = (found != current).then_some(found);
-        let (block, len) = (new.block, new.len);
-        let update = UpdatePipeline { client, block, old: old.generation, new: new.generation, len, home };
-        self.change(Some(retry), update).await.map(|_| ())
+        done.map(|_| ())
     }
 
     pub(crate) async fn complete(
@@ -184,68 +138,27 @@ impl Metad {
         file: FileId,
         last: Option<BlockRef>,
     ) -> Answer<bool> {
-        let before = last.and_then(|last| self.view_of(last.block));
-        let seen = match last.zip(before) {
-            Some((last, before)) => self.is_seen(&client, last, before).await?,
-            None => false,
-        };
-        match self.change(None, Complete { path, client, file: Some(file), last, seen }).await? {
-            namespace::Reply::Bool(done) => Ok(done),
-            _ => Err(Refused::Odd),
-        }
-    }
-
-    /// Whether the block is said to be longer than the blocks of its file, and a datanode has it whole at that length.
-    async fn is_seen(self: &Rc<Self>, client: &str, claim: BlockRef, before: BlockView) -> Answer<bool> {
-        if self.world.mutation == Some(Mutation::BelieveLengths) {
-            return Ok(true);
-        }
-        let BlockRef { block, generation, len } = claim;
-        if !read::is_outgrown(&*self.group.rows(), &before, client, len).expect("memory can be read") {
-            return Ok(false);
-        }
-        let members = self.with_cluster(|cluster, _| cluster.member_ids(before.home).to_vec())?;
-        let wanted = expected(&BlockView { block, generation, len, ..before });
-        Ok(self.answers(&[wanted], &members).await.is_any_fit(0))
+        let (src, last, file_id) = (path.to_string(), last.map(extended), Some(file.0));
+        let request = CompleteRequestProto { src, client_name: client, last, file_id };
+        let answer: CompleteResponseProto = self.ask("complete", None, request).await?;
+        Ok(answer.result)
     }
 
     pub(crate) async fn fsync(self: Rc<Self>, client: String, path: FsPath, file: FileId) -> Answer<()> {
-        self.group.read_barrier().await?;
-        let writing = read::writing(&*self.group.rows(), &Caller::system(), &path, Some(file), &client);
-        writing.expect("memory can be read").map_err(Refused::Namespace).map(|_| ())
+        let (src, file_id) = (path.to_string(), Some(file.0));
+        let request = FsyncRequestProto { src, client, last_block_length: None, file_id };
+        self.ask::<FsyncResponseProto>("fsync", None, request).await.map(|_| ())
     }
 
     pub(crate) async fn renew(self: Rc<Self>, client: String) -> Answer<()> {
-        if self.group.reign().is_none() {
-            return Err(Refused::Standby);
-        }
-        self.leases.borrow_mut().renew(&client, self.now());
-        self.leased.borrow_mut().renew(&client, self.now());
-        Ok(())
+        let request = RenewLeaseRequestProto { client_name: client, ..RenewLeaseRequestProto::default() };
+        self.ask::<RenewLeaseResponseProto>("renewLease", None, request).await.map(|_| ())
     }
 
     pub(crate) async fn recover_lease(self: Rc<Self>, path: FsPath) -> Answer<bool> {
-        self.group.read_barrier().await?;
-        let holder = read::holder_of(&*self.group.rows(), &path).expect("memory can be read");
-        if holder.is_some_and(|holder| holder.recovering && self.recoveries.borrow().contains_key(&holder.file)) {
-            return Ok(false);
-        }
-        let begin = BeginRecovery { target: RecoveryTarget::Path(path), holder: None };
-        match self.change(None, begin).await? {
-            namespace::Reply::Recovery(Recovery::Started { file, last, generation, .. }) => {
-                self.start_recovery(file, last, generation);
-                let ended = async {
-                    while self.recoveries.borrow().contains_key(&file) {
-                        self.recovery_ended.notified().await;
-                    }
-                };
-                let ended = self.sim.timeout(ENDED_WAIT, ended).await.is_some();
-                let open = read::lease_files(&*self.group.rows(), RECOVERY_HOLDER, None, PAGE_COUNT);
-                Ok(ended && !open.expect("memory can be read").contains(&file))
-            }
-            namespace::Reply::Recovery(Recovery::Closed { .. }) => Ok(true),
-            _ => Ok(false),
-        }
+        let request = RecoverLeaseRequestProto { src: path.to_string(), client_name: "administrator".to_owned() };
+        let answer: RecoverLeaseResponseProto = self.ask("recoverLease", None, request).await?;
+        Ok(answer.result)
     }
 
     /// False: the last block is still being cut, and the file open until it is.
@@ -256,17 +169,17 @@ impl Metad {
         path: FsPath,
         len: u64,
     ) -> Answer<bool> {
-        self.group.read_barrier().await?;
-        let takeover = self.silent_holder(&path);
-        let truncate = Truncate { path, len, client: client.clone(), client_host: client, takeover };
-        match self.change(Some(retry), truncate).await? {
-            namespace::Reply::Bool(done) => Ok(done),
-            namespace::Reply::Cutting { file, last, generation } => {
-                self.start_recovery(file, last, generation);
-                Ok(false)
-            }
-            namespace::Reply::Recovery(recovery) => Err(self.wait_for(recovery)),
-            _ => Err(Refused::Odd),
-        }
+        let request = TruncateRequestProto { src: path.to_string(), new_length: len, client_name: client };
+        let answer: TruncateResponseProto = self.ask("truncate", Some(retry), request).await?;
+        Ok(answer.result)
+    }
+
+    /// A reader met a replica that does not match its checksums.
+    pub(crate) async fn report_bad(self: Rc<Self>, block: BlockId, node: NodeId) -> Answer<()> {
+        let b = extended(BlockRef { block, generation: Generation(0), len: 0 });
+        let locs = vec![DatanodeInfoProto { id: named(node), ..Default::default() }];
+        let block = LocatedBlockProto { b, locs, ..LocatedBlockProto::default() };
+        let request = ReportBadBlocksRequestProto { blocks: vec![block] };
+        self.ask::<ReportBadBlocksResponseProto>("reportBadBlocks", None, request).await.map(|_| ())
     }
 }

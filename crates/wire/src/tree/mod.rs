@@ -14,6 +14,10 @@
 //!
 //! What these functions give is part of the protocol: two nodes of two versions must come to the same.
 
+mod hash_tree;
+
+pub use hash_tree::{HashTree, NoSuchNode};
+
 use prost::Message;
 use types::{BlockId, ChecksumSpec};
 

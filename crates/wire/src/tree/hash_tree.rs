@@ -1,41 +1,49 @@
 //! The hash tree of one container: its leaves in the order of their keys. Sums are made of them when they are asked
 //! for.
 
+use super::{FAN_OUT, LEAF_COUNT_MAX, Leaf, TreeNode, TreeRequest, TreeResponse, TreeSum, key};
+use thiserror::Error;
 use types::BlockId;
-use wire::tree::{FAN_OUT, LEAF_COUNT_MAX, Leaf, TreeNode, TreeSum, key};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tree {
+pub struct HashTree {
     leaves: Vec<(u64, Leaf)>,
     root: TreeSum,
 }
 
-impl Tree {
-    pub(super) fn new(leaves: impl IntoIterator<Item = Leaf>) -> Self {
+/// Below the last depth are leaves, and a path has as many bytes as its depth says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("no tree has branches at depth {depth}, path {path}")]
+pub struct NoSuchNode {
+    depth: u32,
+    path: u32,
+}
+
+impl HashTree {
+    pub fn new(leaves: impl IntoIterator<Item = Leaf>) -> Self {
         let mut leaves: Vec<(u64, Leaf)> = leaves.into_iter().map(|leaf| (key(BlockId(leaf.block)), leaf)).collect();
         leaves.sort_unstable_by_key(|(key, leaf)| (*key, leaf.block));
         let root = TreeSum::of(leaves.iter().map(|(_, leaf)| leaf));
         Self { leaves, root }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.leaves.len()
     }
 
-    /// What it counts as among those that are kept.
-    pub(super) fn weight(&self) -> usize {
-        self.len() + super::TREE_WEIGHT
+    pub fn is_empty(&self) -> bool {
+        self.leaves.is_empty()
     }
 
-    pub(super) fn root(&self) -> TreeSum {
+    pub fn root(&self) -> TreeSum {
         self.root
     }
 
-    pub(super) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
+    pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.leaves.iter().map(|(_, leaf)| leaf)
     }
 
-    pub(super) fn leaf(&self, block: BlockId) -> Option<&Leaf> {
+    pub fn leaf(&self, block: BlockId) -> Option<&Leaf> {
         let wanted = (key(block), block.0);
         let found = self.leaves.binary_search_by_key(&wanted, |(key, leaf)| (*key, leaf.block));
         found.ok().map(|at| &self.leaves[at].1)
@@ -49,8 +57,22 @@ impl Tree {
         Some(&self.leaves[first..end])
     }
 
+    /// What a member is answered: the root, and what there is below the nodes that the request names.
+    pub fn answer(&self, request: &TreeRequest) -> Result<TreeResponse, NoSuchNode> {
+        let mut answer = TreeResponse { root: Some(self.root), ..TreeResponse::default() };
+        for node in &request.nodes {
+            let found = if request.leaves {
+                self.leaves_of(*node, &mut answer.leaves)
+            } else {
+                self.branches(*node, &mut answer.branches)
+            };
+            found.ok_or(NoSuchNode { depth: node.depth, path: node.path })?;
+        }
+        Ok(answer)
+    }
+
     /// Appends the sums of a node's branches, of which there are none below the last depth.
-    pub(super) fn branches(&self, node: TreeNode, sums: &mut Vec<TreeSum>) -> Option<()> {
+    fn branches(&self, node: TreeNode, sums: &mut Vec<TreeSum>) -> Option<()> {
         for number in 0..FAN_OUT as u32 {
             let below = self.below(node.branch(number))?;
             sums.push(TreeSum::of(below.iter().map(|(_, leaf)| leaf)));
@@ -59,7 +81,7 @@ impl Tree {
     }
 
     /// Appends what is below a node, as far as it has room in one answer.
-    pub(super) fn leaves_of(&self, node: TreeNode, leaves: &mut Vec<Leaf>) -> Option<()> {
+    fn leaves_of(&self, node: TreeNode, leaves: &mut Vec<Leaf>) -> Option<()> {
         let room = LEAF_COUNT_MAX.saturating_sub(leaves.len());
         leaves.extend(self.below(node)?.iter().take(room).map(|(_, leaf)| *leaf));
         Some(())
@@ -73,7 +95,7 @@ mod tests {
     #[test]
     fn every_depth_sums_up_to_the_root() {
         let leaf = |number: u64| Leaf { block: number * 7 + 3, generation: 1001, len: number, content: number ^ 9 };
-        let tree = Tree::new((0..5000).map(leaf));
+        let tree = HashTree::new((0..5000).map(leaf));
         let mut first = Vec::new();
         tree.branches(TreeNode::ROOT, &mut first).unwrap();
         assert_eq!(first.len(), FAN_OUT);

@@ -6,25 +6,25 @@ use types::RowsDigest;
 use types::rows::{MemoryRows, Row, Rows, RowsError, RowsMut, Table, Visit};
 
 #[derive(Default)]
-pub(crate) struct Journaled {
+pub(super) struct Journaled {
     rows: MemoryRows,
     undo: Vec<(Table, Vec<u8>, Option<Vec<u8>>)>,
 }
 
 impl Journaled {
-    pub(crate) fn commit(&mut self) {
+    pub(super) fn commit(&mut self) {
         self.undo.clear();
     }
 
     /// The digest after what was changed since the last commit.
-    pub(crate) fn digest_after(&self, before: RowsDigest) -> RowsDigest {
+    pub(super) fn digest_after(&self, before: RowsDigest) -> RowsDigest {
         let changed: BTreeSet<(Table, &[u8])> = self.undo.iter().map(|(table, key, _)| (*table, &key[..])).collect();
         let value = |(table, key)| self.rows.get(table, key).expect("memory can be read");
         let values: Vec<_> = changed.iter().map(|at| value(*at)).collect();
         before.after(changed.iter().zip(&values).map(|((table, key), value)| (*table, *key, value.as_deref())))
     }
 
-    pub(crate) fn roll_back(&mut self) {
+    pub(super) fn roll_back(&mut self) {
         while let Some((table, key, before)) = self.undo.pop() {
             match before {
                 Some(value) => self.rows.put(table, &key, value),
@@ -33,15 +33,7 @@ impl Journaled {
         }
     }
 
-    /// Takes back what was changed of one table: a deliberate fault.
-    pub(crate) fn roll_back_table(&mut self, table: Table) {
-        let (its, others) = std::mem::take(&mut self.undo).into_iter().partition(|(of, ..)| *of == table);
-        self.undo = its;
-        self.roll_back();
-        self.undo = others;
-    }
-
-    pub(crate) fn rows(&self) -> &MemoryRows {
+    pub(super) fn rows(&self) -> &MemoryRows {
         &self.rows
     }
 

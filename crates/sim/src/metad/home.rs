@@ -1,0 +1,109 @@
+//! What outlives a metadata server's process: the disk under its log, and the directory of its store.
+
+use super::route;
+use crate::client::BLOCK_LEN;
+use crate::log_platter::LogPlatter;
+use crate::member::{End, Founders};
+use crate::world::Mutation;
+use io::{Clock, SystemClock};
+use metad::{Config, Environment, MemberAddr, Server, StartError};
+use std::fmt::{self, Debug, Formatter};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use types::Millis;
+use types::random::Seeded;
+
+/// A file system in memory, where there is one: stores are small, and synced all the time.
+const MEMORY: &str = "/dev/shm";
+/// As in what ships, but for the hard limit: nobody needs to wait for twenty minutes here.
+const LEASE_HARD: Duration = Duration::from_secs(100);
+/// The members' clocks differ by so much each.
+const CLOCK_STEP_MS: u64 = 1700;
+const OWNER: &str = "root";
+
+pub(crate) struct Home {
+    id: u64,
+    pub(crate) platter: LogPlatter,
+    dir: TempDir,
+}
+
+#[derive(Debug)]
+struct MemberClock {
+    machine: SystemClock,
+    ahead_ms: u64,
+}
+
+impl Clock for MemberClock {
+    fn now(&self) -> Millis {
+        Millis(self.machine.now().0 + self.ahead_ms)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.machine.monotonic()
+    }
+}
+
+impl Debug for Home {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "Home({})", self.id)
+    }
+}
+
+fn directory() -> TempDir {
+    let parent = if Path::new(MEMORY).is_dir() { Path::new(MEMORY).to_owned() } else { std::env::temp_dir() };
+    tempfile::Builder::new().prefix("levada-sim-").tempdir_in(parent).expect("a directory for a store")
+}
+
+impl Home {
+    pub(crate) fn new(id: u64, chance: Seeded, mutation: Option<Mutation>) -> Self {
+        let platter = LogPlatter::new(id, chance);
+        if mutation == Some(Mutation::LogWithoutSync) {
+            platter.set_lying();
+        }
+        Self { id, platter, dir: directory() }
+    }
+
+    /// A new process, of the task that asks. `None`: it is alone.
+    pub(crate) async fn start(&self, founders: Option<Founders>, container_len: u64) -> Result<Server, StartError> {
+        let dir = self.dir.path().to_owned();
+        let addr = |id: u64| (IpAddr::from(Ipv4Addr::new(10, 1, 0, id as u8)), 8020);
+        let mut config = Config::new(dir.clone(), addr(self.id).into());
+        config.id = self.id;
+        if let Some(Founders { count, retain_len }) = founders {
+            let member = |id| MemberAddr { id, addr: format!("10.1.0.{id}:8020") };
+            config.members = (1..=count).map(member).collect();
+            config.log_kept_len = retain_len as u64;
+        }
+        config.container_len = container_len;
+        (config.block_len, config.block_len_min) = (BLOCK_LEN as u64, 1);
+        config.lease_hard_ms = LEASE_HARD.as_millis() as u64;
+        (config.access_time_ms, config.audit_log) = (0, false);
+        (config.free_warn_len, config.free_reserve_len) = (Some(0), Some(0));
+        let options = kv::Options { overlay_len_max: 1 << 20, map_len: 1 << 28 };
+        let environment = Environment {
+            clock: Arc::new(MemberClock { machine: SystemClock::new(), ahead_ms: CLOCK_STEP_MS * (self.id - 1) }),
+            store: kv::Store::open(&dir.join("store"), options)?,
+            incoming: dir.join("incoming"),
+            log: Arc::new(self.platter.clone()),
+            transport: founders.map(|_| -> Arc<dyn raft::Transport> { Arc::new(End::of(self.id)) }),
+            route: Some(route(self.id)),
+            owner: OWNER.to_owned(),
+            groups: Box::new(|_| Ok(Vec::new())),
+        };
+        Server::start(config, environment, None).await
+    }
+
+    /// The process is gone, with its tasks. `Err`: it is not.
+    pub(crate) fn fall(&self, power: bool) -> Result<(), String> {
+        if self.platter.is_locked() {
+            return Err(format!("something of member {} outlives its process", self.id));
+        }
+        if power {
+            self.platter.lose_power();
+        }
+        Ok(())
+    }
+}
