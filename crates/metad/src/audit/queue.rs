@@ -2,6 +2,13 @@
 
 use super::Counts;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long lines are gathered before they are written. Written one by one each would wake the thread: 3 % of what a
+/// `mkdir` costs this server (`perf`, 8 connections).
+const GATHER_TIME: Duration = Duration::from_millis(50);
+/// The part of the room at which they are written at once.
+const GATHER_SHARE: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -48,21 +55,29 @@ impl Queue {
             state.counts.dropped += 1;
             return;
         }
+        let was_gathered = self.is_gathered(&state);
         state.lines.extend_from_slice(line);
         state.count += 1;
-        let is_first = state.count == 1;
+        let must_wake = state.count == 1 || (!was_gathered && self.is_gathered(&state));
         drop(state);
-        if is_first {
+        if must_wake {
             self.came.notify_one();
         }
     }
 
-    /// All that waits, as soon as there is something. `None`: it is closed.
+    fn is_gathered(&self, state: &State) -> bool {
+        state.lines.len() >= self.len_max / GATHER_SHARE
+    }
+
+    /// All that waits, some moments after there is something. `None`: it is closed.
     pub(super) fn take(&self) -> Option<Batch> {
         let mut state = self.lock();
         while state.count == 0 && !state.is_closed {
             state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        let is_to_come = |state: &mut State| !state.is_closed && !self.is_gathered(state);
+        let gathered = self.came.wait_timeout_while(state, GATHER_TIME, is_to_come);
+        (state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         if state.count == 0 {
             return None;
         }
@@ -96,6 +111,21 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lines that come one after the other are written together.
+    #[test]
+    fn lines_are_gathered() {
+        let queue = Queue::new(1 << 20);
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| queue.take());
+            queue.push(b"1\n");
+            queue.push(b"2\n");
+            let taken = taken.join().unwrap().unwrap();
+            assert!(taken.count == 2 || queue.take().unwrap().count == 1, "{taken:?}");
+        });
+        queue.close();
+        assert_eq!(queue.take(), None);
+    }
 
     /// The disk does not keep up: lines are dropped, none is cut, and the file is told how many there were.
     #[test]
