@@ -228,6 +228,16 @@ impl Core {
         run(leader, random)
     }
 
+    /// What is known here may be half changed: nothing is to be decided by it any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.leader.is_broken()
+    }
+
+    /// Returns when [`Core::is_broken`] is true.
+    pub(crate) async fn broken(&self) {
+        self.leader.broken().await;
+    }
+
     /// The picture of the block side, with chance beside it.
     pub(crate) fn with_cluster<T>(&self, run: impl FnOnce(&mut Cluster, &mut OsRandom) -> T) -> T {
         self.with_leader(|leader, random| run(&mut leader.cluster, random))

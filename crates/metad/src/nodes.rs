@@ -109,7 +109,7 @@ async fn admit(
 async fn command(core: &Core, orders: Orders) -> Result<Bytes, Exception> {
     if !orders.delete.is_empty() {
         let term = core.raft.confirm().await.map_err(refusal::raft)?;
-        if term != core.term {
+        if term != core.term || core.is_broken() {
             return Err(refusal::standby(None));
         }
     }

@@ -152,7 +152,7 @@ impl Seat {
         let taken = self.lock().as_ref().map(|taken| (Arc::clone(&taken.core), taken.term));
         let Some((core, term)) = taken else { return Err(self.standby()) };
         match self.raft.confirm().await {
-            Ok(confirmed) if confirmed == term => Ok(core),
+            Ok(confirmed) if confirmed == term && !core.is_broken() => Ok(core),
             Ok(_) | Err(RaftError::NotLeader { .. }) => Err(self.standby()),
             Err(error) => Err(refusal::raft(error)),
         }
@@ -217,8 +217,25 @@ impl Seat {
                 Standing::Leading { .. } => {}
                 Standing::Standby { .. } => self.leave(),
             }
-            if standing.changed().await.is_err() {
-                return; // Raft has ended; whoever watches it ends this server
+            let leader = self.core();
+            let broken = async {
+                match &leader {
+                    Some(core) => core.broken().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = standing.changed() => {
+                    if changed.is_err() {
+                        return; // Raft has ended; whoever watches it ends this server
+                    }
+                }
+                () = broken => {
+                    tracing::error!("a panic left the leader's memory half changed; it begins anew with the rows");
+                    self.leave();
+                    io::stage::sleep(TRY_PAUSE).await;
+                }
             }
         }
     }
