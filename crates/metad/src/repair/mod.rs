@@ -31,12 +31,12 @@ pub(crate) use compare::has_whole;
 
 use crate::core::{ChangeError, Core};
 use io::stage::timeout;
-use lead::{Healing, Leader, MendRules};
+use lead::{ContainerAudit, Healing, Leader, MendRules};
 use raft::RaftError;
 use std::sync::Arc;
 use std::time::Duration;
 use types::rows::RowsError;
-use types::{BlockId, ContainerId, NodeId, PipelineId};
+use types::{BlockId, NodeId, PipelineId};
 
 /// Between rounds if nobody calls for one.
 const ROUND_EACH: Duration = Duration::from_secs(1);
@@ -46,14 +46,6 @@ const MEMBERS_EACH: Duration = Duration::from_millis(500);
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// For one datanode to answer a question about a page of a container.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Every container is compared about once in this time, whatever happens.
-const AUDIT_PERIOD: Duration = Duration::from_secs(3600);
-/// Containers added to the queue in one round.
-const AUDIT_COUNT_MAX: u64 = 1000;
-/// The first time sooner: what a leader before knew only in its memory is found by it.
-const FIRST_AUDIT_PERIOD: Duration = Duration::from_secs(600);
-/// And by so many a second at least: a small store is looked at in seconds.
-const FIRST_AUDIT_PER_S: u64 = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RepairError {
@@ -67,25 +59,16 @@ pub(crate) enum RepairError {
     Refused(String),
 }
 
-/// How far the slow look at all containers is.
-#[derive(Debug, Default)]
-struct Audit {
-    after: Option<ContainerId>,
-    /// Looks not made yet, in thousandths.
-    owed_milli: u64,
-    /// All were looked at once.
-    is_second: bool,
-}
-
 /// Looks after the blocks until the task is dropped.
 pub(crate) async fn run(core: Arc<Core>) {
-    let mut audit = Audit::default();
+    let mut audit = ContainerAudit::default();
     let mut turn = resize::Turn::default();
     let mut last = core.monotonic();
     take_up(&core);
     loop {
         let now = core.monotonic();
-        audit_some(&core, &mut audit, now.saturating_sub(last));
+        let passed = now.saturating_sub(last);
+        core.with_leader(|leader, _| audit.step(&leader.cluster, &mut leader.repair, passed, now));
         if let Err(error) = round(&core, &mut turn).await {
             crate::tasks::fault(&error).await;
         }
@@ -154,28 +137,6 @@ fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> Vec<(NodeId,
         let here = cluster.askable(&rules, nodes).into_iter().filter_map(|id| cluster.node(id));
         here.map(|member| (member.node.id, member.node.ipc_addr())).collect()
     })
-}
-
-/// Some containers more, so that all are looked at in a period.
-fn audit_some(core: &Core, audit: &mut Audit, passed: Duration) {
-    let now = core.monotonic();
-    core.with_leader(|Leader { cluster, repair, .. }, _| {
-        let count = cluster.container_count() as u64;
-        let (period, per_s) = if audit.is_second { (AUDIT_PERIOD, 0) } else { (FIRST_AUDIT_PERIOD, FIRST_AUDIT_PER_S) };
-        let passed_ms = passed.as_millis() as u64;
-        let owed_milli = (count * 1000 * passed_ms).div_ceil(period.as_millis() as u64);
-        audit.owed_milli += owed_milli.max((per_s * passed_ms).min(count * 1000));
-        let wanted = (audit.owed_milli / 1000).min(AUDIT_COUNT_MAX);
-        audit.owed_milli -= wanted * 1000;
-        for _ in 0..wanted {
-            let next = cluster.container_after(audit.after);
-            audit.is_second |= next <= audit.after;
-            audit.after = next;
-            if let Some(home) = audit.after {
-                repair.suspect(home, now);
-            }
-        }
-    });
 }
 
 impl Core {
