@@ -215,9 +215,9 @@ impl Session {
         Duration::from_millis(self.node.config.limits.in_use_ms)
     }
 
-    fn sender(&self) -> Sender {
+    fn sender(&self) -> Option<Sender> {
         let addr = self.registered_addr.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Sender { incarnation: self.node.incarnation, addr }
+        Some(Sender { incarnation: Some(self.node.incarnation), addr })
     }
 
     /// Runs until the task is dropped.
@@ -341,10 +341,10 @@ impl Session {
             info_port: config.info_port.into(),
             storage: self.node.disks.storage_id().to_string(),
             rack: config.rack.clone(),
-            usage: self.usage().await?,
+            usage: Some(self.usage().await?),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pool: self.node.pool().unwrap_or_default(),
-            incarnation: self.node.incarnation,
+            incarnation: Some(self.node.incarnation),
             // The address that was found out is the one that the request comes from, or the way back is another.
             advertised: config.ip.is_some() || !self.xfer_addr.ip().is_unspecified(),
         };
@@ -368,7 +368,7 @@ impl Session {
     /// now.
     async fn heartbeat(&self, standing: Standing, tells_changes: bool) -> Result<Standing, Broken> {
         let beat = self.node.told.begin();
-        let usage = self.usage().await?;
+        let usage = Some(self.usage().await?);
         if standing == Standing::Standby {
             let node = self.node.disks.node_id().to_string();
             let transfer_count = self.node.transfer_count() as u32;

@@ -171,7 +171,7 @@ fn blocks_go_to_all_disks_and_are_found_wherever_these_lie_later() {
     // Not always in one heartbeat: a disk may be looked at between the two.
     eventually("the node uses what its disks do", || {
         let told = world.metad(|metad| metad.told.clone());
-        told.usage.used_len == told.disks.iter().map(|disk| disk.used_len).sum::<u64>()
+        told.usage.unwrap().used_len == told.disks.iter().map(|disk| disk.used_len).sum::<u64>()
     });
     let id = world.cluster.node(0).node_id();
     // Another order, and one of them under another path.
@@ -272,7 +272,8 @@ fn nothing_counts_once_all_disks_have_failed() {
             assert_eq!(left.is_empty(), number + 1 == names.len(), "{left:?}");
         }
         let told = world.metad(|metad| metad.told.clone());
-        assert_eq!((told.usage.capacity_len, told.usage.free_len), (0, 0), "so that its heartbeats count as silence");
+        let usage = told.usage.unwrap();
+        assert_eq!((usage.capacity_len, usage.free_len), (0, 0), "so that its heartbeats count as silence");
         // The small ones are in packs, which are open still.
         assert!(!world.readable(0..20).is_empty());
         assert!(names.iter().all(|name| !world.dir(name).exists()), "nothing was made in their place");

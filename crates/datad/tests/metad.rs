@@ -130,7 +130,8 @@ fn a_node_says_who_it_is_and_what_it_has() {
     assert_eq!(me.node, node.node_id().to_string());
     assert_eq!((me.ip.as_str(), me.host.as_str(), me.rack.as_str()), ("127.0.0.1", "localhost", "/default-rack"));
     assert_eq!((me.xfer_port, me.ipc_port), (node.xfer_addr().port().into(), node.ipc_addr().port().into()));
-    assert!(me.usage.capacity_len >= me.usage.free_len && me.usage.free_len > 0);
+    let usage = me.usage.unwrap();
+    assert!(usage.capacity_len >= usage.free_len && usage.free_len > 0);
     eventually("a catalogue", || world.told(|told| !told.catalogue.is_empty()));
     let page = world.told(|told| told.catalogue[0].clone());
     assert_eq!((page.from, page.through, page.replicas.len()), (0, u64::MAX, 0));
@@ -344,9 +345,10 @@ fn every_message_says_whose_it_is() {
     eventually("it beats", || world.told(|told| !told.heartbeats.is_empty() && !told.catalogue.is_empty()));
     world.told(|told| {
         let registered = &told.registered[0];
-        assert!(registered.incarnation.nonce != 0 && registered.incarnation.start_ms > 1_600_000_000_000);
+        let incarnation = registered.incarnation.unwrap();
+        assert!(incarnation.nonce != 0 && incarnation.start_ms > 1_600_000_000_000);
         let addr = format!("{}:{}", registered.ip, registered.xfer_port);
-        let sender = Sender { incarnation: registered.incarnation, addr };
+        let sender = Some(Sender { incarnation: registered.incarnation, addr });
         assert_eq!(told.heartbeats[0].sender, sender);
         assert_eq!(told.catalogue[0].sender, sender);
     });

@@ -1397,6 +1397,46 @@ pub struct DatanodeLocalInfoProto {
     #[prost(uint64, required, tag = "3")]
     pub uptime: u64,
 }
+/// What our clients and nodes tell each other of a stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StreamProto {
+    /// For each of the targets, which node sends to it: 0 is the receiver of this, n the n-th target. Without: a chain.
+    #[prost(uint32, repeated, tag = "1")]
+    pub parents: ::prost::alloc::vec::Vec<u32>,
+    /// Of the sender (wire::abilities).
+    #[prost(uint64, optional, tag = "2")]
+    pub abilities: ::core::option::Option<u64>,
+    /// Bytes of the longest packet that will come, all of it. Without: as long as those of HDFS's clients.
+    #[prost(uint32, optional, tag = "3")]
+    pub packet_len: ::core::option::Option<u32>,
+}
+/// What the class of a refusal leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DetailProto {
+    IsADirectory = 1,
+    NotADirectory = 2,
+}
+impl DetailProto {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::IsADirectory => "IS_A_DIRECTORY",
+            Self::NotADirectory => "NOT_A_DIRECTORY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "IS_A_DIRECTORY" => Some(Self::IsADirectory),
+            "NOT_A_DIRECTORY" => Some(Self::NotADirectory),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetFileInfoRequestProto {
     #[prost(string, required, tag = "1")]
@@ -2556,11 +2596,7 @@ pub struct RpcResponseHeaderProto {
     #[prost(bytes = "bytes", optional, tag = "10")]
     pub router_federated_state: ::core::option::Option<::prost::bytes::Bytes>,
     /// Ours; HDFS clients pass it over.
-    #[prost(
-        enumeration = "rpc_response_header_proto::DetailProto",
-        optional,
-        tag = "100"
-    )]
+    #[prost(enumeration = "DetailProto", optional, tag = "100")]
     pub detail: ::core::option::Option<i32>,
 }
 /// Nested message and enum types in `RpcResponseHeaderProto`.
@@ -2669,43 +2705,6 @@ pub mod rpc_response_header_proto {
                 "FATAL_DESERIALIZING_REQUEST" => Some(Self::FatalDeserializingRequest),
                 "FATAL_VERSION_MISMATCH" => Some(Self::FatalVersionMismatch),
                 "FATAL_UNAUTHORIZED" => Some(Self::FatalUnauthorized),
-                _ => None,
-            }
-        }
-    }
-    /// What the class of a refusal leaves open.
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum DetailProto {
-        IsADirectory = 1,
-        NotADirectory = 2,
-    }
-    impl DetailProto {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::IsADirectory => "IS_A_DIRECTORY",
-                Self::NotADirectory => "NOT_A_DIRECTORY",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "IS_A_DIRECTORY" => Some(Self::IsADirectory),
-                "NOT_A_DIRECTORY" => Some(Self::NotADirectory),
                 _ => None,
             }
         }
@@ -3009,19 +3008,6 @@ pub mod op_write_block_proto {
         }
     }
 }
-/// What our clients and nodes tell each other of a stream.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StreamProto {
-    /// For each of the targets, which node sends to it: 0 is the receiver of this, n the n-th target. Without: a chain.
-    #[prost(uint32, repeated, tag = "1")]
-    pub parents: ::prost::alloc::vec::Vec<u32>,
-    /// Of the sender (wire::abilities).
-    #[prost(uint64, optional, tag = "2")]
-    pub abilities: ::core::option::Option<u64>,
-    /// Bytes of the longest packet that will come, all of it. Without: as long as those of HDFS's clients.
-    #[prost(uint32, optional, tag = "3")]
-    pub packet_len: ::core::option::Option<u32>,
-}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OpTransferBlockProto {
     #[prost(message, required, tag = "1")]
@@ -3182,7 +3168,6 @@ pub use self::ha_service_state_response_proto::HaServiceStateProto;
 pub use self::rpc_request_header_proto::OperationProto;
 pub use self::rpc_response_header_proto::RpcStatusProto;
 pub use self::rpc_response_header_proto::RpcErrorCodeProto;
-pub use self::rpc_response_header_proto::DetailProto;
 pub use self::rpc_sasl_proto::SaslAuth;
 pub use self::rpc_sasl_proto::SaslState;
 pub use self::op_write_block_proto::BlockConstructionStage;

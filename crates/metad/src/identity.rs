@@ -73,7 +73,7 @@ impl Process {
             node: self.id.to_string(),
             ip: "127.0.0.1".into(),
             xfer_port: self.port,
-            incarnation: self.incarnation,
+            incarnation: Some(self.incarnation),
             ..RegisterRequest::default()
         }
     }
@@ -83,7 +83,7 @@ impl Process {
     }
 
     async fn beat(&self) -> Answer<Orders> {
-        let sender = Sender { incarnation: self.incarnation, addr: format!("127.0.0.1:{}", self.port) };
+        let sender = Some(Sender { incarnation: Some(self.incarnation), addr: format!("127.0.0.1:{}", self.port) });
         self.ask(HEARTBEAT, &HeartbeatRequest { node: self.id.to_string(), sender, ..Default::default() }).await
     }
 

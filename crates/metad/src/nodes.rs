@@ -47,8 +47,8 @@ pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: &Call) -> Result<B
         HEARTBEAT => {
             let request: HeartbeatRequest = call.request()?;
             let node = node_id(&request.node)?;
-            let usage = usage(&request.usage, request.transfer_count);
-            let is_known = admit(core, seat, node, &request.sender, Some(usage)).await?;
+            let usage = usage(request.usage, request.transfer_count);
+            let is_known = admit(core, seat, node, request.sender.as_ref(), Some(usage)).await?;
             let (id, members) = seat.members();
             let orders = if is_known { heartbeat(core, request).await? } else { Orders::default() };
             if is_known {
@@ -59,7 +59,7 @@ pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: &Call) -> Result<B
         }
         CATALOGUE => {
             let request: CatalogueRequest = call.request()?;
-            let is_known = admit(core, seat, node_id(&request.node)?, &request.sender, None).await?;
+            let is_known = admit(core, seat, node_id(&request.node)?, request.sender.as_ref(), None).await?;
             let orders = if is_known { catalogue(core, request).await? } else { Orders::default() };
             command(core, orders).await
         }
@@ -73,10 +73,11 @@ async fn admit(
     core: &Arc<Core>,
     seat: &Seat,
     node: NodeId,
-    sender: &Sender,
+    sender: Option<&Sender>,
     usage: Option<Usage>,
 ) -> Result<bool, Exception> {
-    let (now, incarnation) = (core.monotonic(), incarnation(&sender.incarnation)?);
+    let sender = sender.ok_or_else(no_incarnation)?;
+    let (now, incarnation) = (core.monotonic(), incarnation(sender.incarnation)?);
     match core.with_cluster(|cluster, _| cluster.standing(now, node, incarnation, &sender.addr)) {
         Standing::Superseded { .. } if mutation::is(Mutation::BelieveCopies) => Ok(true),
         Standing::Current => Ok(true),
@@ -126,7 +127,7 @@ pub(crate) fn stand_by(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
             let block_pool = founding.ok_or_else(|| seat.standby())?.pool;
             let request: RegisterRequest = call.request()?;
             if !is_foreign(&request, &block_pool) {
-                let (usage, version) = (usage(&request.usage, 0), version(&request));
+                let (usage, version) = (usage(request.usage, 0), version(&request));
                 let node = described(request, call.peer)?;
                 // Who is a datanode is decided by the leader, and read in the rows; of others nothing is remembered.
                 let row = blocks::tables::node(&seat.machine.store().view(), node.id).map_err(refusal::rows)?;
@@ -138,8 +139,8 @@ pub(crate) fn stand_by(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
         }
         HEARTBEAT => {
             let request: HeartbeatRequest = call.request()?;
-            let usage = usage(&request.usage, request.transfer_count);
-            let incarnation = incarnation(&request.sender.incarnation)?;
+            let usage = usage(request.usage, request.transfer_count);
+            let incarnation = incarnation(request.sender.and_then(|sender| sender.incarnation))?;
             let known = seat.heard.beat_of(node_id(&request.node)?, incarnation, usage, now);
             let (id, members) = seat.members();
             Ok(encode(&Orders { known, standby: true, id, members, ..Orders::default() }))
@@ -187,7 +188,7 @@ async fn register(
     if is_foreign(&request, &core.pool) {
         return Ok(answer);
     }
-    let (usage, version) = (usage(&request.usage, 0), version(&request));
+    let (usage, version) = (usage(request.usage, 0), version(&request));
     let node = described(request, peer)?;
     must_have_begun(&node, core.now())?;
     // This call was served, so this server leads at this moment.
@@ -268,13 +269,13 @@ fn version(request: &RegisterRequest) -> String {
     request.version.chars().take(VERSION_LEN_MAX).collect()
 }
 
-fn incarnation(told: &wire::node::Incarnation) -> Result<Incarnation, Exception> {
-    if told.nonce == 0 {
-        return Err(refusal::illegal(
-            "a datanode's message names no incarnation: run the same version of levada on it as here",
-        ));
-    }
+fn incarnation(told: Option<wire::node::Incarnation>) -> Result<Incarnation, Exception> {
+    let told = told.filter(|told| told.nonce != 0).ok_or_else(no_incarnation)?;
     Ok(Incarnation { start_ms: told.start_ms, nonce: told.nonce })
+}
+
+fn no_incarnation() -> Exception {
+    refusal::illegal("a datanode's message names no incarnation: run the same version of levada on it as here")
 }
 
 /// Of two processes on a port the later one is the datanode: one that begins in the year 3000 would be it for ever.
@@ -320,12 +321,13 @@ fn described(request: RegisterRequest, peer: SocketAddr) -> Result<Node, Excepti
         info_port: port(request.info_port)?,
         storage: or(request.storage, &request.node),
         rack: if request.rack.starts_with('/') { request.rack } else { DEFAULT_RACK.to_owned() },
-        incarnation: incarnation(&request.incarnation)?,
+        incarnation: incarnation(request.incarnation)?,
         from: from.to_string(),
     })
 }
 
-fn usage(usage: &wire::node::Usage, transfer_count: u32) -> Usage {
+fn usage(told: Option<wire::node::Usage>, transfer_count: u32) -> Usage {
+    let usage = told.unwrap_or_default();
     Usage { capacity_len: usage.capacity_len, used_len: usage.used_len, free_len: usage.free_len, transfer_count }
 }
 
@@ -383,7 +385,7 @@ fn reported(request: &HeartbeatRequest) -> Heartbeat {
         is_corrupt: failure.corrupt,
     };
     Heartbeat {
-        usage: usage(&request.usage, request.transfer_count),
+        usage: usage(request.usage, request.transfer_count),
         is_diskless: has_no_disk(request),
         put: request.put.iter().map(|replica| (replica.block_id(), replica.generation_stamp())).collect(),
         copy_failures: request.copy_failures.iter().map(failure).collect(),
@@ -438,7 +440,9 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
 /// All disks of the node have failed, and nothing counts that is there: it lives for nobody.
 fn has_no_disk(request: &HeartbeatRequest) -> bool {
     let disks = &request.disks;
-    request.usage.capacity_len == 0 && !disks.is_empty() && disks.iter().all(|disk| !disk.failure.is_empty())
+    request.usage.is_none_or(|usage| usage.capacity_len == 0)
+        && !disks.is_empty()
+        && disks.iter().all(|disk| !disk.failure.is_empty())
 }
 
 /// Replicas that a node has found damaged, by its own reading of them.

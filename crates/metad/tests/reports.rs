@@ -34,9 +34,9 @@ async fn a_report_has_what_the_store_knows() {
     let root = world.root();
     let request = node::HeartbeatRequest {
         node: world.nodes[0].id.to_string(),
-        usage: node::Usage { capacity_len: 2000, used_len: 200, free_len: 1700 },
+        usage: Some(node::Usage { capacity_len: 2000, used_len: 200, free_len: 1700 }),
         disks: vec![disk("one", "", 3), disk("two", "Input/output error", 4)],
-        sender: world.nodes[0].sender(),
+        sender: Some(world.nodes[0].sender()),
         ..Default::default()
     };
     let rpc = rpc::Client::new(world.addr().to_string(), "datanode".into(), node::NODE_PROTOCOL);
@@ -61,7 +61,7 @@ async fn a_heartbeat_lists_no_more_than_a_node_can_have() {
     let rpc = rpc::Client::new(world.addr().to_string(), "datanode".into(), node::NODE_PROTOCOL);
     let honest = node::HeartbeatRequest {
         node: world.nodes[0].id.to_string(),
-        sender: world.nodes[0].sender(),
+        sender: Some(world.nodes[0].sender()),
         ..Default::default()
     };
     let many = vec![1; node::PAGE_COUNT_MAX + 1];

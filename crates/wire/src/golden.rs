@@ -1,6 +1,6 @@
 //! The bytes of every message between our nodes: nodes of two versions talk to each other during an upgrade.
 //!
-//! Each example names all its fields, so a field that is added needs a value here; and each message of the sources
+//! Each example names all its fields, so a field that is added needs a value here; and each message of their .proto texts
 //! needs an example.
 
 use crate::node::*;
@@ -28,12 +28,26 @@ impl Examples {
     }
 }
 
-/// The messages that a source file declares.
-fn declared(source: &str) -> impl Iterator<Item = String> {
-    let lines: Vec<&str> = source.lines().collect();
-    let is_message = |pair: &&[&str]| pair[0].starts_with("#[derive(") && pair[0].contains("Message");
-    let name = |pair: &[&str]| pair[1].trim_start_matches("pub struct ").split([' ', '{']).next().unwrap().to_owned();
-    lines.windows(2).filter(is_message).map(name).collect::<Vec<_>>().into_iter()
+/// The messages that a .proto text declares.
+fn declared(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter_map(|line| line.strip_prefix("message ")?.split(' ').next().map(str::to_owned))
+}
+
+/// The text names the numbers of two enums whose Rust is written by hand.
+#[test]
+fn numbers_of_types_are_those_of_the_text() {
+    let text = include_str!("../proto/node.proto");
+    let holds = |prefix: &str, value: &dyn Debug, number: i32| {
+        let letters = format!("{value:?}").replace("For", "_FOR_").replace("Recovery", "RECOVERY");
+        let line = format!("  {prefix}_{} = {number};", letters.to_uppercase());
+        assert!(text.lines().any(|other| other == line), "{line}");
+    };
+    for state in (0..).map_while(|number| ReplicaState::try_from(number).ok()) {
+        holds("REPLICA_STATE", &state, state.into());
+    }
+    for fitness in (0..).map_while(|number| Fitness::try_from(number).ok()) {
+        holds("FITNESS", &fitness, fitness.into());
+    }
 }
 
 fn replica(state: ReplicaState) -> Replica {
@@ -49,7 +63,7 @@ fn incarnation() -> Incarnation {
 }
 
 fn sender() -> Sender {
-    Sender { incarnation: incarnation(), addr: "10.0.0.7:9866".into() }
+    Sender { incarnation: Some(incarnation()), addr: "10.0.0.7:9866".into() }
 }
 
 fn node() -> String {
@@ -135,10 +149,10 @@ fn registration(examples: &mut Examples) {
         info_port: 9864,
         storage: volume(),
         rack: "/rack-1".into(),
-        usage: usage(),
+        usage: Some(usage()),
         version: "0.1.0".into(),
         pool: "BP-1-10.0.0.1-1".into(),
-        incarnation: incarnation(),
+        incarnation: Some(incarnation()),
         advertised: true,
     });
     examples.add(&RegisterResponse { block_pool: "BP-1-10.0.0.1-1".into(), standby: true, term: 3, new: true });
@@ -150,7 +164,7 @@ fn registration(examples: &mut Examples) {
 fn heartbeat(examples: &mut Examples) {
     examples.add(&HeartbeatRequest {
         node: node(),
-        usage: usage(),
+        usage: Some(usage()),
         transfer_count: 2,
         put: vec![replica(ReplicaState::Finalized)],
         deleted: vec![9, 10],
@@ -162,7 +176,7 @@ fn heartbeat(examples: &mut Examples) {
         scrub: Some(scrub_report()),
         disks: vec![disk()],
         disk_balance: Some(disk_balance_report()),
-        sender: sender(),
+        sender: Some(sender()),
     });
     examples.add(&replica(ReplicaState::WaitingForRecovery));
     examples.add(&disk());
@@ -175,7 +189,7 @@ fn heartbeat(examples: &mut Examples) {
         through: u64::MAX,
         replicas: vec![replica(ReplicaState::Finalized), replica(ReplicaState::WaitingForRecovery)],
         writing: vec![13, 14],
-        sender: sender(),
+        sender: Some(sender()),
     });
 }
 
@@ -244,7 +258,8 @@ fn messages_between_nodes() {
         group(&mut examples);
     }
     examples.add(&MemberMessage { bytes: bytes::Bytes::from_static(&[1, 2, 3]) });
-    let sources = [include_str!("node.rs"), include_str!("tree/mod.rs"), include_str!("raft.rs")];
+    let sources =
+        [include_str!("../proto/node.proto"), include_str!("../proto/tree.proto"), include_str!("../proto/raft.proto")];
     let all: BTreeSet<String> = sources.into_iter().flat_map(declared).collect();
     assert_eq!(examples.names, all, "each message has its example");
     examples.golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden.txt"));

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! Promise: every length that a stranger chose is held against a bound before anybody takes memory for it, and no
-//! input whatever makes a decoder panic. HDFS's own protobuf messages live in the crate `hdfs`.
+//! input whatever makes a decoder panic. Our messages are in
+//! `crates/wire/proto`; HDFS's own protobuf messages live in the crate `hdfs`.
 
 pub mod abilities;
 pub mod ack;
@@ -31,6 +32,10 @@ pub mod meter;
 pub mod node;
 pub mod op;
 pub mod packet;
+/// Messages of ours; made by `cargo run -p xtask -- generate` from `crates/wire/proto`.
+#[rustfmt::skip]
+#[allow(clippy::all)]
+mod proto;
 pub mod raft;
 pub mod routing;
 pub mod small;

@@ -8,8 +8,8 @@
 //! A connection that has carried one of these carries nothing else: several requests may be under way on it, each with
 //! a number, and the answers come in any order.
 
+pub use crate::proto::{SmallAnswer, SmallWrite};
 use crate::{Op, OpHeader, WireError, delimited};
-use prost::Message;
 use std::ops::Range;
 use types::limits::{REPLICATION_MAX, SMALL_WRITE_LEN_MAX};
 use types::{ChecksumKind, ChecksumSpec};
@@ -18,50 +18,6 @@ use types::{ChecksumKind, ChecksumSpec};
 pub const HEADER_LEN_MAX: usize = 64 << 10;
 /// Longest answer: the numbers of all nodes, and a text.
 pub const ANSWER_LEN_MAX: usize = 16 << 10;
-
-/// The header of a small write.
-#[derive(Clone, PartialEq, Message)]
-pub struct SmallWrite {
-    /// Names the request on its connection.
-    #[prost(uint64, tag = "1")]
-    pub number: u64,
-    #[prost(uint64, tag = "2")]
-    pub block: u64,
-    #[prost(uint64, tag = "3")]
-    pub generation: u64,
-    #[prost(uint32, tag = "4")]
-    pub data_len: u32,
-    #[prost(uint32, tag = "5")]
-    pub checksum_kind: u32,
-    #[prost(uint32, tag = "6")]
-    pub chunk_len: u32,
-    /// The block pool, as in every operation.
-    #[prost(string, tag = "7")]
-    pub pool: String,
-    /// The identifier of the block's token: whose block it is.
-    #[prost(bytes = "bytes", tag = "8")]
-    pub token: bytes::Bytes,
-    /// `ip:port` of the other nodes, for the first one; empty in what it sends to them.
-    #[prost(string, repeated, tag = "9")]
-    pub targets: Vec<String>,
-    /// To be on disk when it is answered, however the nodes are set up.
-    #[prost(bool, tag = "10")]
-    pub synced: bool,
-}
-
-/// What became of a small write.
-#[derive(Clone, PartialEq, Message)]
-pub struct SmallAnswer {
-    /// That of the request.
-    #[prost(uint64, tag = "1")]
-    pub number: u64,
-    /// Empty: enough nodes have put the block. Else why they have not.
-    #[prost(string, tag = "2")]
-    pub refusal: String,
-    /// Who has put it: 0 the node asked, 1 the first target, and so on; ascending.
-    #[prost(uint32, repeated, tag = "3")]
-    pub have: Vec<u32>,
-}
 
 /// A request in the bytes that came.
 ///
@@ -150,6 +106,7 @@ pub fn majority(count: usize) -> usize {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use prost::Message;
 
     fn header() -> SmallWrite {
         SmallWrite {

@@ -13,10 +13,19 @@ struct Target {
     proto_dir: &'static str,
     package: &'static str,
     output: &'static str,
+    /// Types that are written by hand: their names in the package, and in Rust.
+    by_hand: &'static [(&'static str, &'static str)],
 }
 
-const TARGETS: &[Target] =
-    &[Target { proto_dir: "crates/hdfs/proto", package: "hdfs", output: "crates/hdfs/src/proto.rs" }];
+const TARGETS: &[Target] = &[
+    Target { proto_dir: "crates/hdfs/proto", package: "hdfs", output: "crates/hdfs/src/proto.rs", by_hand: &[] },
+    Target {
+        proto_dir: "crates/wire/proto",
+        package: "levada",
+        output: "crates/wire/src/proto.rs",
+        by_hand: &[(".levada.ReplicaState", "::types::ReplicaState"), (".levada.Fitness", "::types::Fitness")],
+    },
+];
 
 const HEADER: &str = "// Made by `cargo run -p xtask -- generate` from the .proto files beside this crate's sources.\n\
      // Change those and run it again.\n\n";
@@ -51,6 +60,9 @@ impl Target {
             .collect();
         let mut config = prost_build::Config::new();
         config.bytes(["."]);
+        for (name, rust) in self.by_hand {
+            config.extern_path(*name, *rust);
+        }
         let module = prost_build::Module::from_protobuf_package_name(self.package);
         let code = config.generate(requests)?.remove(&module).ok_or("the package is empty")?;
         Ok(format!("{HEADER}{code}{}", nested_enums(&code)))
@@ -73,7 +85,7 @@ impl Target {
 /// prost puts what is nested in a message into a module named after it. HDFS's names are unique without that, so the
 /// nested ones are offered flat as well.
 fn nested_enums(code: &str) -> String {
-    let mut uses = String::from("\n// What is nested in a message, by its own name.\n");
+    let mut uses = String::new();
     let mut module = None;
     for line in code.lines() {
         if let Some(rest) = line.strip_prefix("pub mod ") {
@@ -84,6 +96,9 @@ fn nested_enums(code: &str) -> String {
         let nested = line.strip_prefix("    pub enum ").or_else(|| line.strip_prefix("    pub struct "));
         if let (Some(module), Some(rest)) = (module, nested) {
             let name = rest.split([' ', '{']).next().unwrap_or_default();
+            if uses.is_empty() {
+                uses.push_str("\n// What is nested in a message, by its own name.\n");
+            }
             writeln!(uses, "pub use self::{module}::{name};").expect("a string grows");
         }
     }

@@ -270,10 +270,10 @@ impl Datanode {
             info_port: 0,
             storage: format!("DS-{}", self.number),
             rack: format!("/rack{}", self.number % 2),
-            usage: Self::usage(),
+            usage: Some(Self::usage()),
             version: "test".into(),
             pool: String::new(),
-            incarnation: Self::INCARNATION,
+            incarnation: Some(Self::INCARNATION),
             advertised: false,
         };
         let answer: node::RegisterResponse = self.rpc(metad).call(node::REGISTER, &request).await.unwrap();
@@ -286,17 +286,20 @@ impl Datanode {
     const INCARNATION: node::Incarnation = node::Incarnation { start_ms: 1, nonce: 1 };
 
     pub(crate) fn sender(&self) -> node::Sender {
-        node::Sender { incarnation: Self::INCARNATION, addr: format!("127.0.0.1:{}", 10_000 + u32::from(self.number)) }
+        node::Sender {
+            incarnation: Some(Self::INCARNATION),
+            addr: format!("127.0.0.1:{}", 10_000 + u32::from(self.number)),
+        }
     }
 
     pub(crate) async fn beat(&self, metad: SocketAddr) -> Orders {
         let request = node::HeartbeatRequest {
             node: self.id.to_string(),
-            usage: Self::usage(),
+            usage: Some(Self::usage()),
             transfer_count: 0,
             put: Vec::new(),
             deleted: std::mem::take(&mut self.deleted.lock().unwrap()),
-            sender: self.sender(),
+            sender: Some(self.sender()),
             ..Default::default()
         };
         let orders = self.ask(metad, node::HEARTBEAT, &request).await;
@@ -310,10 +313,10 @@ impl Datanode {
     pub(crate) async fn tell_puts(&self, metad: SocketAddr) -> Orders {
         let request = node::HeartbeatRequest {
             node: self.id.to_string(),
-            usage: Self::usage(),
+            usage: Some(Self::usage()),
             transfer_count: 0,
             put: self.replicas.lock().unwrap().values().copied().collect(),
-            sender: self.sender(),
+            sender: Some(self.sender()),
             ..Default::default()
         };
         self.ask(metad, node::HEARTBEAT, &request).await
@@ -326,7 +329,7 @@ impl Datanode {
             through: u64::MAX,
             replicas: self.replicas.lock().unwrap().values().copied().collect(),
             writing: Vec::new(),
-            sender: self.sender(),
+            sender: Some(self.sender()),
         };
         self.ask(metad, node::CATALOGUE, &request).await
     }

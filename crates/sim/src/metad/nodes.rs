@@ -15,7 +15,7 @@ fn usage(usage: Usage) -> node::Usage {
 
 fn sender(process: Process) -> Sender {
     let blocks::Incarnation { start_ms, nonce } = process.incarnation;
-    Sender { incarnation: Incarnation { start_ms, nonce }, addr: process.xfer_addr() }
+    Sender { incarnation: Some(Incarnation { start_ms, nonce }), addr: process.xfer_addr() }
 }
 
 fn replica(told: &Told) -> Replica {
@@ -87,7 +87,7 @@ impl Metad {
             info_port: node.info_port.into(),
             storage: node.storage,
             rack: node.rack,
-            usage: usage(used),
+            usage: Some(usage(used)),
             version: "simulated".to_owned(),
             pool: String::new(),
             incarnation: sender(process).incarnation,
@@ -124,7 +124,7 @@ impl Metad {
         });
         let request = HeartbeatRequest {
             node: node.to_string(),
-            usage: usage(used),
+            usage: Some(usage(used)),
             transfer_count: used.transfer_count,
             put: told.put.iter().map(replica).collect(),
             deleted: told.deleted.iter().map(|block| block.0).collect(),
@@ -136,7 +136,7 @@ impl Metad {
             scrub,
             disks: Vec::new(),
             disk_balance: None,
-            sender: sender(process),
+            sender: Some(sender(process)),
         };
         let answer: node::Orders = self.node_call(process, HEARTBEAT, request).await?;
         if !answer.known {
@@ -162,7 +162,7 @@ impl Metad {
             through: u64::MAX,
             replicas,
             writing: Vec::new(),
-            sender: sender(process),
+            sender: Some(sender(process)),
         };
         let answer: node::Orders = self.node_call(process, CATALOGUE, request).await?;
         if !answer.known {

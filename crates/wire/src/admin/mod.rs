@@ -1,7 +1,6 @@
 //! What people ask of a store by `levada admin`, over Hadoop RPC: the messages of [`ADMIN_PROTOCOL`].
 //!
-//! One file for each thing that is administered. The same rules as for the messages of our nodes: fields may be added
-//! and are never renumbered. Who calls must be a superuser.
+//! One file for each thing that is administered. The messages are in `proto/admin.proto`. Who calls must be a superuser.
 
 pub mod datanodes;
 pub mod jobs;

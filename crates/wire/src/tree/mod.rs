@@ -16,9 +16,8 @@
 
 mod hash_tree;
 
+pub use crate::proto::{Leaf, TreeNode, TreeRequest, TreeResponse, TreeSum};
 pub use hash_tree::{HashTree, NoSuchNode};
-
-use prost::Message;
 use types::{BlockId, ChecksumSpec};
 
 /// Metad → datanode, in [`crate::node::REPLICA_PROTOCOL`].
@@ -34,67 +33,6 @@ pub const TREE_NODE_COUNT_MAX: usize = 16;
 pub const LEAF_COUNT_MAX: usize = 4096;
 /// Replicas in one question whose checksums are to be read anew.
 pub const ANEW_COUNT_MAX: usize = 64;
-
-/// A question about a container: its root if nothing else is named.
-#[derive(Clone, PartialEq, Eq, Message)]
-pub struct TreeRequest {
-    #[prost(uint64, tag = "1")]
-    pub home: u64,
-    /// Their branches are asked for, or what leaves are below them.
-    #[prost(message, repeated, tag = "2")]
-    pub nodes: Vec<TreeNode>,
-    #[prost(bool, tag = "3")]
-    pub leaves: bool,
-    /// Blocks whose leaves are to be made from the disk, whatever is remembered.
-    #[prost(uint64, repeated, tag = "4")]
-    pub anew: Vec<u64>,
-}
-
-/// A node of the tree by its place: the first `depth` bytes of the keys below it.
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub struct TreeNode {
-    #[prost(uint32, tag = "1")]
-    pub depth: u32,
-    #[prost(uint32, tag = "2")]
-    pub path: u32,
-}
-
-#[derive(Clone, PartialEq, Eq, Message)]
-pub struct TreeResponse {
-    /// The tree is still being made; ask again.
-    #[prost(bool, tag = "1")]
-    pub building: bool,
-    #[prost(message, optional, tag = "2")]
-    pub root: Option<TreeSum>,
-    /// For each node that was named its branches, from the first to the last.
-    #[prost(message, repeated, tag = "3")]
-    pub branches: Vec<TreeSum>,
-    #[prost(message, repeated, tag = "4")]
-    pub leaves: Vec<Leaf>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
-pub struct TreeSum {
-    #[prost(uint64, tag = "1")]
-    pub count: u64,
-    #[prost(fixed64, tag = "2")]
-    pub high: u64,
-    #[prost(fixed64, tag = "3")]
-    pub low: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
-pub struct Leaf {
-    #[prost(uint64, tag = "1")]
-    pub block: u64,
-    #[prost(uint64, tag = "2")]
-    pub generation: u64,
-    #[prost(uint64, tag = "3")]
-    pub len: u64,
-    /// From [`Content`]; [`Content::UNREADABLE`] if the checksums could not be read.
-    #[prost(fixed64, tag = "4")]
-    pub content: u64,
-}
 
 /// The finalizer of SplitMix64: differences of neighbours do not cancel out.
 fn mix(value: u64) -> u64 {
