@@ -7,10 +7,11 @@
 //! Promise: a replica as young as its block goes only if so many members have said they have it as there should be, an
 //! older one only if one has; and only if the members are still those who were asked.
 
-use crate::compare_answer::{Answers, Expected};
+use crate::compare_answer::Answers;
 use crate::healing::Healing;
 use crate::replica_fate::Told;
 use crate::surplus::Surplus;
+use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockId, ContainerId, Epoch, Fitness, NodeId};
 
@@ -22,8 +23,8 @@ const PAGE_COUNT: usize = 1000;
 pub struct Clearance {
     home: ContainerId,
     kept: Vec<(NodeId, Told)>,
-    found: BTreeMap<BlockId, Option<Expected>>,
-    asked: Vec<Expected>,
+    found: BTreeMap<BlockId, Option<BlockView>>,
+    asked: Vec<BlockView>,
     before: Option<Set>,
 }
 
@@ -65,7 +66,7 @@ impl Clearance {
     /// What the namespace has of them; `None`: no file owns it. Answers whom to ask about [`Self::asked`].
     pub fn on_found(
         &mut self,
-        found: impl IntoIterator<Item = (BlockId, Option<Expected>)>,
+        found: impl IntoIterator<Item = (BlockId, Option<BlockView>)>,
         healing: &Healing<'_>,
     ) -> Vec<NodeId> {
         self.found.extend(found);
@@ -77,7 +78,7 @@ impl Clearance {
     }
 
     /// Blocks that the members are asked for.
-    pub fn asked(&self) -> &[Expected] {
+    pub fn asked(&self) -> &[BlockView] {
         &self.asked
     }
 
@@ -161,7 +162,7 @@ mod tests {
 
     /// Nodes 1 and 2 hold a container, node 3 told of a replica of its block, of this generation. The namespace has the
     /// block as `found`. What goes, if the members say this.
-    fn check(generation: u64, found: Option<Option<Expected>>, said: [Option<Fitness>; 2], goes: usize) {
+    fn check(generation: u64, found: Option<Option<BlockView>>, said: [Option<Fitness>; 2], goes: usize) {
         let mut rows = MemoryRows::default();
         let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
         commands.push(Command::CreateSet { members: vec![id(1), id(2)], wanted: 2, planned: true });
@@ -192,7 +193,8 @@ mod tests {
     fn a_replica_goes_when_as_many_as_should_have_said_that_they_have_the_block() {
         let (has, lacks) = (Some(Fitness::Fit), Some(Fitness::Absent));
         let generation = Generation(1005);
-        let wanted = Expected { block: BLOCK, generation, len: 5, file: InodeId(7), home: HOME, complete: true };
+        let wanted =
+            BlockView { block: BLOCK, generation, len: 5, file: InodeId(7), home: HOME, complete: true, offset: 0 };
         let here = Some(Some(wanted));
         check(1005, here, [has, has], 1);
         for said in [lacks, None, Some(Fitness::Unfit), Some(Fitness::Busy), Some(Fitness::Readable)] {
@@ -202,8 +204,8 @@ mod tests {
         }
         check(1005, Some(None), [lacks, lacks], 1); // of a deleted file
         check(1005, None, [has, has], 0); // nobody looked it up
-        let open = Expected { complete: false, ..wanted };
+        let open = BlockView { complete: false, ..wanted };
         check(1005, Some(Some(open)), [has, has], 0);
-        check(1005, Some(Some(Expected { home: ContainerId(2), ..wanted })), [has, has], 0);
+        check(1005, Some(Some(BlockView { home: ContainerId(2), ..wanted })), [has, has], 0);
     }
 }

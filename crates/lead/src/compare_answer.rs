@@ -2,20 +2,9 @@
 
 use crate::repair::Repair;
 use crate::surplus::Surplus;
+use namespace::BlockView;
 use std::collections::BTreeMap;
-use types::{BlockId, ContainerId, FileId, Fitness, Generation, NodeId};
-
-/// A block, as the namespace has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
-    pub block: BlockId,
-    pub generation: Generation,
-    pub len: u64,
-    pub file: FileId,
-    pub home: ContainerId,
-    /// Not under construction.
-    pub complete: bool,
-}
+use types::{Fitness, NodeId};
 
 /// What came of asking several nodes about a list of blocks.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +38,7 @@ impl Answers {
         &self,
         node: NodeId,
         at: usize,
-        wanted: &Expected,
+        wanted: &BlockView,
         repair: &Repair,
         surplus: &Surplus,
     ) -> Option<Fitness> {

@@ -11,10 +11,11 @@
 //! it holds nothing else up: it is passed over only if somebody with all the rest was asked, and every former member
 //! that is here has reported what it has. Whoever comes back with the block reports it, and it is copied then.
 
-use crate::compare_answer::{Answers, Expected};
+use crate::compare_answer::Answers;
 use crate::healing::Healing;
 use crate::repair::{Lack, Repair};
 use crate::surplus::Surplus;
+use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{BlockId, ContainerId, Epoch, Fitness, NodeId, PipelineId};
@@ -85,8 +86,8 @@ impl Comparison {
     }
 
     /// `same` are those whose digest of `blocks` is as it should be. True: nobody needs to be asked for the list.
-    pub fn are_alike(&self, blocks: &[Expected], same: &[NodeId], repair: &mut Repair, surplus: &Surplus) -> bool {
-        let is_bad = |wanted: &Expected, id: NodeId| {
+    pub fn are_alike(&self, blocks: &[BlockView], same: &[NodeId], repair: &mut Repair, surplus: &Surplus) -> bool {
+        let is_bad = |wanted: &BlockView, id: NodeId| {
             repair.is_bad(wanted.block, id, wanted.generation)
                 || surplus.is_leaving(wanted.block, id, wanted.generation)
         };
@@ -98,7 +99,7 @@ impl Comparison {
         alike
     }
 
-    pub fn on_list(&mut self, blocks: &[Expected], answers: &Answers, healing: &mut Healing<'_>) {
+    pub fn on_list(&mut self, blocks: &[BlockView], answers: &Answers, healing: &mut Healing<'_>) {
         let Outcome { lacks, missing, unnamed_len, unanswered } = healing.on_list(blocks, &self.members, answers);
         self.sum.lacks += lacks;
         self.sum.missing += missing;
@@ -180,7 +181,7 @@ impl Comparison {
 
 impl Healing<'_> {
     /// Notes what `members` lack of `blocks`.
-    pub(crate) fn on_list(&mut self, blocks: &[Expected], members: &[NodeId], answers: &Answers) -> Outcome {
+    pub(crate) fn on_list(&mut self, blocks: &[BlockView], members: &[NodeId], answers: &Answers) -> Outcome {
         let is_live = |id: NodeId| self.cluster.node(id).is_some_and(|member| member.is_live(self.rules.now));
         let outcome = self.repair.on_list(blocks, members, answers, self.surplus, &is_live);
         let mut is_counted_anew = false;
@@ -201,9 +202,9 @@ impl Healing<'_> {
     /// What the namespace has of blocks that were doubted; see [`Repair::sort_doubts`].
     pub fn sort_doubts(
         &mut self,
-        found: impl IntoIterator<Item = (BlockId, Option<Expected>)>,
-    ) -> BTreeMap<ContainerId, Vec<Expected>> {
-        let found: Vec<(BlockId, Option<Expected>)> = found.into_iter().collect();
+        found: impl IntoIterator<Item = (BlockId, Option<BlockView>)>,
+    ) -> BTreeMap<ContainerId, Vec<BlockView>> {
+        let found: Vec<(BlockId, Option<BlockView>)> = found.into_iter().collect();
         for (block, _) in found.iter().filter(|(_, wanted)| wanted.is_none()) {
             self.cluster.forget_claim(*block);
         }
@@ -216,9 +217,9 @@ impl Repair {
     /// stays doubted.
     fn sort_doubts(
         &mut self,
-        found: impl IntoIterator<Item = (BlockId, Option<Expected>)>,
-    ) -> BTreeMap<ContainerId, Vec<Expected>> {
-        let mut by_home: BTreeMap<ContainerId, Vec<Expected>> = BTreeMap::new();
+        found: impl IntoIterator<Item = (BlockId, Option<BlockView>)>,
+    ) -> BTreeMap<ContainerId, Vec<BlockView>> {
+        let mut by_home: BTreeMap<ContainerId, Vec<BlockView>> = BTreeMap::new();
         for (block, wanted) in found {
             match wanted {
                 Some(wanted) if wanted.complete => by_home.entry(wanted.home).or_default().push(wanted),
@@ -232,7 +233,7 @@ impl Repair {
     /// What `members` say of `blocks`, which should be on all of them. `is_live` tells whether a node can be read from.
     pub fn on_list(
         &mut self,
-        blocks: &[Expected],
+        blocks: &[BlockView],
         members: &[NodeId],
         answers: &Answers,
         surplus: &Surplus,
@@ -299,8 +300,8 @@ pub(crate) fn is_lacking(fitness: Fitness) -> Option<bool> {
     }
 }
 
-pub(crate) fn lack(wanted: &Expected, home: ContainerId, node: NodeId, sources: Vec<NodeId>, unfit: bool) -> Lack {
-    let Expected { file, block, generation, len, .. } = *wanted;
+pub(crate) fn lack(wanted: &BlockView, home: ContainerId, node: NodeId, sources: Vec<NodeId>, unfit: bool) -> Lack {
+    let BlockView { file, block, generation, len, .. } = *wanted;
     Lack { block, generation, len, file, home, node, sources, unfit }
 }
 
@@ -319,9 +320,17 @@ mod tests {
         NodeId([number; 16])
     }
 
-    fn wanted(index: u32) -> Expected {
+    fn wanted(index: u32) -> BlockView {
         let block = BlockId::new(HOME, index);
-        Expected { block, generation: Generation(1001), len: 5, file: InodeId(7), home: HOME, complete: true }
+        BlockView {
+            block,
+            generation: Generation(1001),
+            len: 5,
+            file: InodeId(7),
+            home: HOME,
+            complete: true,
+            offset: 0,
+        }
     }
 
     /// Nodes 1 to 3, here for long; the first two hold a container.
@@ -364,7 +373,7 @@ mod tests {
         fn compare(&mut self, said: &[&str], open: &[BlockId]) -> Compared {
             let mut healing = self.healing();
             let mut comparison = Comparison::begin(HOME, &mut healing).expect("a container");
-            let blocks: Vec<Expected> = (0..said.len() as u32).map(wanted).collect();
+            let blocks: Vec<BlockView> = (0..said.len() as u32).map(wanted).collect();
             let of = |letter: u8| match letter {
                 b'F' => Some(Fitness::Fit),
                 b'R' => Some(Fitness::Readable),
@@ -448,7 +457,7 @@ mod tests {
     fn what_is_missing_without_a_name_takes_no_room() {
         let mut world = World::new();
         for index in 0.. {
-            let elsewhere = Expected { home: ContainerId(2), ..wanted(1000 + index) };
+            let elsewhere = BlockView { home: ContainerId(2), ..wanted(1000 + index) };
             world.repair.on_lack(lack(&elsewhere, elsewhere.home, id(1), Vec::new(), false));
             if world.repair.is_missing_full() {
                 break;

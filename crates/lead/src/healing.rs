@@ -12,14 +12,14 @@
 //! orders.
 
 use crate::cluster::Cluster;
-use crate::compare_answer::{Answers, Expected};
+use crate::compare_answer::Answers;
 use crate::member::Member;
 use crate::membership::MendRules;
 use crate::repair::Repair;
-use crate::replica_fate::Wanted;
 use crate::surplus::Surplus;
 use blocks::Command;
 use blocks::Service;
+use namespace::BlockView;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, NodeId};
@@ -46,7 +46,7 @@ impl Healing<'_> {
     }
 
     /// What was said of single blocks that were doubted. Where somebody did not say, they stay so.
-    pub fn on_doubted(&mut self, blocks: &[Expected], members: &[NodeId], answers: &Answers) {
+    pub fn on_doubted(&mut self, blocks: &[BlockView], members: &[NodeId], answers: &Answers) {
         if self.on_list(blocks, members, answers).unanswered > 0 {
             blocks.iter().for_each(|wanted| self.repair.doubt(wanted.block));
         }
@@ -59,7 +59,7 @@ impl Healing<'_> {
         &mut self,
         (block, generation): (BlockId, Generation),
         node: NodeId,
-        wanted: Option<&Wanted>,
+        wanted: Option<&BlockView>,
         may_be_put: bool,
     ) {
         let may_hold = |home| self.cluster.may_hold(home, node);
@@ -185,13 +185,14 @@ mod tests {
         let (lie, truth) = (1 << 40, 1 << 30);
         cluster.on_written(home, lie);
         cluster.on_written(home, truth);
-        let block = |index, len| Expected {
+        let block = |index, len| BlockView {
             block: BlockId::new(home, index),
             generation: Generation(1),
             len,
             file: InodeId(20_000),
             home,
             complete: true,
+            offset: 0,
         };
         let (blocks, members) = ([block(1, lie), block(2, truth)], [node(1), node(2)]);
         let (mut repair, mut surplus, mut known) = (Repair::default(), Surplus::default(), BTreeSet::new());
@@ -229,9 +230,10 @@ mod tests {
         let told = Told { block: surplus_one, generation, len: 1, file: None, home: None, finalized: true };
         surplus.keep(node(3), told, home, now);
         let mut healing = Healing { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
-        let wanted = Wanted { file: InodeId(20_000), generation, home, complete: true };
-        let open = Wanted { complete: false, ..wanted };
-        let mut counts = |number, block: BlockId, wanted: Option<&Wanted>, may_be_put| {
+        let wanted =
+            BlockView { file: InodeId(20_000), generation, home, complete: true, block: BlockId(0), len: 0, offset: 0 };
+        let open = BlockView { complete: false, ..wanted };
+        let mut counts = |number, block: BlockId, wanted: Option<&BlockView>, may_be_put| {
             healing.on_bad_reported((block, generation), node(number), wanted, may_be_put);
             healing.repair.is_bad(block, node(number), generation)
         };

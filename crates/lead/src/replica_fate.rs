@@ -7,6 +7,7 @@
 //! written must be judged again until the block is complete: [`Undecided`] keeps it.
 
 use crate::cluster::Cluster;
+use namespace::BlockView;
 use std::collections::BTreeMap;
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
@@ -22,16 +23,6 @@ pub struct Told {
     /// It was put, and is as it was put: others can read it. One that is open, or waits for recovery, is no source of
     /// copies.
     pub finalized: bool,
-}
-
-/// The block, as the namespace has it now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    pub file: FileId,
-    pub generation: Generation,
-    pub home: ContainerId,
-    /// Not under construction.
-    pub complete: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +49,7 @@ pub struct Judgement {
 impl Cluster {
     /// `may_be_put`: somebody holds the block on lease, to put a file with it. To be looked at before `wanted`: what
     /// nobody holds then, and has no owner after, will have none.
-    pub fn judge(&self, node: NodeId, told: &Told, wanted: Option<&Wanted>, may_be_put: bool) -> Judgement {
+    pub fn judge(&self, node: NodeId, told: &Told, wanted: Option<&BlockView>, may_be_put: bool) -> Judgement {
         let Some(wanted) = wanted else {
             if may_be_put {
                 return Judgement { fate: Fate::Stays, again: true };
@@ -166,16 +157,24 @@ mod tests {
         Told { block, generation: Generation(1005), len: 5, file: Some(FILE), home: Some(HOME), finalized: true }
     }
 
-    fn wanted() -> Wanted {
-        Wanted { file: FILE, generation: Generation(1005), home: HOME, complete: true }
+    fn wanted() -> BlockView {
+        BlockView {
+            file: FILE,
+            generation: Generation(1005),
+            home: HOME,
+            complete: true,
+            block: BlockId(0),
+            len: 0,
+            offset: 0,
+        }
     }
 
     #[test]
     fn a_replica_goes_only_when_the_namespace_says_so() {
-        let check = |number: u8, told: Told, wanted: Option<Wanted>| {
+        let check = |number: u8, told: Told, wanted: Option<BlockView>| {
             cluster().judge(node(number), &told, wanted.as_ref(), false).fate
         };
-        let open = Some(Wanted { complete: false, ..wanted() });
+        let open = Some(BlockView { complete: false, ..wanted() });
         let whole = Some(wanted());
         let stale = Told { generation: Generation(1004), ..told() };
         assert_eq!(check(1, told(), whole), Fate::Stays);

@@ -15,8 +15,9 @@ use crate::complaints::Complainant;
 use crate::leader::Leader;
 use crate::member::Usage;
 use crate::repair::{Copy, Repair};
-use crate::replica_fate::{Fate, Told, Wanted};
+use crate::replica_fate::{Fate, Told};
 use blocks::Node;
+use namespace::BlockView;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
@@ -62,7 +63,7 @@ pub struct Reported {
 }
 
 /// A reported replica, what the rows have of its block, and whether a client may put it ([`Leader::may_be_put`]).
-pub type LookedUp = (Told, Option<Wanted>, bool);
+pub type LookedUp = (Told, Option<BlockView>, bool);
 
 /// What a node is to do about replicas that it reported.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -220,7 +221,7 @@ impl Leader {
     pub fn confirm_surplus(
         &mut self,
         node: NodeId,
-        found: &[(Told, Option<Wanted>)],
+        found: &[(Told, Option<BlockView>)],
         now: Duration,
     ) -> Vec<(BlockId, Generation)> {
         let Self { cluster, repair, surplus, .. } = self;
@@ -228,7 +229,7 @@ impl Leader {
         for (told, wanted) in found {
             // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
             let is_surplus = wanted.is_none() || cluster.judge(node, told, wanted.as_ref(), true).fate == Fate::Surplus;
-            let is_doubtful = |wanted: &&Wanted| {
+            let is_doubtful = |wanted: &&BlockView| {
                 let mut others = cluster.member_ids(wanted.home).iter().filter(|member| **member != node);
                 others.any(|member| repair.is_bad(told.block, *member, wanted.generation))
             };
@@ -282,11 +283,19 @@ mod tests {
 
     const GENERATION: Generation = Generation(1005);
 
-    fn wanted() -> Wanted {
-        Wanted { file: InodeId(20_000), generation: GENERATION, home: HOME, complete: true }
+    fn wanted() -> BlockView {
+        BlockView {
+            file: InodeId(20_000),
+            generation: GENERATION,
+            home: HOME,
+            complete: true,
+            block: BlockId(0),
+            len: 0,
+            offset: 0,
+        }
     }
 
-    fn judge(leader: &mut Leader, number: u8, replica: Told, wanted: Option<Wanted>, is_safe_mode: bool) -> Judged {
+    fn judge(leader: &mut Leader, number: u8, replica: Told, wanted: Option<BlockView>, is_safe_mode: bool) -> Judged {
         let judged = leader.judge(node(number), &[(replica, wanted, false)], is_safe_mode, NOW);
         leader.check();
         judged
@@ -308,7 +317,7 @@ mod tests {
     #[test]
     fn a_replica_of_an_open_block_is_judged_until_it_is_complete() {
         let mut leader = leader();
-        let open = Wanted { complete: false, ..wanted() };
+        let open = BlockView { complete: false, ..wanted() };
         judge(&mut leader, 3, told(1), Some(open), false);
         assert_eq!(leader.to_judge_again(node(3), true), [told(1)]);
         assert!(judge(&mut leader, 3, told(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
@@ -321,7 +330,7 @@ mod tests {
     #[test]
     fn a_surplus_replica_is_looked_at_once_more_before_it_is_deleted() {
         let mut leader = leader();
-        let confirm = |leader: &mut Leader, wanted: Option<Wanted>| {
+        let confirm = |leader: &mut Leader, wanted: Option<BlockView>| {
             judge(leader, 3, told(1), Some(self::wanted()), false);
             leader.surplus.let_go(HOME, node(3), told(1), NOW);
             let going = leader.take_surplus(node(3), NOW);

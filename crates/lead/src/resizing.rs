@@ -8,12 +8,13 @@
 //! Promise: a block moves only when every member of the container it moves to has said that it has it.
 
 use crate::cluster::Cluster;
-use crate::compare_answer::{Answers, Expected};
+use crate::compare_answer::Answers;
 use crate::comparison::{is_lacking, lack};
 use crate::healing::Healing;
 use crate::place::{PlaceError, Plan};
 use crate::repair::Repair;
 use crate::replica_fate::Told;
+use namespace::BlockView;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{ContainerId, Epoch, Fitness, NodeId, PipelineId, Random};
@@ -32,12 +33,12 @@ impl Resizing {
         &mut self,
         replication: u16,
         is_open: bool,
-        blocks: impl IntoIterator<Item = Expected>,
+        blocks: impl IntoIterator<Item = BlockView>,
         healing: &mut Healing<'_>,
-    ) -> BTreeMap<ContainerId, Vec<Expected>> {
+    ) -> BTreeMap<ContainerId, Vec<BlockView>> {
         self.replication = replication;
         self.is_waiting |= is_open;
-        let mut by_home: BTreeMap<ContainerId, Vec<Expected>> = BTreeMap::new();
+        let mut by_home: BTreeMap<ContainerId, Vec<BlockView>> = BTreeMap::new();
         for wanted in blocks {
             if healing.cluster.wanted(wanted.home) == replication {
                 // It may have been on its way elsewhere: what was copied there already is surplus.
@@ -67,7 +68,7 @@ impl Resizing {
     pub fn target(
         &self,
         from: ContainerId,
-        blocks: &[Expected],
+        blocks: &[BlockView],
         cluster: &Cluster,
         repair: &Repair,
         now: Duration,
@@ -94,15 +95,15 @@ pub struct Transfer {
     /// another number of them. They may be the last.
     strays: Vec<NodeId>,
     set: Option<(PipelineId, Epoch)>,
-    ready: Vec<Expected>,
+    ready: Vec<BlockView>,
 }
 
 impl Transfer {
-    pub fn begin(from: ContainerId, to: ContainerId, blocks: &[Expected], healing: &Healing<'_>) -> Self {
+    pub fn begin(from: ContainerId, to: ContainerId, blocks: &[BlockView], healing: &Healing<'_>) -> Self {
         let Healing { cluster, repair, surplus, .. } = healing;
         let (old, new) = (cluster.member_ids(from).to_vec(), cluster.member_ids(to).to_vec());
         let mut strays: Vec<NodeId> = Vec::new();
-        for Expected { block, generation, len, .. } in blocks {
+        for BlockView { block, generation, len, .. } in blocks {
             strays.extend(repair.moving_to(*block).into_iter().flat_map(|home| cluster.member_ids(home)));
             strays.extend(surplus.sources(*block, *generation, *len));
         }
@@ -120,7 +121,7 @@ impl Transfer {
     }
 
     /// What they said. Notes what lacks; what does not is ready.
-    pub fn on_answers(&mut self, blocks: &[Expected], answers: &Answers, healing: &mut Healing<'_>) {
+    pub fn on_answers(&mut self, blocks: &[BlockView], answers: &Answers, healing: &mut Healing<'_>) {
         let Healing { repair, surplus, .. } = healing;
         for (at, wanted) in blocks.iter().enumerate() {
             let said: BTreeMap<NodeId, Fitness> =
@@ -147,7 +148,7 @@ impl Transfer {
     }
 
     /// Blocks that all new members have.
-    pub fn ready(&self) -> &[Expected] {
+    pub fn ready(&self) -> &[BlockView] {
         &self.ready
     }
 
@@ -156,7 +157,7 @@ impl Transfer {
         let now = healing.rules.now;
         // Who came since may have been compared before the blocks did.
         let is_held = self.set.is_some_and(|set| healing.cluster.is_held_by(self.to, set));
-        for Expected { block, generation, len, file, .. } in self.ready {
+        for BlockView { block, generation, len, file, .. } in self.ready {
             healing.repair.end_moving(block);
             if !is_held {
                 healing.repair.doubt(block);

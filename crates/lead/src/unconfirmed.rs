@@ -133,13 +133,14 @@ impl Cluster {
 mod tests {
     use super::*;
     use crate::Usage;
-    use crate::compare_answer::{Answers, Expected};
+    use crate::compare_answer::Answers;
     use crate::first::First;
     use crate::healing::Healing;
     use crate::membership::MendRules;
     use crate::repair::Repair;
     use crate::surplus::Surplus;
     use blocks::{Command, Node, apply};
+    use namespace::BlockView;
     use types::Fitness;
     use types::rows::MemoryRows;
     use types::{Generation, InodeId, NodeId, PipelineId};
@@ -217,13 +218,14 @@ mod tests {
             let mut healing = Healing { cluster, repair: &mut repair, surplus: &mut surplus, rules };
             healing.watch(&mut BTreeSet::new());
             let doubted = healing.repair.take_doubts(10);
-            let expected = |index| Expected {
+            let expected = |index| BlockView {
                 block: block(index),
                 generation: Generation(1),
                 len: 400,
                 file: InodeId(20_000),
                 home: HOME,
                 complete: true,
+                offset: 0,
             };
             // The third was deleted.
             let found = doubted.iter().map(|block| (*block, (block.index() < 2).then(|| expected(block.index()))));

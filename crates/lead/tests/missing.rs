@@ -4,7 +4,8 @@
 mod next_change;
 
 use blocks::{Command, Node, Service, apply};
-use lead::{Answers, Cluster, Comparison, Expected, Healing, MendRules, Repair, Surplus, Usage};
+use lead::{Answers, Cluster, Comparison, Healing, MendRules, Repair, Surplus, Usage};
+use namespace::BlockView;
 use next_change::next_change;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -82,13 +83,14 @@ impl World {
         let mut healing =
             Healing { cluster: &mut self.cluster, repair: &mut self.repair, surplus: &mut self.surplus, rules };
         let mut comparison = Comparison::begin(home, &mut healing).unwrap();
-        let expected = Expected {
+        let expected = BlockView {
             block: BlockId::new(home, 1),
             generation: Generation(1001),
             len: 1 << 20,
             file: InodeId(20_000),
             home,
             complete: true,
+            offset: 0,
         };
         let fitness = if home == SICK { Fitness::Unfit } else { Fitness::Fit };
         let said: Vec<_> = comparison.members().iter().map(|node| (*node, Some(vec![fitness]))).collect();

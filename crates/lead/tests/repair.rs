@@ -5,7 +5,8 @@
 //! What must hold: no replica goes while fewer than wanted others are left; what is under way is bounded; when nothing
 //! happens any more, everything that can be healed is, and what cannot is named.
 
-use lead::{Answers, Copy, Expected, Lack, Outcome, Repair, Surplus, Told};
+use lead::{Answers, Copy, Lack, Outcome, Repair, Surplus, Told};
+use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::random::Seeded;
@@ -525,9 +526,9 @@ impl World {
     fn compare_list(&mut self, blocks: &[BlockId], members: &[NodeId]) -> Outcome {
         let expected = |block: &BlockId| {
             let Block { home, generation, len } = self.blocks[block];
-            Expected { block: *block, generation, len, file: InodeId(7), home, complete: true }
+            BlockView { block: *block, generation, len, file: InodeId(7), home, complete: true, offset: 0 }
         };
-        let wanted: Vec<Expected> = blocks.iter().map(expected).collect();
+        let wanted: Vec<BlockView> = blocks.iter().map(expected).collect();
         let said = |node: &NodeId| (*node, blocks.iter().map(|block| self.says(*node, *block)).collect());
         let answers = Answers::new(blocks.len(), members.iter().map(said));
         let is_live = |node: NodeId| self.nodes[number(node)].up;

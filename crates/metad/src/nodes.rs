@@ -12,8 +12,8 @@ use crate::words;
 use blocks::{Incarnation, Node};
 use bytes::Bytes;
 use hdfs::Exception;
-use lead::{Claim, CopyFailure, CopyOrder, Crowded, Heartbeat, Leader, LookedUp, Standing, Told, Usage, Wanted};
-use namespace::read;
+use lead::{Claim, CopyFailure, CopyOrder, Crowded, Heartbeat, Leader, LookedUp, Standing, Told, Usage};
+use namespace::{BlockView, read};
 use prost::Message;
 use rpc::Call;
 use std::net::{IpAddr, SocketAddr};
@@ -431,7 +431,7 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
     let core = Arc::clone(core);
     at.chore(move || {
         let found = core.rows_here(|rows| look_up(rows, &going))?;
-        let found: Vec<(Told, Option<Wanted>)> = going.into_iter().zip(found).collect();
+        let found: Vec<(Told, Option<BlockView>)> = going.into_iter().zip(found).collect();
         Ok(core.leader().confirm_surplus(node, &found, now).into_iter().map(deletion).collect())
     })
     .await
@@ -547,15 +547,7 @@ fn owners(core: &Core, page: &[Told], now: Duration) -> Result<Vec<LookedUp>, Ex
     Ok(found.map(|((told, wanted), may_be_put)| (*told, wanted, may_be_put)).collect())
 }
 
-fn look_up(rows: &dyn Rows, replicas: &[Told]) -> Result<Vec<Option<Wanted>>, RowsError> {
-    let find = |told: &Told| {
-        let found = read::file_of_block(rows, told.block)?.map(|(_, view)| view);
-        Ok(found.map(|view| Wanted {
-            file: view.file,
-            generation: view.generation,
-            home: view.home,
-            complete: view.complete,
-        }))
-    };
+fn look_up(rows: &dyn Rows, replicas: &[Told]) -> Result<Vec<Option<BlockView>>, RowsError> {
+    let find = |told: &Told| Ok(read::file_of_block(rows, told.block)?.map(|(_, view)| view));
     replicas.iter().map(find).collect()
 }

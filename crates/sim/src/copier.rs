@@ -6,7 +6,8 @@ use crate::executor::Notify;
 use crate::platter::Identity;
 use crate::volume::VolumeError;
 use crate::world::{Mutation, World};
-use lead::{Copy, Expected};
+use lead::Copy;
+use namespace::BlockView;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -186,7 +187,7 @@ impl Datanode {
 
     // ── questions ──
 
-    pub(crate) fn fitness(&self, wanted: &Expected) -> Fitness {
+    pub(crate) fn fitness(&self, wanted: &BlockView) -> Fitness {
         let Some(info) = self.volume.find(wanted.block) else { return Fitness::Absent };
         let have = info.identity.generation;
         let is_whole = match info.state {

@@ -4,7 +4,7 @@ use crate::datanode::Datanode;
 use crate::platter::{Identity, SPEC};
 use crate::volume::{Info, VolumeError};
 use bytes::Bytes;
-use lead::Expected;
+use namespace::BlockView;
 use prost::Message;
 use std::rc::Rc;
 use types::{BlockId, ContainerId, FileId, Generation, ReplicaState};
@@ -103,13 +103,14 @@ impl Datanode {
             same = digest == wanted;
         }
         let fitness = request.replicas.iter().map(|replica| {
-            let wanted = Expected {
+            let wanted = BlockView {
                 block: replica.block_id(),
                 generation: replica.generation_stamp(),
                 len: replica.len,
                 file: FileId::default(),
                 home: ContainerId(0),
                 complete: true,
+                offset: 0,
             };
             self.fitness(&wanted) as i32
         });

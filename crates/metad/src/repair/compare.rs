@@ -7,7 +7,7 @@
 use super::{ANSWER_MAX, RepairError};
 use crate::core::Core;
 use blocks::Command;
-use lead::{Answers, Comparison, Expected, Healing, Leader};
+use lead::{Answers, Comparison, Healing, Leader};
 use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::sync::Arc;
@@ -71,21 +71,13 @@ async fn doubted(core: &Arc<Core>) -> Result<(), RepairError> {
 pub(super) async fn look_up(
     core: &Core,
     blocks: impl IntoIterator<Item = BlockId>,
-) -> Result<Vec<(BlockId, Option<Expected>)>, RepairError> {
+) -> Result<Vec<(BlockId, Option<BlockView>)>, RepairError> {
     let blocks: Vec<BlockId> = blocks.into_iter().collect();
     let found = core.chore_rows(move |rows| {
-        let found = blocks.into_iter().map(|block| {
-            let found = read::file_of_block(rows, block)?;
-            Ok((block, found.map(|(_, view)| expected(&view))))
-        });
-        found.collect()
+        let find = |block| Ok((block, read::file_of_block(rows, block)?.map(|(_, view)| view)));
+        blocks.into_iter().map(find).collect()
     });
     Ok(found.await?)
-}
-
-pub(super) fn expected(view: &BlockView) -> Expected {
-    let BlockView { file, block, generation, len, home, complete, .. } = *view;
-    Expected { block, generation, len, file, home, complete }
 }
 
 /// Compares a whole container. The pipeline and epoch of which it is whole, if that is news.
@@ -117,7 +109,7 @@ async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, 
     if page.blocks.is_empty() {
         return;
     }
-    let blocks: Vec<Expected> = page.blocks.iter().map(expected).collect();
+    let blocks = &page.blocks;
     if let (Place::Native(first), Some(end)) = (from, page.native_end) {
         let mut digest = Digest::default();
         blocks.iter().for_each(|wanted| digest.add(wanted.block, wanted.generation, wanted.len));
@@ -132,24 +124,24 @@ async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, 
         let same = said.filter(|(_, answer)| answer.as_ref().is_some_and(|answer| answer.same));
         let same: Vec<NodeId> = same.map(|(id, _)| id).collect();
         let are_alike =
-            core.with_leader(|Leader { repair, surplus, .. }, _| comparison.are_alike(&blocks, &same, repair, surplus));
+            core.with_leader(|Leader { repair, surplus, .. }, _| comparison.are_alike(blocks, &same, repair, surplus));
         if are_alike {
             return;
         }
     }
-    let answers = answers(core, &blocks, comparison.members()).await;
-    core.heal(|healing: &mut Healing<'_>| comparison.on_list(&blocks, &answers, healing));
+    let answers = answers(core, blocks, comparison.members()).await;
+    core.heal(|healing: &mut Healing<'_>| comparison.on_list(blocks, &answers, healing));
 }
 
 /// True if a member of the block's home has a whole replica, as long as told or longer.
 pub(crate) async fn has_whole(core: &Core, wanted: &BlockView) -> bool {
     let members = core.with_cluster(|cluster, _| cluster.member_ids(wanted.home).to_vec());
-    answers(core, &[expected(wanted)], &members).await.is_any_fit(0)
+    answers(core, &[*wanted], &members).await.is_any_fit(0)
 }
 
 /// What each of the nodes says of each of the blocks.
-pub(super) async fn answers(core: &Core, blocks: &[Expected], nodes: &[NodeId]) -> Answers {
-    let replica = |wanted: &Expected| Replica {
+pub(super) async fn answers(core: &Core, blocks: &[BlockView], nodes: &[NodeId]) -> Answers {
+    let replica = |wanted: &BlockView| Replica {
         block: wanted.block.0,
         generation: wanted.generation.0,
         len: wanted.len,

@@ -7,11 +7,11 @@
 //! ```
 
 use super::RepairError;
-use super::compare::{answers, expected};
+use super::compare::answers;
 use crate::core::Core;
-use lead::{Expected, Leader, Plan, Resizing, Transfer};
+use lead::{Leader, Plan, Resizing, Transfer};
 use namespace::read;
-use namespace::{BlockMove, ForgetResized, MoveBlocks};
+use namespace::{BlockMove, BlockView, ForgetResized, MoveBlocks};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,7 @@ async fn resize(core: &Arc<Core>, file: FileId) -> Result<bool, RepairError> {
         let found = core.chore_rows(move |rows| read::file_replicas(rows, file, from, PAGE_COUNT)).await?;
         let Some(found) = found else { break };
         offset = found.next_offset;
-        let blocks = found.blocks.iter().map(expected);
+        let blocks = found.blocks;
         let by_home = core.heal(|healing| resizing.on_page(found.replication, found.is_open, blocks, healing));
         for (home, blocks) in by_home {
             if let Some(to) = target(core, home, &resizing, &blocks).await? {
@@ -85,7 +85,7 @@ async fn target(
     core: &Arc<Core>,
     home: ContainerId,
     resizing: &Resizing,
-    blocks: &[Expected],
+    blocks: &[BlockView],
 ) -> Result<Option<ContainerId>, RepairError> {
     for _ in 0..PROPOSAL_COUNT_MAX {
         let now = core.monotonic();
@@ -109,7 +109,12 @@ async fn target(
     Ok(None)
 }
 
-async fn move_to(core: &Arc<Core>, from: ContainerId, to: ContainerId, blocks: &[Expected]) -> Result<(), RepairError> {
+async fn move_to(
+    core: &Arc<Core>,
+    from: ContainerId,
+    to: ContainerId,
+    blocks: &[BlockView],
+) -> Result<(), RepairError> {
     let (mut transfer, nodes) = core.heal(|healing| {
         let transfer = Transfer::begin(from, to, blocks, healing);
         let nodes = transfer.to_ask(healing);
@@ -120,7 +125,7 @@ async fn move_to(core: &Arc<Core>, from: ContainerId, to: ContainerId, blocks: &
     if transfer.ready().is_empty() {
         return Ok(());
     }
-    let one = |wanted: &Expected| BlockMove { block: wanted.block, generation: wanted.generation, from, to };
+    let one = |wanted: &BlockView| BlockMove { block: wanted.block, generation: wanted.generation, from, to };
     core.change_unasked(MoveBlocks { moves: transfer.ready().iter().map(one).collect() }).await?;
     core.heal(|healing| transfer.on_moved(healing));
     Ok(())
