@@ -76,8 +76,6 @@ pub enum Mutation {
     BelieveCopies,
     /// Another member comes into a pipeline only where a node has room for all of it.
     WholePipelinesOnly,
-    /// A writer goes on only with nodes that are members of its block's home, or were and had all of it.
-    RefuseStrangers,
 }
 
 impl Mutation {
@@ -98,7 +96,6 @@ impl Mutation {
             Self::DeleteInSafeMode => Server::DeleteInSafeMode,
             Self::BelieveCopies => Server::BelieveCopies,
             Self::WholePipelinesOnly => Server::WholePipelinesOnly,
-            Self::RefuseStrangers => Server::RefuseStrangers,
             _ => return None,
         })
     }

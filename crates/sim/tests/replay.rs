@@ -162,11 +162,3 @@ fn two_processes_of_one_datanode_are_found() {
 fn renames_that_count_nothing_are_found() {
     is_found(Mutation::UncountedRenames, &["has counted"]);
 }
-
-/// A writer whose block began on nodes that are no members any more is not refused them.
-#[test]
-fn refused_strangers_are_found() {
-    let options = Options { mutation: Some(Mutation::RefuseStrangers), rolling: true, ..Options::default() };
-    // Some seeds in a thousand come to it, the first of these is 311.
-    is_found_with(options, 300..450, &["is no member"]);
-}

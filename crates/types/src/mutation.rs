@@ -33,8 +33,6 @@ pub enum Mutation {
     BelieveCopies,
     /// Another member comes into a pipeline only where a node has room for all of it.
     WholePipelinesOnly,
-    /// A writer goes on only with nodes that are members of its block's home, or were and had all of it.
-    RefuseStrangers,
 }
 
 #[cfg(feature = "mutations")]

@@ -18,7 +18,6 @@ use namespace::{
 };
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
-use types::mutation::{self, Mutation};
 use types::{BlockId, FileId, FsPath, InodeId, NodeId};
 
 /// As HDFS writes a block in a message.
@@ -330,12 +329,6 @@ pub(super) async fn update_pipeline(
         let nodes: Option<Vec<NodeId>> = core
             .with_cluster(|cluster, _| request.new_nodes.iter().map(|node| words::node_id(cluster, node)).collect());
         let nodes = nodes.ok_or_else(|| Exception::io("the new chain has a datanode that is not registered"))?;
-        if mutation::is(Mutation::RefuseStrangers) {
-            let strangers = |cluster: &lead::Cluster| nodes.iter().any(|node| !cluster.may_hold(current, *node));
-            if core.with_cluster(|cluster, _| strangers(cluster)) {
-                return Err(Exception::io("the new chain has a datanode that is no member of the block's home"));
-            }
-        }
         let makes_set = core.with_cluster(|cluster, _| {
             dropped.extend(cluster.member_ids(current).iter().copied().filter(|member| !nodes.contains(member)));
             cluster.needs_set(&nodes, current)
