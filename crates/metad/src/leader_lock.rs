@@ -72,6 +72,12 @@ pub(crate) struct Leading<'a> {
 }
 
 impl Leading<'_> {
+    /// How often the lock was released before, modulo 2^32.
+    #[cfg(test)]
+    pub(crate) fn release_count(&self) -> u32 {
+        self.state.release_count
+    }
+
     /// With chance beside it.
     pub(crate) fn with_random(&mut self) -> (&mut Leader, &mut OsRandom) {
         let State { leader, random, .. } = &mut *self.state;
