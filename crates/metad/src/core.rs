@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use types::mutation::{self, Mutation};
 use types::path::PathError;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FsPath, Millis, NodeId};
@@ -282,6 +283,9 @@ impl Core {
 
     /// `None`: the namespace may change.
     pub(crate) fn safe_mode(&self) -> Result<Option<SafeMode>, RowsError> {
+        if mutation::is(Mutation::DeleteInSafeMode) {
+            return Ok(None);
+        }
         namespace::read::safe_mode(&self.machine.store().view())
     }
 
