@@ -96,7 +96,9 @@ impl Job {
     pub fn left(&self, now: Duration) -> Option<Duration> {
         let rate = self.len_per_s(now);
         let left = self.work.total_len.saturating_sub(self.work.done_len);
-        (self.state == JobState::Running && rate > 0).then(|| Duration::from_secs_f64(left as f64 / rate as f64))
+        let moves = self.state == JobState::Running && rate > 0;
+        // What nodes report may come to more seconds than there are.
+        moves.then(|| Duration::try_from_secs_f64(left as f64 / rate as f64).ok()).flatten()
     }
 }
 

@@ -1,14 +1,19 @@
 //! Counts or sums of bytes by key, and their total.
 //!
 //! Promise: a key is listed only while something is counted under it, and nothing is taken away that was not added.
+//! Lengths are what strangers claim: their sums have room for any number of them, and are told as at most `u64::MAX`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tally<K> {
-    counts: BTreeMap<K, u64>,
-    total: u64,
+    counts: BTreeMap<K, u128>,
+    total: u128,
+}
+
+fn told(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
 }
 
 impl<K> Default for Tally<K> {
@@ -22,16 +27,16 @@ impl<K: Ord + Copy + Debug> Tally<K> {
         if more == 0 {
             return;
         }
-        let total = self.total.checked_add(more);
-        self.total = total.unwrap_or_else(|| panic!("a tally of {} has no room for {more} of {key:?}", self.total));
-        *self.counts.entry(key).or_default() += more; // no more than the total
+        // Whoever adds without end has added 2^64 times before there is no room.
+        self.total += u128::from(more);
+        *self.counts.entry(key).or_default() += u128::from(more);
     }
 
     pub(crate) fn take(&mut self, key: K, less: u64) {
         if less == 0 {
             return;
         }
-        let before = self.get(key);
+        let (before, less) = (self.counts.get(&key).copied().unwrap_or_default(), u128::from(less));
         assert!(before >= less, "{less} are taken from {before} of {key:?}");
         if before == less {
             self.counts.remove(&key);
@@ -42,7 +47,7 @@ impl<K: Ord + Copy + Debug> Tally<K> {
     }
 
     pub(crate) fn get(&self, key: K) -> u64 {
-        self.counts.get(&key).copied().unwrap_or_default()
+        self.counts.get(&key).copied().map_or(0, told)
     }
 
     pub(crate) fn has(&self, key: K) -> bool {
@@ -55,7 +60,7 @@ impl<K: Ord + Copy + Debug> Tally<K> {
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.total
+        told(self.total)
     }
 }
 
@@ -83,6 +88,17 @@ mod tests {
         tally.take('b', 0);
         assert_eq!(tally, Tally::default());
         assert_eq!(Tally::from_iter([('a', 1), ('b', 2), ('a', 4)]).get('a'), 5);
+    }
+
+    /// Nodes may report replicas of any length, and blocks may be claimed to have any.
+    #[test]
+    fn sums_have_room_for_whatever_is_claimed() {
+        let mut tally = Tally::from_iter([('a', u64::MAX), ('b', u64::MAX), ('a', u64::MAX)]);
+        assert_eq!((tally.get('a'), tally.total()), (u64::MAX, u64::MAX));
+        tally.take('a', u64::MAX);
+        tally.take('a', u64::MAX - 7);
+        tally.take('b', u64::MAX);
+        assert_eq!((tally.get('a'), tally.has('b'), tally.total()), (7, false, 7));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::tables::{
 };
 use crate::view::{BlockView, DoomedBlock};
 use std::ops::{Bound, ControlFlow};
+use types::limits::BLOCK_LEN_MAX;
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{BlockId, ContainerId, FileId, Generation, InodeId};
 
@@ -221,8 +222,11 @@ pub(crate) fn block_len(file: &Inode) -> u64 {
     file.file().map_or(0, |file| file.block_len)
 }
 
-/// Refuses a file that would be too long with `len` bytes at `offset`.
+/// Refuses a block longer than any may be, and a file that would be too long with `len` bytes at `offset`.
 pub(crate) fn check_end(offset: u64, len: u64) -> Result<(), NsError> {
+    if len > BLOCK_LEN_MAX {
+        return Err(NsError::Other(format!("A block of {len} bytes is too long; it may have {BLOCK_LEN_MAX} at most")));
+    }
     if offset.checked_add(len).is_none_or(|end| end > FILE_LEN_MAX) {
         return Err(NsError::Other(format!("A block of {len} bytes at offset {offset} makes the file too long")));
     }

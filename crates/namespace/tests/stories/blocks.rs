@@ -317,7 +317,7 @@ fn a_writer_is_believed_up_to_the_length_of_a_block() {
          root:w complete /f a=101 => refused Other: A block of 101 bytes
          root:w bump a => generation 1002
          root:w update a 101 1002 => refused Other: A block of 101 bytes
-         root:w complete /f a=9223372036854775808 seen => refused Other: A block of 9223372036854775808 bytes at offset 0 makes the file too long
+         root:w complete /f a=1099511627777 seen => refused Other: A block of 1099511627777 bytes is too long; it may have 1099511627776 at most
          root:w complete /f a=250 seen => true
          root blocks /f => 250 bytes closed last=a
          root:w append /f => last=none
