@@ -266,13 +266,25 @@ impl World {
         Process { number, incarnation, is_copy }
     }
 
-    /// A heartbeat counts as its node's. That of another machine may only when the former one was silent for long.
+    /// A heartbeat counts as its node's. That of another machine may only when the former one was silent for long, or
+    /// has ended; a last heartbeat of its may be answered after that.
     pub(crate) fn counts(&self, process: Process) {
+        if !self.is_alive(process) {
+            return;
+        }
         let now = self.sim.now();
         let before = self.nodes[process.number].counted.replace(Some((process, now)));
         let Some((other, at)) = before.filter(|(other, _)| other.is_copy != process.is_copy) else { return };
         if now - at <= SILENCE_MAX {
             self.fail(|| format!("two processes are node {} at the same time: {other:?}, {process:?}", process.number));
+        }
+    }
+
+    fn is_alive(&self, process: Process) -> bool {
+        let number = process.number;
+        match process.is_copy {
+            true => self.net.is_up(Self::copy_host(number)),
+            false => self.node(number).is_some_and(|node| node.process == process),
         }
     }
 
