@@ -14,7 +14,7 @@ import time
 import paths
 
 SUPERUSER = getpass.getuser()
-READY_S = 30  # a second is the promise; a busy machine of two cores gets more
+READY_S = 60  # a second is the promise; a busy machine of two cores gets more
 
 
 def die_with_parent():
