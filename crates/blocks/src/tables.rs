@@ -1,5 +1,5 @@
-//! The tables of the block side. Numbers in keys are big-endian; values are a version byte and a record as [`types::encoding`]
-//! draws it.
+//! The tables of the block side. Numbers in keys are big-endian; values are a version byte and a record as
+//! [`types::encoding`] draws it.
 //!
 //! ```text
 //! table            key                          value
@@ -37,8 +37,7 @@ pub struct PipelineRow {
     pub members: Vec<NodeId>,
     /// Chosen ahead of time, so new blocks go here; false: came about when a chain lost a node.
     pub planned: bool,
-    /// Members it should have: the replication of the files whose blocks are here. 0 in a set that a chain left behind
-    /// before this was recorded.
+    /// Members it should have: the replication of the files whose blocks are here.
     pub wanted: u16,
     /// Members that came under a later epoch than the first, and which: what containers held then they still have to
     /// copy.

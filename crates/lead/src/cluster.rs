@@ -98,7 +98,7 @@ impl Container {
 }
 
 /// What the leader knows. Changes come in by [`Cluster::on_applied`] and [`Cluster::on_heartbeat`]; decisions go out by
-/// the methods of `place` and `ahead`.
+/// the methods of `place` and `preallocate`.
 #[derive(Debug)]
 pub struct Cluster {
     /// Names this process in leases of indexes. Must differ from that of every process before.

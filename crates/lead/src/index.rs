@@ -12,7 +12,7 @@ use types::{ContainerId, Epoch, NodeId, PipelineId};
 pub(crate) struct Index {
     /// Pipelines that somebody joins.
     pub(crate) joining: BTreeSet<PipelineId>,
-    /// Pipelines with more or fewer members than they should have, or of which that was never recorded.
+    /// Pipelines with more or fewer members than they should have.
     pub(crate) uneven: BTreeSet<PipelineId>,
     /// Pipelines of the same members, which should have as many: they can become one.
     pub(crate) twins: BTreeSet<PipelineId>,

@@ -1,9 +1,9 @@
 //! The one lock around what the leader knows.
 //!
 //! Promise: a thread that holds it does not take it again, and no task keeps it over an `await`, as a guard cannot be
-//! sent to another thread. Whoever holds it takes no other lock, reads no rows and syncs nothing: every call that needs
-//! anything of the leader waits meanwhile. What a panic leaves half changed is used for nothing any more: [`Seat::keep`]
-//! begins anew with the rows.
+//! sent to another thread. Whoever holds it takes no other lock and syncs nothing: every call that needs anything of
+//! the leader waits meanwhile. When a panic has left it half changed, no order to delete leaves any more, and
+//! [`Seat::keep`] begins anew with the rows.
 //!
 //! [`Seat::keep`]: crate::seat::Seat::keep
 

@@ -10,7 +10,7 @@
 //!   file names any more.
 //! - An inode counts its extended attributes right; an access list is in order, and only directories have defaults.
 //!   What is deleted has neither.
-//! - A block whose home is not its birthplace is listed under its home, once all are listed.
+//! - A block whose home is not its birthplace is listed under its home.
 //! - Each kept outcome has its expiry, and the reverse.
 //! - A directory has counted exactly what stands below it. It has a row for that if there is anything, or if it has
 //!   limits.

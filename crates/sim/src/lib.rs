@@ -1,8 +1,8 @@
 //! A whole cluster in one thread, from a seed.
 //!
 //! ```text
-//!   clients ──calls──▶ metad group: raft ──▶ namespace::apply, blocks::apply ── rows
-//!      ║                    │  lead::Cluster, next_step, judge, Doomed · namespace::Leases      decide
+//!   clients ──calls──▶ metad::Server, one or three, as they ship: door, raft, rows, lead::Leader
+//!      ║                    ▲ heartbeats
 //!      ║ packets            ▼ orders
 //!      ╚═══▶ datanode ═══▶ datanode ═══▶ datanode      chain::Link decides each stream
 //!               │ volume (a model of `container`)
@@ -10,9 +10,9 @@
 //!             disk       one clock, one generator, one order of events          faults ──▶ hosts, wires, disks
 //! ```
 //!
-//! Promise: [`run`] is a function of its seed, so every failure replays. The code that decides is that of the services;
-//! what is modelled around it (network, disk, volume) is written for this crate, and `docs/adr/0009` says how far it is
-//! to be believed. Start reading at [`run`], then `scenario` for the faults and `check` for what must hold.
+//! Promise: [`run`] is a function of its seed, so every failure replays. The metadata servers are those that
+//! ship; datanodes, clients, network and disks are written for this crate, and `docs/adr/0009` says how far they are to
+//! be believed. Start reading at [`run`], then `scenario` for the faults and `check` for what must hold.
 
 mod administrator;
 mod check;

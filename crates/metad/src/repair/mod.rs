@@ -1,4 +1,4 @@
-//! Blocks come back to as many copies as they should have: the leader compares, orders and counts; `blocks` decides.
+//! Blocks come back to as many copies as they should have: this module asks, reads and proposes; `lead` decides.
 //!
 //! ```text
 //!   node silent, set short, drain ──▶ members ──▶ SetMembers (log) ──▶ containers to compare

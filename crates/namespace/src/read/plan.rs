@@ -40,8 +40,7 @@ pub struct BlockPlan {
     pub previous: Option<BlockView>,
 }
 
-/// Looks ahead of `AddBlock`, so that the leader allocates only when a block is needed, and waits for the replicas
-/// before it.
+/// Looks ahead of `AddBlock`, so that the leader allocates only when a block is needed.
 pub fn plan_block(
     rows: &dyn Rows,
     caller: &Caller,
