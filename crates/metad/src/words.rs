@@ -13,7 +13,7 @@ use hdfs::proto::{
 };
 use io::OsRandom;
 use lead::{Cluster, Disk, Member, kept_text};
-use namespace::ops::BlockRef;
+use namespace::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,14 +1,14 @@
 //! Blocks of files in their rows: BLOCK and OWNER in step, and the deletion list.
 
+use crate::context::Context;
 use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::Node;
-use crate::ops::{BlockRef, Context};
 use crate::record::{BlockRow, BlockState, DoomedRow, File, Inode, decode, encode};
 use crate::tables::{
     BLOCK, DOOMED_BLOCK, OWNER, VISITOR, block_key, doomed_block_key, owner_key, split_pair, visitor_key,
 };
-use crate::view::{BlockView, DoomedBlock};
+use crate::view::{BlockRef, BlockView, DoomedBlock};
 use std::ops::{Bound, ControlFlow};
 use types::limits::BLOCK_LEN_MAX;
 use types::rows::{Rows, RowsError, RowsMut};

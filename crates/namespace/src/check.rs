@@ -18,11 +18,11 @@
 //!
 //! [`check`] reads all rows into memory; it is no call for a busy server.
 
-use crate::acl::AclScope;
+use crate::acl_entry::AclScope;
+use crate::inode::{NOWHERE, ROOT};
 use crate::lease::RECOVERY_HOLDER;
 use crate::limits::TREE_DEPTH_MAX;
 use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, decode};
-use crate::resolve::{NOWHERE, ROOT};
 use crate::retry::{RetryRow, split_expiry};
 use crate::safe_mode::SafeMode;
 use crate::tables::{
@@ -30,7 +30,8 @@ use crate::tables::{
     RETRY, RETRY_EXPIRY, SAFE_MODE, USAGE, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair,
     split_xattr,
 };
-use crate::usage::{Tally, Usage};
+use crate::tree_usage::Usage;
+use crate::usage::Tally;
 use crate::xattr::XATTR_COUNT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

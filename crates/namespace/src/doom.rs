@@ -1,13 +1,14 @@
 //! Trees that were deleted and wait to be freed.
 
+use crate::context::Context;
 use crate::front;
 use crate::lease;
-use crate::ops::Context;
-use crate::record::{Inode, encode};
+use crate::record::{Inode, decode, encode};
 use crate::tables::{DOOMED_TREE, inode_key};
 use crate::usage;
 use crate::xattr;
-use types::rows::RowsError;
+use std::ops::ControlFlow;
+use types::rows::{Rows, RowsError};
 
 /// Takes over an inode that was unhooked from its place. A file's lease ends at once; what lies below a directory keeps
 /// its rows until `Reap` comes to it, but nobody finds a way to it any more.
@@ -29,4 +30,14 @@ pub(crate) fn doom_tree(context: &mut Context<'_>, mut inode: Inode) -> Result<(
         context.effects.has_doomed_tree = true;
     }
     Ok(())
+}
+
+/// The one that is freed next.
+pub(crate) fn first_tree(rows: &dyn Rows) -> Result<Option<Inode>, RowsError> {
+    let mut found = None;
+    front::scan(rows, DOOMED_TREE, &mut |_, value| {
+        found = Some(decode("reap a deleted tree", value));
+        ControlFlow::Break(())
+    })?;
+    found.transpose()
 }

@@ -9,7 +9,7 @@
 //! request that is refused, or a repeat that is answered from what is kept, has none.
 
 use crate::limits::BLOCKS_CHANGED_MAX;
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::view::DoomedBlock;
 use types::{BlockId, ContainerId};
 

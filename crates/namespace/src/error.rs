@@ -1,6 +1,6 @@
 //! Why the namespace refuses, and the two ways a call can fail.
 
-use crate::request::Caller;
+use crate::caller::Caller;
 use types::FsPath;
 use types::limits::{CHILDREN_COUNT_MAX, NAME_LEN_MAX};
 use types::rows::RowsError;

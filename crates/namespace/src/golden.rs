@@ -1,11 +1,14 @@
 //! The bytes of every operation, as the log has it, and of every kind of row: no change of them is made by accident.
 
-use crate::acl::{AclChange, AclEntry, AclKey, AclKind, AclScope};
+use crate::acl::AclChange;
+use crate::acl_entry::{AclEntry, AclKey, AclKind, AclScope};
+use crate::caller::{Caller, RetryKey};
 use crate::ops::*;
 use crate::quota::StorageType;
-use crate::request::{Caller, Request, RetryKey};
+use crate::request::Request;
+use crate::view::BlockRef;
 use crate::view::DoomedBlock;
-use crate::xattr::{Xattr, XattrName, XattrSpace};
+use crate::xattr_name::{Xattr, XattrName, XattrSpace};
 use std::collections::BTreeSet;
 use testkit::golden::{Golden, variant};
 use types::encoding::encode;
@@ -184,7 +187,7 @@ fn rows_in_the_store() {
     let mut rows = MemoryRows::default();
     for (at, op) in calls.into_iter().enumerate() {
         let request = request(1_700_000_000_000 + at as u64, at as i32, op);
-        let answer = crate::ops::apply(&mut rows, &request).unwrap();
+        let answer = crate::apply(&mut rows, &request).unwrap();
         assert!(answer.is_ok(), "{:?}: {answer:?}", request.op);
     }
     let mut golden = Golden::default();

@@ -1,11 +1,17 @@
 //! Inodes in their rows: finding them, and keeping entry, place and parent in step.
 
+use crate::context::Context;
 use crate::error::corrupt;
-use crate::ops::Context;
+use crate::limits::TREE_DEPTH_MAX;
 use crate::record::{Body, Counters, Inode, decode, encode};
 use crate::tables::{COUNTERS, COUNTERS_KEY, ENTRY, PLACE, entry_key, inode_key, split_entry};
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{Generation, InodeId};
+
+/// The root directory. HDFS starts its ids here as well.
+pub const ROOT: InodeId = InodeId(16_385);
+/// Parent of the root, in keys.
+pub(crate) const NOWHERE: InodeId = InodeId(0);
 
 /// Where an inode stands: the key of its entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +43,42 @@ pub(crate) fn read_place(rows: &dyn Rows, inode: InodeId) -> Result<Option<Place
     }
 }
 
-/// The inode with this id, wherever it stands; maybe in a deleted tree (see [`crate::resolve::path_of`]).
+/// The inode with this id, wherever it stands; maybe in a deleted tree (see [`path_of`]).
 pub(crate) fn read_node(rows: &dyn Rows, id: InodeId) -> Result<Option<Node>, RowsError> {
     let Some(place) = read_place(rows, id)? else { return Ok(None) };
     match read_entry(rows, place.parent, &place.name)? {
         Some(inode) if inode.id == id => Ok(Some(Node { place, inode })),
         _ => Err(corrupt("read an inode", format!("{id} is not where its place says"))),
+    }
+}
+
+pub(crate) fn root(rows: &dyn Rows) -> Result<Node, RowsError> {
+    let inode =
+        read_entry(rows, NOWHERE, "")?.ok_or_else(|| corrupt("find the root", "the namespace was never formatted"))?;
+    Ok(Node { place: Place { parent: NOWHERE, name: String::new() }, inode })
+}
+
+/// Where an inode stands today. `None`: it does not exist, it is part of a deleted tree, or it lies too deep.
+pub(crate) fn path_of(rows: &dyn Rows, id: InodeId) -> Result<Option<String>, RowsError> {
+    let mut names = Vec::new();
+    let mut at = id;
+    while at != ROOT {
+        let Some(place) = read_place(rows, at)? else { return Ok(None) };
+        if names.len() == TREE_DEPTH_MAX {
+            return Ok(None); // not an error of the rows: all members would stop over a bound that is wrong
+        }
+        names.push(place.name);
+        at = place.parent;
+    }
+    names.reverse();
+    Ok(Some(format!("/{}", names.join("/"))))
+}
+
+/// The inode with this id, if it still stands in the tree; and its path.
+pub(crate) fn find_standing(rows: &dyn Rows, id: InodeId) -> Result<Option<(Node, String)>, RowsError> {
+    match (read_node(rows, id)?, path_of(rows, id)?) {
+        (Some(node), Some(path)) => Ok(Some((node, path))),
+        _ => Ok(None),
     }
 }
 

@@ -2,16 +2,17 @@
 //!
 //! When a client's lease runs out is the leader's business (it sees the renewals); here stands only who holds what.
 
+use crate::block::{self, Placed, named};
+use crate::context::Context;
 use crate::error::{Failure, NsError};
-use crate::inode::{Node, write_node};
+use crate::inode::{Node, find_standing, write_node};
 use crate::limits::HOLDER_LEN_MAX;
-use crate::ops::Context;
 use crate::record::OpenFile;
-use crate::resolve::{Purpose, find_standing, resolve};
+use crate::resolve::{Purpose, resolve};
 use crate::tables::{LEASE, OPEN, inode_key, lease_key, lease_prefix};
 use std::ops::{Bound, ControlFlow};
 use types::rows::{Rows, RowsError, RowsMut};
-use types::{FileId, FsPath};
+use types::{BlockId, FileId, FsPath};
 
 /// Holds files whose writer was shut out, until their last block is recovered. No client may call itself so.
 pub const RECOVERY_HOLDER: &str = "levada-recovery";
@@ -66,7 +67,7 @@ pub(crate) fn find_written(
 /// The file and its path, open or not.
 pub(crate) fn find_file(
     rows: &dyn Rows,
-    caller: &crate::request::Caller,
+    caller: &crate::caller::Caller,
     path: &FsPath,
     file: Option<FileId>,
     client: &str,
@@ -99,6 +100,38 @@ pub(crate) fn check_writer(rows: &dyn Rows, node: &Node, path: &str, client: &st
         return Err(NsError::LeaseExpired(message).into());
     }
     Ok(())
+}
+
+/// The file of a block that `client` is writing, and the block.
+pub(crate) fn find_under_construction(
+    rows: &dyn Rows,
+    block: BlockId,
+    client: &str,
+) -> Result<(Node, Placed), Failure> {
+    let Some((file, (offset, row))) = block::find(rows, block)? else {
+        return Err(NsError::Other(format!("{block} does not exist.")).into());
+    };
+    let name = named(block, row.generation);
+    let standing = find_standing(rows, file)?.map(|(node, _)| node);
+    let Some((node, open)) = standing.and_then(|node| {
+        let open = node.inode.file()?.open.clone()?;
+        Some((node, open))
+    }) else {
+        return Err(NsError::Other(format!(
+            "The file {name} belonged to does not exist or it is not under construction."
+        ))
+        .into());
+    };
+    if !writes(&open, client) {
+        return Err(NsError::LeaseExpired(format!(
+            "Lease mismatch: {name} is accessed by a non lease holder {client}"
+        ))
+        .into());
+    }
+    if row.is_complete() {
+        return Err(NsError::Other(format!("{name} is not under construction.")).into());
+    }
+    Ok((node, (offset, row)))
 }
 
 /// A writer that was shut out does not get back in by knowing the name of the one who holds its file now.

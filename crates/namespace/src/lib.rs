@@ -17,8 +17,12 @@
 //! ([`read::Removal`]). What must hold at all times is written down in [`check`].
 
 mod acl;
+mod acl_entry;
+mod apply;
 mod block;
+mod caller;
 pub mod check;
+mod context;
 mod doom;
 mod effects;
 mod error;
@@ -31,40 +35,50 @@ mod inode;
 mod lease;
 mod limits;
 mod make;
+mod next_block;
 pub mod ops;
 mod permission;
 mod quota;
 pub mod read;
 mod record;
 mod recovery;
+mod reply;
 mod request;
 mod reserved;
 mod resolve;
+mod resolved;
 mod retry;
 mod safe_mode;
+mod safe_mode_gate;
 pub mod tables;
+mod tree_usage;
 mod usage;
 mod view;
 mod walk;
 mod xattr;
+mod xattr_name;
 
-pub use acl::{ACL_ENTRY_COUNT_MAX, AclChange, AclEntry, AclKey, AclKind, AclScope};
+pub use acl::{ACL_ENTRY_COUNT_MAX, AclChange};
+pub use acl_entry::{AclEntry, AclKey, AclKind, AclScope};
+pub use apply::{IsThere, apply, apply_with};
+pub use caller::{Caller, RetryKey};
 pub use effects::{Applied, Doubt, DoubtCause, Effects, Written};
 pub use error::{Answer, NsError};
+pub use inode::ROOT;
 pub use lease::RECOVERY_HOLDER;
 pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
 pub use ops::{
-    AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BlockRef, BumpGeneration, Complete,
-    Concat, Create, Delete, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync, IsThere, Mkdirs, MoveBlocks,
-    Op, PutBlock, PutFile, QuotaChange, Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner,
-    SetPermission, SetQuota, SetReplication, SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate,
-    UpdatePipeline, apply, apply_with,
+    AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BumpGeneration, Complete, Concat,
+    Create, Delete, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync, Mkdirs, MoveBlocks, Op, PutBlock,
+    PutFile, QuotaChange, Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission,
+    SetQuota, SetReplication, SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline,
 };
 pub use permission::Access;
 pub use quota::{Limits, StorageType};
-pub use request::{Caller, Recovery, Reply, Request, RetryKey};
-pub use resolve::ROOT;
+pub use reply::{Recovery, Reply};
+pub use request::Request;
 pub use safe_mode::SafeMode;
-pub use usage::Usage;
-pub use view::{BlockView, DoomedBlock, FileBlocks, Kind, Status};
-pub use xattr::{XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, Xattr, XattrName, XattrSpace};
+pub use tree_usage::Usage;
+pub use view::{BlockRef, BlockView, DoomedBlock, FileBlocks, Kind, Status};
+pub use xattr::{XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX};
+pub use xattr_name::{Xattr, XattrName, XattrSpace};

@@ -1,12 +1,12 @@
 //! Adding children to directories, removing and moving them: what several operations share.
 
 use crate::acl;
+use crate::context::Context;
 use crate::doom;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, Place, change_children, hook_node, next_inode, unhook_node};
-use crate::ops::Context;
 use crate::record::{Body, Extra, Inode};
-use crate::resolve::Resolved;
+use crate::resolved::Resolved;
 use crate::usage;
 use types::limits::{CHILDREN_COUNT_MAX, MODE_MASK, NAME_LEN_MAX};
 use types::{InodeId, Millis};
@@ -160,7 +160,7 @@ fn check_room(above: &Resolved, name: &str) -> Result<(), NsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::{NOWHERE, ROOT};
+    use crate::inode::{NOWHERE, ROOT};
     use types::FsPath;
 
     fn root_with(child_count: u32) -> Resolved {

@@ -3,11 +3,12 @@
 //! The rules and texts are those of HDFS's permission checker. Passing the directories above is checked while a path is
 //! resolved; an operation then says in an [`Ask`] what else it needs.
 
+use crate::caller::Caller;
 use crate::error::NsError;
 use crate::record::Inode;
-use crate::request::Caller;
-use crate::resolve::Resolved;
+use crate::resolved::Resolved;
 use std::fmt;
+use types::InodeId;
 
 /// A set of rights: read 4, write 2, execute 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +140,17 @@ pub(crate) fn check_sticky(caller: &Caller, resolved: &Resolved) -> Result<(), N
         return Err(denied_sticky(caller, (&parent.inode, &parent_path), (&child.inode, resolved.path.as_str())));
     }
     Ok(())
+}
+
+/// In the change: the rights on what the path names, and that what is below was examined.
+pub(crate) fn check_top(caller: &Caller, resolved: &Resolved, examined: Option<InodeId>) -> Result<(), NsError> {
+    let top = resolved.last().filter(|node| node.inode.child_count() > 0).map(|node| node.inode.id);
+    let ask = Ask { parent: Some(Access::WRITE), path: top.map(|_| Access::ALL), ..Ask::default() };
+    check(caller, resolved, ask)?;
+    if caller.superuser || top.is_none() || top == examined {
+        return Ok(());
+    }
+    Err(NsError::NotExamined(format!("{} was replaced while its rights were examined; try again", resolved.path)))
 }
 
 fn described(inode: &Inode, path: &str) -> String {

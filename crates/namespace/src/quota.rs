@@ -4,7 +4,7 @@
 //! As in HDFS, a limit that is passed already refuses only what makes it worse.
 
 use crate::error::NsError;
-use crate::usage::Usage;
+use crate::tree_usage::Usage;
 
 /// Where bytes may lie; the number is HDFS's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

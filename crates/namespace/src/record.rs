@@ -3,7 +3,7 @@
 //! A field is added at the end, as an option or a list, and the version stays: rows without it are read as before. See
 //! docs/adr/0014 for when a program may write it.
 
-use crate::acl::{AclEntry, AclScope};
+use crate::acl_entry::{AclEntry, AclScope};
 use crate::error::corrupt;
 use types::encoding::{self, Encoded};
 use types::rows::RowsError;
@@ -171,7 +171,7 @@ pub(crate) fn decode<T: Encoded>(op: &'static str, bytes: &[u8]) -> Result<T, Ro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::acl::{AclKey, AclKind};
+    use crate::acl_entry::{AclKey, AclKind};
     use proptest::prelude::*;
 
     fn sample() -> Inode {

@@ -11,11 +11,11 @@
 //! the leader takes to the nodes before it lets anybody see the file closed.
 
 use crate::block::{self, last_row, write_row};
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, next_generation, write_node};
 use crate::lease::{self, RECOVERY_HOLDER, close};
-use crate::ops::Context;
-use crate::request::Recovery;
+use crate::reply::Recovery;
 
 /// Begins, or begins again, the recovery of an open file.
 pub(crate) fn begin(context: &mut Context<'_>, node: &mut Node, message: String) -> Result<Recovery, Failure> {

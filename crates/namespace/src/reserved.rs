@@ -6,10 +6,7 @@
 //! /.reserved/raw[/path]              /path, with the attributes raw.*; changes only for superusers
 //! ```
 
-use crate::error::NsError;
-use crate::ops::Op;
-use crate::request::Caller;
-use crate::resolve::path_of;
+use crate::inode::path_of;
 use crate::view::{Kind, Status};
 use types::rows::{Rows, RowsError};
 use types::{FsPath, InodeId, Millis};
@@ -74,32 +71,6 @@ pub(crate) fn may_be_made(path: &FsPath) -> bool {
             Some(INODES) => names.next().is_some(),
             _ => false,
         }
-}
-
-/// Refuses changes by way of `raw`, which are for superusers, and changes of `/.reserved` itself.
-pub(crate) fn check(caller: &Caller, op: &Op) -> Result<(), NsError> {
-    let (path, other) = op.paths();
-    if !caller.superuser && [path, other].into_iter().flatten().any(is_raw) {
-        return Err(NsError::denied(
-            caller,
-            format!(
-                "Access denied for user {}. Superuser privilege is required for operation {}",
-                caller.user,
-                op.name()
-            ),
-        ));
-    }
-    match (op, path) {
-        (Op::Mkdirs(_), Some(path)) if !may_be_made(path) => Err(NsError::IllegalArgument(
-            "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of the existing \
-             file or directory to another name before upgrading to the new release."
-                .into(),
-        )),
-        (Op::Delete(_) | Op::SetPermission(_) | Op::SetOwner(_), Some(path)) if is_top(path) => {
-            Err(NsError::invalid_path(path))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// What `/.reserved` looks like. Nobody owns it, as in HDFS.

@@ -1,10 +1,12 @@
 //! Calls that must not run twice: their outcome is kept for ten minutes and given again to a repeat.
 
+use crate::caller::RetryKey;
 use crate::error::corrupt;
 use crate::front;
 use crate::limits::{RETRY_KEPT, RETRY_PURGED_PER_APPLY};
 use crate::record::{decode, encode};
-use crate::request::{Reply, Request, RetryKey};
+use crate::reply::Reply;
+use crate::request::Request;
 use crate::tables::{RETRY, RETRY_EXPIRY};
 use std::ops::ControlFlow;
 use types::Millis;

@@ -60,7 +60,7 @@
 //! Values that are records begin with a version byte, then a record (see `record`). Tables 51 to 55 are kept free.
 //! The root is the entry with parent 0 and an empty name.
 
-use crate::xattr::{XattrName, XattrSpace};
+use crate::xattr_name::{XattrName, XattrSpace};
 use types::rows::Table;
 use types::{BlockId, ContainerId, FileId, InodeId};
 

@@ -1,5 +1,6 @@
 //! What readers are shown: status, blocks.
 
+use crate::record::{Body, Inode};
 use types::{BlockId, ContainerId, FileId, Generation, InodeId, Millis};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,15 @@ pub struct BlockView {
 }
 types::record!(BlockView { 0: file, 1: block, 2: generation, 3: len, 4: offset, 5: home, 6: complete });
 
+/// A block as a client names it, with the length it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRef {
+    pub block: BlockId,
+    pub generation: Generation,
+    pub len: u64,
+}
+types::record!(BlockRef { 0: block, 1: generation, 2: len });
+
 /// Blocks of a file that overlap a range, and what a reader needs beside them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileBlocks {
@@ -79,3 +89,36 @@ pub struct DoomedBlock {
     pub generation: Generation,
 }
 types::record!(DoomedBlock { 0: block, 1: home, 2: generation });
+
+pub(crate) fn status_of(inode: &Inode, name: &str) -> Status {
+    into_status(inode.clone(), name.as_bytes().to_vec())
+}
+
+/// As [`status_of`], without a copy of the texts: for listings.
+pub(crate) fn into_status(inode: Inode, name: Vec<u8>) -> Status {
+    let directory = Status {
+        kind: Kind::Directory,
+        name,
+        len: 0,
+        mode: inode.mode,
+        modified: inode.modified,
+        accessed: inode.accessed,
+        replication: 0,
+        block_len: 0,
+        id: inode.id,
+        child_count: inode.child_count(),
+        acl: !inode.extra.acl.is_empty(),
+        owner: inode.owner,
+        group: inode.group,
+    };
+    match inode.body {
+        Body::Directory { .. } => directory,
+        Body::File(file) => Status {
+            kind: Kind::File,
+            len: file.len,
+            replication: file.replication,
+            block_len: file.block_len,
+            ..directory
+        },
+    }
+}

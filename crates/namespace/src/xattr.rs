@@ -1,9 +1,13 @@
 //! Extended attributes in their rows. An inode counts its own, so that those who have none cost no look.
 
-use crate::error::corrupt;
+use crate::caller::Caller;
+use crate::error::{NsError, corrupt};
 use crate::record::Inode;
+use crate::reserved;
 use crate::tables::{XATTR, split_xattr, xattr_key};
+use crate::xattr_name::{Xattr, XattrName, XattrSpace};
 use std::ops::{Bound, ControlFlow};
+use types::FsPath;
 use types::rows::{Rows, RowsError, RowsMut};
 
 /// Attributes of one inode, as HDFS allows (`dfs.namenode.fs-limits.max-xattrs-per-inode`).
@@ -14,65 +18,6 @@ pub const XATTR_LEN_MAX: usize = 16_384;
 pub const XATTR_NAME_LEN_MAX: usize = 255;
 /// First byte of a value in its row.
 const VERSION: u8 = 1;
-
-/// The numbers are HDFS's, and stand in keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum XattrSpace {
-    User,
-    Trusted,
-    Security,
-    System,
-    Raw,
-}
-types::numbered!(XattrSpace { 0 => User, 1 => Trusted, 2 => Security, 3 => System, 4 => Raw });
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct XattrName {
-    pub space: XattrSpace,
-    /// Without the space before it.
-    pub name: String,
-}
-types::record!(XattrName { 0: space, 1: name });
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Xattr {
-    pub name: XattrName,
-    pub value: Vec<u8>,
-}
-types::record!(Xattr { 0: name, 1: value });
-
-impl XattrSpace {
-    pub fn from_number(number: u8) -> Option<Self> {
-        [Self::User, Self::Trusted, Self::Security, Self::System, Self::Raw].get(usize::from(number)).copied()
-    }
-
-    pub(crate) fn prefix(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Trusted => "trusted",
-            Self::Security => "security",
-            Self::System => "system",
-            Self::Raw => "raw",
-        }
-    }
-}
-
-impl XattrName {
-    /// `security.hdfs.unreadable.by.superuser`: set once on a file, it keeps superusers from reading it.
-    pub fn is_unreadable_mark(&self) -> bool {
-        self.space == XattrSpace::Security && self.name == "hdfs.unreadable.by.superuser"
-    }
-
-    fn unreadable_mark() -> Self {
-        Self { space: XattrSpace::Security, name: "hdfs.unreadable.by.superuser".into() }
-    }
-}
-
-impl std::fmt::Display for XattrName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.space.prefix(), self.name)
-    }
-}
 
 /// All attributes of an inode, by space and name.
 pub(crate) fn all(rows: &dyn Rows, inode: &Inode) -> Result<Vec<Xattr>, RowsError> {
@@ -123,4 +68,22 @@ pub(crate) fn remove_all(rows: &mut dyn RowsMut, inode: &mut Inode) -> Result<()
     }
     inode.extra.xattr_count = 0;
     Ok(())
+}
+
+/// Users have `user.*`, the superuser `trusted.*` too, and there is the mark of a file that superusers may not read.
+/// `raw.*` is seen by way of `/.reserved/raw` alone, where only superusers change anything. The rest belongs to the
+/// store, which has no use for it.
+pub(crate) fn check_space(caller: &Caller, name: &XattrName, path: &FsPath) -> Result<(), NsError> {
+    match name.space {
+        XattrSpace::User => Ok(()),
+        XattrSpace::Trusted if caller.superuser => Ok(()),
+        XattrSpace::Raw if reserved::is_raw(path) => Ok(()),
+        _ if name.is_unreadable_mark() => Ok(()),
+        space => {
+            let message = format!("User doesn't have permission for xattr: {name}");
+            // The others are refused to superusers, too.
+            let depends_on_groups = space == XattrSpace::Trusted;
+            Err(if depends_on_groups { NsError::denied(caller, message) } else { NsError::AccessDenied(message) })
+        }
+    }
 }

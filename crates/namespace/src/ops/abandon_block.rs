@@ -1,11 +1,11 @@
 //! Giving up a block that nobody could be reached for.
 
-use super::Context;
 use crate::block::{self, doom_row, last_row};
+use crate::context::Context;
 use crate::error::Failure;
 use crate::inode::write_node;
 use crate::lease::find_written;
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::usage::{self, Excess};
 use types::{BlockId, FileId, FsPath};
 

@@ -1,10 +1,11 @@
 //! The next block of an open file, which its writer had on lease and began to write before it was said to be the
 //! file's.
 
-use super::{AddBlock, Context};
+use super::add_block::AddBlock;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::read_counters;
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::tables::{DOOMED_BLOCK, doomed_block_key};
 use types::Generation;
 

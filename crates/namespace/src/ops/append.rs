@@ -1,17 +1,17 @@
 //! Opening a closed file again, to write at its end.
 
-use super::Context;
 use crate::block::{self, last_row, write_row};
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::lease;
 use crate::permission::{self, Access, Ask};
-use crate::read::status_of;
 use crate::record::{BlockState, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::resolve::{Purpose, resolve};
 use crate::usage::{self, Excess};
+use crate::view::status_of;
 use types::FsPath;
 
 /// Leases a closed file to `client`. Answers `Reply::Append`, or `Reply::Recovery(Started)` as `Create` does.

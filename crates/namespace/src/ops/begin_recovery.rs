@@ -1,12 +1,12 @@
 //! Taking an open file from its writer.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
-use crate::inode::Node;
+use crate::inode::{Node, find_standing};
 use crate::permission::{self, Access, Ask};
 use crate::recovery;
-use crate::request::{Recovery, Reply};
-use crate::resolve::{Purpose, find_standing, resolve};
+use crate::reply::{Recovery, Reply};
+use crate::resolve::{Purpose, resolve};
 use types::{FileId, FsPath};
 
 /// Shuts the writer out and closes the file, at once if all its blocks are whole; otherwise the last block must be

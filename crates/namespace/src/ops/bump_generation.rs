@@ -1,12 +1,12 @@
 //! A new generation for a block whose chain broke (HDFS: updateBlockForPipeline).
 
-use super::Context;
-use super::update_pipeline::find_under_construction;
 use crate::block::write_row;
+use crate::context::Context;
 use crate::error::Failure;
 use crate::inode::next_generation;
+use crate::lease::find_under_construction;
 use crate::record::BlockState;
-use crate::request::Reply;
+use crate::reply::Reply;
 use types::BlockId;
 
 /// Issues a generation above all issued before. The block itself keeps its own until `UpdatePipeline` names the new

@@ -1,14 +1,14 @@
 //! Closing a file.
 
-use super::BlockRef;
-use super::Context;
 use crate::block::{commit, last_row, named, write_row};
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::Node;
 use crate::lease::{check_writer, close, find_file};
 use crate::record::{BlockRow, BlockState};
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::usage::{self, Excess};
+use crate::view::BlockRef;
 use types::rows::{Rows, RowsError};
 use types::{FileId, FsPath};
 

@@ -1,15 +1,16 @@
 //! Joining files: the blocks of several become the end of one.
 
-use super::Context;
 use crate::block::{hook_row, scan_rows};
+use crate::context::Context;
 use crate::doom;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, change_children, unhook_node, write_node};
 use crate::limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX};
 use crate::permission::{self, Access, Ask};
 use crate::record::File;
-use crate::request::Reply;
-use crate::resolve::{Purpose, Resolved, resolve};
+use crate::reply::Reply;
+use crate::resolve::{Purpose, resolve};
+use crate::resolved::Resolved;
 use crate::tables::{BLOCK, RESIZED, block_key, inode_key};
 use crate::usage::{self, Excess};
 use std::ops::ControlFlow;

@@ -1,16 +1,16 @@
 //! Creating a file, open for writing.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::Node;
 use crate::lease;
 use crate::make::{Mode, New, check_parent, make, remove_child};
 use crate::permission::{self, Access, Ask};
-use crate::read::status_of;
 use crate::record::{Body, File, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
-use crate::request::{Recovery, Reply};
+use crate::reply::{Recovery, Reply};
 use crate::resolve::{Purpose, resolve};
+use crate::view::status_of;
 use types::limits::BLOCK_LEN_MAX;
 use types::{FileId, FsPath};
 

@@ -1,10 +1,10 @@
 //! Deleting a file or a tree, in constant time.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::make::remove_child;
-use crate::read::check_top;
-use crate::request::Reply;
+use crate::permission::check_top;
+use crate::reply::Reply;
 use crate::resolve::{Purpose, resolve};
 use types::{FsPath, InodeId};
 

@@ -1,13 +1,13 @@
 //! The end of a recovery: the last block has one length again.
 
-use super::Context;
 use crate::block::{self, check_end, doom_row, last_row, write_row};
+use crate::context::Context;
 use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError};
+use crate::inode::find_standing;
 use crate::lease::close;
 use crate::record::BlockState;
-use crate::request::Reply;
-use crate::resolve::find_standing;
+use crate::reply::Reply;
 use crate::usage::{self, Excess};
 use types::{BlockId, FileId, Generation};
 

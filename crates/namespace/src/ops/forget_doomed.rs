@@ -1,9 +1,9 @@
 //! Replicas were deleted: nobody needs to remember their block.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::Failure;
 use crate::record::{DoomedRow, decode};
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::tables::{DOOMED_BLOCK, doomed_block_key};
 use crate::view::DoomedBlock;
 

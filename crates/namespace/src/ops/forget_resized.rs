@@ -1,9 +1,9 @@
 //! The blocks of a file are where its replication wants them.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::Failure;
 use crate::inode::read_node;
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::tables::{RESIZED, inode_key};
 use types::FileId;
 

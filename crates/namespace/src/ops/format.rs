@@ -1,11 +1,10 @@
 //! Making an empty namespace.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::Failure;
-use crate::inode::{Node, Place, hook_node, read_counters, write_counters};
+use crate::inode::{NOWHERE, Node, Place, ROOT, hook_node, read_counters, write_counters};
 use crate::record::{Body, Counters, Extra, Inode};
-use crate::request::Reply;
-use crate::resolve::{NOWHERE, ROOT};
+use crate::reply::Reply;
 use types::{Generation, Millis};
 
 /// Makes the root directory. A namespace that has one stays as it is.

@@ -1,12 +1,12 @@
 //! Recording how much of the last block was written.
 
-use super::Context;
 use crate::block::{self, check_len, last_row, write_row};
+use crate::context::Context;
 use crate::error::Failure;
 use crate::inode::write_node;
 use crate::lease::find_written;
 use crate::record::BlockState;
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::usage::{self, Excess};
 use types::{FileId, FsPath};
 

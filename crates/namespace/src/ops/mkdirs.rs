@@ -1,11 +1,11 @@
 //! Making directories.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::make::{Mode, New, check_parent, make};
 use crate::permission::{self, Access, Ask};
 use crate::record::Body;
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::resolve::{Purpose, resolve};
 use types::FsPath;
 

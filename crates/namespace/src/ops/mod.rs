@@ -35,8 +35,7 @@ mod truncate;
 mod update_pipeline;
 
 pub use abandon_block::AbandonBlock;
-pub use add_block::{AddBlock, Allocated, BlockRef};
-pub(crate) use add_block::{Step, next_step};
+pub use add_block::{AddBlock, Allocated};
 pub use add_leased::AddLeased;
 pub use append::Append;
 pub use begin_recovery::{BeginRecovery, RecoveryTarget};
@@ -54,7 +53,6 @@ pub use mkdirs::Mkdirs;
 pub use move_blocks::{BlockMove, MoveBlocks};
 pub use put_file::{PutBlock, PutFile};
 pub use reap::Reap;
-pub(crate) use reap::first_tree as reap_first_tree;
 pub use rename::Rename;
 pub use rename2::Rename2;
 pub use reserve::Reserve;
@@ -65,28 +63,15 @@ pub use set_quota::{QuotaChange, SetQuota};
 pub use set_replication::SetReplication;
 pub use set_safe_mode::SetSafeMode;
 pub use set_times::SetTimes;
-pub(crate) use set_xattr::check_space;
 pub use set_xattr::{RemoveXattr, SetXattr};
 pub use touch_access_time::TouchAccessTime;
 pub use truncate::Truncate;
 pub use update_pipeline::UpdatePipeline;
-pub(crate) use update_pipeline::find_under_construction;
 
-use crate::effects::{Applied, Effects};
-use crate::error::{Answer, Failure, INVALID_PATH, NsError, split};
-use crate::request::{Caller, Reply, Request};
-use crate::{reserved, retry, safe_mode};
-use types::rows::{Rows, RowsError, RowsMut};
-use types::{ContainerId, FsPath, Millis};
-
-/// What an operation works with.
-pub(crate) struct Context<'a> {
-    pub(crate) rows: &'a mut dyn RowsMut,
-    pub(crate) now: Millis,
-    pub(crate) caller: &'a Caller,
-    /// What the leader has to look after, noted where it comes about.
-    pub(crate) effects: Effects,
-}
+use crate::context::Context;
+use crate::error::{Failure, NsError};
+use crate::reply::Reply;
+use types::{ContainerId, FsPath};
 
 macro_rules! operations {
     ($($number:literal $op:ident: $name:literal, $once:literal;)*) => {
@@ -117,7 +102,7 @@ macro_rules! operations {
                 match self { $(Self::$op(_) => $once,)* }
             }
 
-            fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
+            pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
                 match self { $(Self::$op(op) => op.run(context),)* }
             }
         }
@@ -243,7 +228,7 @@ impl Op {
     }
 
     /// Containers that blocks have as their home from then on.
-    fn homes(&self) -> Vec<ContainerId> {
+    pub(crate) fn homes(&self) -> Vec<ContainerId> {
         match self {
             Self::AddBlock(op) => vec![op.allocated.home],
             Self::AddLeased(op) => vec![op.add.allocated.home],
@@ -253,60 +238,4 @@ impl Op {
             _ => Vec::new(),
         }
     }
-}
-
-/// HDFS names a path that can be no new one in two ways.
-fn in_its_words(op: &Op, failure: Failure) -> Failure {
-    match (op, failure) {
-        (Op::Mkdirs(_) | Op::Rename(_) | Op::Rename2(_), Failure::Refused(NsError::InvalidPath(text))) => {
-            let path = text.strip_prefix(INVALID_PATH).unwrap_or(&text);
-            NsError::InvalidPath(format!("{INVALID_PATH}Invalid file name: {path}")).into()
-        }
-        (_, failure) => failure,
-    }
-}
-
-/// Applies one request: its reply, and what the leader looks after from then on. On a refusal (`Ok(Err(..))`) some rows may be changed already: the caller hands in a staged
-/// change and drops it then.
-pub fn apply(rows: &mut dyn RowsMut, request: &Request) -> Answer<Applied> {
-    apply_with(rows, request, &|_, _| Ok(true))
-}
-
-/// What the block side says of a container: whether it is there.
-pub type IsThere = dyn Fn(&dyn Rows, ContainerId) -> Result<bool, RowsError>;
-
-/// As [`apply`], and no block gets a home that is not there: it was on its way when its container, which was empty, was
-/// removed.
-pub fn apply_with(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Answer<Applied> {
-    split(apply_once(rows, request, is_there))
-}
-
-fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Result<Applied, Failure> {
-    let key = request.retry.filter(|_| request.op.is_at_most_once());
-    if let Some(key) = key
-        && let Some(reply) = retry::recall(rows, key, request)?
-    {
-        return Ok(Applied { reply, effects: Effects::default() });
-    }
-    if safe_mode::get(&*rows)?.is_some()
-        && let Some(cannot) = safe_mode::cannot(&request.op)
-    {
-        return Err(NsError::SafeMode(cannot).into());
-    }
-    for home in request.op.homes() {
-        if !is_there(&*rows, home)? {
-            return Err(NsError::Other(format!("{home} was empty and is gone; ask for another block")).into());
-        }
-    }
-    reserved::check(&request.caller, &request.op)?;
-    let effects = Effects::default();
-    let mut context = Context { rows: &mut *rows, now: request.now, caller: &request.caller, effects };
-    let reply = request.op.run(&mut context).map_err(|failure| in_its_words(&request.op, failure))?;
-    let Context { effects, .. } = context;
-    effects.check();
-    retry::purge(rows, request.now)?;
-    if let Some(key) = key {
-        retry::remember(rows, key, request, &reply)?;
-    }
-    Ok(Applied { reply, effects })
 }

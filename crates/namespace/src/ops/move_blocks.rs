@@ -1,9 +1,9 @@
 //! Blocks get another home, where their replicas are already.
 
-use super::Context;
 use crate::block::{self, write_row};
+use crate::context::Context;
 use crate::error::Failure;
-use crate::request::Reply;
+use crate::reply::Reply;
 use types::{BlockId, ContainerId, Generation};
 
 /// Moves those blocks that are still as they were when they were copied; the others stay where they are. Replicas that

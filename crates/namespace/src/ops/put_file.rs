@@ -1,15 +1,15 @@
 //! A small file, whole: created, given its one block and completed by one command.
 
-use super::create::Made;
-use super::{Context, Create};
+use super::create::{Create, Made};
 use crate::block::{self, check_end, hook_row};
+use crate::context::Context;
 use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError};
 use crate::inode::{read_counters, read_place};
-use crate::read::status_of;
 use crate::record::{BlockRow, BlockState, File};
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::tables::{DOOMED_BLOCK, DOOMED_TREE, doomed_block_key, inode_key};
+use crate::view::status_of;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FileId, Generation};
 
@@ -80,7 +80,7 @@ impl PutBlock {
     /// The ids were given out, and nothing has them. A block that waits for its deletion was somebody's once.
     fn is_free(&self, rows: &dyn Rows) -> Result<bool, RowsError> {
         let Some(counters) = read_counters(rows)? else { return Ok(false) };
-        let given_out = self.file > crate::resolve::ROOT
+        let given_out = self.file > crate::inode::ROOT
             && self.file <= counters.inode
             && self.generation > Generation(0)
             && self.generation <= counters.generation;

@@ -1,18 +1,18 @@
 //! Freeing deleted trees, a bounded step at a time.
 
-use super::Context;
 use crate::block::{doom_row, scan_rows};
+use crate::context::Context;
 use crate::doom;
+use crate::doom::first_tree;
 use crate::error::Failure;
 use crate::front;
 use crate::inode::{Node, Place, unhook_node};
 use crate::limits::BLOCKS_CHANGED_MAX;
-use crate::record::{Body, Inode, decode, encode};
-use crate::request::Reply;
+use crate::record::{Body, Inode, encode};
+use crate::reply::Reply;
 use crate::tables::{DOOMED_TREE, inode_key};
 use crate::walk::scan_children;
 use std::ops::ControlFlow;
-use types::rows::{Rows, RowsError};
 
 /// Frees at most `inodes_max` inodes and blocks (each counts as one), and [`BLOCKS_CHANGED_MAX`] in any case. Answers `Reply::Reaped`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +35,6 @@ impl Reap {
         }
         Ok(Reply::Reaped { more: first_tree(context.rows)?.is_some() })
     }
-}
-
-pub(crate) fn first_tree(rows: &dyn Rows) -> Result<Option<Inode>, RowsError> {
-    let mut found = None;
-    front::scan(rows, DOOMED_TREE, &mut |_, value| {
-        found = Some(decode("reap a deleted tree", value));
-        ControlFlow::Break(())
-    })?;
-    found.transpose()
 }
 
 fn reap_file(context: &mut Context<'_>, mut file: Inode, left: &mut usize) -> Result<(), Failure> {

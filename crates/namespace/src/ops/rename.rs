@@ -1,10 +1,10 @@
 //! The old rename, which answers false where others raise an error, and moves into directories.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::make::move_node;
 use crate::permission::{self, Access, Ask};
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::reserved;
 use crate::resolve::{Purpose, resolve};
 use types::FsPath;

@@ -1,13 +1,13 @@
 //! The rename that says why not, and may replace its target.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::make::{move_node, remove_child};
-use crate::permission::{self, Access, Ask};
-use crate::read::check_top;
-use crate::request::Reply;
+use crate::permission::{self, Access, Ask, check_top};
+use crate::reply::Reply;
 use crate::reserved;
-use crate::resolve::{Purpose, Resolved, resolve};
+use crate::resolve::{Purpose, resolve};
+use crate::resolved::Resolved;
 use types::{FsPath, InodeId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Ids of files taken ahead of time, for clients that put whole files.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::{next_generation, read_counters, write_counters};
 use crate::limits::RESERVED_COUNT_MAX;
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::tables::{RESERVED, RESERVED_KEY, inode_key};
 use types::InodeId;
 

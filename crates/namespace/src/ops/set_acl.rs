@@ -1,11 +1,11 @@
 //! Changing the access list of a file or directory.
 
-use super::Context;
 use super::set_permission::find_owned_as;
 use crate::acl::{self, AclChange};
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
-use crate::request::Reply;
+use crate::reply::Reply;
 use types::FsPath;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

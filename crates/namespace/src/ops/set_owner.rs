@@ -1,10 +1,10 @@
 //! Changing owner and group.
 
-use super::Context;
 use super::set_permission::find_owned;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
-use crate::request::Reply;
+use crate::reply::Reply;
 use types::FsPath;
 
 /// `None` leaves one alone.

@@ -1,10 +1,10 @@
 //! Changing a mode.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, write_node};
 use crate::permission::{self, Ask};
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::resolve::{Purpose, resolve};
 use types::FsPath;
 use types::limits::MODE_MASK;

@@ -1,9 +1,9 @@
 //! Limits on what may be in a directory's tree.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::quota::StorageType;
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::resolve::{Purpose, resolve};
 use crate::usage;
 use types::FsPath;

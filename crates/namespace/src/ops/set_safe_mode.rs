@@ -1,8 +1,8 @@
 //! Safe mode is entered, and left.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::safe_mode::{self, SafeMode};
 use types::mutation::{self, Mutation};
 

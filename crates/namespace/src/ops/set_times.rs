@@ -1,10 +1,10 @@
 //! Changing times.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::permission::{self, Access, Ask};
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::resolve::{Purpose, resolve};
 use types::{FsPath, Millis};
 

@@ -1,13 +1,13 @@
 //! Setting and removing extended attributes.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, write_node};
 use crate::permission::{self, Access, Ask};
-use crate::request::{Caller, Reply};
-use crate::reserved;
+use crate::reply::Reply;
 use crate::resolve::{Purpose, resolve};
-use crate::xattr::{self, XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, Xattr, XattrName, XattrSpace};
+use crate::xattr::{self, XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, check_space};
+use crate::xattr_name::{Xattr, XattrName, XattrSpace};
 use types::FsPath;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,24 +107,6 @@ impl RemoveXattr {
         node.inode.extra.xattr_count = node.inode.extra.xattr_count.saturating_sub(1);
         write_node(context.rows, &node);
         Ok(Reply::Done)
-    }
-}
-
-/// Users have `user.*`, the superuser `trusted.*` too, and there is the mark of a file that superusers may not read.
-/// `raw.*` is seen by way of `/.reserved/raw` alone, where only superusers change anything. The rest belongs to the
-/// store, which has no use for it.
-pub(crate) fn check_space(caller: &Caller, name: &XattrName, path: &FsPath) -> Result<(), NsError> {
-    match name.space {
-        XattrSpace::User => Ok(()),
-        XattrSpace::Trusted if caller.superuser => Ok(()),
-        XattrSpace::Raw if reserved::is_raw(path) => Ok(()),
-        _ if name.is_unreadable_mark() => Ok(()),
-        space => {
-            let message = format!("User doesn't have permission for xattr: {name}");
-            // The others are refused to superusers, too.
-            let depends_on_groups = space == XattrSpace::Trusted;
-            Err(if depends_on_groups { NsError::denied(caller, message) } else { NsError::AccessDenied(message) })
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! A file was read.
 
-use super::Context;
+use crate::caller::Caller;
+use crate::context::Context;
 use crate::error::Failure;
 use crate::inode::write_node;
-use crate::request::{Caller, Reply};
+use crate::reply::Reply;
 use crate::resolve::{Purpose, resolve};
 use types::{FsPath, Millis};
 

@@ -1,7 +1,7 @@
 //! Making a file shorter.
 
-use super::Context;
 use crate::block::{self, Placed, doom_row, row_at_most, scan_rows, write_row};
+use crate::context::Context;
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, next_generation, write_node};
 use crate::lease::{self, RECOVERY_HOLDER};
@@ -9,7 +9,7 @@ use crate::limits::BLOCKS_CHANGED_MAX;
 use crate::permission::{self, Access, Ask};
 use crate::record::{BlockState, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
-use crate::request::Reply;
+use crate::reply::Reply;
 use crate::resolve::{Purpose, resolve};
 use crate::usage::{self, Excess};
 use std::ops::ControlFlow;

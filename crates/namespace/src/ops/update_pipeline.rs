@@ -1,15 +1,13 @@
 //! A block goes on under a new generation, perhaps elsewhere.
 
-use super::Context;
-use crate::block::{self, Placed, check_len, doom_replicas, named, write_row};
+use crate::block::{self, check_len, doom_replicas, named, write_row};
+use crate::context::Context;
 use crate::error::{Failure, NsError};
-use crate::inode::{Node, write_node};
-use crate::lease;
+use crate::inode::write_node;
+use crate::lease::find_under_construction;
 use crate::record::BlockState;
-use crate::request::Reply;
-use crate::resolve::find_standing;
+use crate::reply::Reply;
 use crate::usage::{self, Excess};
-use types::rows::Rows;
 use types::{BlockId, ContainerId, Generation};
 
 /// The new chain stands: replicas of lower generations are stale from here on.
@@ -66,36 +64,4 @@ impl UpdatePipeline {
         bill.settle(context.rows, &node.inode, Excess::Recorded)?;
         Ok(Reply::Done)
     }
-}
-
-/// The file of a block that `client` is writing, and the block.
-pub(crate) fn find_under_construction(
-    rows: &dyn Rows,
-    block: BlockId,
-    client: &str,
-) -> Result<(Node, Placed), Failure> {
-    let Some((file, (offset, row))) = block::find(rows, block)? else {
-        return Err(NsError::Other(format!("{block} does not exist.")).into());
-    };
-    let name = named(block, row.generation);
-    let standing = find_standing(rows, file)?.map(|(node, _)| node);
-    let Some((node, open)) = standing.and_then(|node| {
-        let open = node.inode.file()?.open.clone()?;
-        Some((node, open))
-    }) else {
-        return Err(NsError::Other(format!(
-            "The file {name} belonged to does not exist or it is not under construction."
-        ))
-        .into());
-    };
-    if !lease::writes(&open, client) {
-        return Err(NsError::LeaseExpired(format!(
-            "Lease mismatch: {name} is accessed by a non lease holder {client}"
-        ))
-        .into());
-    }
-    if row.is_complete() {
-        return Err(NsError::Other(format!("{name} is not under construction.")).into());
-    }
-    Ok((node, (offset, row)))
 }

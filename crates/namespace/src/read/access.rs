@@ -1,8 +1,8 @@
 //! May this caller do that?
 
+use crate::caller::Caller;
 use crate::error::{Answer, Failure, NsError, split};
 use crate::permission::{self, Access, Ask};
-use crate::request::Caller;
 use crate::resolve::{Purpose, resolve};
 use types::FsPath;
 use types::rows::Rows;

@@ -1,14 +1,13 @@
 //! Access lists and extended attributes, as far as the caller may see them.
 
-use crate::acl::AclEntry;
+use crate::acl_entry::AclEntry;
+use crate::caller::Caller;
 use crate::error::{Answer, Failure, NsError, split};
-use crate::ops::check_space;
 use crate::permission::{self, Access, Ask};
-use crate::read::status_of;
-use crate::request::Caller;
 use crate::resolve::{Purpose, resolve};
-use crate::view::Status;
-use crate::xattr::{self, Xattr, XattrName};
+use crate::view::{Status, status_of};
+use crate::xattr::{self, check_space};
+use crate::xattr_name::{Xattr, XattrName};
 use types::FsPath;
 use types::rows::Rows;
 

@@ -1,15 +1,14 @@
 //! Blocks of files, for readers and for those who delete replicas.
 
-use super::status_of;
 use crate::block::{self, complete_len, last_row, row_at_most, scan_rows};
+use crate::caller::Caller;
+use crate::doom::first_tree;
 use crate::error::{Answer, Failure, NsError, corrupt, split};
-use crate::ops::reap_first_tree;
 use crate::permission::{self, Access, Ask};
 use crate::record::{DoomedRow, File, Inode, decode};
-use crate::request::Caller;
 use crate::resolve::{Purpose, resolve};
 use crate::tables::{DOOMED_BLOCK, doomed_block_key, split_pair};
-use crate::view::{BlockView, DoomedBlock, FileBlocks};
+use crate::view::{BlockView, DoomedBlock, FileBlocks, status_of};
 use crate::xattr;
 use std::ops::{Bound, ControlFlow};
 use types::rows::{Rows, RowsError};
@@ -110,5 +109,5 @@ fn doomed_block(key: &[u8], value: &[u8]) -> Result<DoomedBlock, RowsError> {
 
 /// True if `Reap` has work.
 pub fn has_deleted_trees(rows: &dyn Rows) -> Result<bool, RowsError> {
-    Ok(reap_first_tree(rows)?.is_some())
+    Ok(first_tree(rows)?.is_some())
 }

@@ -1,15 +1,14 @@
 //! A page of a directory.
 
 use super::blocks::all_blocks;
-use super::status::into_status;
+use crate::caller::Caller;
 use crate::error::{Answer, Failure, NsError, split};
-use crate::inode::read_place;
+use crate::inode::{read_place, root};
 use crate::permission::{self, Access, Ask};
 use crate::record::Inode;
-use crate::request::Caller;
 use crate::reserved;
-use crate::resolve::{Purpose, resolve, root};
-use crate::view::{FileBlocks, Status};
+use crate::resolve::{Purpose, resolve};
+use crate::view::{FileBlocks, Status, into_status};
 use crate::walk::scan_children;
 use std::ops::ControlFlow;
 use types::limits::LISTING_PAGE_COUNT;

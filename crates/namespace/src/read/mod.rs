@@ -23,9 +23,6 @@ pub use list::{Entry, Listing, PageLimits, list};
 pub use plan::{BlockPlan, Writing, is_outgrown, plan_block, writing, written_block};
 pub use quota::{Quota, quota};
 pub use removal::Removal;
-pub(crate) use removal::check_top;
 pub use safe_mode::{changeable, safe_mode};
 pub use status::{path_of_inode, status};
 pub use summary::{Summary, Totals};
-
-pub(crate) use status::status_of;

@@ -1,15 +1,14 @@
 //! What the leader must know before it proposes a change of an open file.
 
-use super::status_of;
 use crate::block::{self, last_row, row_before};
+use crate::caller::Caller;
 use crate::error::{Answer, Failure, split};
 use crate::inode::read_node;
-use crate::lease::{check_writer, find_file};
-use crate::ops::{BlockRef, Step, find_under_construction, next_step};
+use crate::lease::{check_writer, find_file, find_under_construction};
+use crate::next_block::{Step, next_step};
 use crate::record::Inode;
-use crate::request::Caller;
+use crate::view::{BlockRef, BlockView, Status, status_of};
 
-use crate::view::{BlockView, Status};
 use types::rows::{Rows, RowsError};
 use types::{BlockId, FileId, FsPath};
 

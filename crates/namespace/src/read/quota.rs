@@ -1,11 +1,12 @@
 //! Limits of a directory, and what is counted against them.
 
+use crate::caller::Caller;
 use crate::error::{Answer, NsError, split};
 use crate::permission::{self, Access, Ask};
 use crate::quota::Limits;
-use crate::request::Caller;
 use crate::resolve::{Purpose, resolve};
-use crate::usage::{Usage, tally};
+use crate::tree_usage::Usage;
+use crate::usage::tally;
 use types::FsPath;
 use types::rows::Rows;
 

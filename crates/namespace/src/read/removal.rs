@@ -8,10 +8,10 @@
 //! What comes into the tree behind the walk's place is not examined: the directories of others are deleted with the
 //! rest if they were made, or moved there, while the walk went on. HDFS excludes that by letting all others wait.
 
-use crate::error::{Answer, Failure, NsError, split};
+use crate::caller::Caller;
+use crate::error::{Answer, Failure, split};
 use crate::permission::{self, Access, Ask};
 use crate::record::Inode;
-use crate::request::Caller;
 use crate::resolve::{Purpose, resolve};
 use crate::usage::tally;
 use crate::walk::{Seen, Walk};
@@ -71,19 +71,4 @@ fn matters_below(rows: &dyn Rows, caller: &Caller, inode: &Inode) -> Result<bool
         return Ok(false);
     }
     Ok(permission::guards_children(caller, inode) || tally(rows, inode.id)?.below.directories > 0)
-}
-
-/// In the change: the rights on what the path names, and that what is below was examined.
-pub(crate) fn check_top(
-    caller: &Caller,
-    resolved: &crate::resolve::Resolved,
-    examined: Option<InodeId>,
-) -> Result<(), NsError> {
-    let top = resolved.last().filter(|node| node.inode.child_count() > 0).map(|node| node.inode.id);
-    let ask = Ask { parent: Some(Access::WRITE), path: top.map(|_| Access::ALL), ..Ask::default() };
-    permission::check(caller, resolved, ask)?;
-    if caller.superuser || top.is_none() || top == examined {
-        return Ok(());
-    }
-    Err(NsError::NotExamined(format!("{} was replaced while its rights were examined; try again", resolved.path)))
 }

@@ -1,11 +1,12 @@
 //! What an inode looks like from outside.
 
+use crate::caller::Caller;
 use crate::error::{Answer, Failure, NsError, split};
-use crate::record::{Body, Inode};
-use crate::request::Caller;
+use crate::inode;
 use crate::reserved;
-use crate::resolve::{self, Purpose, resolve};
-use crate::view::{Kind, Status};
+use crate::resolve::{Purpose, resolve};
+use crate::view::Status;
+use crate::view::status_of;
 use types::rows::{Rows, RowsError};
 use types::{FsPath, InodeId};
 
@@ -24,38 +25,5 @@ pub fn status(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<
 
 /// Where an inode stands. `None`: nowhere (any more).
 pub fn path_of_inode(rows: &dyn Rows, id: InodeId) -> Result<Option<String>, RowsError> {
-    resolve::path_of(rows, id)
-}
-
-pub(crate) fn status_of(inode: &Inode, name: &str) -> Status {
-    into_status(inode.clone(), name.as_bytes().to_vec())
-}
-
-/// As [`status_of`], without a copy of the texts: for listings.
-pub(super) fn into_status(inode: Inode, name: Vec<u8>) -> Status {
-    let directory = Status {
-        kind: Kind::Directory,
-        name,
-        len: 0,
-        mode: inode.mode,
-        modified: inode.modified,
-        accessed: inode.accessed,
-        replication: 0,
-        block_len: 0,
-        id: inode.id,
-        child_count: inode.child_count(),
-        acl: !inode.extra.acl.is_empty(),
-        owner: inode.owner,
-        group: inode.group,
-    };
-    match inode.body {
-        Body::Directory { .. } => directory,
-        Body::File(file) => Status {
-            kind: Kind::File,
-            len: file.len,
-            replication: file.replication,
-            block_len: file.block_len,
-            ..directory
-        },
-    }
+    inode::path_of(rows, id)
 }

@@ -1,11 +1,12 @@
 //! Totals of a tree. They stand in the row of its top; what takes steps is the look whether the caller may know them.
 
+use crate::caller::Caller;
 use crate::error::{Answer, Failure, NsError, split};
 use crate::permission::{self, Access, Ask};
 use crate::record::Inode;
-use crate::request::Caller;
 use crate::resolve::{Purpose, resolve};
-use crate::usage::{Usage, tally, usage_of_tree};
+use crate::tree_usage::Usage;
+use crate::usage::{tally, usage_of_tree};
 use crate::walk::{Seen, Walk};
 use types::FsPath;
 use types::rows::{Rows, RowsError};
