@@ -170,6 +170,14 @@ impl Cluster {
         self.lessee
     }
 
+    /// The members of the pipeline whose members `command` is about to change, for some of its containers at least.
+    pub(crate) fn members_before(&self, command: &Command) -> Vec<NodeId> {
+        let (Command::SetMembers { pipeline, .. } | Command::Carve { from: pipeline, .. }) = command else {
+            return Vec::new();
+        };
+        self.pipelines.get(pipeline).map(|known| known.row.members.clone()).unwrap_or_default()
+    }
+
     /// Follows a command that was applied, with its reply. To be called in the order of the log.
     pub fn on_applied(&mut self, command: &Command, reply: &Result<Reply, BlocksError>) {
         let Ok(reply) = reply else { return };

@@ -49,7 +49,7 @@ impl ContainerAudit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leader::tests::{NOW, leader, node};
+    use crate::leader::tests::{NOW, leader, node, rules};
     use blocks::{Command, Reply};
     use std::collections::BTreeSet;
     use types::PipelineId;
@@ -60,7 +60,7 @@ mod tests {
         let mut leader = leader();
         for id in 2..=100 {
             let opened = Ok(Reply::Container(ContainerId(id)));
-            leader.on_applied(&Command::OpenContainer { pipeline: PipelineId(1) }, &opened);
+            leader.on_applied(&Command::OpenContainer { pipeline: PipelineId(1) }, &opened, rules());
         }
         assert_eq!(leader.cluster.member_ids(ContainerId(100)), [node(1), node(2)]);
         let mut audit = ContainerAudit::default();

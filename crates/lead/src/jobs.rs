@@ -2,10 +2,10 @@
 //!
 //! Promise: what one leader tells of a job never runs backwards, though more work may be found; the rate is that of the
 //! last minute; a job that ended is remembered for a while, and there is a bound on how many are. What somebody asked
-//! for stands in the rows ([`JobRow`]), so the next leader goes on with it under the same number; repair, which nobody
+//! for stands in the rows ([`blocks::JobRow`]), so the next leader goes on with it under the same number; repair, which nobody
 //! asks for, each leader counts anew.
 
-use blocks::{JobEnd, JobKind, JobRow, Work, tables};
+use blocks::{JobEnd, JobKind, Work, tables};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::Millis;
@@ -31,6 +31,11 @@ pub enum JobState {
 }
 
 impl JobState {
+    fn of(end: &JobEnd) -> Self {
+        let note = end.note.clone();
+        if end.stopped { Self::Stopped(note) } else { Self::Done(note) }
+    }
+
     pub fn has_ended(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Stopped(_))
     }
@@ -107,8 +112,6 @@ impl Job {
 pub struct Jobs {
     jobs: BTreeMap<u64, Job>,
     last_id: u64,
-    /// Jobs up to this one may have been forgotten since they ended.
-    forgotten: u64,
 }
 
 impl Jobs {
@@ -121,33 +124,18 @@ impl Jobs {
     /// What the rows tell: jobs that a leader before began, and those that ended.
     pub fn load(rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Self, RowsError> {
         let mut jobs = Self::default();
-        jobs.take_up(rows, wall, now)?;
-        Ok(jobs)
-    }
-
-    /// Adds what stands in the rows and is not known here: a leader that was not sure to lead may have written it down
-    /// all the same. Answers what of that has not ended.
-    pub fn take_up(&mut self, rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Vec<(u64, JobRow)>, RowsError> {
-        let mut unended = Vec::new();
         for (id, row) in tables::jobs(rows)? {
-            let is_known = |job: &Job| job.written != Written::Never;
-            if self.jobs.get(&id).is_some_and(is_known) || id <= self.forgotten {
-                continue;
-            }
-            if row.end.is_none() {
-                unended.push((id, row.clone()));
-            }
             let until = row.end.as_ref().map_or(wall, |end| end.at);
             let mut job = Job::new(id, row.kind, &row.subject, now);
             job.ran_before = Duration::from_millis(until.0.saturating_sub(row.started.0));
             job.written = Written::Begun;
-            if let Some(JobEnd { stopped, note, work, .. }) = row.end {
-                (job.ended, job.work, job.written) = (Some(now), work, Written::Ended);
-                job.state = if stopped { JobState::Stopped(note) } else { JobState::Done(note) };
+            if let Some(end) = row.end {
+                (job.ended, job.work, job.written) = (Some(now), end.work, Written::Ended);
+                job.state = JobState::of(&end);
             }
-            self.insert_written(job);
+            jobs.insert_written(job);
         }
-        Ok(unended)
+        Ok(jobs)
     }
 
     /// The id of the next job.
@@ -194,10 +182,12 @@ impl Jobs {
     }
 
     /// The end of a job is written down.
-    pub fn end_written(&mut self, id: u64) {
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.written = Written::Ended;
+    pub fn end_written(&mut self, id: u64, end: &JobEnd, now: Duration) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if !job.state.has_ended() {
+            (job.ended, job.work, job.state) = (Some(now), end.work, JobState::of(end));
         }
+        job.written = Written::Ended;
     }
 
     /// Begins a job that is not written down, unless the same is under way.
@@ -216,7 +206,6 @@ impl Jobs {
             let ended = self.jobs.values().find(|job| job.state.has_ended() && job.written != Written::Begun);
             if let Some(ended) = ended.map(|job| job.id) {
                 self.jobs.remove(&ended);
-                self.forgotten = self.forgotten.max(ended);
             }
         }
         self.last_id = self.last_id.max(job.id);
@@ -279,8 +268,7 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blocks::JobTask;
-    use blocks::{BlocksError, Command, apply};
+    use blocks::{BlocksError, Command, JobRow, JobTask, apply};
     use types::NodeId;
     use types::rows::MemoryRows;
 
@@ -333,8 +321,8 @@ mod tests {
         let ends = jobs.ends(Millis(25_000), 4 * SECOND);
         assert_eq!(ends.len(), 1, "of what was written down: {ends:?}");
         for (id, end) in ends {
-            apply(&mut rows, &Command::EndJob { id, end }).unwrap().unwrap();
-            jobs.end_written(id);
+            apply(&mut rows, &Command::EndJob { id, end: end.clone() }).unwrap().unwrap();
+            jobs.end_written(id, &end, 4 * SECOND);
         }
         assert_eq!(jobs.ends(Millis(25_000), 4 * SECOND), []);
 
@@ -347,28 +335,6 @@ mod tests {
         assert_eq!((job.work.done_len, job.ran(105 * SECOND), job.len_per_s(105 * SECOND)), (400, 4 * SECOND, 100));
         assert!(next.set_state(drain, JobState::Stopped("it serves again".into()), 106 * SECOND));
         assert_eq!(next.next_id(), scrub + 1);
-    }
-
-    /// The answer to a proposal got lost, and it was carried out all the same.
-    #[test]
-    fn what_was_written_down_unheard_is_taken_up() {
-        let mut rows = MemoryRows::default();
-        let mut jobs = Jobs::default();
-        let row = JobRow {
-            kind: JobKind::Scrub,
-            subject: String::new(),
-            started: Millis(1000),
-            task: JobTask::Scrub { number: 7, len_per_s: 8, nodes: vec![] },
-            end: None,
-        };
-        let id = jobs.next_id();
-        apply(&mut rows, &Command::BeginJob { id, row: row.clone() }).unwrap().unwrap();
-        let ours = jobs.begin(JobKind::Repair, "", SECOND);
-        assert_eq!(ours, id, "nobody knew");
-        assert_eq!(jobs.take_up(&rows, Millis(3000), SECOND).unwrap(), [(id, row)]);
-        assert_eq!(jobs.find(JobKind::Scrub, "").map(|job| (job.id, job.ran(SECOND))), Some((id, 2 * SECOND)));
-        assert_eq!(jobs.find(JobKind::Repair, "").map(|job| job.id), Some(id + 1), "it gave the number back");
-        assert_eq!(jobs.take_up(&rows, Millis(3000), SECOND).unwrap(), [], "once");
     }
 
     /// A datanode told of such work when this was written down and not noted yet.

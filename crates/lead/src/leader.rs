@@ -29,7 +29,7 @@ use crate::room::Shortage;
 use crate::scrub::Scrub;
 use crate::surplus::Surplus;
 use crate::unresponsive::Unresponsive;
-use blocks::{BlocksError, Command, JobKind, JobRow, JobTask, Reply, unended_jobs};
+use blocks::{BlocksError, Command, JobEnd, JobKind, JobTask, Reply, unended_jobs};
 use namespace::Effects;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -104,9 +104,27 @@ impl Leader {
         Ok(leader)
     }
 
-    /// A command of the block side was applied.
-    pub fn on_applied(&mut self, command: &Command, answer: &Result<Reply, BlocksError>) {
+    /// A command of the block side was applied, whoever proposed it: so nothing is skipped where the proposer does not
+    /// learn of it. To be called in the order of the log.
+    pub fn on_applied(&mut self, command: &Command, answer: &Result<Reply, BlocksError>, rules: MendRules) -> Wakes {
+        if answer.is_err() {
+            return Wakes::default();
+        }
+        let before = self.cluster.members_before(command);
         self.cluster.on_applied(command, answer);
+        match command {
+            Command::SetMembers { .. } | Command::Carve { .. } => {
+                self.healing(rules).on_members(command, &before);
+                return Wakes { repair: true, ..Wakes::default() };
+            }
+            Command::BeginJob { id, row } => {
+                self.jobs.begun(*id, row.kind, &row.subject, rules.now);
+                self.take_on(*id, row.task.clone());
+            }
+            Command::EndJob { id, end } => self.on_job_ended(*id, end, rules.now),
+            _ => {}
+        }
+        Wakes::default()
     }
 
     /// A change of the namespace was applied, and had these effects.
@@ -121,22 +139,12 @@ impl Leader {
         Healing { cluster, repair, surplus, rules }
     }
 
-    /// A job was written down as `id`: it is under way from now on.
-    pub fn on_job_begun(&mut self, id: u64, kind: JobKind, subject: &str, task: JobTask, now: Duration) {
-        self.jobs.begun(id, kind, subject, now);
-        self.take_on(id, task);
-    }
-
-    /// Goes on with jobs that stand in the rows and are not known here. Answers them.
-    pub fn take_up_jobs(
-        &mut self,
-        rows: &dyn Rows,
-        wall: Millis,
-        now: Duration,
-    ) -> Result<Vec<(u64, JobRow)>, RowsError> {
-        let unknown = self.jobs.take_up(rows, wall, now)?;
-        unknown.iter().for_each(|(id, row)| self.take_on(*id, row.task.clone()));
-        Ok(unknown)
+    /// The end of a job is written down. What still runs of it was proposed to end before this memory was loaded.
+    fn on_job_ended(&mut self, id: u64, end: &JobEnd, now: Duration) {
+        self.jobs.end_written(id, end, now);
+        self.scrub.take_if(|scrub| scrub.job == id);
+        self.balance.take_if(|balance| balance.job == id);
+        self.disk_balance.take_if(|balance| balance.job == id);
     }
 
     fn take_on(&mut self, id: u64, task: JobTask) {
@@ -201,9 +209,9 @@ pub(crate) mod tests {
     use crate::member::Usage;
     use crate::replica_fate::Told;
     use crate::scrub::Scrubbed;
-    use blocks::{Node, apply};
+    use blocks::{JobRow, Node, Work, apply};
     use types::rows::MemoryRows;
-    use types::{BlockId, ContainerId, Generation, InodeId, PipelineId};
+    use types::{BlockId, ContainerId, Epoch, Generation, InodeId, PipelineId};
 
     pub(crate) const HOME: ContainerId = ContainerId(1);
     pub(crate) const NOW: Duration = Duration::from_secs(100);
@@ -248,12 +256,19 @@ pub(crate) mod tests {
         MendRules { now: NOW, hearing_since: Duration::ZERO, lost_after: Duration::from_secs(15), usual_replication: 2 }
     }
 
+    /// An entry of the log.
+    fn run(rows: &mut MemoryRows, leader: &mut Leader, command: &Command) -> Wakes {
+        let answer = apply(rows, command).unwrap();
+        assert!(answer.is_ok(), "{command:?}: {answer:?}");
+        let wakes = leader.on_applied(command, &answer, rules());
+        leader.check();
+        wakes
+    }
+
     fn begin(rows: &mut MemoryRows, leader: &mut Leader, kind: JobKind, task: &JobTask) -> u64 {
         let id = leader.jobs.next_id();
         let row = JobRow { kind, subject: String::new(), started: Millis(1), task: task.clone(), end: None };
-        apply(rows, &Command::BeginJob { id, row }).unwrap().unwrap();
-        leader.on_job_begun(id, kind, "", task.clone(), NOW);
-        leader.check();
+        run(rows, leader, &Command::BeginJob { id, row });
         id
     }
 
@@ -273,18 +288,14 @@ pub(crate) mod tests {
         next.settle_balance(NOW);
         next.check();
         assert!(next.balance.is_none() && next.jobs.get(3).unwrap().state.has_ended(), "there was nothing to move");
-        assert_eq!(next.take_up_jobs(&rows, Millis(2), NOW).unwrap(), [], "all are known");
     }
 
-    /// The answer to a proposal was lost: the job is found in the rows.
+    /// A proposal whose proposer never learns that it was applied: the job runs.
     #[test]
-    fn a_job_that_was_written_down_unheard_is_taken_up() {
+    fn a_job_that_was_written_down_runs() {
         let (mut rows, mut leader) = (rows(), leader());
         let task = JobTask::Scrub { number: 7, len_per_s: 1, nodes: vec![node(1)] };
-        let row = JobRow { kind: JobKind::Scrub, subject: String::new(), started: Millis(1), task, end: None };
-        apply(&mut rows, &Command::BeginJob { id: 1, row }).unwrap().unwrap();
-        assert_eq!(leader.take_up_jobs(&rows, Millis(2), NOW).unwrap().len(), 1);
-        leader.check();
+        assert_eq!(begin(&mut rows, &mut leader, JobKind::Scrub, &task), 1);
         let scrubbed = Scrubbed { ended: true, ..Scrubbed::default() };
         assert_eq!(leader.on_scrub_report(node(2), None), None, "it has no part in it");
         let order = leader.on_scrub_report(node(1), Some((7, scrubbed))).unwrap();
@@ -298,6 +309,42 @@ pub(crate) mod tests {
         leader.check();
         let order = leader.on_scrub_report(node(1), Some((7, Scrubbed::default())));
         assert!(order.is_some_and(|order| order.stop), "it has ended");
+    }
+
+    /// So does its end, also if it was proposed before this memory was loaded.
+    #[test]
+    fn a_job_whose_end_was_written_down_has_ended() {
+        let (mut rows, mut first) = (rows(), leader());
+        let scrub = JobTask::Scrub { number: 7, len_per_s: 1, nodes: vec![node(1)] };
+        let id = begin(&mut rows, &mut first, JobKind::Scrub, &scrub);
+        let mut leader = load(&rows);
+        assert!(leader.scrub.is_some());
+        let end = JobEnd { at: Millis(2), stopped: false, note: "no damage".into(), work: Work::default() };
+        run(&mut rows, &mut leader, &Command::EndJob { id, end });
+        assert!(leader.scrub.is_none());
+        assert_eq!(leader.jobs.get(id).unwrap().state, JobState::Done("no damage".into()));
+        assert_eq!(leader.jobs.ends(Millis(3), NOW), [], "it is written down already");
+    }
+
+    /// A proposal whose proposer never learns that it was applied: the newcomer's containers are compared, and who went
+    /// is asked what it has.
+    #[test]
+    fn containers_whose_members_changed_are_compared() {
+        let set = || Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members: vec![node(1), node(3)] };
+        let carve = || Command::Carve {
+            from: PipelineId(1),
+            epoch: Epoch(1),
+            containers: vec![HOME],
+            members: vec![node(1), node(3)],
+        };
+        for command in [set(), carve()] {
+            let (mut rows, mut leader) = (rows(), leader());
+            assert_eq!(leader.repair.next_due(), None);
+            let wakes = run(&mut rows, &mut leader, &command);
+            assert_eq!(wakes, Wakes { repair: true, ..Wakes::default() }, "{command:?}");
+            assert_eq!(leader.repair.next_check(NOW), Some(HOME), "{command:?}");
+            assert!(leader.surplus.take_ask(node(2)), "{command:?}");
+        }
     }
 
     #[test]

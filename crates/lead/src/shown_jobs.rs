@@ -178,7 +178,7 @@ mod tests {
     const SOFT: Duration = Duration::from_secs(60);
 
     fn set_service(leader: &mut Leader, number: u8, service: Service) {
-        leader.on_applied(&Command::SetService { node: node(number), service }, &Ok(Reply::Done));
+        leader.on_applied(&Command::SetService { node: node(number), service }, &Ok(Reply::Done), rules());
     }
 
     /// Node 3 is in no pipeline, and tells all that it has once more; what is surplus there is with others.

@@ -5,18 +5,32 @@
 
 use crate::core::Core;
 use crate::machine::Follower;
+use crate::repair;
 use blocks::BlocksError;
 use lead::Wakes;
 use namespace::Effects;
 
 impl Follower for Core {
     fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, BlocksError>) {
-        self.leader().on_applied(command, answer);
+        let rules = repair::rules(self);
+        let wakes = self.leader().on_applied(command, answer, rules);
+        self.wake(wakes);
     }
 
     fn on_effects(&self, effects: &Effects) {
         let now = self.monotonic();
-        let Wakes { reaper, doomed_rows, repair } = self.leader().on_effects(effects, now);
+        let wakes = self.leader().on_effects(effects, now);
+        self.wake(wakes);
+    }
+
+    fn on_effects_lost(&self) {
+        self.must_feed();
+        self.repair_wake.notify_one();
+    }
+}
+
+impl Core {
+    fn wake(&self, Wakes { reaper, doomed_rows, repair }: Wakes) {
         if doomed_rows {
             self.must_feed();
         } else if reaper {
@@ -26,25 +40,25 @@ impl Follower for Core {
             self.repair_wake.notify_one();
         }
     }
-
-    fn on_effects_lost(&self) {
-        self.must_feed();
-        self.repair_wake.notify_one();
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sealing::tests::{LEN, add_block, create, with_node};
+    use blocks::{JobKind, JobRow, JobTask};
     use namespace::{BlockRef, Complete, Delete, Op};
     use std::task::Poll;
     use std::time::Duration;
-    use types::FsPath;
+    use types::{FsPath, NodeId};
 
     /// Proposes a change, and goes away before there is an answer.
     async fn propose_and_go(core: &Core, op: impl Into<Op>) {
-        let mut proposed = std::pin::pin!(core.change_unasked(op));
+        poll_once(core.change_unasked(op)).await;
+    }
+
+    async fn poll_once(proposed: impl Future) {
+        let mut proposed = std::pin::pin!(proposed);
         let once = std::future::poll_fn(|context| Poll::Ready(proposed.as_mut().poll(context).is_pending()));
         assert!(once.await, "an entry takes a sync of the log");
     }
@@ -76,6 +90,21 @@ mod tests {
         propose_and_go(&core, Delete { path, recursive: false, examined: None }).await;
         // Not by the reaper's own look, which comes every few seconds.
         eventually("the replica is to be deleted", || !core.leader().doomed.is_empty()).await;
+        drop(core);
+        metad.shutdown().await;
+    }
+
+    /// Also a change of the block side: members who came copy, and work that was asked for begins.
+    #[tokio::test]
+    async fn a_job_that_nobody_waits_for_begins() {
+        let (_dir, metad, core) = with_node().await;
+        let task = JobTask::Scrub { number: 7, len_per_s: 1, nodes: vec![NodeId([1; 16])] };
+        let kind = JobKind::Scrub;
+        let row = JobRow { kind, subject: String::new(), started: core.now(), task, end: None };
+        let id = core.leader().jobs.next_id();
+        poll_once(core.change_blocks(blocks::Command::BeginJob { id, row })).await;
+        eventually("the job is under way", || core.leader().jobs.find(kind, "").is_some()).await;
+        assert_eq!(core.leader().scrub.as_ref().map(|scrub| (scrub.number, scrub.job)), Some((7, id)));
         drop(core);
         metad.shutdown().await;
     }

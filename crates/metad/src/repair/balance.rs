@@ -54,10 +54,8 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
             balance.put_back();
         }
         let begun = written?;
-        let now = core.monotonic();
         if begun {
             tracing::info!(container = %next.container, from = %next.from, to = %next.to, "a container moves");
-            core.leader().repair.suspect(next.container, now);
         }
         if let Some(balance) = &mut core.leader().balance {
             balance.on_proposed(begun);

@@ -28,14 +28,12 @@ pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairErr
     let mut mending = core.with_leader(|leader, _| Mending::begin(&leader.cluster, &leader.repair, &rules_now));
     for _ in 0..CHANGE_COUNT_MAX {
         let Some(command) = next(core, &mut mending) else { return Ok(()) };
-        let before = tell(core, &command);
-        if let Err(refused) = core.change_blocks(command.clone()).await? {
+        note_change(core, &command);
+        if let Err(refused) = core.change_blocks(command).await? {
             tracing::debug!(%refused, "a change of members was overtaken");
             return Ok(());
         }
-        core.heal(|healing| healing.on_members(&command, &before));
     }
-    core.repair_wake.notify_one();
     Ok(())
 }
 
@@ -73,8 +71,8 @@ fn note(core: &Core, shortage: Shortage) {
     }
 }
 
-/// Says what is about to change. Answers who is a member now.
-fn tell(core: &Core, command: &Command) -> Vec<NodeId> {
+/// Logs what is about to change.
+fn note_change(core: &Core, command: &Command) {
     let (pipeline, members) = match command {
         Command::SetMembers { pipeline, members, .. } => (pipeline, members),
         Command::Carve { from, containers, members, .. } => {
@@ -83,7 +81,7 @@ fn tell(core: &Core, command: &Command) -> Vec<NodeId> {
         }
         _ => {
             tracing::debug!(?command, "a pipeline is settled");
-            return Vec::new();
+            return;
         }
     };
     let before = core.with_cluster(|cluster, _| cluster.pipeline(*pipeline).map(|known| known.row.members.clone()));
@@ -91,5 +89,4 @@ fn tell(core: &Core, command: &Command) -> Vec<NodeId> {
     let came: Vec<_> = members.iter().filter(|id| !before.contains(id)).map(ToString::to_string).collect();
     let went: Vec<_> = before.iter().filter(|id| !members.contains(id)).map(ToString::to_string).collect();
     tracing::warn!(%pipeline, ?came, ?went, "a pipeline changes its members");
-    before
 }
