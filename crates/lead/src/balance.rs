@@ -11,8 +11,10 @@
 //! of nodes.
 
 use crate::cluster::Cluster;
-use crate::membership::{MendRules, swap};
+use crate::fullness::{FULL_PARTS, parts};
+use crate::member::Usage;
 use crate::repair::Repair;
+use crate::rules::{MendRules, swap};
 use blocks::Command;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{ContainerId, NodeId, PipelineId};
@@ -21,9 +23,6 @@ use types::{ContainerId, NodeId, PipelineId};
 const MOVE_COUNT_MAX: usize = 500;
 /// Pairs of nodes, and containers of pipelines that are met for the first time, looked at in one step, about.
 const LOOK_COUNT_MAX: usize = 2000;
-/// Fullness is counted in parts of this.
-pub const FULL_PARTS: u64 = 1_000_000_000;
-
 /// One container goes from one node to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
@@ -42,12 +41,8 @@ struct Disk {
 }
 
 impl Disk {
-    fn parts(used: u64, whole: u64) -> u64 {
-        (u128::from(used) * u128::from(FULL_PARTS) / u128::from(whole.max(1))) as u64
-    }
-
     fn full(&self) -> u64 {
-        Self::parts(self.used, self.whole)
+        parts(self.used, self.whole)
     }
 }
 
@@ -78,14 +73,13 @@ impl Balancing {
     /// which none helps any more.
     pub fn begin(cluster: &Cluster, rules: &MendRules, within: u64) -> Self {
         let serving = cluster.nodes.values().filter(|member| rules.is_here(member) && member.is_taken(rules.now));
-        let disk =
-            |usage: crate::Usage| Disk { used: usage.used_len, whole: usage.used_len.saturating_add(usage.free_len) };
+        let disk = |usage: Usage| Disk { used: usage.used_len, whole: usage.used_len.saturating_add(usage.free_len) };
         let disks: BTreeMap<NodeId, Disk> = serving.map(|member| (member.node.id, disk(member.usage))).collect();
         let (used, whole) = disks.values().fold((0u64, 0u64), |(used, whole), disk| {
             (used.saturating_add(disk.used), whole.saturating_add(disk.whole))
         });
         let order = disks.iter().map(|(node, disk)| (disk.full(), *node)).collect();
-        let (mean, by_len) = (Disk::parts(used, whole), BTreeMap::new());
+        let (mean, by_len) = (parts(used, whole), BTreeMap::new());
         Self {
             within,
             mean,
@@ -184,7 +178,7 @@ impl Balancing {
             least = least.into_iter().chain(by_len.first().map(of_this)).min();
         }
         // They would only change places.
-        let helps = |(len, ..): &Choice| Disk::parts(target.used.saturating_add(*len), target.whole) < source.full();
+        let helps = |(len, ..): &Choice| parts(target.used.saturating_add(*len), target.whole) < source.full();
         let (len, container, pipeline) = gentle.filter(helps).or(least.filter(helps))?;
         self.by_len.entry(pipeline).or_default().remove(&(len, container));
         Some(Move { container, from, to, len })
@@ -230,7 +224,6 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Usage;
     use crate::first::First;
     use crate::membership::next_change;
     use blocks::{Node, apply};

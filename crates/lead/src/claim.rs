@@ -13,7 +13,7 @@
 //! when it ends; it is never both.
 
 use crate::cluster::Cluster;
-use crate::member::{Member, SILENCE_MAX};
+use crate::member::{Claimant, Member, SILENCE_MAX};
 use blocks::{Incarnation, Node};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,19 +42,6 @@ pub enum Standing {
     Unknown,
     /// Another process has taken its place, at this address. It must end.
     Superseded { addr: String },
-}
-
-/// A process whose registration is being written down as the one that counts.
-#[derive(Clone, Debug)]
-pub(crate) struct Claimant {
-    node: Node,
-    at: Duration,
-}
-
-impl Claimant {
-    fn is_of(&self, incarnation: Incarnation, xfer_addr: &str) -> bool {
-        self.node.incarnation == incarnation && self.node.xfer_addr() == xfer_addr
-    }
 }
 
 impl Member {

@@ -1,9 +1,8 @@
 //! The leader's picture of the block side: the rows, mirrored, and what only lives in memory.
 
-use crate::index::Index;
+use crate::length_claims::Claims;
 use crate::member::{Member, Usage};
-use crate::unconfirmed::Claims;
-
+use crate::worklists::Index;
 use blocks::{BlocksError, Command, ContainerRow, ContainerState, PipelineRow, Reply, tables};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

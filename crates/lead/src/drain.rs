@@ -11,8 +11,8 @@
 //! Promise: nothing is counted as done that was not told as put, and read back, by another node.
 
 use crate::cluster::Cluster;
-use crate::membership::MendRules;
 use crate::repair::Repair;
+use crate::rules::MendRules;
 use crate::surplus::Surplus;
 use std::time::Duration;
 use types::NodeId;

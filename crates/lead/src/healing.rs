@@ -14,8 +14,8 @@
 use crate::cluster::Cluster;
 use crate::compare_answer::Answers;
 use crate::member::Member;
-use crate::membership::MendRules;
 use crate::repair::Repair;
+use crate::rules::MendRules;
 use crate::surplus::Surplus;
 use blocks::Command;
 use blocks::Service;

@@ -3,23 +3,10 @@
 //! Promise: after each change all of it is what a recount gives; [`Cluster::check`] says so.
 
 use crate::cluster::{Cluster, Container};
+use crate::worklists::Index;
 use blocks::{ContainerState, PipelineRow};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{ContainerId, Epoch, NodeId, PipelineId};
-
-/// Lists of what needs looking after.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Index {
-    /// Pipelines that somebody joins.
-    pub(crate) joining: BTreeSet<PipelineId>,
-    /// Pipelines with more or fewer members than they should have.
-    pub(crate) uneven: BTreeSet<PipelineId>,
-    /// Pipelines of the same members, which should have as many: they can become one.
-    pub(crate) twins: BTreeSet<PipelineId>,
-    pub(crate) sealed: BTreeSet<ContainerId>,
-    /// Containers that take no new blocks, and into which some may still be written.
-    pub(crate) sealing: BTreeSet<ContainerId>,
-}
 
 impl Cluster {
     /// Changes a container, and whatever is counted of it.

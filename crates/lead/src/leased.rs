@@ -14,7 +14,7 @@
 
 mod holders;
 
-use holders::Holders;
+use holders::{Holders, OUT_COUNT_MAX};
 use namespace::{HOLDER_LEN_MAX, read};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -23,9 +23,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, PipelineId};
-
-/// Ids out at all, some 100 bytes each.
-const COUNT_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
 pub struct Leased {
@@ -134,7 +131,7 @@ impl Leased {
             return Err(LeaseRefused::NoIds);
         }
         self.renew(holder, now);
-        if !self.holders.has_room(holder, host, blocks.len()) || self.out.len() + blocks.len() > COUNT_MAX {
+        if !self.holders.has_room(holder, host, blocks.len()) || self.out.len() + blocks.len() > OUT_COUNT_MAX {
             return Err(LeaseRefused::TooMany);
         }
         let holder = self.holders.take(holder, host, blocks, now);
@@ -454,7 +451,8 @@ mod tests {
             let blocks = (0..HELD_COUNT_MAX as u32).map(|index| BlockId::new(ContainerId(home), index));
             leased.grant(name, host, PLACE, &blocks.collect::<Vec<_>>(), open, at(101)).map(drop)
         };
-        let answers = (2..2 + COUNT_MAX / HELD_COUNT_MAX).map(|home| ask(&format!("name {home}"), HOST, home as u64));
+        let answers =
+            (2..2 + OUT_COUNT_MAX / HELD_COUNT_MAX).map(|home| ask(&format!("name {home}"), HOST, home as u64));
         assert_eq!(answers.last(), Some(Err(LeaseRefused::TooMany)));
         assert_eq!(ask("b", [10, 0, 0, 1].into(), 1000), Ok(()));
         leased.check();

@@ -1,8 +1,7 @@
 //! A datanode as the leader sees it now: its row, and what its last heartbeat said.
 
-use crate::balance::FULL_PARTS;
-use crate::claim::Claimant;
-use blocks::{Node, Service};
+use crate::fullness::{FULL_PARTS, parts};
+use blocks::{Incarnation, Node, Service};
 use std::time::Duration;
 
 /// A node that was silent for longer gets no new blocks, and readers are sent to it last. Heartbeats come about each
@@ -21,6 +20,19 @@ pub struct Usage {
     pub used_len: u64,
     pub free_len: u64,
     pub transfer_count: u32,
+}
+
+/// A process whose registration is being written down as the one that counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Claimant {
+    pub(crate) node: Node,
+    pub(crate) at: Duration,
+}
+
+impl Claimant {
+    pub(crate) fn is_of(&self, incarnation: Incarnation, xfer_addr: &str) -> bool {
+        self.node.incarnation == incarnation && self.node.xfer_addr() == xfer_addr
+    }
 }
 
 /// A node as the leader sees it now.
@@ -107,10 +119,7 @@ impl Member {
     pub(crate) fn used_parts_with(&self, len: u64) -> u64 {
         let (used, whole) =
             (self.usage.used_len.saturating_add(len), self.usage.used_len.saturating_add(self.usage.free_len));
-        if whole == 0 {
-            0
-        } else {
-            u64::try_from(u128::from(used) * u128::from(FULL_PARTS) / u128::from(whole)).unwrap_or(u64::MAX)
-        }
+        // One that has not said how much it has counts as empty.
+        if whole == 0 { 0 } else { parts(used, whole) }
     }
 }

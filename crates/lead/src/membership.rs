@@ -17,40 +17,11 @@ use crate::cluster::{Cluster, Pipeline};
 use crate::member::Member;
 use crate::repair::Repair;
 use crate::room::Shortage;
+use crate::rules::{MendRules, swap};
 use blocks::Command;
 use blocks::{PipelineRow, Service};
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 use types::{NodeId, PipelineId, Random};
-
-/// What the decisions rest on beside the picture itself.
-#[derive(Clone, Copy, Debug)]
-pub struct MendRules {
-    pub now: Duration,
-    /// Since when this process leads and has not stood still, by the same clock: it can say nothing of silences that
-    /// began before.
-    pub hearing_since: Duration,
-    /// A node that was silent for longer is lost.
-    pub lost_after: Duration,
-    /// Members that a set should have which is not known any more.
-    pub usual_replication: u16,
-}
-
-impl MendRules {
-    /// Whether a silence up to now tells anything.
-    pub fn can_tell(&self) -> bool {
-        self.now.saturating_sub(self.hearing_since) > self.lost_after
-    }
-
-    pub fn is_lost(&self, member: Option<&Member>) -> bool {
-        let seen = member.and_then(Member::seen).unwrap_or_default().max(self.hearing_since);
-        self.can_tell() && self.now.saturating_sub(seen) > self.lost_after
-    }
-
-    pub(crate) fn is_here(&self, member: &Member) -> bool {
-        member.is_live(self.now) && member.seen().is_some_and(|seen| self.now.saturating_sub(seen) <= self.lost_after)
-    }
-}
 
 /// Pipelines looked at in one step of a round. One look may go over all nodes and over the containers of one pipeline.
 const LOOK_COUNT_MAX: usize = 16;
@@ -238,14 +209,6 @@ impl Cluster {
     pub fn pipelines_of(&self, node: NodeId) -> &[PipelineId] {
         self.by_node.get(&node).map_or(&[], Vec::as_slice)
     }
-}
-
-/// The members without `out` and with `into`.
-pub(crate) fn swap(members: &[NodeId], out: Option<NodeId>, into: Option<NodeId>) -> Vec<NodeId> {
-    let mut members: Vec<NodeId> = members.iter().copied().filter(|id| Some(*id) != out).chain(into).collect();
-    members.sort_unstable();
-    members.dedup();
-    members
 }
 
 /// The next change of a pipeline's members that a round proposes, if no copy is under way; for tests.

@@ -6,7 +6,7 @@
 use crate::disk_balance::{DiskBalance, Levelled};
 use crate::jobs::JobState;
 use crate::leader::Leader;
-use crate::membership::MendRules;
+use crate::rules::MendRules;
 use crate::scrub::{Scrub, Scrubbed};
 use std::time::Duration;
 use types::{BlockId, NodeId};

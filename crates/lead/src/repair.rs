@@ -18,6 +18,7 @@ mod comparison_queue;
 mod copy_queue;
 mod doubtful_blocks;
 mod missing_blocks;
+mod replica_keys;
 #[cfg(test)]
 mod tests;
 mod unfit_replicas;
@@ -31,7 +32,6 @@ use copy_queue::{CopyQueue, Removed};
 use doubtful_blocks::DoubtfulBlocks;
 use missing_blocks::{MissingBlocks, Recorded};
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 use types::{BlockId, ContainerId, Epoch, Generation, NodeId, PipelineId};
 use unfit_replicas::UnfitReplicas;
@@ -61,16 +61,6 @@ pub struct Repair {
     missing: MissingBlocks,
     unfit: UnfitReplicas,
     doubtful: DoubtfulBlocks,
-}
-
-/// Keys of a block's replicas, on whatever node.
-fn all_of(block: BlockId) -> RangeInclusive<(BlockId, NodeId)> {
-    (block, NodeId([0; 16]))..=(block, NodeId([0xff; 16]))
-}
-
-/// Keys of a node's replicas, of whatever block.
-fn of_node(node: NodeId) -> RangeInclusive<(NodeId, BlockId)> {
-    (node, BlockId(0))..=(node, BlockId(u64::MAX))
 }
 
 /// What concerns several parts.

@@ -12,8 +12,8 @@
 
 use crate::cluster::{Cluster, Container, Pipeline};
 use crate::member::Member;
-use crate::membership::{MendRules, swap};
 use crate::repair::Repair;
+use crate::rules::{MendRules, swap};
 use blocks::Command;
 use blocks::ContainerState;
 use std::cmp::Reverse;

@@ -10,7 +10,8 @@
 //! takes blocks until its nodes have as many bytes as it should have, whatever writers say.
 
 use crate::cluster::Cluster;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::length_claims::Claim;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{BlockId, ContainerId};
 
@@ -21,37 +22,6 @@ const CLAIM_COUNT_MAX: usize = 100_000;
 const REPORTED_AFTER: Duration = Duration::from_secs(30);
 /// Blocks asked for at a time.
 const OVERDUE_COUNT_MAX: usize = 1000;
-
-/// What a writer said of a block.
-#[derive(Clone, Copy, Debug)]
-struct Claim {
-    home: ContainerId,
-    /// The length that it should have by that.
-    len: u64,
-    /// How much of that was not counted before, and is not confirmed.
-    grown: u64,
-    /// When it was made, or last asked for.
-    since: Duration,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Claims {
-    by_block: BTreeMap<BlockId, Claim>,
-    by_age: BTreeSet<(Duration, BlockId)>,
-}
-
-impl Claims {
-    fn insert(&mut self, block: BlockId, claim: Claim) {
-        self.by_age.insert((claim.since, block));
-        self.by_block.insert(block, claim);
-    }
-
-    fn remove(&mut self, block: BlockId) -> Option<Claim> {
-        let claim = self.by_block.remove(&block)?;
-        self.by_age.remove(&(claim.since, block));
-        Some(claim)
-    }
-}
 
 impl Cluster {
     /// A writer says that its block in `home` has `len` bytes, `grown` more than were counted of it before.
@@ -136,11 +106,12 @@ mod tests {
     use crate::compare_answer::Answers;
     use crate::first::First;
     use crate::healing::Healing;
-    use crate::membership::MendRules;
     use crate::repair::Repair;
+    use crate::rules::MendRules;
     use crate::surplus::Surplus;
     use blocks::{Command, Node, apply};
     use namespace::BlockView;
+    use std::collections::BTreeSet;
     use types::Fitness;
     use types::rows::MemoryRows;
     use types::{Generation, InodeId, NodeId, PipelineId};

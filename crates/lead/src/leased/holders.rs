@@ -11,12 +11,14 @@ use types::BlockId;
 
 /// Ids one holder may have out. A client with more writers than that is several clients.
 pub(super) const HELD_COUNT_MAX: usize = 4096;
+/// Ids out at all, some 100 bytes each.
+pub(super) const OUT_COUNT_MAX: usize = 1 << 20;
 /// Holders at all, with names of up to 400 bytes: some 35 MB. A guess: a client is a process, and may have no lease.
 const COUNT_MAX: usize = 1 << 16;
 /// Holders on one host: an eighth of all. A guess, far above the processes of a machine.
 const HOST_COUNT_MAX: usize = COUNT_MAX / 8;
 /// Ids that the holders on one host may have out: an eighth of all.
-const HOST_HELD_COUNT_MAX: usize = super::COUNT_MAX / 8;
+const HOST_HELD_COUNT_MAX: usize = OUT_COUNT_MAX / 8;
 const _: () = assert!(HELD_COUNT_MAX <= HOST_HELD_COUNT_MAX);
 
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@
 //! Promise: a node is ordered to copy a block once at a time. What is ordered is bounded: of each node that copies in
 //! blocks and bytes, of each node that is read in bytes, and of the whole cluster in blocks.
 
-use super::of_node;
+use super::replica_keys::of_node;
 use crate::tally::Tally;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

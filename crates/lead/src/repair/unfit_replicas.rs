@@ -4,7 +4,7 @@
 //! what is known of others; those beyond are reported again by the next scrub. A damaged replica that is the last of
 //! its block is read again, less and less often.
 
-use super::all_of;
+use super::replica_keys::all_of;
 use crate::tally::Tally;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,0 +1,42 @@
+//! When a node counts as lost, and what a set without one is.
+
+use crate::member::Member;
+use std::time::Duration;
+use types::NodeId;
+
+/// What the decisions rest on beside the picture itself.
+#[derive(Clone, Copy, Debug)]
+pub struct MendRules {
+    pub now: Duration,
+    /// Since when this process leads and has not stood still, by the same clock: it can say nothing of silences that
+    /// began before.
+    pub hearing_since: Duration,
+    /// A node that was silent for longer is lost.
+    pub lost_after: Duration,
+    /// Members that a set should have which is not known any more.
+    pub usual_replication: u16,
+}
+
+impl MendRules {
+    /// Whether a silence up to now tells anything.
+    pub fn can_tell(&self) -> bool {
+        self.now.saturating_sub(self.hearing_since) > self.lost_after
+    }
+
+    pub fn is_lost(&self, member: Option<&Member>) -> bool {
+        let seen = member.and_then(Member::seen).unwrap_or_default().max(self.hearing_since);
+        self.can_tell() && self.now.saturating_sub(seen) > self.lost_after
+    }
+
+    pub(crate) fn is_here(&self, member: &Member) -> bool {
+        member.is_live(self.now) && member.seen().is_some_and(|seen| self.now.saturating_sub(seen) <= self.lost_after)
+    }
+}
+
+/// The members without `out` and with `into`.
+pub(crate) fn swap(members: &[NodeId], out: Option<NodeId>, into: Option<NodeId>) -> Vec<NodeId> {
+    let mut members: Vec<NodeId> = members.iter().copied().filter(|id| Some(*id) != out).chain(into).collect();
+    members.sort_unstable();
+    members.dedup();
+    members
+}
