@@ -15,10 +15,13 @@
 //! being added (`raft::RaftError::NotNew`). Whoever was accepted is asked again when the members have changed: a
 //! connection that was made while the server waited ends with the wait.
 
-use crate::node_calls::MemberCall;
-use crate::seat::Seat;
+use crate::config::Config;
+use crate::machine::Machine;
+use crate::node_calls::{MemberCall, NodeCalls};
 use hdfs::Exception;
 use hdfs::exception::ACCESS_CONTROL;
+use io::Clock;
+use raft::Raft;
 use rpc::Origins;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -36,8 +39,13 @@ const SAID_KEPT: Duration = Duration::from_secs(60);
 /// More than a group has.
 const SAID_COUNT_MAX: usize = 32;
 
-#[derive(Debug, Default)]
 pub(crate) struct Admission {
+    config: Config,
+    raft: Raft<Machine>,
+    clock: Arc<dyn Clock>,
+    calls: Arc<NodeCalls>,
+    /// As whom other members are asked.
+    owner: String,
     origins: Origins,
     state: Mutex<State>,
     /// Connections that were accepted, and the members' entry by which that was decided.
@@ -54,7 +62,24 @@ struct State {
     strangers: HashSet<SocketAddr>,
 }
 
+impl std::fmt::Debug for Admission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admission").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
 impl Admission {
+    pub(crate) fn new(
+        config: Config,
+        raft: Raft<Machine>,
+        clock: Arc<dyn Clock>,
+        calls: Arc<NodeCalls>,
+        owner: String,
+    ) -> Self {
+        let (origins, state, accepted) = (Origins::default(), Mutex::default(), Mutex::default());
+        Self { config, raft, clock, calls, owner, origins, state, accepted }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,20 +94,20 @@ impl Admission {
     }
 
     /// Whether messages of members are accepted over a new connection.
-    pub(crate) async fn admit(&self, seat: &Arc<Seat>, peer: SocketAddr) -> Result<(), Exception> {
-        let by = seat.raft.members_entry();
-        self.check(seat, peer).await?;
+    pub(crate) async fn admit(self: &Arc<Self>, peer: SocketAddr) -> Result<(), Exception> {
+        let by = self.raft.members_entry();
+        self.check(peer).await?;
         self.accepted().insert(peer, by);
         Ok(())
     }
 
     /// Whether they still are over one that was accepted. An exception ends it.
-    pub(crate) async fn admit_still(&self, seat: &Arc<Seat>, peer: SocketAddr) -> Result<(), Exception> {
-        let by = seat.raft.members_entry();
+    pub(crate) async fn admit_still(self: &Arc<Self>, peer: SocketAddr) -> Result<(), Exception> {
+        let by = self.raft.members_entry();
         if self.accepted().get(&peer) == Some(&by) {
             return Ok(());
         }
-        self.check(seat, peer).await?;
+        self.check(peer).await?;
         if let Some(last) = self.accepted().get_mut(&peer) {
             *last = by;
         }
@@ -95,18 +120,18 @@ impl Admission {
         self.state().strangers.remove(&peer);
     }
 
-    async fn check(&self, seat: &Arc<Seat>, peer: SocketAddr) -> Result<(), Exception> {
-        if seat.peers.is_none() {
+    async fn check(self: &Arc<Self>, peer: SocketAddr) -> Result<(), Exception> {
+        if !self.config.is_group() {
             return Err(denied("this metadata server is alone, and takes no messages of others".to_owned()));
         }
-        let members = seat.raft.group().members;
-        let is_member = members.iter().any(|member| member.id == seat.config.id);
-        let names_servers = !seat.config.members.is_empty() || !seat.config.members_from.is_empty();
-        if seat.config.join && !is_member && !names_servers {
+        let members = self.raft.group().members;
+        let is_member = members.iter().any(|member| member.id == self.config.id);
+        let names_servers = !self.config.members.is_empty() || !self.config.members_from.is_empty();
+        if self.config.join && !is_member && !names_servers {
             return Ok(());
         }
-        let known = known(seat);
-        let now = seat.clock.monotonic();
+        let known = self.known();
+        let now = self.clock.monotonic();
         let mut servers = known.clone();
         {
             let state = self.state();
@@ -114,7 +139,7 @@ impl Admission {
                 servers.extend(state.said.iter().cloned());
             }
         }
-        servers.extend(seat.config.members_from.iter().cloned());
+        servers.extend(self.config.members_from.iter().cloned());
         let ip = peer.ip().to_canonical();
         if self.origins.include(&servers, ip).await {
             self.state().strangers.remove(&peer);
@@ -123,9 +148,9 @@ impl Admission {
         let why = format!(
             "{ip} is the address of no metadata server of this group as server {} knows it. If it is one, correct its address in \
              [[meta.members]], or name the address that it calls from in members_from, and start server {0} again",
-            seat.config.id
+            self.config.id
         );
-        let is_sole = seat.config.members.len() == 1 && members.len() <= 1;
+        let is_sole = self.config.members.len() == 1 && members.len() <= 1;
         let is_due = {
             let mut state = self.state();
             if is_sole {
@@ -139,12 +164,40 @@ impl Admission {
         };
         if is_due {
             tracing::warn!(%peer, "messages of a member are refused: {why}");
-            let seat = Arc::clone(seat);
+            let admission = Arc::clone(self);
             // The caller asks again, and is let in then if the others know it: this server may have been away while it
             // joined.
-            io::task::spawn("members", async move { ask_others(&seat, known).await });
+            io::task::spawn("members", async move { admission.ask_others(known).await });
         }
         if is_sole { Ok(()) } else { Err(denied(why)) }
+    }
+
+    /// Where the members are, as this server's configuration and its log say.
+    fn known(&self) -> BTreeSet<String> {
+        let listed = self.config.members.iter().map(|member| member.addr.clone());
+        let written = self.raft.group().members.into_iter().map(|member| member.addr);
+        listed.chain(written).filter(|addr| !addr.is_empty()).collect()
+    }
+
+    /// Learns from the members that are known who the others are.
+    async fn ask_others(&self, known: BTreeSet<String>) {
+        let mut said = BTreeSet::new();
+        for addr in known {
+            let call = MemberCall {
+                addr: &addr,
+                user: &self.owner,
+                protocol: ADMIN_PROTOCOL,
+                method: LIST_MEMBERS,
+                wait_max: ASK_WAIT,
+            };
+            let answer = self.calls.call_member::<_, ListMembersResponse>(call, &ListMembersRequest {}).await;
+            let members = answer.map(|answer| answer.members).unwrap_or_default();
+            said.extend(members.into_iter().map(|member| member.addr).filter(|addr| !addr.is_empty()));
+        }
+        if said.len() <= SAID_COUNT_MAX {
+            let mut state = self.state();
+            (state.said, state.said_until) = (said, self.clock.monotonic() + SAID_KEPT);
+        }
     }
 }
 
@@ -155,32 +208,4 @@ pub(crate) fn overheard() -> Exception {
 
 fn denied(why: String) -> Exception {
     Exception::unauthorized(ACCESS_CONTROL, why)
-}
-
-/// Where the members are, as this server's configuration and its log say.
-fn known(seat: &Seat) -> BTreeSet<String> {
-    let listed = seat.config.members.iter().map(|member| member.addr.clone());
-    let written = seat.raft.group().members.into_iter().map(|member| member.addr);
-    listed.chain(written).filter(|addr| !addr.is_empty()).collect()
-}
-
-/// Learns from the members that are known who the others are.
-async fn ask_others(seat: &Seat, known: BTreeSet<String>) {
-    let mut said = BTreeSet::new();
-    for addr in known {
-        let call = MemberCall {
-            addr: &addr,
-            user: seat.users.owner(),
-            protocol: ADMIN_PROTOCOL,
-            method: LIST_MEMBERS,
-            wait_max: ASK_WAIT,
-        };
-        let answer = seat.calls.call_member::<_, ListMembersResponse>(call, &ListMembersRequest {}).await;
-        let members = answer.map(|answer| answer.members).unwrap_or_default();
-        said.extend(members.into_iter().map(|member| member.addr).filter(|addr| !addr.is_empty()));
-    }
-    if said.len() <= SAID_COUNT_MAX {
-        let mut state = seat.admission.state();
-        (state.said, state.said_until) = (said, seat.clock.monotonic() + SAID_KEPT);
-    }
 }

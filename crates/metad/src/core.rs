@@ -1,18 +1,20 @@
 //! What every call and every background task works with.
 
 use crate::caller::{Session, Users};
+use crate::census_cache::Counted;
+use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
+use crate::hash_tree_queue::Contents;
 use crate::heard::Heard;
 use crate::hearing::Hearing;
 use crate::leader_lock::{LeaderLock, Leading};
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
-use crate::racks::Racks;
-use crate::recovery::Recoveries;
+use crate::recoveries::Recoveries;
 use crate::refusal;
-use crate::repair::{census::Counted, contents::Contents};
 use crate::room::Room;
+use crate::topology_script::Racks;
 use blocks::BlocksError;
 use hdfs::Exception;
 use io::{Clock, OsRandom};
@@ -90,15 +92,6 @@ impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Core").field("pool", &self.pool).finish_non_exhaustive()
     }
-}
-
-/// Why a change of this server's own was not made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ChangeError {
-    #[error(transparent)]
-    Refused(namespace::NsError),
-    #[error(transparent)]
-    Raft(#[from] RaftError),
 }
 
 /// What [`Core::new`] needs beside what it makes itself.

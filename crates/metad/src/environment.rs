@@ -1,43 +1,20 @@
 //! What a metadata server stands on: its clock, its disks, the ways to others. A simulation gives its own.
 
-use crate::StartError;
 use crate::config::{Config, MemberAddr};
 use crate::node_calls::NodeCalls;
 use crate::peers::Peers;
-use bytes::Bytes;
+use crate::route::Route;
+use crate::start_error::StartError;
 use io::Clock;
 use raft::{Disk, Transport};
-use rpc::CallError;
 use std::fmt;
-use std::future::Future;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 
 /// Part of the memory that changes may fill until they are synced; the rest is for calls.
 const OVERLAY_SHARE: u64 = 4;
 /// An overlay longer than this only makes flushes longer.
 const OVERLAY_LEN_MAX: u64 = 64 << 20;
-
-/// What a call is answered.
-pub type RouteAnswer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
-
-/// A way to the RPC ports of datanodes and of other members that is none of this process's connections.
-pub trait Route: Send + Sync {
-    /// `addr` is host:port. The request is encoded and undelimited, as is the answer.
-    fn call<'a>(&'a self, call: RouteCall<'a>, request: Bytes) -> RouteAnswer<'a>;
-}
-
-/// What is called, and where.
-#[derive(Clone, Copy, Debug)]
-pub struct RouteCall<'a> {
-    /// host:port.
-    pub addr: &'a str,
-    /// As whom.
-    pub user: &'a str,
-    pub protocol: &'static str,
-    pub method: &'static str,
-}
 
 /// Asks for the groups of a user. A user whom the database does not know is in none.
 pub type GroupLookUp = dyn Fn(&str) -> std::io::Result<Vec<String>> + Send + Sync;

@@ -1,7 +1,7 @@
 //! Which datanodes were heard of late, on every member of the group: so that a new leader need not wait for all of
 //! them.
 
-use crate::racks::DEFAULT_RACK;
+use crate::topology_script::DEFAULT_RACK;
 use blocks::{Incarnation, Node};
 use lead::{Cluster, Usage};
 use std::collections::BTreeMap;

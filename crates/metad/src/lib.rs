@@ -24,7 +24,10 @@ mod admission;
 mod ask;
 mod audit;
 mod balancer;
+mod call_record;
 mod caller;
+mod census_cache;
+mod change_error;
 mod client;
 mod command;
 mod config;
@@ -39,6 +42,7 @@ mod fsck;
 mod golden;
 mod groups;
 mod ha;
+mod hash_tree_queue;
 mod heard;
 mod hearing;
 mod hearts;
@@ -51,59 +55,49 @@ mod leader_lock;
 mod machine;
 mod mappings;
 mod measuring;
+mod member_messages;
 mod meter;
+mod method;
 mod node_calls;
 mod nodes;
 mod own;
 mod peers;
 mod racks;
 mod reaper;
+mod recoveries;
 mod recovery;
 mod refusal;
 mod removal;
 mod repair;
 mod room;
+mod route;
 mod sealing;
 mod seat;
 mod server;
 mod service;
 mod settings;
 mod standby;
+mod start_error;
 mod status;
 #[cfg(test)]
 mod status_page;
+mod task_fault;
 mod tasks;
+mod topology_script;
+mod visit;
 mod words;
 
 pub use config::{Config, MemberAddr};
-pub use environment::{Environment, GroupLookUp, Route, RouteAnswer, RouteCall};
+pub use environment::{Environment, GroupLookUp};
 pub use inspect::{Inspection, RowsNow};
+pub use route::{Route, RouteAnswer, RouteCall};
 pub use server::Server;
+pub use start_error::StartError;
 
 use io::{Clock, SystemClock};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
-
-/// Why a metadata server does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("{0}")]
-    Config(String),
-    #[error("asking the user database who runs this server: {0}; look at the directory server, then start again")]
-    Owner(std::io::Error),
-    #[error("{path}: {source}")]
-    Dir { path: PathBuf, source: std::io::Error },
-    #[error(transparent)]
-    Store(#[from] kv::KvError),
-    #[error(transparent)]
-    Rows(#[from] types::rows::RowsError),
-    #[error(transparent)]
-    Raft(#[from] raft::RaftError),
-    #[error("listening on {addr}: {source}")]
-    Listen { addr: SocketAddr, source: std::io::Error },
-}
 
 /// A running metadata server with its port. To end it cleanly, see [`Metad::shutdown`]; dropped, it is as if it was
 /// killed.

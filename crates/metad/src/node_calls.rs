@@ -1,7 +1,7 @@
 //! Calls to the RPC ports of datanodes, over connections that are kept, and to other members; or by a way that whoever
 //! runs this server gave.
 
-use crate::environment::{Route, RouteCall};
+use crate::route::{Route, RouteCall};
 use prost::Message;
 use rpc::{AnswerRoom, CallError, Client, ClientOptions};
 use std::collections::HashMap;

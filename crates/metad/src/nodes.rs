@@ -4,10 +4,11 @@
 //! What a report leads to is decided by `lead::Leader`; here it is converted, and replicas are looked up in the rows.
 
 use crate::core::Core;
-use crate::racks::{self, DEFAULT_RACK};
+use crate::racks;
 use crate::refusal;
 use crate::repair;
 use crate::seat::Seat;
+use crate::topology_script::DEFAULT_RACK;
 use crate::words;
 use blocks::{Incarnation, Node};
 use bytes::Bytes;

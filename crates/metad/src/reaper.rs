@@ -2,7 +2,8 @@
 //!
 //! Each step is small and goes through the log by itself, so a deleted tree of a million files holds nobody up.
 
-use crate::core::{ChangeError, Core};
+use crate::change_error::ChangeError;
+use crate::core::Core;
 use lead::SILENCE_MAX;
 use namespace::{DoomedBlock, ForgetDoomed, Reap, Reply, read};
 use types::rows::RowsError;

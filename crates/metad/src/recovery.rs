@@ -21,13 +21,12 @@
 //! generation.
 
 use crate::ask::{self, Answer};
-use crate::core::{ChangeError, Core};
+use crate::change_error::ChangeError;
+use crate::core::Core;
 use lead::{Hearing, Inquest, Next, Shown, Step, Survivor};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
 use types::mutation::{self, Mutation};
 use types::{BlockId, FileId, Fitness, Generation, NodeId};
 use wire::node;
@@ -37,86 +36,22 @@ const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(15);
 /// For one datanode to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// A client that asked for a recovery is kept waiting so long, in the hope of a yes.
-const ENDED_WAIT: Duration = Duration::from_millis(800);
 /// Files recovered at a time without being asked; the others wait for the next look. One that waits for its nodes costs
 /// little.
 const RUNNING_COUNT_MAX: usize = 10_000;
 /// Files of one holder read at a time.
 const PAGE_COUNT: usize = 1000;
 
-/// Recoveries that have replicas read at a time. Each may have a whole block to read on all its nodes.
-const READING_COUNT_MAX: usize = 16;
-
-/// Recoveries under way, by file.
-#[derive(Debug)]
-pub(crate) struct Recoveries {
-    running: Mutex<BTreeMap<FileId, Running>>,
-    /// Whose turn it is to have replicas read.
-    reading: Semaphore,
-}
-
-impl Default for Recoveries {
-    fn default() -> Self {
-        Self { running: Mutex::default(), reading: Semaphore::new(READING_COUNT_MAX) }
-    }
-}
-
-#[derive(Debug)]
-struct Running {
-    generation: Generation,
-    task: io::task::Task<()>,
-    /// Becomes true when the file is closed; its sender goes away when the recovery ends in any way.
-    closed: watch::Receiver<bool>,
-}
-
-impl Recoveries {
-    pub(crate) fn is_running(&self, file: FileId) -> bool {
-        self.lock().contains_key(&file)
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.lock().len()
-    }
-
-    /// Waits a moment for the recovery of `file`. True: it is closed now.
-    pub(crate) async fn ended(&self, file: FileId) -> bool {
-        let closed = self.lock().get(&file).map(|running| running.closed.clone());
-        let Some(mut closed) = closed else { return false };
-        matches!(io::stage::timeout(ENDED_WAIT, closed.wait_for(|closed| *closed)).await, Ok(Ok(_)))
-    }
-
-    pub(crate) fn stop(&self) {
-        let running = std::mem::take(&mut *self.lock());
-        for running in running.into_values() {
-            running.task.abort();
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<FileId, Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Recovers the last block of a file, as `BeginRecovery` told, in a task of its own.
 pub(crate) fn start(core: &Arc<Core>, file: FileId, last: BlockView, generation: Generation) {
-    let mut running = core.recoveries.lock();
-    if running.get(&file).is_some_and(|running| running.generation >= generation) {
-        return;
-    }
-    let (sender, closed) = watch::channel(false);
     let of_task = Arc::clone(core);
-    let task = io::task::spawn("recovery", async move {
-        let closed = run(&of_task, file, last, generation).await;
-        let _ = sender.send(closed);
-        let mut running = of_task.recoveries.lock();
-        if running.get(&file).is_some_and(|running| running.generation == generation) {
-            running.remove(&file);
-        }
+    core.recoveries.begin(file, generation, |sender| {
+        io::task::spawn("recovery", async move {
+            let closed = run(&of_task, file, last, generation).await;
+            let _ = sender.send(closed);
+            of_task.recoveries.end(file, generation);
+        })
     });
-    if let Some(overtaken) = running.insert(file, Running { generation, task, closed }) {
-        overtaken.task.abort();
-    }
 }
 
 /// Takes a file from `holder`, if it still holds it.
@@ -293,7 +228,7 @@ async fn read(
     generation: Generation,
     len: u64,
 ) -> Vec<(NodeId, Option<Fitness>)> {
-    let _turn = core.recoveries.reading.acquire().await;
+    let _turn = core.recoveries.turn_to_read().await;
     ask::verify(core, nodes, block, generation, len).await
 }
 

@@ -1,6 +1,6 @@
 //! From our refusals to Java's exceptions: the one place that knows which class stands for what.
 
-use crate::core::ChangeError;
+use crate::change_error::ChangeError;
 use hdfs::Exception;
 use hdfs::exception::{self as class, Detail};
 use lead::PlaceError;

@@ -21,7 +21,8 @@ use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::peers::Peers;
 use crate::room::Room;
-use crate::{StartError, audit, refusal, tasks};
+use crate::start_error::StartError;
+use crate::{audit, refusal, tasks};
 use hdfs::Exception;
 use io::Clock;
 use io::task::Owned;
@@ -42,7 +43,7 @@ pub(crate) struct Seat {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<Heard>,
-    pub(crate) admission: Admission,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) room: Arc<Room>,
     /// `None`: no calls are written down.
     pub(crate) audit: Option<audit::Log>,
@@ -87,6 +88,8 @@ impl Seat {
     ) -> Self {
         let users = Arc::new(users);
         let Ways { calls, peers } = ways;
+        let (its_config, its_calls, owner) = (config.clone(), Arc::clone(&calls), users.owner().to_owned());
+        let admission = Admission::new(its_config, raft.clone(), Arc::clone(&clock), its_calls, owner);
         Self {
             config,
             machine,
@@ -94,7 +97,7 @@ impl Seat {
             clock,
             users,
             heard: Arc::default(),
-            admission: Admission::default(),
+            admission: Arc::new(admission),
             room,
             audit: None,
             calls,

@@ -2,9 +2,9 @@
 //! administrators ask of all servers of a group alike, such as whether safe mode is over. To anything else it says that
 //! it stands by.
 
-use crate::door::Visit;
 use crate::node_calls::MemberCall;
 use crate::seat::Seat;
+use crate::visit::Visit;
 use crate::{client, refusal};
 use bytes::Bytes;
 use hdfs::Exception;

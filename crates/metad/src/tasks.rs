@@ -3,6 +3,7 @@
 
 use crate::command::Command;
 use crate::core::Core;
+use crate::task_fault::fault;
 use crate::{measuring, reaper, recovery, removal, repair, sealing};
 use io::stage::{sleep, timeout};
 use io::task::{Owned, spawn_owned};
@@ -21,8 +22,6 @@ const HEARING_EACH: Duration = Duration::from_millis(500);
 /// Members answer every two seconds which level they know. A newer program is started once in months, so nobody waits.
 const LEVEL_EACH: Duration = Duration::from_secs(5);
 const SEAL_EACH: Duration = Duration::from_secs(10);
-/// After a fault of the store or the log; the server is about to stop then.
-const FAULT_PAUSE: Duration = Duration::from_secs(5);
 
 /// All tasks; they end when this is dropped.
 pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
@@ -102,26 +101,4 @@ async fn raise_level(core: &Core) -> Result<(), raft::RaftError> {
         }
         _ => Ok(()),
     }
-}
-
-/// True if all that went wrong is that this server leads no more; then the tasks are about to end.
-fn leads_elsewhere(error: &(dyn std::error::Error + Sync + 'static)) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(one) = cause {
-        if matches!(one.downcast_ref(), Some(raft::RaftError::NotLeader { .. })) {
-            return true;
-        }
-        cause = one.source();
-    }
-    false
-}
-
-/// Rests after something went wrong.
-pub(crate) async fn fault(error: &(dyn std::error::Error + Sync + 'static)) {
-    if leads_elsewhere(error) {
-        tracing::debug!(%error, "a background task rests: another server leads");
-    } else {
-        tracing::error!(%error, "a background task waits after a fault");
-    }
-    sleep(FAULT_PAUSE).await;
 }

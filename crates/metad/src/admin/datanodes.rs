@@ -1,5 +1,6 @@
 //! The datanodes, and which of them are to be emptied.
 
+use super::refused::refused;
 use crate::core::Core;
 use crate::refusal;
 use crate::repair::jobs::begin_drain;
@@ -49,7 +50,7 @@ pub(super) async fn drain(core: &Core, request: DrainRequest) -> Result<DrainRes
     tracing::info!(%node, ?service, "the service of a datanode is changed");
     let answer = core.change_blocks(Command::SetService { node, service }).await.map_err(refusal::raft)?;
     answer.map_err(|refused| refusal::illegal(refused.to_string()))?;
-    let job = if request.drain { begin_drain(core, node).await.map_err(super::jobs::refused)? } else { 0 };
+    let job = if request.drain { begin_drain(core, node).await.map_err(refused)? } else { 0 };
     core.repair_wake.notify_one();
     core.prepare.notify_one();
     Ok(DrainResponse { id: node.to_string(), job })

@@ -1,8 +1,8 @@
 //! Jobs: how far they are, and how they are stopped.
 
+use super::refused::refused;
 use crate::core::Core;
 use crate::refusal;
-use crate::repair::RepairError;
 use crate::repair::scrub::LEN_PER_S_USUAL;
 use blocks::{Command, JobKind, Service};
 use hdfs::Exception;
@@ -99,14 +99,6 @@ pub(super) async fn balance(core: &Core, request: BeginBalanceRequest) -> Result
             Ok(BegunResponse { job })
         }
         Err(job) => Err(refusal::illegal(format!("balancing is under way: job {job}; wait for it, or stop it"))),
-    }
-}
-
-/// Why nothing was begun.
-pub(super) fn refused(error: RepairError) -> Exception {
-    match error {
-        RepairError::Raft(error) => refusal::raft(error),
-        error => refusal::illegal(error.to_string()),
     }
 }
 

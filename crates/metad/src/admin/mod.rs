@@ -5,8 +5,9 @@ mod datanodes;
 mod jobs;
 mod meta;
 pub(crate) mod placement;
+mod refused;
 
-use crate::door::Visit;
+use crate::visit::Visit;
 use bytes::Bytes;
 use hdfs::Exception;
 use prost::Message;

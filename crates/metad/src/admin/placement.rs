@@ -1,9 +1,10 @@
 //! Pipelines, containers, and blocks that have fewer copies than they should.
 
+use crate::census_cache::Poor;
 use crate::core::Core;
+use crate::hash_tree_queue::Compared;
 use crate::refusal;
-use crate::repair::census::{self, Known, Poor};
-use crate::repair::contents::Compared;
+use crate::repair::census::{self, Known};
 use blocks::ContainerState;
 use hdfs::Exception;
 use lead::Cluster;

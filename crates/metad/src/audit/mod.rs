@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::date;
 use files::Files;
 use io::Clock;
-use queue::Queue;
+use queue::{Counts, Queue};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,13 +64,6 @@ struct Dropped {
     time: String,
     /// Lines lost since the line before.
     dropped: u64,
-}
-
-/// Since this process started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) written: u64,
-    pub(crate) dropped: u64,
 }
 
 /// As much of a text as a line takes.

@@ -1,6 +1,5 @@
 //! Lines on their way to the audit log's thread.
 
-use super::Counts;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +8,13 @@ use std::time::Duration;
 const GATHER_TIME: Duration = Duration::from_millis(50);
 /// The part of the room at which they are written at once.
 const GATHER_SHARE: usize = 4;
+
+/// Lines since this process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) written: u64,
+    pub(crate) dropped: u64,
+}
 
 #[derive(Debug)]
 pub(super) struct Queue {

@@ -1,7 +1,8 @@
 //! Methods that change names, rights and times.
 
 use crate::caller::Session;
-use crate::core::{ChangeError, Core, find_path, make_path, must_find};
+use crate::change_error::ChangeError;
+use crate::core::{Core, find_path, make_path, must_find};
 use crate::refusal;
 use crate::words::{self, MINUS_ONE};
 use hdfs::Exception;

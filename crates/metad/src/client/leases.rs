@@ -1,7 +1,8 @@
 //! Methods about leases: a writer lives, or lost its file.
 
 use crate::caller::Session;
-use crate::core::{ChangeError, Core, must_find};
+use crate::change_error::ChangeError;
+use crate::core::{Core, must_find};
 use crate::recovery;
 use crate::refusal;
 use hdfs::Exception;

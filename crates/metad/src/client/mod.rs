@@ -1,6 +1,7 @@
 //! HDFS's ClientProtocol: one method a function, grouped by what they do.
 
 mod absent;
+mod answer;
 mod attributes;
 mod batched;
 mod changing;
@@ -17,6 +18,7 @@ mod reports;
 mod safe_mode;
 mod stats;
 mod tokens;
+mod totals;
 mod upkeep;
 mod writing;
 
@@ -25,33 +27,13 @@ pub(crate) use writing::{plan_block, silent_holder, wait_for};
 
 use crate::caller::Session;
 use crate::core::Core;
-use crate::door::table::{SUPERUSER, no_subject};
-use crate::door::{Audit, Method, Needs, Who};
+use crate::method::{Audit, Method, Needs, SUPERUSER, Who, no_subject};
+use answer::Answer;
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::proto::*;
 use prost::Message;
 use std::sync::Arc;
-
-/// What a method returns: a message, or the bytes of one that it has encoded elsewhere.
-trait Answer {
-    fn into_bytes(self) -> Bytes;
-}
-
-impl<M: Message> Answer for M {
-    fn into_bytes(self) -> Bytes {
-        self.encode_to_vec().into()
-    }
-}
-
-#[derive(Debug)]
-struct Encoded(Bytes);
-
-impl Answer for Encoded {
-    fn into_bytes(self) -> Bytes {
-        self.0
-    }
-}
 
 /// Each line: the method's name on the wire, what the audit log has of it, who may call it (users, if it does not say)
 /// and of whom (the leader, if it does not say), who runs it, its request, and which fields of that are paths.

@@ -1,6 +1,6 @@
 //! Methods about quotas: limits on what may be in a directory's tree.
 
-use super::reading::totals;
+use super::totals::totals;
 use crate::caller::Session;
 use crate::core::{Core, must_find};
 use crate::refusal;

@@ -1,6 +1,8 @@
 //! Methods that look: status, listings, locations, totals, rights.
 
-use super::{Encoded, quotas};
+use super::answer::Encoded;
+use super::quotas;
+use super::totals::totals;
 use crate::caller::Session;
 use crate::core::{Core, find_path, must_find};
 use crate::refusal;
@@ -8,15 +10,12 @@ use crate::words::{self, Locator};
 use hdfs::Exception;
 use hdfs::exception::{Detail, FILE_NOT_FOUND};
 use hdfs::proto::*;
-use namespace::read::{self, Summary, Totals};
+use namespace::read::{self};
 use namespace::{Access, FileBlocks, TouchAccessTime};
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 use types::FsPath;
-
-/// Entries counted before the totals of a tree let others in. HDFS: `dfs.content-summary.limit`, 5000.
-const SUMMARY_STEP_COUNT: usize = 5000;
 
 /// A missing path is an empty answer, never an error.
 pub(super) async fn get_file_info(
@@ -157,25 +156,6 @@ pub(super) async fn get_content_summary(
         erasure_coding_policy: Some(if is_file { "Replicated".into() } else { String::new() }),
     };
     Ok(GetContentSummaryResponseProto { summary })
-}
-
-/// Totals of a tree. What takes steps is the look whether an ordinary user may read each directory in it; each takes a
-/// new view.
-pub(super) async fn totals(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Totals, Exception> {
-    let (caller, path) = (session.caller.clone(), path.clone());
-    let mut summary = core.read(move |rows| Summary::start(rows, &caller, &path)).await?;
-    loop {
-        let (its_core, caller) = (Arc::clone(core), session.caller.clone());
-        let step = core.walk(session, move || {
-            let done = its_core.read_here(|rows| summary.step(rows, &caller, SUMMARY_STEP_COUNT));
-            (summary, done)
-        });
-        let (rest, done) = step.await;
-        match done? {
-            Some(totals) => return Ok(totals),
-            None => summary = rest,
-        }
-    }
 }
 
 pub(super) async fn get_preferred_block_size(

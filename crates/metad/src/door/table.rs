@@ -2,11 +2,12 @@
 //!
 //! The rows of HDFS's ClientProtocol stand beside the functions that answer them, in [`crate::client`].
 
-use super::Audit::{Change, Never, Read};
-use super::Needs::{Any, Leader, LeaderOrStandby};
-use super::Who::{Anyone, Member, Node, User};
-use super::{Audit, Method, Needs, Protocol, Who};
-use crate::{admin, balancer, client, ha, mappings, meter, nodes, own, service, settings, standby};
+use super::protocol::Protocol;
+use crate::method::Audit::{Change, Never, Read};
+use crate::method::Needs::{Any, Leader, LeaderOrStandby};
+use crate::method::Who::{Anyone, Member, Node, User};
+use crate::method::{Audit, Method, Needs, SUPERUSER, Who, no_paths, no_subject};
+use crate::{admin, balancer, client, ha, mappings, member_messages, meter, nodes, own, settings, standby};
 use hdfs::protocol;
 use rpc::Call;
 use std::collections::HashMap;
@@ -15,8 +16,6 @@ use wire::admin::{datanodes, jobs, meta, placement};
 use wire::client::{ADD_LEASED, AddLeasedRequest, LEASE_BLOCKS, PUT_FILE, PutFileRequest};
 use wire::node::RegisterRequest;
 
-/// HDFS says `Superuser privilege is required for operation x` where it is its name node that refuses.
-pub(crate) const SUPERUSER: Who = Who::Superuser { names_operation: true };
 /// As the small protocols beside it say.
 const ADMINISTRATOR: Who = Who::Superuser { names_operation: false };
 
@@ -27,14 +26,6 @@ const fn row(name: &'static str, who: Who, needs: Needs, audit: Audit) -> Method
 /// Stands for what is not listed: who may not call anything of a protocol is told no more than that.
 const fn other(who: Who, needs: Needs) -> Method {
     row("", who, needs, Never)
-}
-
-pub(crate) fn no_paths(_call: &Call) -> Vec<String> {
-    Vec::new()
-}
-
-pub(crate) fn no_subject(_call: &Call) -> Option<String> {
-    None
 }
 
 fn datanode(call: &Call) -> Option<String> {
@@ -225,7 +216,7 @@ pub(crate) static PROTOCOLS: &[Protocol] = &[
         methods: &[row(wire::raft::TELL, Member, Any, Never)],
         other: other(Anyone, Any),
         has_clients: false,
-        handler: |visit| Box::pin(service::member(&visit.seat, &visit.call)),
+        handler: |visit| Box::pin(member_messages::answer(&visit.seat, &visit.call)),
         standby: None,
     },
 ];

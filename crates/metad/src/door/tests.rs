@@ -3,7 +3,7 @@
 use super::table::PROTOCOLS;
 use super::*;
 use crate::sealing::tests::with_node;
-use hdfs::exception::{RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
+use hdfs::exception::{ACCESS_CONTROL, RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
 use hdfs::proto::{FsPermissionProto, GetFileInfoRequestProto, MkdirsRequestProto};
 use prost::Message;
 use serde_json::Value;

@@ -16,10 +16,10 @@
 mod ask;
 mod totals;
 
+use crate::call_record::{Caller, Came, Named};
 use crate::caller::Session;
 use crate::core::Core;
 use crate::date;
-use crate::door::{Caller, Came, Named};
 use crate::refusal;
 use crate::repair::census::Known;
 use crate::seat::Seat;

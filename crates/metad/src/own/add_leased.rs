@@ -1,6 +1,6 @@
 //! A block that its writer had on lease becomes the next of its file.
 
-use super::Held;
+use super::held::Held;
 use crate::caller::Session;
 use crate::client::plan_block;
 use crate::core::{Core, must_find};

@@ -1,6 +1,6 @@
 //! A small file, put whole: its block is on the nodes already, and one entry of the log makes it a file.
 
-use super::Held;
+use super::held::Held;
 use crate::caller::Session;
 use crate::client::{silent_holder, wait_for};
 use crate::core::{Core, make_path};

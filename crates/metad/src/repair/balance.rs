@@ -1,6 +1,8 @@
 //! Balancing that was asked for: a plan is made once, and carried out a few moves at a time.
 
-use super::{RepairError, jobs, rules};
+use super::error::RepairError;
+use super::jobs;
+use super::rules::rules;
 use crate::core::Core;
 use blocks::{JobKind, JobTask};
 use lead::{Balance, Balancing};

@@ -14,13 +14,14 @@
 //! Promise: of a sound store no rows are read; of a sick one, those of the sick blocks. However many ask, counting
 //! takes a tenth of one thread's time at most: what was counted is told again for ten times as long as it took.
 
-use super::rules;
+use super::rules::rules;
+use crate::census_cache::{Census, Poor};
 use crate::core::Core;
 use lead::{Cluster, Member, MendRules};
 use namespace::BlockView;
 use namespace::read::{self, Place};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use types::rows::RowsError;
 use types::{BlockId, ContainerId, Epoch, FileId, NodeId, PipelineId};
@@ -29,58 +30,17 @@ use types::{BlockId, ContainerId, Epoch, FileId, NodeId, PipelineId};
 const NAMED_COUNT_MAX: usize = wire::admin::placement::PAGE_COUNT_MAX;
 /// Rows read from one view of the store.
 const PAGE_COUNT: usize = 1000;
-/// What was counted is told for so many times as long as it took.
-const TOLD_TIMES: u32 = 10;
 /// Who asks has a count made that takes no longer; otherwise the last one is told.
 const WAITED_FOR: Duration = Duration::from_secs(1);
 /// Between counts that nobody has asked for: `/metrics` tells what was counted last.
 const COUNTED_EACH: Duration = Duration::from_secs(1);
 
-/// A block with too few copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Poor {
-    pub(crate) view: BlockView,
-    pub(crate) live: u16,
-    pub(crate) wanted: u16,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Census {
-    pub(crate) under_replicated: u64,
-    /// Of these, how many copies there are too few.
-    pub(crate) missing_replicas: u64,
-    pub(crate) missing: u64,
-    /// Of these, blocks of files that ask for one copy.
-    pub(crate) missing_alone: u64,
-    /// Blocks of which a copy is damaged, whether or not another is sound.
-    pub(crate) corrupt: u64,
-    /// Blocks of which a copy is ordered, or waits for its turn.
-    pub(crate) pending: u64,
-    /// Some of the missing blocks, and then some of the under-replicated ones.
-    pub(crate) named: Vec<Poor>,
-}
-
-/// What was counted last.
-#[derive(Debug, Default)]
-pub(crate) struct Counted {
-    last: Mutex<Option<Last>>,
-    /// One counts at a time.
-    turn: Mutex<()>,
-}
-
-#[derive(Clone, Debug)]
-struct Last {
-    census: Arc<Census>,
-    at: Duration,
-    took: Duration,
-}
-
 /// Counts now and then until the task is dropped.
 pub(crate) async fn run(core: Arc<Core>) {
     loop {
         let counter = Arc::clone(&core);
-        if let Err(error) = io::task::blocking(move || counter.counted.count(&counter)).await {
-            crate::tasks::fault(&error).await;
+        if let Err(error) = io::task::blocking(move || recount(&counter)).await {
+            crate::task_fault::fault(&error).await;
         }
         io::stage::sleep(COUNTED_EACH).await;
     }
@@ -93,34 +53,12 @@ pub(crate) async fn latest(core: &Arc<Core>) -> Result<Arc<Census>, RowsError> {
         return Ok(last.census);
     }
     let core = Arc::clone(core);
-    io::task::blocking(move || core.counted.count(&core)).await
+    io::task::blocking(move || recount(&core)).await
 }
 
-impl Counted {
-    /// As it was counted last, without waiting.
-    pub(crate) fn last(&self) -> Arc<Census> {
-        self.known().map(|last| last.census).unwrap_or_default()
-    }
-
-    fn known(&self) -> Option<Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Counts, unless what was counted last still holds. May wait for the disk.
-    fn count(&self, core: &Core) -> Result<Arc<Census>, RowsError> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = core.monotonic();
-        if let Some(last) = self.known()
-            && begun.saturating_sub(last.at) < last.took * TOLD_TIMES
-        {
-            return Ok(last.census);
-        }
-        let census = Arc::new(count(core)?);
-        let at = core.monotonic();
-        let last = Last { census: Arc::clone(&census), at, took: at.saturating_sub(begun) };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
-        Ok(census)
-    }
+/// May wait for the disk.
+fn recount(core: &Core) -> Result<Arc<Census>, RowsError> {
+    core.counted.count(|| core.monotonic(), || count(core))
 }
 
 /// What is known to be wrong with single replicas, as of one moment.

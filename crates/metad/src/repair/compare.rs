@@ -4,7 +4,8 @@
 //! rows: complete blocks of the container ──digest──▶ each member: same? ──no──▶ the list ──▶ which lack ──▶ Repair
 //! ```
 
-use super::{ANSWER_MAX, RepairError};
+use super::error::RepairError;
+use super::rules::ANSWER_MAX;
 use crate::core::Core;
 use blocks::Command;
 use lead::{Answers, Comparison, Healing, Leader};
@@ -153,6 +154,6 @@ pub(super) async fn answers(core: &Core, blocks: &[BlockView], nodes: &[NodeId])
 }
 
 async fn ask(core: &Core, nodes: &[NodeId], request: &CompareRequest) -> Vec<(NodeId, Option<CompareResponse>)> {
-    let nodes = super::askable(core, nodes.iter().copied());
+    let nodes = super::rules::askable(core, nodes.iter().copied());
     crate::ask::talkative(core, &nodes, COMPARE, request, ANSWER_MAX).await
 }

@@ -1,6 +1,8 @@
 //! Balancing between the disks of a node, which nodes carry out by themselves when they are ordered to.
 
-use super::{RepairError, jobs, rules};
+use super::error::RepairError;
+use super::jobs;
+use super::rules::rules;
 use crate::core::Core;
 use blocks::{JobKind, JobTask};
 use lead::{Leader, Levelled, kept_text};

@@ -4,7 +4,8 @@
 //! and tells how it ended.
 
 use super::census;
-use super::{RepairError, rules};
+use super::error::RepairError;
+use super::rules::rules;
 use crate::core::Core;
 use blocks::{BlocksError, Command, JobKind, JobRow, JobTask};
 use lead::Drained;

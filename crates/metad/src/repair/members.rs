@@ -1,6 +1,7 @@
 //! Pipelines get the members that `lead::Mending` wants, one change of the log after the other.
 
-use super::{RepairError, rules};
+use super::error::RepairError;
+use super::rules::rules;
 use crate::core::Core;
 use blocks::Command;
 use lead::{MendStep, Mending, Shortage};

@@ -20,23 +20,25 @@ pub(crate) mod census;
 mod compare;
 pub(crate) mod contents;
 pub(crate) mod disks;
+mod error;
 pub(crate) mod jobs;
 mod members;
 pub(crate) mod reported;
 mod resize;
+mod rules;
 pub(crate) mod scrub;
 mod surplus;
 
 pub(crate) use compare::has_whole;
+pub(crate) use error::RepairError;
+pub(crate) use rules::rules;
 
-use crate::core::{ChangeError, Core};
+use crate::core::Core;
 use io::stage::timeout;
-use lead::{ContainerAudit, Healing, Leader, MendRules};
-use raft::RaftError;
+use lead::{ContainerAudit, Leader};
 use std::sync::Arc;
 use std::time::Duration;
-use types::rows::RowsError;
-use types::{BlockId, NodeId, PipelineId};
+use types::PipelineId;
 
 /// Between rounds if nobody calls for one.
 const ROUND_EACH: Duration = Duration::from_secs(1);
@@ -44,21 +46,6 @@ const ROUND_EACH: Duration = Duration::from_secs(1);
 const MEMBERS_EACH: Duration = Duration::from_millis(500);
 /// Between rounds at least.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
-/// For one datanode to answer a question about a page of a container.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RepairError {
-    #[error(transparent)]
-    Rows(#[from] RowsError),
-    #[error(transparent)]
-    Change(#[from] ChangeError),
-    #[error(transparent)]
-    Raft(#[from] RaftError),
-    #[error("{0}")]
-    Refused(String),
-}
-
 /// Looks after the blocks until the task is dropped.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut audit = ContainerAudit::default();
@@ -70,7 +57,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         let passed = now.saturating_sub(last);
         core.with_leader(|leader, _| audit.step(&leader.cluster, &mut leader.repair, passed, now));
         if let Err(error) = round(&core, &mut turn).await {
-            crate::tasks::fault(&error).await;
+            crate::task_fault::fault(&error).await;
         }
         last = now;
         io::stage::sleep(ROUND_PAUSE).await;
@@ -84,7 +71,7 @@ pub(crate) async fn run_members(core: Arc<Core>) {
     let mut watch = members::Watch::default();
     loop {
         if let Err(error) = members::round(&core, &mut watch).await {
-            crate::tasks::fault(&error).await;
+            crate::task_fault::fault(&error).await;
         }
         io::stage::sleep(MEMBERS_EACH).await;
     }
@@ -119,36 +106,4 @@ async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairEr
         balance::round(core).await?;
     }
     jobs::write_ends(core).await
-}
-
-pub(crate) fn rules(core: &Core) -> MendRules {
-    MendRules {
-        now: core.monotonic(),
-        hearing_since: core.hearing_since(),
-        lost_after: core.config.lost_after(),
-        usual_replication: core.config.replication,
-    }
-}
-
-/// Nodes and where they are asked, without those that are lost.
-fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> Vec<(NodeId, String)> {
-    let rules = rules(core);
-    core.with_cluster(|cluster, _| {
-        let here = cluster.askable(&rules, nodes).into_iter().filter_map(|id| cluster.node(id));
-        here.map(|member| (member.node.id, member.node.ipc_addr())).collect()
-    })
-}
-
-impl Core {
-    /// What decisions about copies rest on, as of now.
-    pub(crate) fn heal<T>(&self, run: impl FnOnce(&mut Healing<'_>) -> T) -> T {
-        let rules = rules(self);
-        self.with_leader(|leader, _| run(&mut leader.healing(rules)))
-    }
-
-    /// A member of the block's home may lack it: it is to be compared as soon as it is complete.
-    pub(crate) fn doubt(&self, block: BlockId) {
-        self.leader().repair.doubt(block);
-        self.repair_wake.notify_one();
-    }
 }

@@ -5,7 +5,7 @@
 //! complaints about itself and nothing more. Damage that was none, since a disk or a cable was at fault for a moment,
 //! is taken back when the replica reads well.
 
-use super::askable;
+use super::rules::askable;
 use crate::core::Core;
 use io::stage::timeout;
 use io::task::{Owned, spawn_owned};

@@ -6,8 +6,8 @@
 //!                                                                                                        └ what is too much: surplus
 //! ```
 
-use super::RepairError;
 use super::compare::answers;
+use super::error::RepairError;
 use crate::core::Core;
 use lead::{Leader, Plan, Resizing, Transfer};
 use namespace::read;

@@ -1,7 +1,9 @@
 //! A scrub that was asked for: its order goes out with the answers to heartbeats, and what the nodes say comes with
 //! them.
 
-use super::{RepairError, jobs, rules};
+use super::error::RepairError;
+use super::jobs;
+use super::rules::rules;
 use crate::core::Core;
 use blocks::{JobKind, JobTask};
 use lead::{Leader, Scrubbed};

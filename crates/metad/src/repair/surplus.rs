@@ -1,8 +1,8 @@
 //! Replicas that belong nowhere: others are asked whether they have the block before anything is done;
 //! `lead::Clearance` decides.
 
-use super::RepairError;
 use super::compare::{answers, look_up};
+use super::error::RepairError;
 use crate::core::Core;
 use lead::{Clearance, Cleared};
 use std::sync::Arc;

@@ -1,0 +1,65 @@
+//! What is written down of a call in the audit log.
+
+use crate::audit::{Record, shortened};
+use crate::caller::Authentication;
+use crate::date;
+use crate::seat::Seat;
+use hdfs::Exception;
+use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION};
+use std::time::Duration;
+use types::Millis;
+use wire::node::{NODE_IN_USE, NODE_SUPERSEDED};
+
+/// Who called.
+pub(crate) struct Caller<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) real: Option<&'a str>,
+    pub(crate) authentication: Authentication,
+    pub(crate) address: String,
+}
+
+/// What was called, and what for.
+pub(crate) struct Named<'a> {
+    pub(crate) protocol: &'a str,
+    pub(crate) method: &'a str,
+    pub(crate) paths: Vec<String>,
+    pub(crate) subject: Option<String>,
+}
+
+/// When a call came.
+pub(crate) struct Came {
+    at: Millis,
+    since: Duration,
+}
+
+impl Came {
+    pub(crate) fn now(seat: &Seat) -> Self {
+        Self { at: seat.clock.now(), since: seat.clock.monotonic() }
+    }
+
+    /// Writes a call down that is over.
+    pub(crate) fn record<T>(&self, seat: &Seat, caller: &Caller<'_>, named: Named<'_>, answer: &Result<T, Exception>) {
+        let Some(log) = &seat.audit else { return };
+        let Named { protocol, method, paths, subject } = named;
+        let error = answer.as_ref().err();
+        log.record(&Record {
+            time: date::rfc3339(self.at),
+            user: shortened(caller.user),
+            real_user: caller.real.map(shortened),
+            authentication: caller.authentication.name(),
+            address: caller.address.clone(),
+            protocol: protocol.rsplit('.').next().unwrap_or(protocol),
+            method: shortened(method),
+            paths: paths.iter().map(|path| shortened(path).to_owned()).collect(),
+            subject: subject.as_deref().map(shortened),
+            allowed: !error.is_some_and(is_denied),
+            error: error.map(|error| error.class),
+            duration_us: seat.clock.monotonic().saturating_sub(self.since).as_micros() as u64,
+        });
+    }
+}
+
+/// A process that takes a datanode's id may not, either.
+pub(crate) fn is_denied(error: &Exception) -> bool {
+    [ACCESS_CONTROL, AUTHORIZATION, NODE_IN_USE, NODE_SUPERSEDED].contains(&error.class)
+}

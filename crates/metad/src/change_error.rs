@@ -1,0 +1,12 @@
+//! Why a change of this server's own was not made.
+
+use raft::RaftError;
+
+/// Why a change of this server's own was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    #[error(transparent)]
+    Refused(namespace::NsError),
+    #[error(transparent)]
+    Raft(#[from] RaftError),
+}

@@ -1,0 +1,41 @@
+//! What decisions about copies rest on, and whom repair may ask.
+
+use crate::core::Core;
+use lead::{Healing, MendRules};
+use std::time::Duration;
+use types::{BlockId, NodeId};
+
+/// For one datanode to answer a question about a page of a container.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+pub(crate) fn rules(core: &Core) -> MendRules {
+    MendRules {
+        now: core.monotonic(),
+        hearing_since: core.hearing_since(),
+        lost_after: core.config.lost_after(),
+        usual_replication: core.config.replication,
+    }
+}
+
+/// Nodes and where they are asked, without those that are lost.
+pub(super) fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> Vec<(NodeId, String)> {
+    let rules = rules(core);
+    core.with_cluster(|cluster, _| {
+        let here = cluster.askable(&rules, nodes).into_iter().filter_map(|id| cluster.node(id));
+        here.map(|member| (member.node.id, member.node.ipc_addr())).collect()
+    })
+}
+
+impl Core {
+    /// What decisions about copies rest on, as of now.
+    pub(crate) fn heal<T>(&self, run: impl FnOnce(&mut Healing<'_>) -> T) -> T {
+        let rules = rules(self);
+        self.with_leader(|leader, _| run(&mut leader.healing(rules)))
+    }
+
+    /// A member of the block's home may lack it: it is to be compared as soon as it is complete.
+    pub(crate) fn doubt(&self, block: BlockId) {
+        self.leader().repair.doubt(block);
+        self.repair_wake.notify_one();
+    }
+}

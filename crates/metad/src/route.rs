@@ -1,0 +1,26 @@
+//! A way to others that whoever runs this server gives: a simulation has one.
+
+use bytes::Bytes;
+use rpc::CallError;
+use std::future::Future;
+use std::pin::Pin;
+
+/// What a call is answered.
+pub type RouteAnswer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
+
+/// A way to the RPC ports of datanodes and of other members that is none of this process's connections.
+pub trait Route: Send + Sync {
+    /// `addr` is host:port. The request is encoded and undelimited, as is the answer.
+    fn call<'a>(&'a self, call: RouteCall<'a>, request: Bytes) -> RouteAnswer<'a>;
+}
+
+/// What is called, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct RouteCall<'a> {
+    /// host:port.
+    pub addr: &'a str,
+    /// As whom.
+    pub user: &'a str,
+    pub protocol: &'static str,
+    pub method: &'static str,
+}
