@@ -3,10 +3,12 @@
 mod counted;
 pub mod golden;
 pub mod power;
+pub mod source;
 
 pub use counted::Counted;
 
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The workspace as cargo sees it, without the graph of other people's crates.
@@ -19,4 +21,16 @@ pub fn cargo_metadata() -> Value {
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
+}
+
+/// All source files below a folder.
+pub fn source_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries
+        .flat_map(|path| match () {
+            () if path.is_dir() => source_files(&path),
+            () if path.extension().is_some_and(|ending| ending == "rs") => vec![path],
+            () => Vec::new(),
+        })
+        .collect()
 }

@@ -122,22 +122,11 @@ fn nobody_but_the_simulation_has_deliberate_faults() {
 fn unsafe_code_stays_where_it_is_kept() {
     const KEPT: &[&str] = &["io/", "kv/src/disk.rs", "host/src/memory.rs", "testkit/"];
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/");
-    for entry in walk(root) {
+    for entry in testkit::source_files(root) {
         let text = std::fs::read_to_string(&entry).expect("a source file");
         let place = entry.strip_prefix(root).expect("below crates/").display().to_string();
         let kept = KEPT.iter().any(|kept| place.starts_with(kept));
         let allows = ["allow(unsafe_code", "expect(unsafe_code"].iter().any(|text_of| text.contains(text_of));
         assert!(kept || !allows, "{place} allows unsafe code");
     }
-}
-
-fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    entries
-        .flat_map(|path| match () {
-            () if path.is_dir() => walk(&path),
-            () if path.extension().is_some_and(|ending| ending == "rs") => vec![path],
-            () => Vec::new(),
-        })
-        .collect()
 }
