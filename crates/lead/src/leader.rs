@@ -158,6 +158,12 @@ impl Leader {
         }
     }
 
+    /// What nodes told an earlier memory of this leader is lost: all that are here are to tell it again.
+    pub fn ask_for_catalogues(&mut self) {
+        let here = self.cluster.nodes().filter(|member| member.seen().is_some());
+        here.for_each(|member| self.surplus.ask_all(member.node.id));
+    }
+
     /// The disks of each node, as it reported them last.
     pub fn disks(&self) -> &BTreeMap<NodeId, Vec<Disk>> {
         &self.disks

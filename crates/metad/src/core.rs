@@ -222,6 +222,16 @@ impl Core {
         run(leader, random)
     }
 
+    /// As [`Core::leader`], for what is dropped, and for what only notes something.
+    pub(crate) fn leader_unless_broken(&self) -> Option<Leading<'_>> {
+        self.leader.lock_unless_broken()
+    }
+
+    /// What is known here has missed something, or is not looked after: this server begins to lead anew.
+    pub(crate) fn break_off(&self) {
+        self.leader.break_off();
+    }
+
     /// What is known here may be half changed: nothing is to be decided by it any more.
     pub(crate) fn is_broken(&self) -> bool {
         self.leader.is_broken()
@@ -314,17 +324,24 @@ impl Core {
     }
 
     async fn propose_namespace(&self, request: Request) -> Result<namespace::Reply, ChangeError> {
-        match self.raft.propose(Command::Namespace(request)).await? {
+        match self.propose(Command::Namespace(request)).await? {
             Reply::Namespace(answer) => answer.map_err(ChangeError::Refused),
             reply => unreachable!("a request of the namespace was answered with {reply:?}"),
         }
+    }
+
+    async fn propose(&self, command: Command) -> Result<Reply, RaftError> {
+        if self.is_broken() {
+            return Err(RaftError::NotLeader { leader: "again in a moment".to_owned() });
+        }
+        self.raft.propose(command).await
     }
 
     pub(crate) async fn change_blocks(
         &self,
         command: blocks::Command,
     ) -> Result<Result<blocks::Reply, BlocksError>, RaftError> {
-        match self.raft.propose(Command::Blocks(command)).await? {
+        match self.propose(Command::Blocks(command)).await? {
             Reply::Blocks(answer) => Ok(answer),
             reply => unreachable!("a command of the block side was answered with {reply:?}"),
         }

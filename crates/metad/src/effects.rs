@@ -13,14 +13,18 @@ use namespace::Effects;
 impl Follower for Core {
     fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, BlocksError>) {
         let rules = repair::rules(self);
-        let wakes = self.leader().on_applied(command, answer, rules);
-        self.wake(wakes);
+        let wakes = self.leader_unless_broken().map(|mut leader| leader.on_applied(command, answer, rules));
+        self.wake(wakes.unwrap_or_default());
+    }
+
+    fn on_blocks_lost(&self) {
+        self.break_off();
     }
 
     fn on_effects(&self, effects: &Effects) {
         let now = self.monotonic();
-        let wakes = self.leader().on_effects(effects, now);
-        self.wake(wakes);
+        let wakes = self.leader_unless_broken().map(|mut leader| leader.on_effects(effects, now));
+        self.wake(wakes.unwrap_or_default());
     }
 
     fn on_effects_lost(&self) {

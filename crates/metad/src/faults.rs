@@ -3,8 +3,8 @@
 //! Promise: one entry cannot stop a store. Every member would panic on it, and again at each start, as the log still
 //! has it. So the entry counts as applied, none of the rows it staged is kept, and the caller gets an error. All
 //! members apply the same bytes and drop the same; one that panics alone has other rows from then on, which Raft's
-//! comparison of digests finds. Only the function of rows and command is guarded: a panic while a change is committed
-//! stops the member.
+//! comparison of digests finds. The function of rows and command is guarded, and what the leader makes of the entry
+//! ([`follower_failed`]): a panic while a change is committed stops the member.
 
 use crate::command::{Command, Reply};
 use blocks::BlocksError;
@@ -32,11 +32,12 @@ pub(crate) fn guard<T>(apply: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(apply))
 }
 
-/// The leader panicked over what followed from an entry. What is to be deleted stands in the rows, and is looked for
-/// there; what is to be compared is found when all containers are, one after the other.
-pub(crate) fn effects_failed(entry: Option<u64>, command: &Command, panic: &Panic) {
+/// The leader panicked over an entry, or over what followed from it. Over an entry of the block side, or while it held
+/// its lock, it begins anew with the rows. Otherwise what is to be deleted stands in the rows, and is looked for there;
+/// what is to be compared is found when all containers are, one after the other.
+pub(crate) fn follower_failed(entry: Option<u64>, command: &Command, panic: &Panic) {
     let (operation, reason) = (name(command), io::task::panic_text(&**panic));
-    tracing::error!(entry, operation, reason, "the leader panicked over the effects of an entry. Report it");
+    tracing::error!(entry, operation, reason, "the leader panicked over an entry that was applied. Report it");
 }
 
 impl Faults {
@@ -121,6 +122,8 @@ mod tests {
             self.0.lock().unwrap().on_applied(command, answer);
         }
 
+        fn on_blocks_lost(&self) {}
+
         fn on_effects(&self, _effects: &Effects) {}
 
         fn on_effects_lost(&self) {}
@@ -191,14 +194,21 @@ mod tests {
         Command::Blocks(blocks::Command::Register(blocks::Node { host, ..blocks::Node::example(number, "/r") }))
     }
 
-    /// Cannot bear effects.
+    /// Cannot bear entries, nor effects.
     #[derive(Debug, Default)]
     struct Weakling {
         lost: AtomicUsize,
+        blocks_lost: AtomicUsize,
     }
 
     impl Follower for Weakling {
-        fn on_blocks(&self, _command: &blocks::Command, _answer: &Result<blocks::Reply, BlocksError>) {}
+        fn on_blocks(&self, _command: &blocks::Command, _answer: &Result<blocks::Reply, BlocksError>) {
+            panic!("a thought of ours was wrong");
+        }
+
+        fn on_blocks_lost(&self) {
+            self.blocks_lost.fetch_add(1, Ordering::Relaxed);
+        }
 
         fn on_effects(&self, _effects: &Effects) {
             panic!("a thought of ours was wrong");
@@ -211,7 +221,7 @@ mod tests {
 
     /// The change is there, its caller has an answer, and the next one is applied.
     #[tokio::test]
-    async fn a_leader_that_panics_over_effects_changes_no_reply() {
+    async fn a_leader_that_panics_over_an_entry_changes_no_reply() {
         let dir = tempfile::tempdir().unwrap();
         let one = Poisoned::open(dir.path()).await;
         let leader = one.0.follow(|| Ok(Weakling::default())).unwrap();
@@ -229,6 +239,9 @@ mod tests {
             assert!(matches!(leave(on), Reply::Namespace(Ok(namespace::Reply::Bool(is_on))) if is_on == on));
         }
         assert_eq!(leader.lost.load(Ordering::Relaxed), 1, "to end safe mode has effects");
+        let reply = one.0.run(b"p", Some(&register(2, "sound")), apply).unwrap();
+        assert!(matches!(reply, Reply::Blocks(Ok(_))), "{reply:?}");
+        assert_eq!(leader.blocks_lost.load(Ordering::Relaxed), 1);
         assert_eq!(one.0.faults.counted(), Counted::default());
     }
 

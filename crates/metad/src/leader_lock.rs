@@ -2,8 +2,9 @@
 //!
 //! Promise: a thread that holds it does not take it again, and no task keeps it over an `await`, as a guard cannot be
 //! sent to another thread. Whoever holds it takes no other lock and syncs nothing: every call that needs anything of
-//! the leader waits meanwhile. When a panic has left it half changed, no order to delete leaves any more, and
-//! [`Seat::keep`] begins anew with the rows.
+//! the leader waits meanwhile. When a panic may have left it half changed, nobody sees it any more: calls and tasks
+//! that ask for it end with a panic, no order leaves, no change is proposed, and [`Seat::keep`] begins anew with the
+//! rows.
 //!
 //! [`Seat::keep`]: crate::seat::Seat::keep
 
@@ -25,7 +26,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct LeaderLock {
     state: Mutex<State>,
-    /// A thread panicked while it held the lock.
+    /// A thread panicked while it held the lock, or see [`LeaderLock::break_off`].
     is_broken: AtomicBool,
     broken: Notify,
 }
@@ -44,10 +45,26 @@ impl LeaderLock {
     }
 
     pub(crate) fn lock(&self) -> Leading<'_> {
+        self.lock_unless_broken().expect("the leader's memory is broken: it begins anew with the rows")
+    }
+
+    /// For who must not panic: what is dropped, and what only notes something.
+    pub(crate) fn lock_unless_broken(&self) -> Option<Leading<'_>> {
         // It would wait for itself for ever.
-        assert!(!IS_HELD.replace(true), "this thread holds the leader's lock already");
+        assert!(!IS_HELD.get(), "this thread holds the leader's lock already");
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Leading { state, lock: self, was_panicking: std::thread::panicking() }
+        // Whoever broke it said so before the mutex was released.
+        if self.is_broken() {
+            return None;
+        }
+        IS_HELD.set(true);
+        Some(Leading { state, lock: self, was_panicking: std::thread::panicking() })
+    }
+
+    /// It has missed something, or nobody looks after it any more.
+    pub(crate) fn break_off(&self) {
+        self.is_broken.store(true, Ordering::Release);
+        self.broken.notify_one();
     }
 
     /// What the leader knows may be half changed.
@@ -104,8 +121,7 @@ impl Drop for Leading<'_> {
         IS_HELD.set(false);
         let is_panicking = std::thread::panicking();
         if is_panicking && !self.was_panicking {
-            self.lock.is_broken.store(true, Ordering::Release);
-            self.lock.broken.notify_one();
+            self.lock.break_off();
         }
         if cfg!(debug_assertions) && !is_panicking {
             self.state.release_count = self.state.release_count.wrapping_add(1);
@@ -151,10 +167,12 @@ mod tests {
     #[tokio::test]
     async fn a_leader_whose_memory_is_half_changed_begins_anew() {
         let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+        let seat = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.seat);
+        let node = core.with_cluster(|cluster, _| cluster.node(types::NodeId([1; 16])).unwrap().node.clone());
+        seat.heard.registered(node, lead::Usage::default(), String::new(), core.monotonic());
         let change = || core.with_leader(|_, _| panic!("half way"));
         let panicked: Result<(), _> = std::panic::catch_unwind(std::panic::AssertUnwindSafe(change));
         assert!(panicked.is_err() && core.is_broken());
-        let seat = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.seat);
         let is_anew = || seat.core().is_some_and(|now| !std::sync::Arc::ptr_eq(&now, &core) && !now.is_broken());
         for _ in 0..500 {
             if is_anew() {
@@ -163,8 +181,71 @@ mod tests {
             io::stage::sleep(Duration::from_millis(10)).await;
         }
         assert!(is_anew(), "it never began anew");
-        assert!(seat.leading().await.is_ok());
-        drop((core, seat));
+        let anew = seat.leading().await.unwrap();
+        assert!(anew.leader().surplus.take_ask(types::NodeId([1; 16])), "its catalogue is lost with the memory");
+        drop((anew, core, seat));
+        metad.shutdown().await;
+    }
+
+    /// Nobody decides by it any more, and nothing that was decided by it is proposed.
+    #[tokio::test]
+    async fn memory_that_is_half_changed_is_not_seen() {
+        let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+        core.break_off();
+        assert!(core.leader_unless_broken().is_none());
+        let look = || drop(core.leader());
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).is_err());
+        let open = blocks::Command::OpenContainer { pipeline: types::PipelineId(1) };
+        assert!(core.change_blocks(open).await.is_err());
+        assert!(core.change_unasked(namespace::Reserve { count: 1 }).await.is_err());
+        // Entries of others are applied; this leader does not see them.
+        crate::machine::Follower::on_blocks(
+            &*core,
+            &blocks::Command::Register(blocks::Node::example(9, "/r")),
+            &Ok(blocks::Reply::Done),
+        );
+        crate::machine::Follower::on_effects(&*core, &namespace::Effects::default());
+        drop(core);
+        metad.shutdown().await;
+    }
+
+    /// Without it nothing would be repaired, or deleted.
+    #[tokio::test]
+    async fn a_background_task_that_ends_is_begun_anew_with_the_leader() {
+        let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+        drop(crate::tasks::kept(&core, "aborted", std::future::pending()));
+        io::stage::sleep(Duration::from_millis(1)).await;
+        assert!(!core.is_broken(), "the time of this leader has ended");
+        let _panics = crate::tasks::kept(&core, "panics", async { panic!("on purpose") });
+        for _ in 0..500 {
+            if core.is_broken() {
+                break;
+            }
+            io::stage::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(core.is_broken());
+        drop(core);
+        metad.shutdown().await;
+    }
+
+    /// What panics each time would do so for ever.
+    #[tokio::test]
+    async fn a_server_whose_leader_breaks_again_and_again_stops() {
+        let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+        let seat = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.seat);
+        drop(core);
+        let breaking = async {
+            loop {
+                seat.core().inspect(|core| core.break_off());
+                io::stage::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let why = tokio::select! {
+            () = breaking => unreachable!("it never ends"),
+            why = io::stage::timeout(Duration::from_secs(60), metad.failed()) => why.unwrap(),
+        };
+        assert!(why.contains("begin to lead"), "{why}");
+        drop(seat);
         metad.shutdown().await;
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Machine {
 /// It is called between two entries, so whatever it does holds up all changes.
 pub(crate) trait Follower: std::fmt::Debug + Send + Sync {
     fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, blocks::BlocksError>);
+    /// It panicked over one, and does not know what the rows say any more.
+    fn on_blocks_lost(&self);
     fn on_effects(&self, effects: &Effects);
     /// It panicked over some: what the rows tell of them is to be looked for there.
     fn on_effects_lost(&self);
@@ -135,13 +137,16 @@ impl Machine {
             self.level.store(read_level(&self.store.view())?, Ordering::Relaxed);
         }
         if let Some(leader) = leader.as_ref().and_then(Weak::upgrade) {
-            if let (Command::Blocks(command), Reply::Blocks(answer)) = (command, &reply) {
-                leader.on_blocks(command, answer);
+            if let (Command::Blocks(change), Reply::Blocks(answer)) = (command, &reply)
+                && let Err(panic) = faults::guard(|| leader.on_blocks(change, answer))
+            {
+                faults::follower_failed(raft::entry_index(position), command, &panic);
+                leader.on_blocks_lost();
             }
             if !effects.is_empty()
                 && let Err(panic) = faults::guard(|| leader.on_effects(&effects))
             {
-                faults::effects_failed(raft::entry_index(position), command, &panic);
+                faults::follower_failed(raft::entry_index(position), command, &panic);
                 leader.on_effects_lost();
             }
         }

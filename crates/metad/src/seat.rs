@@ -8,7 +8,7 @@
 //! Promise: a call is served only by a leader that a majority has just confirmed, so what it reads is up to date; all
 //! others are told to look elsewhere. What a leader knew beside the rows (renewals, leased blocks, what is owed) ends
 //! with its time: a new one begins as after a start, but for the datanodes, which every member hears. A server that is
-//! alone takes the seat at its start and keeps it.
+//! alone takes the seat at its start and keeps it. One whose leader cannot begin, or breaks again and again, stops.
 
 use crate::admission::Admission;
 use crate::caller::Users;
@@ -29,12 +29,35 @@ use io::task::Owned;
 use lead::Cluster;
 use raft::{Raft, RaftError, Standing};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use types::{NodeId, Random};
 
 /// Between two tries of an elected leader to take its seat.
 const TRY_PAUSE: Duration = Duration::from_millis(200);
+/// A leader that could not begin, or whose memory broke, so many times with little time between is of no use: this
+/// server stops, so that another one leads, or whoever runs it sees why.
+const FAULT_COUNT_MAX: u32 = 10;
+/// After such a time without a fault they are counted anew.
+const FAULTS_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
+/// How often a leader could not begin, or broke.
+#[derive(Debug, Default)]
+struct LeaderFaults {
+    count: u32,
+    last: Duration,
+}
+
+impl LeaderFaults {
+    /// True: it is enough.
+    fn note(&mut self, now: Duration) -> bool {
+        let is_old = now.saturating_sub(self.last) > FAULTS_FORGOTTEN_AFTER;
+        self.count = if is_old { 1 } else { self.count + 1 };
+        self.last = now;
+        self.count >= FAULT_COUNT_MAX
+    }
+}
 
 pub(crate) struct Seat {
     pub(crate) config: Config,
@@ -53,6 +76,8 @@ pub(crate) struct Seat {
     /// Where this server listens, once it does.
     pub(crate) rpc_addr: OnceLock<SocketAddr>,
     taken: Mutex<Option<Taken>>,
+    /// The term in which this member began to lead last.
+    last_taken: AtomicU64,
     hearts: Mutex<Hearts>,
 }
 
@@ -104,6 +129,7 @@ impl Seat {
             peers,
             rpc_addr: OnceLock::new(),
             taken: Mutex::default(),
+            last_taken: AtomicU64::new(0),
             hearts: Mutex::default(),
         }
     }
@@ -140,13 +166,19 @@ impl Seat {
     }
 
     fn disconnected(&self, node: NodeId) {
-        if let Some(core) = self.core() {
-            core.with_cluster(|cluster, _| cluster.on_disconnected(node));
+        if let Some(core) = self.core()
+            && let Some(mut leader) = core.leader_unless_broken()
+        {
+            leader.cluster.on_disconnected(node);
         }
     }
 
     /// What the leader works with, while this member takes itself for it.
     pub(crate) fn core(&self) -> Option<Arc<Core>> {
+        self.taken_core().filter(|core| !core.is_broken())
+    }
+
+    fn taken_core(&self) -> Option<Arc<Core>> {
         self.lock().as_ref().map(|taken| Arc::clone(&taken.core))
     }
 
@@ -206,13 +238,27 @@ impl Seat {
     /// Follows the elections for ever.
     pub(crate) async fn keep(self: Arc<Self>) {
         let mut standing = self.raft.standing();
+        let mut faults = LeaderFaults::default();
         loop {
             let now = *standing.borrow_and_update();
             match now {
                 Standing::Leading { term } if self.term() != term => {
                     self.leave();
-                    if let Err(error) = self.take(term).await {
-                        tracing::warn!(%error, "the leader cannot take its seat yet");
+                    // A task of its own, as a panic in it must not end this one.
+                    let seat = Arc::clone(&self);
+                    let taking = io::task::spawn_owned("take the seat", async move { seat.take(term).await });
+                    let fault = match taking.await {
+                        Ok(Ok(())) => None,
+                        // Raft's own faults stop the server by themselves, and elections pass.
+                        Ok(Err(StartError::Raft(error))) => Some((error.to_string(), false)),
+                        Ok(Err(error)) => Some((error.to_string(), true)),
+                        Err(ended) => Some((ended.to_string(), true)),
+                    };
+                    if let Some((error, counts)) = fault {
+                        tracing::warn!(error, "the leader cannot take its seat yet");
+                        if counts && faults.note(self.clock.monotonic()) {
+                            return self.stop(&error);
+                        }
                         io::stage::sleep(TRY_PAUSE).await;
                         continue;
                     }
@@ -220,7 +266,7 @@ impl Seat {
                 Standing::Leading { .. } => {}
                 Standing::Standby { .. } => self.leave(),
             }
-            let leader = self.core();
+            let leader = self.taken_core();
             let broken = async {
                 match &leader {
                     Some(core) => core.broken().await,
@@ -237,10 +283,17 @@ impl Seat {
                 () = broken => {
                     tracing::error!("a panic left the leader's memory half changed; it begins anew with the rows");
                     self.leave();
+                    if faults.note(self.clock.monotonic()) {
+                        return self.stop("its memory breaks each time");
+                    }
                     io::stage::sleep(TRY_PAUSE).await;
                 }
             }
         }
+    }
+
+    fn stop(&self, reason: &str) {
+        self.raft.stop(format_args!("this server was elected, and cannot begin to lead: {reason}"));
     }
 
     /// All is applied: loads the picture, counts every lease as just renewed, and serves.
@@ -270,6 +323,10 @@ impl Seat {
             })
         });
         let core = core.await?;
+        if self.last_taken.swap(term, Ordering::Relaxed) == term {
+            // Datanodes tell a leader of another term all that they have, and this one not again for minutes.
+            core.leader().ask_for_catalogues();
+        }
         let mut tasks = tasks::start(&core);
         if let Some(peers) = &self.peers {
             tracing::info!(member = self.config.id, term, "this metadata server leads");

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::task_fault::fault;
 use crate::{measuring, reaper, recovery, removal, repair, sealing};
 use io::stage::{sleep, timeout};
-use io::task::{Owned, spawn_owned};
+use io::task::Owned;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,12 +23,37 @@ const HEARING_EACH: Duration = Duration::from_millis(500);
 const LEVEL_EACH: Duration = Duration::from_secs(5);
 const SEAL_EACH: Duration = Duration::from_secs(10);
 
+/// Marks the leader broken when its task ends by itself: what nobody does any more is not seen to be missing.
+struct Watch {
+    core: Arc<Core>,
+    name: &'static str,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // One that is dropped otherwise was ended with the time of its leader.
+        if std::thread::panicking() {
+            self.core.break_off();
+        }
+    }
+}
+
+/// Starts a task of this leader, which ends when the handle is dropped and not before.
+pub(crate) fn kept(core: &Arc<Core>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) -> Owned<()> {
+    let watch = Watch { core: Arc::clone(core), name };
+    io::task::spawn_owned(name, async move {
+        task.await;
+        tracing::error!(task = watch.name, "a background task came to its end; report it");
+        watch.core.break_off();
+    })
+}
+
 /// All tasks; they end when this is dropped.
 pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
     let (preparer, reaper, keeper, sealer) = (Arc::clone(core), Arc::clone(core), Arc::clone(core), Arc::clone(core));
     let (hearing, riser) = (Arc::clone(core), Arc::clone(core));
     vec![
-        spawn_owned("hearing", async move {
+        kept(core, "hearing", async move {
             loop {
                 if hearing.raft.confirm().await.is_ok_and(|term| term == hearing.term) {
                     hearing.confirm_hearing();
@@ -36,7 +61,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
                 sleep(HEARING_EACH).await;
             }
         }),
-        spawn_owned("prepare", async move {
+        kept(core, "prepare", async move {
             loop {
                 if let Err(error) = preparer.prepare_blocks().await {
                     fault(&error).await;
@@ -44,7 +69,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
                 let _ = timeout(PREPARE_EACH, preparer.prepare.notified()).await;
             }
         }),
-        spawn_owned("reaper", async move {
+        kept(core, "reaper", async move {
             loop {
                 if let Err(error) = reaper::round(&reaper).await {
                     fault(&error).await;
@@ -53,7 +78,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
                 let _ = timeout(REAP_EACH, reaper.reap.notified()).await;
             }
         }),
-        spawn_owned("leases", async move {
+        kept(core, "leases", async move {
             loop {
                 if let Err(error) = recovery::look_after_leases(&keeper).await {
                     fault(&error).await;
@@ -61,12 +86,12 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
                 sleep(LEASES_EACH).await;
             }
         }),
-        spawn_owned("repair", repair::run(Arc::clone(core))),
-        spawn_owned("members", repair::run_members(Arc::clone(core))),
-        spawn_owned("reported", repair::reported::run(Arc::clone(core))),
-        spawn_owned("census", repair::census::run(Arc::clone(core))),
-        spawn_owned("contents", repair::contents::run(Arc::clone(core))),
-        spawn_owned("level", async move {
+        kept(core, "repair", repair::run(Arc::clone(core))),
+        kept(core, "members", repair::run_members(Arc::clone(core))),
+        kept(core, "reported", repair::reported::run(Arc::clone(core))),
+        kept(core, "census", repair::census::run(Arc::clone(core))),
+        kept(core, "contents", repair::contents::run(Arc::clone(core))),
+        kept(core, "level", async move {
             loop {
                 sleep(LEVEL_EACH).await;
                 if let Err(error) = raise_level(&riser).await {
@@ -74,7 +99,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
                 }
             }
         }),
-        spawn_owned("sealer", async move {
+        kept(core, "sealer", async move {
             let (mut measure, mut turn) = (measuring::Measure::default(), removal::Turn::default());
             loop {
                 sleep(SEAL_EACH).await;

@@ -413,6 +413,12 @@ impl<M: Machine> Raft<M> {
         self.inner.stop.wait().await
     }
 
+    /// Whoever uses it cannot go on: from now on this member is as after a fault of its log, and [`Raft::failed`] tells
+    /// why.
+    pub fn stop(&self, reason: impl fmt::Display) {
+        self.inner.stop.because(reason);
+    }
+
     /// Flushes the machine and ends; the log's directory is free afterwards. Proposals under way may or may not be
     /// applied.
     pub async fn shutdown(&self) -> Result<(), RaftError> {

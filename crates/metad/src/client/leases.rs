@@ -65,7 +65,9 @@ struct Asking<'a> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        self.core.leader().leases.answered(self.holder, self.granted, self.core.monotonic());
+        if let Some(mut leader) = self.core.leader_unless_broken() {
+            leader.leases.answered(self.holder, self.granted, self.core.monotonic());
+        }
     }
 }
 

@@ -46,6 +46,8 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.core.leader().leased.leave_put(self.block, self.number, self.fate);
+        if let Some(mut leader) = self.core.leader_unless_broken() {
+            leader.leased.leave_put(self.block, self.number, self.fate);
+        }
     }
 }
