@@ -50,6 +50,8 @@ struct Out {
     holder: Arc<str>,
     /// It is being put; true if its holder said that some nodes were late.
     committing: Option<bool>,
+    /// Puts of it that were begun and not left.
+    attempt_count: u32,
 }
 
 /// What is known of a block that is being put.
@@ -139,7 +141,7 @@ impl Leased {
         let grants: Vec<Grant> =
             blocks.iter().filter_map(|block| Some(Grant { block: *block, file: file()? })).collect();
         for Grant { block, file } in &grants {
-            let out = Out { file: *file, home, holder: Arc::clone(&holder), committing: None };
+            let out = Out { file: *file, home, holder: Arc::clone(&holder), committing: None, attempt_count: 0 };
             self.out.insert(*block, out);
         }
         Ok((grants, self.generation))
@@ -196,11 +198,13 @@ impl Leased {
             Some(out) if *out.holder == *holder && out.file == put.file => {
                 // An attempt before this one may come about, too.
                 out.committing = Some(is_short || out.committing == Some(true));
+                out.attempt_count += 1;
                 Ok(out.home)
             }
             None if young && holder.len() <= HOLDER_LEN_MAX => {
                 let home = LeasedHome { container: put.block.born_in(), set: None };
-                let out = Out { file: put.file, home, holder: Arc::from(holder), committing: Some(is_short) };
+                let (file, holder) = (put.file, Arc::from(holder));
+                let out = Out { file, home, holder, committing: Some(is_short), attempt_count: 1 };
                 self.out.insert(put.block, out);
                 Ok(home)
             }
@@ -229,17 +233,32 @@ impl Leased {
 
     /// Nobody waits any more for the put of that number. One in doubt may come about all the same: until the log says,
     /// the block is no less on lease, or its replicas would be nobody's, and be deleted before their file is there.
-    /// What the log has said of one it has said of all that were left before that one was begun.
+    /// What the log has said of one it has said of all that were left before that one was begun. What it has not said
+    /// of another attempt at the same block, or was never asked, ends nothing.
     pub fn leave_put(&mut self, block: BlockId, number: u64, fate: PutFate) {
+        if let Some(out) = self.out.get_mut(&block).filter(|out| out.committing.is_some()) {
+            assert!(out.attempt_count > 0, "a put of {block} is left twice");
+            out.attempt_count -= 1;
+        }
         match fate {
-            PutFate::NotProposed if self.doubted.contains_key(&block) => {} // its client had asked before
-            PutFate::NotProposed => self.end_put(block),
+            PutFate::NotProposed => {}
             PutFate::InDoubt => _ = self.doubted.insert(block, self.begun),
             PutFate::Decided => {
                 let left = self.doubted.iter().filter(|(_, begun)| **begun < number).map(|(block, _)| *block);
-                let decided: Vec<BlockId> = left.chain([block]).collect();
-                decided.into_iter().for_each(|block| self.end_put(block));
+                for decided in left.collect::<Vec<_>>() {
+                    self.doubted.remove(&decided);
+                    self.settle_put(decided);
+                }
             }
+        }
+        self.settle_put(block);
+    }
+
+    /// Ends the lease of a block of which no put is under way, or in doubt.
+    fn settle_put(&mut self, block: BlockId) {
+        let is_under_way = self.out.get(&block).is_some_and(|out| out.attempt_count > 0);
+        if !is_under_way && !self.doubted.contains_key(&block) {
+            self.end_put(block);
         }
     }
 
@@ -281,6 +300,8 @@ impl Leased {
             assert_eq!(out, Some(holder), "{block} is out to who holds it");
         }
         for (block, out) in &self.out {
+            let is_put = out.attempt_count > 0 || self.doubted.contains_key(block);
+            assert_eq!(out.committing.is_some(), is_put, "{block} is being put while somebody puts it");
             let is_held = out.committing.is_some() || self.holders.holds(&out.holder, *block);
             assert!(is_held, "{block} is out, is not being put, and {} does not hold it", out.holder);
         }
@@ -398,11 +419,35 @@ mod tests {
         let second = leased.last_put();
         leased.leave_put(block(0), second, PutFate::NotProposed);
         assert!(leased.may_be_put(block(0), at(1000)), "the first one may still come about");
-        leased.leave_put(block(0), second, PutFate::InDoubt);
+        assert_eq!(leased.begin_put("a", grants[0], false, at(1000)), Ok(PLACE));
+        let third = leased.last_put();
+        leased.leave_put(block(0), third, PutFate::InDoubt);
         leased.check();
-        leased.leave_put(block(9), second + 1, PutFate::Decided);
+        leased.leave_put(block(9), third + 1, PutFate::Decided);
         assert!(!leased.may_be_put(block(0), at(1000)), "what comes later in the log tells of all before");
         assert!(leased.doubted.is_empty());
+    }
+
+    /// A client that asks again while its first call waits for the log: the first put may come about, whatever becomes
+    /// of the second.
+    #[test]
+    fn a_put_that_is_under_way_is_not_ended_by_another_attempt() {
+        for fate in [PutFate::NotProposed, PutFate::Decided] {
+            let (mut leased, grants) = leader(false);
+            leased.begin_put("a", grants[0], false, at(101)).unwrap();
+            let first = leased.last_put();
+            leased.begin_put("a", grants[0], false, at(101)).unwrap();
+            leased.leave_put(block(0), leased.last_put(), fate);
+            leased.check();
+            assert!(leased.may_be_put(block(0), at(1000)), "{fate:?}: the first one is under way");
+            // Another put that the log decided was begun after the first one, which nobody has left.
+            leased.begin_put("a", grants[1], false, at(101)).unwrap();
+            leased.leave_put(block(1), leased.last_put(), PutFate::Decided);
+            assert!(leased.may_be_put(block(0), at(1000)), "{fate:?}");
+            leased.leave_put(block(0), first, PutFate::Decided);
+            assert!(!leased.may_be_put(block(0), at(1000)), "{fate:?}");
+            leased.check();
+        }
     }
 
     #[test]

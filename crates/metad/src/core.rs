@@ -310,8 +310,18 @@ impl Core {
         op: impl Into<Op>,
     ) -> Result<namespace::Reply, ChangeError> {
         let op = op.into();
-        op.check_lens().map_err(ChangeError::Refused)?;
-        self.room.admit(&op).map_err(ChangeError::Refused)?;
+        self.admit(&op).map_err(ChangeError::Refused)?;
+        self.change_admitted(session, op).await
+    }
+
+    /// Refuses what is not proposed at all.
+    pub(crate) fn admit(&self, op: &Op) -> Result<(), namespace::NsError> {
+        op.check_lens()?;
+        self.room.admit(op)
+    }
+
+    /// As [`Core::change_or_doubt`], for who has asked [`Core::admit`]: a refusal is what the log has said.
+    pub(crate) async fn change_admitted(&self, session: &Session, op: Op) -> Result<namespace::Reply, ChangeError> {
         let caller = session.caller.clone();
         let request = Request { now: self.now(), caller, retry: session.retry, op };
         self.propose_namespace(request).await

@@ -35,8 +35,11 @@ impl<'a> Held<'a> {
 
     /// Proposes what puts it.
     pub(super) async fn change(&mut self, session: &Session, op: impl Into<Op>) -> Result<Reply, Exception> {
+        let op = op.into();
+        // What is refused here never came to the log, which so has said nothing of the puts before.
+        self.core.admit(&op).map_err(refusal::namespace)?;
         self.fate = PutFate::InDoubt;
-        let changed = self.core.change_or_doubt(session, op).await;
+        let changed = self.core.change_admitted(session, op).await;
         if !matches!(changed, Err(ChangeError::Raft(_))) {
             self.fate = PutFate::Decided;
         }
@@ -49,5 +52,44 @@ impl Drop for Held<'_> {
         if let Some(mut leader) = self.core.leader_unless_broken() {
             leader.leased.leave_put(self.block, self.number, self.fate);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealing::tests::with_node;
+    use namespace::{AddBlock, AddLeased, Allocated};
+    use std::net::{IpAddr, Ipv4Addr};
+    use types::{ContainerId, FsPath, Generation, InodeId};
+
+    /// A disk that is full refuses puts before they come to the log. That says nothing of those in doubt before.
+    #[tokio::test]
+    async fn a_put_that_is_refused_here_decides_nothing() {
+        let (_dir, metad, core) = with_node().await;
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let session = core.users.session_of("alice", here, core.monotonic()).await.unwrap();
+        let (home, now) = (LeasedHome { container: ContainerId(1), set: None }, core.monotonic());
+        let [first, second] = [0, 1].map(|index| BlockId::new(home.container, index));
+        let grants = core.with_leader(|leader, _| {
+            leader.leased.reserved(InodeId(50), 10, Generation(1001));
+            leader.leased.grant("a", here, home, &[first, second], None, now).unwrap().0
+        });
+        let (mut in_doubt, _) = Held::begin(&core, "a", grants[0], false).unwrap();
+        in_doubt.fate = PutFate::InDoubt;
+        drop(in_doubt);
+        core.room.note(0);
+        let (mut refused, _) = Held::begin(&core, "a", grants[1], false).unwrap();
+        let allocated = Allocated { block: second, home: home.container };
+        let path = FsPath::parse("/f").unwrap();
+        let add = AddBlock { path, client: "a".into(), file: Some(grants[1].file), previous: None, allocated };
+        let answer = refused.change(&session, AddLeased { add, generation: Generation(1001) }).await;
+        assert!(answer.unwrap_err().to_string().contains("in reserve"));
+        drop(refused);
+        let later = core.monotonic() + std::time::Duration::from_secs(3600);
+        assert!(core.leader().leased.may_be_put(first, later), "it may still come about");
+        assert!(!core.leader().leased.may_be_put(second, later));
+        drop(core);
+        metad.shutdown().await;
     }
 }
