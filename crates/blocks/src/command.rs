@@ -3,6 +3,7 @@
 use crate::node::Node;
 use crate::tables::{self, ContainerRow, ContainerState, JobEnd, JobRow, PipelineRow, Service};
 use std::collections::BTreeSet;
+use types::mutation::{self, Mutation};
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 
@@ -169,7 +170,7 @@ pub fn apply_with(
             let in_use = Ok(Err(BlocksError::InUse { container: *container }));
             let is_sealed = |row: &ContainerRow| row.state == ContainerState::Sealed;
             let Some(row) = tables::container(rows, *container)?.filter(is_sealed) else { return in_use };
-            if !is_empty(&*rows, *container)? {
+            if !is_empty(&*rows, *container)? && !mutation::is(Mutation::RemoveUnemptied) {
                 return in_use;
             }
             tables::remove_container(rows, *container);
@@ -184,7 +185,7 @@ pub fn apply_with(
                 () if row.state != ContainerState::Open || *up_to > BlockId::INDEX_COUNT || up_to <= from => {
                     Err(BlocksError::NotOpen { container: *container })
                 }
-                () if row.leased != *from => {
+                () if row.leased != *from && !mutation::is(Mutation::LeaseIndexesAgain) => {
                     Err(BlocksError::Overtaken { container: *container, from: *from, leased: row.leased })
                 }
                 () => {
@@ -288,7 +289,8 @@ fn set_members(
         Ok(set) => set,
         Err(refused) => return Ok(Err(refused)),
     };
-    let Some(mut row) = tables::pipeline(rows, pipeline)?.filter(|row| row.epoch == epoch) else {
+    let is_current = |row: &PipelineRow| row.epoch == epoch || mutation::is(Mutation::AnyEpoch);
+    let Some(mut row) = tables::pipeline(rows, pipeline)?.filter(is_current) else {
         return Ok(Err(BlocksError::Moved { pipeline }));
     };
     row.set_members(set);

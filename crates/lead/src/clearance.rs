@@ -13,6 +13,7 @@ use crate::replica_fate::Told;
 use crate::surplus::Surplus;
 use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, Epoch, Fitness, NodeId};
 
 /// Replicas of one container asked about at a time.
@@ -130,7 +131,7 @@ impl Clearance {
             let copies = members.iter().filter(|id| **id != node && has(id)).count();
             // One sound copy of today makes an old one worthless; one that is as good goes only if there are enough.
             let enough = if is_old { 1 } else { usize::from(wanted).max(1) };
-            if copies >= enough {
+            if copies >= enough || mutation::is(Mutation::DeleteSurplusUnasked) {
                 cleared.push(Cleared { block: told.block, node, copies });
                 surplus.let_go(home, node, told, now);
             } else {

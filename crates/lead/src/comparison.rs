@@ -18,6 +18,7 @@ use crate::surplus::Surplus;
 use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, Epoch, Fitness, NodeId, PipelineId};
 
 /// Between looks at a container that waits for what nobody tells it of: blocks that were begun before its members
@@ -117,7 +118,10 @@ impl Comparison {
     /// All pages were compared, or it does not go on.
     pub fn end(self, healing: &mut Healing<'_>) -> Compared {
         let passes_over = self.passes_over_missing(healing);
-        let Self { home, epoch, sum, .. } = self;
+        let Self { home, epoch, mut sum, .. } = self;
+        if mutation::is(Mutation::WholeUnanswered) {
+            sum.unanswered = 0;
+        }
         let Healing { cluster, repair, rules, .. } = healing;
         let now = rules.now;
         // What was not looked at, or not by all, may still be missing as it was before.
@@ -128,7 +132,8 @@ impl Comparison {
         let (of, whole_at) = (container.pipeline, container.epoch);
         // Members that are lost say nothing; those who are here must have said all.
         let must_say = |id: &NodeId| !rules.is_lost(cluster.node(*id));
-        let all_asked = cluster.member_ids(home).iter().all(|id| self.members.contains(id) || !must_say(id));
+        let all_asked = mutation::is(Mutation::WholeUnanswered)
+            || cluster.member_ids(home).iter().all(|id| self.members.contains(id) || !must_say(id));
         // Who has not come yet after a start may have what the others lack.
         let not_yet = Compared { whole: None, missing: if all_asked { sum.missing } else { 0 } };
         // With another pipeline it is counted by other epochs.

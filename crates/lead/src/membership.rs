@@ -21,6 +21,7 @@ use crate::rules::{MendRules, swap};
 use blocks::Command;
 use blocks::{PipelineRow, Service};
 use std::collections::{BTreeSet, VecDeque};
+use types::mutation::{self, Mutation};
 use types::{NodeId, PipelineId, Random};
 
 /// Pipelines looked at in one step of a round. One look may go over all nodes and over the containers of one pipeline.
@@ -127,7 +128,8 @@ impl Cluster {
         let set = |members: Vec<NodeId>| Look::Change(Command::SetMembers { pipeline: id, epoch: row.epoch, members });
         let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
         let wanted = usize::from(row.wanted).max(1);
-        if !row.joining.is_empty() && pipeline.lagging_count == 0 && !row.joining.iter().any(|(node, _)| lost(node)) {
+        let has_copied = pipeline.lagging_count == 0 || mutation::is(Mutation::JoinUncopied);
+        if !row.joining.is_empty() && has_copied && !row.joining.iter().any(|(node, _)| lost(node)) {
             return Look::Change(Command::Joined { pipeline: id, epoch: row.epoch });
         }
         if let Some(back) = self.returned(pipeline, repair, rules) {

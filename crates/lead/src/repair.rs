@@ -33,6 +33,7 @@ use doubtful_blocks::DoubtfulBlocks;
 use missing_blocks::{MissingBlocks, Recorded};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, Epoch, Generation, NodeId, PipelineId};
 use unfit_replicas::UnfitReplicas;
 
@@ -378,7 +379,7 @@ impl Repair {
 impl Repair {
     /// Whether a replica is known to be damaged that its node says to have of `wanted`, or of a later generation.
     pub fn is_bad(&self, block: BlockId, node: NodeId, wanted: Generation) -> bool {
-        self.unfit.is_damaged(block, node, wanted)
+        self.unfit.is_damaged(block, node, wanted) && !mutation::is(Mutation::ForgetDamage)
     }
 
     pub fn bad(&self) -> impl Iterator<Item = (BlockId, NodeId)> + '_ {

@@ -9,6 +9,7 @@
 use crate::cluster::Cluster;
 use namespace::BlockView;
 use std::collections::BTreeMap;
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
 /// A replica, as its node tells of it.
@@ -51,15 +52,15 @@ impl Cluster {
     /// nobody holds then, and has no owner after, will have none.
     pub fn judge(&self, node: NodeId, told: &Told, wanted: Option<&BlockView>, may_be_put: bool) -> Judgement {
         let Some(wanted) = wanted else {
-            if may_be_put {
+            if may_be_put && !mutation::is(Mutation::DeleteLeased) {
                 return Judgement { fate: Fate::Stays, again: true };
             }
             let fate = if self.was_given_out(told.block) { Fate::Goes } else { Fate::Strange };
             return Judgement { fate, again: false };
         };
-        let stale = wanted.complete && told.generation < wanted.generation;
+        let stale = wanted.complete && told.generation < wanted.generation && !mutation::is(Mutation::KeepStale);
         // While a block is written its chain may have nodes that its home has not yet.
-        let elsewhere = wanted.complete && !self.is_member(wanted.home, node);
+        let elsewhere = wanted.complete && !self.is_member(wanted.home, node) && !mutation::is(Mutation::KeepElsewhere);
         if stale || elsewhere {
             return Judgement { fate: Fate::Surplus, again: false };
         }

@@ -186,7 +186,7 @@ impl Leader {
                 (Fate::Strange, _) => judged.strange.push(told.block),
                 (Fate::Stays | Fate::Owned | Fate::Surplus, _) => {}
             }
-            if again {
+            if again && !mutation::is(Mutation::ForgetUndecided) {
                 self.undecided.keep(node, *told);
             } else {
                 self.undecided.settle(node, told);
@@ -228,8 +228,13 @@ impl Leader {
         let mut delete = Vec::new();
         for (told, wanted) in found {
             // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
-            let is_surplus = wanted.is_none() || cluster.judge(node, told, wanted.as_ref(), true).fate == Fate::Surplus;
+            let is_surplus = mutation::is(Mutation::SkipSecondLook)
+                || wanted.is_none()
+                || cluster.judge(node, told, wanted.as_ref(), true).fate == Fate::Surplus;
             let is_doubtful = |wanted: &&BlockView| {
+                if mutation::is(Mutation::TrustDamagedOthers) {
+                    return false;
+                }
                 let mut others = cluster.member_ids(wanted.home).iter().filter(|member| **member != node);
                 others.any(|member| repair.is_bad(told.block, *member, wanted.generation))
             };

@@ -316,7 +316,6 @@ mod tests {
                     founders: founders.clone(),
                     timing,
                     retain_len: GroupOptions::RETAIN_LEN_DEFAULT,
-                    undone: None,
                 });
                 let options = Options { dir: home.join("log"), node_id: id, group };
                 let raft = Raft::start(options, Arc::clone(&machine)).await.unwrap();

@@ -123,7 +123,7 @@ pub async fn start(config: Config) -> Result<Metad, StartError> {
 pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<Metad, StartError> {
     let environment = Environment::of_machine(&config, clock).await?;
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
-    let server = Server::start(config, environment, None).await?;
+    let server = Server::start(config, environment).await?;
     let options = rpc::ServerOptions {
         held_len_max: (memory / 2) as usize,
         urgent_protocol: Some(wire::raft::RAFT_PROTOCOL),

@@ -191,7 +191,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     nodes.retain(|(id, _)| agreed.nodes.contains(id));
     let answers =
         ask::all::<_, node::FinishRecoveryResponse>(core, &nodes, node::FINISH_RECOVERY, &request, ANSWER_MAX).await;
-    if answers.iter().all(|(_, answer)| answer.is_none()) {
+    if answers.iter().all(|(_, answer)| answer.is_none()) && !mutation::is(Mutation::FinishUnanswered) {
         return Attempt::Doubtful;
     }
     let finished: Vec<NodeId> = answers.iter().filter(|(_, answer)| answer.is_some()).map(|(id, _)| *id).collect();

@@ -12,7 +12,7 @@ use crate::{audit, fsck, status};
 use bytes::Bytes;
 use hdfs::Exception;
 use io::task::Owned;
-use raft::{GroupOptions, Peer, Raft, Standing, Timing, Transport, Undone};
+use raft::{GroupOptions, Peer, Raft, Standing, Timing, Transport};
 use rpc::Call;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -41,14 +41,14 @@ impl fmt::Debug for Server {
 impl Server {
     /// Returns when it serves: one that is alone when it leads, one of a group at once. The configuration is taken as it
     /// is, so that a simulation can have containers of a few blocks.
-    pub async fn start(config: Config, environment: Environment, undone: Option<Undone>) -> Result<Self, StartError> {
+    pub async fn start(config: Config, environment: Environment) -> Result<Self, StartError> {
         let (calls, peers) = environment.ways(&config);
         let Environment { clock, store, incoming, log, transport, owner, groups, .. } = environment;
         let users = Users::new(owner, config.supergroup.clone(), groups);
         let machine = Arc::new(io::task::blocking(move || Machine::open(store, incoming)).await?);
         let over_tcp = || peers.clone().map(|peers| -> Arc<dyn Transport> { peers });
         let group = peers.is_some().then(|| transport.or_else(over_tcp)).flatten();
-        let group = group.map(|transport| options(&config, transport, undone));
+        let group = group.map(|transport| options(&config, transport));
         let raft = Raft::start_on(log, config.id, group, Arc::clone(&machine)).await?;
         let room = Arc::new(Room::new(&config, &machine));
         let ways = Ways { calls: Arc::new(calls), peers };
@@ -133,10 +133,10 @@ impl Server {
     }
 }
 
-fn options(config: &Config, transport: Arc<dyn Transport>, undone: Option<Undone>) -> GroupOptions {
+fn options(config: &Config, transport: Arc<dyn Transport>) -> GroupOptions {
     let founders = config.members.iter().map(|member| Peer { id: member.id, addr: member.addr.clone() });
     // One that joins founds nothing, whoever is listed.
     let founders = if config.join { Vec::new() } else { founders.collect() };
     let retain_len = config.log_kept_len as usize;
-    GroupOptions { transport, founders, timing: Timing::default(), retain_len, undone }
+    GroupOptions { transport, founders, timing: Timing::default(), retain_len }
 }

@@ -10,6 +10,7 @@ use crate::request::Request;
 use crate::tables::{RETRY, RETRY_EXPIRY};
 use std::ops::ControlFlow;
 use types::Millis;
+use types::mutation::{self, Mutation};
 use types::rows::{Rows, RowsError, RowsMut};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(crate) fn recall(rows: &dyn Rows, key: RetryKey, request: &Request) -> Resul
 
 /// The answer that the call `op` got under this key, if it is still kept.
 pub fn outcome(rows: &dyn Rows, key: RetryKey, op: &str, now: Millis) -> Result<Option<Reply>, RowsError> {
-    let row = read(rows, key)?;
+    let row = read(rows, key)?.filter(|_| !mutation::is(Mutation::ForgetRetries));
     Ok(row.filter(|row| row.expires > now && row.op == op).map(|row| row.reply))
 }
 

@@ -11,7 +11,6 @@
 
 use crate::agreement::Agreement;
 use crate::founding::{self, Mistaken};
-use crate::interfere::Undone;
 use crate::machine::{Applier, Machine};
 use crate::message::{
     Answer, Ask, Chunk, PlainVote, Request, decode, encode, id_of, is_near, plain_id, plain_vote, vote_of,
@@ -27,6 +26,7 @@ use openraft::errors::RaftError;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 
 pub(crate) struct Inbox<M: Machine> {
     pub(crate) node_id: u64,
@@ -41,7 +41,6 @@ pub(crate) struct Inbox<M: Machine> {
     pub(crate) started: Moment,
     /// No votes for so long after the start.
     pub(crate) silence: Duration,
-    pub(crate) undone: Option<Undone>,
     pub(crate) arrival: Mutex<Option<Arrival>>,
     /// `None`: this member is alone.
     pub(crate) agreement: Option<Arc<Agreement<M>>>,
@@ -110,12 +109,12 @@ impl<M: Machine> Inbox<M> {
     }
 
     fn is_meant(&self, request: &Request) -> Result<(), Refusal> {
-        let Self { node_id, incarnation, undone, .. } = self;
+        let Self { node_id, incarnation, .. } = self;
         if request.to != *node_id {
             return Err(format!("this is member {node_id}, not {}", request.to));
         }
         let is_greeting = matches!(request.ask, Ask::AreYouNew);
-        if is_greeting || request.incarnation == *incarnation || *undone == Some(Undone::Incarnation) {
+        if is_greeting || request.incarnation == *incarnation || mutation::is(Mutation::ForgetIncarnations) {
             return Ok(());
         }
         self.mistaken.set();
@@ -174,7 +173,7 @@ impl<M: Machine> Inbox<M> {
             }
             Ask::Transfer { vote, to, last } => {
                 self.must_be_near(vote)?;
-                let to = if self.undone == Some(Undone::HandToOne) { self.node_id } else { to };
+                let to = if mutation::is(Mutation::HandToAll) { self.node_id } else { to };
                 let request = TransferLeaderRequest::new(vote_of(vote), to, last.map(id_of));
                 let accepted = self.raft.handle_transfer_leader(request).await.map_err(|error| error.to_string())?;
                 accepted.map(|()| Answer::TransferAccepted).map_err(|error| error.to_string())

@@ -7,20 +7,6 @@ use openraft::EntryPayload;
 use openraft::async_runtime::WatchReceiver;
 use std::collections::BTreeMap;
 
-/// A rule that the simulation takes back, to see that its checks find what the rule prevents.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Undone {
-    /// The lead is handed to one member; instead, to whoever is told of it.
-    HandToOne,
-    /// A leader that hands over believes its lease no more.
-    HandOverEndsLease,
-    /// A leader that is being removed changes no members.
-    OutsiderHandsOver,
-    /// A member without its data is not meant by what is sent to the one that had it.
-    Incarnation,
-}
-
 #[doc(hidden)]
 impl<M: Machine> Raft<M> {
     /// Begins to remove a voter and leaves it half done, as a leader does that dies in the middle.

@@ -1,6 +1,5 @@
 //! Whether this member leads, and whether it can be sure of it.
 
-use crate::interfere::Undone;
 use crate::machine::{Applier, Machine};
 use crate::raft::{Raft, RaftError, elsewhere, stopped};
 use crate::types::Types;
@@ -10,6 +9,7 @@ use openraft::errors::{ForwardToLeader, LinearizableReadError, RaftError as Open
 use openraft::{LinearizerOption, ServerState};
 use std::time::Duration;
 use tokio::sync::watch;
+use types::mutation::{self, Mutation};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -121,7 +121,7 @@ impl<M: Machine> Raft<M> {
     }
 
     fn has_handed_over(&self, term: u64) -> bool {
-        self.inner.undone != Some(Undone::HandOverEndsLease) && self.inner.network.has_handed_over(term)
+        !mutation::is(Mutation::LeaseAfterHandOver) && self.inner.network.has_handed_over(term)
     }
 
     /// Where to go instead.

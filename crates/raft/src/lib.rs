@@ -55,8 +55,6 @@ mod writer;
 
 pub use disk::{Directory, Disk, Paper};
 pub use group::{Group, Member, Role};
-#[doc(hidden)]
-pub use interfere::Undone;
 pub use leading::Standing;
 pub use machine::{LEVEL_FIRST, Machine, MachineError};
 pub use position::{entry_id, entry_index};

@@ -6,7 +6,6 @@
 //! no member.
 
 use crate::group::{Member, Role};
-use crate::interfere::Undone;
 use crate::machine::Machine;
 use crate::raft::{Raft, RaftError, refused, stopped};
 use crate::transport::Peer;
@@ -18,6 +17,7 @@ use openraft::metrics::RaftMetrics;
 use openraft::raft::Precondition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 
 /// For another member to take over the lead: an election without waiting takes milliseconds, a disk's hiccup a second,
 /// and a usual election two.
@@ -100,7 +100,7 @@ impl<M: Machine> Raft<M> {
             let configs = members.membership().get_joint_config();
             let Some(voters) = configs.last().filter(|_| self.is_leader()) else { return Err(self.not_leader()) };
             let is_outsider = !voters.contains(&self.inner.node_id);
-            if is_outsider && self.inner.undone != Some(Undone::OutsiderHandsOver) {
+            if is_outsider && !mutation::is(Mutation::OutsiderLeads) {
                 self.hand_over(voters).await?;
                 return Err(self.not_leader());
             }

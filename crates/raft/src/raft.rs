@@ -11,7 +11,6 @@ use crate::doubt::Doubt;
 use crate::founding::{self, Mistaken};
 use crate::group::Group;
 use crate::inbox::Inbox;
-use crate::interfere::Undone;
 use crate::leading::{self, Standing};
 use crate::log::{Log, LogReader};
 use crate::machine::{Applier, Driver, Machine, too_new};
@@ -57,8 +56,6 @@ pub struct GroupOptions {
     /// Bytes of entries that members keep behind what their machine has, in memory and on disk, for others that were
     /// away for a while; who was away for longer gets a copy of the state.
     pub retain_len: usize,
-    #[doc(hidden)]
-    pub undone: Option<Undone>,
 }
 
 impl GroupOptions {
@@ -124,7 +121,6 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) doubt: Doubt,
     /// `None`: this member is alone.
     pub(crate) timing: Option<Timing>,
-    pub(crate) undone: Option<Undone>,
     inbox: Arc<Inbox<M>>,
     pub(crate) standing: watch::Receiver<Standing>,
     /// `None`: this member is alone.
@@ -214,7 +210,6 @@ impl<M: Machine> Raft<M> {
         }
         let (kept, incarnation) = (log.get_log_reader().await, log.incarnation());
         let timing = group.as_ref().map(|group| group.timing);
-        let undone = group.as_ref().and_then(|group| group.undone);
         let network = Network::new(group.as_ref().map(|group| Arc::clone(&group.transport)), node_id, doubt.clone());
         let raft = match openraft::Raft::new(node_id, config(timing), network.clone(), log, applier).await {
             Ok(raft) => raft,
@@ -291,7 +286,6 @@ impl<M: Machine> Raft<M> {
             stop: stop.clone(),
             started,
             silence: timing.map_or(Duration::ZERO, |timing| timing.silence()),
-            undone,
             arrival: Mutex::default(),
             agreement: agreement.clone(),
         });
@@ -303,7 +297,6 @@ impl<M: Machine> Raft<M> {
             stop,
             doubt,
             timing,
-            undone,
             inbox,
             standing,
             agreement,

@@ -3,11 +3,12 @@
 
 use crate::client::BLOCK_LEN;
 use crate::metad::{Answer, Metad};
-use crate::world::{Mutation, World};
+use crate::world::World;
 use blocks::Service;
 use std::rc::Rc;
 use std::time::Duration;
 use types::FsPath;
+use types::mutation::{self, Mutation};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chore {
@@ -154,7 +155,7 @@ async fn drain(world: &Rc<World>, end: Duration) {
     sim.say(|| format!("node {number} is to be emptied"));
     let until = (sim.now() + DRAIN_MAX).min(end);
     // What is called empty too early is found out by who believes it at once.
-    let believes = world.mutation == Some(Mutation::HastyDrain);
+    let believes = mutation::is(Mutation::HastyDrain);
     while sim.now() < until {
         sim.sleep(if believes { BELIEVED_AFTER } else { LOOK_EACH }).await;
         if ask(world, |leader: Rc<Metad>| leader.is_drained(id)).await != Some(true) {

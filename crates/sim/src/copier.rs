@@ -5,13 +5,14 @@ use crate::datanode::Datanode;
 use crate::executor::Notify;
 use crate::platter::Identity;
 use crate::volume::VolumeError;
-use crate::world::{Mutation, World};
+use crate::world::World;
 use lead::Copy;
 use namespace::BlockView;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, Fitness, Generation, NodeId, ReplicaState};
 
 // As in `datad`.
@@ -154,7 +155,7 @@ impl Datanode {
     async fn copy_from(self: &Rc<Self>, order: &Copy, source: NodeId) -> Result<(), Fault> {
         let blame = |corrupt| Fault::Source { corrupt };
         let Copy { block, generation, file, home, .. } = *order;
-        if self.world.mutation == Some(Mutation::CopyInPlace) {
+        if mutation::is(Mutation::CopyInPlace) {
             self.volume.remove_older(block, generation).await;
         }
         let (host, number, end) = (World::node_host(self.number), World::node_number(source), order.len as usize);
@@ -169,7 +170,7 @@ impl Datanode {
             }
             Err(_) => return Err(blame(false)),
         };
-        if !sound && self.world.mutation != Some(Mutation::CopyUnverified) {
+        if !sound && !mutation::is(Mutation::CopyUnverified) {
             return Err(blame(true));
         }
         let identity = Identity { block, generation, file: Some(file), home: Some(home) };

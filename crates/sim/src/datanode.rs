@@ -6,12 +6,13 @@ use crate::metad::{Metad, Refused, told};
 use crate::platter::Identity;
 use crate::scrubber::Scrubber;
 use crate::volume::{Info, Volume, VolumeError};
-use crate::world::{Mutation, Process, World};
+use crate::world::{Process, World};
 use lead::{Scrubbed, Told, Usage};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId, ReplicaState};
 
 // As in `datad`, but for the catalogue, which comes every ten minutes there.
@@ -360,7 +361,7 @@ impl Datanode {
                 self.delete_came.notified().await;
                 continue;
             };
-            if self.world.mutation == Some(Mutation::ForgetDeletions) {
+            if mutation::is(Mutation::ForgetDeletions) {
                 continue;
             }
             self.deleting.set(Some((block, generation)));

@@ -42,4 +42,4 @@ mod world;
 
 pub use groups::run_group;
 pub use run::{Options, Outcome, run, run_caught};
-pub use world::Mutation;
+pub use types::Mutation;

@@ -1,6 +1,7 @@
 //! Runs many seeds, or tells the story of one.
 
 use clap::Parser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sim::{Mutation, Options, Outcome, run_caught};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -24,7 +25,7 @@ struct Arguments {
     #[arg(long)]
     trace: bool,
     /// A deliberate fault of the program, to see whether it is found.
-    #[arg(long)]
+    #[arg(long, value_parser = mutations())]
     mutation: Option<Mutation>,
     /// Nodes are away for longer than they are waited for, one after the other, and writers die: instead of the seed's
     /// faults. With `--groups`: members join and leave.
@@ -36,6 +37,13 @@ struct Arguments {
     /// Runs at a time, each in a thread of its own.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
+}
+
+/// By name.
+fn mutations() -> impl TypedValueParser<Value = Mutation> {
+    let of = |name: String| Mutation::ALL.iter().find(|(_, known)| *known == name).map(|(mutation, _)| *mutation);
+    PossibleValuesParser::new(Mutation::ALL.iter().map(|(_, name)| *name))
+        .map(move |name| of(name).expect("a possible value"))
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {

@@ -6,10 +6,11 @@ use crate::executor::{HostId, Listener, Sim};
 use crate::groups::run_group;
 use crate::scenario::{Plan, make_faults, relieve, squeeze};
 use crate::work::{self, Work};
-use crate::world::{Mutation, World};
+use crate::world::World;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
+use types::Mutation;
 
 /// How long clients may need to end what they are at, when the faults are over.
 const WIND_DOWN: Duration = Duration::from_secs(200);
@@ -31,7 +32,7 @@ pub struct Options {
 
 impl Options {
     pub(crate) fn begin(&self, seed: u64) -> Sim {
-        types::mutation::set(self.mutation.and_then(Mutation::of_server));
+        types::mutation::set(self.mutation);
         Sim::new(seed, self.trace.then(|| -> Listener { Box::new(|line| println!("{line}")) }))
     }
 }
@@ -79,7 +80,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     let _played = sim.play();
     let plan = if options.rolling { Plan::rolling(seed) } else { Plan::new(seed) };
     sim.say(|| format!("seed {seed}: {plan:?}"));
-    let (world, _wired) = World::new(sim.clone(), plan, options.mutation);
+    let (world, _wired) = World::new(sim.clone(), plan);
     let work = Rc::new(Work::default());
     begin(&world);
     sim.run_until(Duration::from_secs(3));

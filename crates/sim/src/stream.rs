@@ -5,12 +5,13 @@ use crate::executor::{Boxed, Either, all, race};
 use crate::net::{Rx, Tx};
 use crate::platter::{Identity, SPEC};
 use crate::volume::{ReopenAsk, VolumeError, Writer};
-use crate::world::{Mutation, World};
+use crate::world::World;
 use chain::{Action, Ending, Event, Failure, Link, Reply};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 use wire::Routing;
 
@@ -371,7 +372,7 @@ impl Stream {
         }
         let Some(writer) = &self.writer else { return Err(Failure::Fenced) };
         let world = &self.node.world;
-        if world.mutation == Some(Mutation::AckBeforeStore) && world.sim.one_in(4) {
+        if mutation::is(Mutation::AckBeforeStore) && world.sim.one_in(4) {
             return Ok(());
         }
         let mut done = Ok(());

@@ -20,87 +20,6 @@ use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, FileId, Generation, NodeId};
 
-/// Deliberate faults of the program, one at a time: each must be found by a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Mutation {
-    /// A datanode acknowledges some packets and forgets to write them.
-    AckBeforeStore,
-    /// A datanode puts without bringing the bytes to disk.
-    PutWithoutSync,
-    /// A metadata server answers reads without asking whether it still leads.
-    StaleReads,
-    /// A metadata server answers before its log is on disk.
-    LogWithoutSync,
-    /// A datanode forgets to delete.
-    ForgetDeletions,
-    /// Small files that a majority acknowledged are not looked after.
-    ForgetShortPuts,
-    /// Members go while blocks are open that only they have, and a recovery asks those alone who are members now.
-    ForgetChains,
-    /// A node counts as empty as soon as it is in no pipeline.
-    HastyDrain,
-    /// A datanode copies without looking at the checksums.
-    CopyUnverified,
-    /// A copy makes room for itself before its source is read.
-    CopyInPlace,
-    /// A datanode goes on with a disk whose sync has failed because it was full.
-    TrustFullDisk,
-    /// A recovery believes what a replica shows, and has nobody read it.
-    BelieveUnread,
-    /// A datanode may keep what it has of containers that are gone.
-    KeepRemoved,
-    /// A rename moves a tree, and the directories above go on counting as if it had not moved.
-    UncountedRenames,
-    /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given
-    /// up for the end.
-    ForgetGivenUp,
-    /// Writers are believed whatever length they say that a block has.
-    BelieveLengths,
-    /// Containers with a block that nobody has are never called whole.
-    WaitForMissing,
-    /// Nobody remembers that safe mode was entered.
-    ForgetSafeMode,
-    /// Datanodes are ordered to delete in safe mode, too.
-    DeleteInSafeMode,
-    /// Groups: whoever is told that the lead is given away takes it for himself.
-    HandToAll,
-    /// Groups: a leader that has given the lead away still believes what a majority said before.
-    LeaseAfterHandOver,
-    /// Groups: a leader that an earlier change is about to remove changes members all the same.
-    OutsiderLeads,
-    /// Groups: a member that lost its disk is taken for the one that it was.
-    ForgetIncarnations,
-    /// Groups: the clocks by which leaders believe a majority stand still while the machine sleeps.
-    ClocksSleep,
-    /// Whoever names a datanode's id is taken for it.
-    BelieveCopies,
-    /// Another member comes into a pipeline only where a node has room for all of it.
-    WholePipelinesOnly,
-}
-
-impl Mutation {
-    /// What the shipped code does wrong; `None`: it is in what stands around it.
-    pub(crate) fn of_server(self) -> Option<types::Mutation> {
-        use types::Mutation as Server;
-        Some(match self {
-            Self::StaleReads => Server::StaleReads,
-            Self::ForgetShortPuts => Server::ForgetShortPuts,
-            Self::ForgetChains => Server::ForgetChains,
-            Self::HastyDrain => Server::HastyDrain,
-            Self::BelieveUnread => Server::BelieveUnread,
-            Self::KeepRemoved => Server::KeepRemoved,
-            Self::UncountedRenames => Server::UncountedRenames,
-            Self::BelieveLengths => Server::BelieveLengths,
-            Self::WaitForMissing => Server::WaitForMissing,
-            Self::ForgetSafeMode => Server::ForgetSafeMode,
-            Self::DeleteInSafeMode => Server::DeleteInSafeMode,
-            Self::BelieveCopies => Server::BelieveCopies,
-            Self::WholePipelinesOnly => Server::WholePipelinesOnly,
-            _ => return None,
-        })
-    }
-}
-
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(10);
 
@@ -108,7 +27,6 @@ pub(crate) struct World {
     pub(crate) sim: Sim,
     pub(crate) net: Net,
     pub(crate) plan: Plan,
-    pub(crate) mutation: Option<Mutation>,
     wires: Rc<Wires>,
     metads: Vec<MetadSeat>,
     nodes: Vec<NodeSeat>,
@@ -203,11 +121,11 @@ impl Process {
 }
 
 impl World {
-    pub(crate) fn new(sim: Sim, plan: Plan, mutation: Option<Mutation>) -> (Rc<Self>, (Wired, Routed)) {
+    pub(crate) fn new(sim: Sim, plan: Plan) -> (Rc<Self>, (Wired, Routed)) {
         let net = Net::new(sim.clone());
         let (wires, wired) = Wires::new(sim.clone(), net.clone(), |id| Self::metad_host(id as usize - 1));
         let metads = (0..plan.metad_count).map(|number| MetadSeat {
-            home: Home::new(Self::member_id(number), sim.split(), mutation),
+            home: Home::new(Self::member_id(number), sim.split()),
             process: RefCell::default(),
         });
         let nodes = (0..plan.node_count).map(|number| NodeSeat {
@@ -220,7 +138,6 @@ impl World {
         let world = Self {
             net,
             wires,
-            mutation,
             metads: metads.collect(),
             nodes: nodes.collect(),
             oracle: RefCell::default(),
@@ -418,7 +335,7 @@ impl World {
         seat.disk.restart();
         self.net.up(Self::node_host(number));
         let platter = Rc::clone(&seat.platter);
-        let volume = Volume::open(self.sim.clone(), seat.disk.clone(), platter, self.plan.synced, self.mutation);
+        let volume = Volume::open(self.sim.clone(), seat.disk.clone(), platter, self.plan.synced);
         let node = Datanode::new(Rc::clone(self), number, volume);
         *seat.process.borrow_mut() = Some(Rc::clone(&node));
         node.start();

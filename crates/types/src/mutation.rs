@@ -1,38 +1,139 @@
-//! Deliberate faults of the program, one at a time, each of which a simulation must find. What ships has none: without
-//! the feature `mutations` none can be set, and each question is a constant.
+//! Deliberate faults, one at a time, each of which a simulation must find: a check that finds none of them would be no
+//! check. What ships has none: without the feature `mutations` none can be set, and each question is a constant.
 
 #[cfg(feature = "mutations")]
 use std::cell::Cell;
 
-/// What is done wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
+macro_rules! mutations {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)*) => {
+        /// What is done wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mutation {
+            $($(#[doc = $doc])+ $name,)*
+        }
+
+        impl Mutation {
+            /// All of them, with the names by which they are asked for.
+            pub const ALL: &[(Self, &str)] = &[$((Self::$name, $text),)*];
+        }
+    };
+}
+
+mutations! {
+    // ── metadata server: who leads, what is acknowledged ──
     /// Reads are answered without asking whether this server still leads.
-    StaleReads,
-    /// Small files that a majority acknowledged are not looked after.
-    ForgetShortPuts,
-    /// Members go while blocks are open that only they have, and a recovery asks those alone who are members now.
-    ForgetChains,
-    /// A node counts as empty as soon as it is in no pipeline.
-    HastyDrain,
-    /// A recovery believes what a replica shows, and has nobody read it.
-    BelieveUnread,
-    /// A datanode may keep what it has of containers that are gone.
-    KeepRemoved,
-    /// A rename moves a tree, and the directories above go on counting as if it had not moved.
-    UncountedRenames,
+    StaleReads = "stale-reads",
+    /// A metadata server answers before its log is on disk.
+    LogWithoutSync = "log-without-sync",
+    /// A call that is repeated is carried out again.
+    ForgetRetries = "forget-retries",
+
+    // ── metadata server: who may write ──
+    /// Any client completes and goes on with a file that another one writes.
+    AnyWriter = "any-writer",
+    /// A block goes on under a generation that is no younger than the recorded one.
+    StaleUpdate = "stale-update",
+    /// A block goes on with less than is recorded.
+    ShrinkingUpdate = "shrinking-update",
+    /// Indexes of blocks that an earlier leader gave out are given out again.
+    LeaseIndexesAgain = "lease-indexes-again",
     /// Writers are believed whatever length they say that a block has.
-    BelieveLengths,
-    /// Containers with a block that nobody has are never called whole.
-    WaitForMissing,
-    /// Nobody remembers that safe mode was entered.
-    ForgetSafeMode,
+    BelieveLengths = "believe-lengths",
+
+    // ── metadata server: recovery of blocks ──
+    /// A recovery believes what a replica shows, and has nobody read it.
+    BelieveUnread = "believe-unread",
+    /// Members go while blocks are open that only they have, and a recovery asks those alone who are members now.
+    ForgetChains = "forget-chains",
+    /// A recovery waits for nobody who does not answer.
+    RecoverWithoutWaiting = "recover-without-waiting",
+    /// A recovery takes a replica that is older than the block for one of it.
+    RecoverStale = "recover-stale",
+    /// A recovery ends though no node says that it finished its replica.
+    FinishUnanswered = "finish-unanswered",
+
+    // ── metadata server: deletions ──
     /// Datanodes are ordered to delete in safe mode, too.
-    DeleteInSafeMode,
-    /// Whoever names a datanode's id is taken for it.
-    BelieveCopies,
+    DeleteInSafeMode = "delete-in-safe-mode",
+    /// Nobody remembers that safe mode was entered.
+    ForgetSafeMode = "forget-safe-mode",
+    /// A replica of a block that a client holds on lease, to put a file with it, has no owner and goes.
+    DeleteLeased = "delete-leased",
+    /// A replica that was reported while its block was written is not judged again.
+    ForgetUndecided = "forget-undecided",
+    /// A replica that others should have goes though none of them says that it has the block.
+    DeleteSurplusUnasked = "delete-surplus-unasked",
+    /// What is known of damage on other nodes counts for nothing when a surplus replica goes.
+    TrustDamagedOthers = "trust-damaged-others",
+    /// A surplus replica goes by what was known when others were asked, whatever has happened since.
+    SkipSecondLook = "skip-second-look",
+    /// Old replicas may stay.
+    KeepStale = "keep-stale",
+    /// Replicas may stay on nodes that are no members of their home.
+    KeepElsewhere = "keep-elsewhere",
+    /// A datanode may keep what it has of containers that are gone.
+    KeepRemoved = "keep-removed",
+    /// A deleted block is forgotten when the first of its nodes has deleted it.
+    ForgetOtherDebtors = "forget-other-debtors",
+    /// A container is removed though blocks are in it.
+    RemoveUnemptied = "remove-unemptied",
+
+    // ── metadata server: copies ──
+    /// Small files that a majority acknowledged are not looked after.
+    ForgetShortPuts = "forget-short-puts",
+    /// A replica that is known to be damaged counts as a good one.
+    ForgetDamage = "forget-damage",
+    /// A container is called whole though members did not answer.
+    WholeUnanswered = "whole-unanswered",
+    /// Containers with a block that nobody has are never called whole.
+    WaitForMissing = "wait-for-missing",
+    /// Who joins a pipeline counts as whole before it has copied.
+    JoinUncopied = "join-uncopied",
+    /// The members of a pipeline change though they have changed since that was decided.
+    AnyEpoch = "any-epoch",
     /// Another member comes into a pipeline only where a node has room for all of it.
-    WholePipelinesOnly,
+    WholePipelinesOnly = "whole-pipelines-only",
+    /// A node counts as empty as soon as it is in no pipeline.
+    HastyDrain = "hasty-drain",
+
+    // ── metadata server: the rest ──
+    /// A rename moves a tree, and the directories above go on counting as if it had not moved.
+    UncountedRenames = "uncounted-renames",
+    /// Whoever names a datanode's id is taken for it.
+    BelieveCopies = "believe-copies",
+
+    // ── Raft, in groups ──
+    /// Whoever is told that the lead is given away takes it for himself.
+    HandToAll = "hand-to-all",
+    /// A leader that has given the lead away still believes what a majority said before.
+    LeaseAfterHandOver = "lease-after-hand-over",
+    /// A leader that an earlier change is about to remove changes members all the same.
+    OutsiderLeads = "outsider-leads",
+    /// A member that lost its disk is taken for the one that it was.
+    ForgetIncarnations = "forget-incarnations",
+    /// The clocks by which leaders believe a majority stand still while the machine sleeps.
+    ClocksSleep = "clocks-sleep",
+
+    // ── datanodes ──
+    /// A datanode acknowledges some packets and forgets to write them.
+    AckBeforeStore = "ack-before-store",
+    /// A datanode puts without bringing the bytes to disk.
+    PutWithoutSync = "put-without-sync",
+    /// A datanode goes on with a disk whose sync has failed because it was full.
+    TrustFullDisk = "trust-full-disk",
+    /// A writer may go on with a replica that a recovery has begun with.
+    UnfencedWriters = "unfenced-writers",
+    /// A datanode forgets to delete.
+    ForgetDeletions = "forget-deletions",
+    /// A datanode copies without looking at the checksums.
+    CopyUnverified = "copy-unverified",
+    /// A copy makes room for itself before its source is read.
+    CopyInPlace = "copy-in-place",
+
+    // ── clients ──
+    /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given
+    /// up for the end.
+    ForgetGivenUp = "forget-given-up",
 }
 
 #[cfg(feature = "mutations")]

@@ -94,8 +94,7 @@ impl Group {
             let machine = Arc::new(Machine::open(store, home.join("incoming")).unwrap());
             let transport = Arc::new(End { wires: Arc::clone(&wires), from: id });
             let retain_len = GroupOptions::RETAIN_LEN_DEFAULT;
-            let group =
-                GroupOptions { transport, founders: founders.clone(), timing: TIMING, retain_len, undone: None };
+            let group = GroupOptions { transport, founders: founders.clone(), timing: TIMING, retain_len };
             let options = Options { dir: home.join("log"), node_id: id, group: Some(group) };
             let raft = Raft::start(options, Arc::clone(&machine)).await.unwrap();
             wires.members.lock().unwrap().insert(id, raft.clone());

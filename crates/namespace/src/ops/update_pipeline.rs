@@ -8,6 +8,7 @@ use crate::lease::find_under_construction;
 use crate::record::BlockState;
 use crate::reply::Reply;
 use crate::usage::{self, Excess};
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, Generation};
 
 /// The new chain stands: replicas of lower generations are stale from here on.
@@ -35,14 +36,14 @@ impl UpdatePipeline {
             let (old, new) = (named(self.block, self.old), named(self.block, self.new));
             Err(NsError::Other(format!("Update {old} but the new block {new} {why}")).into())
         };
-        if self.new <= row.generation {
+        if self.new <= row.generation && !mutation::is(Mutation::StaleUpdate) {
             let have = named(row.block, row.generation);
             return refuse(format!("does not have a larger generation stamp than the last block {have}"));
         }
         if self.new > row.issued {
             return refuse("has a generation stamp that was never issued".into());
         }
-        if self.len < row.len {
+        if self.len < row.len && !mutation::is(Mutation::ShrinkingUpdate) {
             return refuse(format!("of {} bytes is shorter than the {} bytes recorded", self.len, row.len));
         }
         check_len(&node.inode, offset, self.len)?;

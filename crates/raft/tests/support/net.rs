@@ -102,13 +102,7 @@ impl Group {
         let dir = self.dir_of(id);
         std::fs::create_dir_all(&dir).unwrap();
         let transport = Arc::new(End { net: self.net.clone(), from: id });
-        let group = GroupOptions {
-            transport,
-            founders: self.founders.clone(),
-            timing: TIMING,
-            retain_len: 10_000,
-            undone: None,
-        };
+        let group = GroupOptions { transport, founders: self.founders.clone(), timing: TIMING, retain_len: 10_000 };
         let list = List::open(&dir);
         let options = Options { dir: dir.join("log"), node_id: id, group: Some(group) };
         let raft = loop {

@@ -6,13 +6,14 @@ use crate::executor::{Boxed, Either, race};
 use crate::metad::{Answer, Metad};
 use crate::platter::SPEC;
 use crate::stream::{Ack, Ends, PacketMessage, Stage, WriteOp};
-use crate::world::{Mutation, World, rack_of};
+use crate::world::{World, rack_of};
 use chain::{HEARTBEAT, Packet, Reply};
 use namespace::{BlockRef, BlockView};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{FsPath, NodeId};
 use wire::Routing;
 
@@ -212,7 +213,7 @@ impl Block {
     }
 
     pub(super) async fn drain(&mut self, client: &Rc<Client>) -> Result<()> {
-        let forgets = client.world.mutation == Some(Mutation::ForgetGivenUp);
+        let forgets = mutation::is(Mutation::ForgetGivenUp);
         loop {
             let is_drained = match &mut self.chain {
                 Some(chain) => chain.until(client, |chain| chain.window.is_empty()).await.is_ok(),

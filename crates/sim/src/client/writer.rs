@@ -4,12 +4,13 @@ use super::block::{Before, Block, Sent, Shape};
 use super::{BLOCK_LEN, Client, Error, Result};
 use crate::platter::SPEC;
 use crate::small::Lease;
-use crate::world::{Mutation, content};
+use crate::world::content;
 use chain::Packet;
 use namespace::{BlockRef, BlockView};
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, FileId, FsPath, NodeId};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(25);
@@ -122,7 +123,7 @@ impl Writer {
         let start = self.block_offset + offset;
         let data: Vec<u8> = (start..start + len).map(|at| content(self.tag, at)).collect();
         let Some(block) = &mut self.block else { return Err(Error::NoNodeLeft) };
-        if self.client.world.mutation == Some(Mutation::ForgetGivenUp) {
+        if mutation::is(Mutation::ForgetGivenUp) {
             self.position += len;
         }
         block.room(&self.client).await?;

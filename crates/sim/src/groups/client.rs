@@ -4,13 +4,13 @@ use super::member::{World, is_in_doubt};
 use crate::executor::{Boxed, HostId};
 use crate::history::{Event, Name, Op, Outcome};
 use crate::net::CallError;
-use crate::world::Mutation;
 use namespace::{Caller, Create, Delete, Format, NsError, Rename2, Reply, Request, RetryKey, read};
 use raft::RaftError;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use types::FsPath;
+use types::mutation::{self, Mutation};
 
 /// The checker's work grows with them.
 const HISTORY_COUNT_MAX: usize = 110;
@@ -138,7 +138,7 @@ impl Client {
     async fn look(&self, path: FsPath) -> Known<Option<u16>> {
         self.ask(move |world, id| {
             let (world, member, path) = (Rc::clone(world), world.member(id)?, path.clone());
-            let asks_nobody = world.mutation == Some(Mutation::StaleReads) && member.raft.is_leader();
+            let asks_nobody = mutation::is(Mutation::StaleReads) && member.raft.is_leader();
             Some(Box::pin(async move {
                 if !asks_nobody {
                     match world.confirm(&member).await {

@@ -6,14 +6,13 @@ use crate::executor::{HostId, Sim};
 use crate::log_platter::LogPlatter;
 use crate::member::{Founders, RESTART, Wired, Wires, is_disk_fault};
 use crate::net::Net;
-use crate::run::Options;
-use crate::world::Mutation;
-use raft::{Raft, RaftError, Standing, Undone};
+use raft::{Raft, RaftError, Standing};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use types::Millis;
+use types::mutation::{self, Mutation};
 use types::random::Seeded;
 
 #[derive(Clone)]
@@ -43,7 +42,6 @@ struct Place {
 pub(super) struct World {
     pub(super) sim: Sim,
     pub(super) net: Net,
-    pub(super) mutation: Option<Mutation>,
     wires: Rc<Wires>,
     founders: Founders,
     places: RefCell<BTreeMap<u64, Rc<Place>>>,
@@ -62,16 +60,15 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(sim: Sim, founders: Founders, options: Options) -> (Rc<Self>, Wired) {
+    pub(super) fn new(sim: Sim, founders: Founders) -> (Rc<Self>, Wired) {
         let net = Net::new(sim.clone());
-        if options.mutation == Some(Mutation::ClocksSleep) {
+        if mutation::is(Mutation::ClocksSleep) {
             sim.let_clocks_sleep();
         }
         let (wires, wired) = Wires::new(sim.clone(), net.clone(), Self::host);
         let world = Self {
             net,
             sim,
-            mutation: options.mutation,
             wires,
             founders,
             places: RefCell::default(),
@@ -85,16 +82,6 @@ impl World {
             over: Cell::default(),
         };
         (Rc::new(world), wired)
-    }
-
-    fn undone(&self) -> Option<Undone> {
-        match self.mutation? {
-            Mutation::HandToAll => Some(Undone::HandToOne),
-            Mutation::LeaseAfterHandOver => Some(Undone::HandOverEndsLease),
-            Mutation::ForgetIncarnations => Some(Undone::Incarnation),
-            Mutation::OutsiderLeads => Some(Undone::OutsiderHandsOver),
-            _ => None,
-        }
     }
 
     pub(super) fn host(id: u64) -> HostId {
@@ -135,7 +122,7 @@ impl World {
 
     fn place(&self, id: u64) -> Rc<Place> {
         let make = || {
-            let seat = Seat::new(id, self.sim.split(), self.mutation);
+            let seat = Seat::new(id, self.sim.split());
             Rc::new(Place { seat, process: RefCell::default(), gone: Cell::default(), down: Cell::default() })
         };
         Rc::clone(self.places.borrow_mut().entry(id).or_insert_with(make))
@@ -155,7 +142,7 @@ impl World {
         self.net.up(Self::host(id));
         let world = Rc::clone(self);
         self.sim.spawn(Self::host(id), async move {
-            let (raft, names) = match place.seat.start(&world.wires, Some(world.founders), world.undone()).await {
+            let (raft, names) = match place.seat.start(&world.wires, Some(world.founders)).await {
                 Ok(started) => started,
                 Err(error) => {
                     world.ended(id, &error.to_string());

@@ -23,7 +23,7 @@ pub fn run_group(seed: u64, options: Options) -> Outcome {
     let _played = sim.play();
     let plan = Plan::new(seed, options.rolling);
     sim.say(|| format!("seed {seed}: {plan:?}"));
-    let (world, _entered) = World::new(sim.clone(), plan.founders(), options);
+    let (world, _entered) = World::new(sim.clone(), plan.founders());
     (1..=plan.founder_count).for_each(|id| world.start(id));
     let work = Rc::new(Work::default());
     (0..plan.clients).for_each(|number| Client::new(&world, number).start(&work));

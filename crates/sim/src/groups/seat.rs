@@ -3,9 +3,9 @@
 use super::names::{Kept, Names, Store};
 use crate::log_platter::LogPlatter;
 use crate::member::{End, Founders, Wires, peer};
-use crate::world::Mutation;
-use raft::{GroupOptions, Raft, RaftError, Timing, Undone};
+use raft::{GroupOptions, Raft, RaftError, Timing};
 use std::sync::{Arc, PoisonError};
+use types::mutation::{self, Mutation};
 use types::random::Seeded;
 
 pub(super) struct Seat {
@@ -15,9 +15,9 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(id: u64, chance: Seeded, mutation: Option<Mutation>) -> Self {
+    pub(super) fn new(id: u64, chance: Seeded) -> Self {
         let platter = LogPlatter::new(id, chance);
-        if mutation == Some(Mutation::LogWithoutSync) {
+        if mutation::is(Mutation::LogWithoutSync) {
             platter.set_lying();
         }
         Self { id, platter, store: Store::default() }
@@ -34,7 +34,6 @@ impl Seat {
         &self,
         wires: &Wires,
         founders: Option<Founders>,
-        undone: Option<Undone>,
     ) -> Result<(Raft<Names>, Arc<Names>), RaftError> {
         let (id, names) = (self.id, Names::open(&self.store));
         let group = founders.map(|Founders { count, retain_len }| GroupOptions {
@@ -42,7 +41,6 @@ impl Seat {
             founders: (1..=count).map(peer).collect(),
             timing: Timing::default(),
             retain_len,
-            undone,
         });
         let raft = Raft::start_on(Arc::new(self.platter.clone()), id, group, Arc::clone(&names)).await?;
         let member = raft.clone();

@@ -4,7 +4,6 @@ use super::route;
 use crate::client::BLOCK_LEN;
 use crate::log_platter::LogPlatter;
 use crate::member::{End, Founders};
-use crate::world::Mutation;
 use io::{Clock, SystemClock};
 use metad::{Config, Environment, MemberAddr, Server, StartError};
 use std::fmt::{self, Debug, Formatter};
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use types::Millis;
+use types::mutation::{self, Mutation};
 use types::random::Seeded;
 
 /// A file system in memory, where there is one: stores are small, and synced all the time.
@@ -58,9 +58,9 @@ fn directory() -> TempDir {
 }
 
 impl Home {
-    pub(crate) fn new(id: u64, chance: Seeded, mutation: Option<Mutation>) -> Self {
+    pub(crate) fn new(id: u64, chance: Seeded) -> Self {
         let platter = LogPlatter::new(id, chance);
-        if mutation == Some(Mutation::LogWithoutSync) {
+        if mutation::is(Mutation::LogWithoutSync) {
             platter.set_lying();
         }
         Self { id, platter, dir: directory() }
@@ -93,7 +93,7 @@ impl Home {
             owner: OWNER.to_owned(),
             groups: Box::new(|_| Ok(Vec::new())),
         };
-        Server::start(config, environment, None).await
+        Server::start(config, environment).await
     }
 
     /// The process is gone, with its tasks. `Err`: it is not.

@@ -14,10 +14,10 @@ mod writer;
 use crate::disk::{Disk, DiskError};
 use crate::executor::{Guard, Lock, Sim};
 use crate::platter::{Identity, Image, Platter, Stored};
-use crate::world::Mutation;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, FileId, Generation, ReplicaState};
 
 pub(crate) use open::ReopenAsk;
@@ -80,19 +80,11 @@ struct State {
     recovering: RefCell<BTreeMap<BlockId, Generation>>,
     stripes: RefCell<BTreeMap<BlockId, Lock>>,
     failed: Cell<bool>,
-    /// A deliberate fault, to see that the checks find it.
-    mutation: Option<Mutation>,
 }
 
 impl Volume {
     /// Puts in order what a crash left, as `container::restore` does.
-    pub(crate) fn open(
-        sim: Sim,
-        disk: Disk,
-        platter: Rc<RefCell<Platter>>,
-        synced: bool,
-        mutation: Option<Mutation>,
-    ) -> Self {
+    pub(crate) fn open(sim: Sim, disk: Disk, platter: Rc<RefCell<Platter>>, synced: bool) -> Self {
         let volume = Self(Rc::new(State {
             sim,
             disk,
@@ -102,7 +94,6 @@ impl Volume {
             recovering: RefCell::default(),
             stripes: RefCell::default(),
             failed: Cell::default(),
-            mutation,
         }));
         volume.restore();
         volume
@@ -118,7 +109,7 @@ impl Volume {
     }
 
     fn forgets_sync(&self) -> bool {
-        self.0.mutation == Some(Mutation::PutWithoutSync)
+        mutation::is(Mutation::PutWithoutSync)
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -128,7 +119,7 @@ impl Volume {
     fn note<T>(&self, outcome: std::result::Result<T, DiskError>) -> Result<T> {
         outcome.map_err(|error| match error {
             DiskError::Full => VolumeError::Full,
-            DiskError::SyncFull if self.0.mutation == Some(Mutation::TrustFullDisk) => VolumeError::Full,
+            DiskError::SyncFull if mutation::is(Mutation::TrustFullDisk) => VolumeError::Full,
             DiskError::Sync | DiskError::SyncFull => {
                 self.0.failed.set(true);
                 VolumeError::Failed

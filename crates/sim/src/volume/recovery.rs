@@ -3,6 +3,7 @@
 use super::{Info, Opened, Phase, Result, Volume, VolumeError};
 use crate::platter::{Identity, Stage};
 use std::rc::Rc;
+use types::mutation::{self, Mutation};
 use types::{BlockId, Generation};
 
 impl Volume {
@@ -29,7 +30,9 @@ impl Volume {
             if self.open_image(block).identity.generation >= recovery {
                 return Err(VolumeError::Stale);
             }
-            replica.fence();
+            if !mutation::is(Mutation::UnfencedWriters) {
+                replica.fence();
+            }
             let _files = replica.files.lock().await;
             if replica.phase.get() != Phase::Gone {
                 self.settle(block, &replica).await?;
