@@ -1,9 +1,10 @@
 //! A page of a directory, encoded entry by entry: the longest answer that clients often ask for.
 //!
 //! Promise: byte for byte what prost makes of the same [`GetListingResponseProto`](crate::proto::GetListingResponseProto),
-//! in one pass: prost asks each message for its length once for every message around it, and copies handles of names.
+//! in one pass and without a copy of names: prost asks each message for its length once for every message around it.
 
-use crate::proto::{FsPermissionProto, HdfsFileStatusProto};
+use crate::proto::hdfs_file_status_proto::FileType;
+use crate::proto::{FsPermissionProto, HdfsFileStatusProto, LocatedBlocksProto};
 use bytes::Bytes;
 use prost::Message;
 
@@ -37,6 +38,52 @@ const fn tag(field: u64, wire_type: u64) -> u64 {
     field << 3 | wire_type
 }
 
+/// An entry, as a server of ours fills [`HdfsFileStatusProto`].
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    pub kind: FileType,
+    pub path: &'a [u8],
+    pub len: u64,
+    pub perm: u32,
+    pub owner: &'a str,
+    pub group: &'a str,
+    pub modified_ms: u64,
+    pub accessed_ms: u64,
+    pub replication: u32,
+    pub block_len: u64,
+    pub file_id: u64,
+    pub child_count: i32,
+    pub flags: u32,
+    pub locations: Option<&'a LocatedBlocksProto>,
+}
+
+/// HDFS's number of the policy that is none.
+const STORAGE_POLICY: u32 = 0;
+
+impl From<Entry<'_>> for HdfsFileStatusProto {
+    fn from(entry: Entry<'_>) -> Self {
+        Self {
+            file_type: entry.kind.into(),
+            path: Bytes::copy_from_slice(entry.path),
+            length: entry.len,
+            permission: FsPermissionProto { perm: entry.perm },
+            owner: entry.owner.to_owned(),
+            group: entry.group.to_owned(),
+            modification_time: entry.modified_ms,
+            access_time: entry.accessed_ms,
+            symlink: None,
+            block_replication: Some(entry.replication),
+            blocksize: Some(entry.block_len),
+            locations: entry.locations.cloned(),
+            file_id: Some(entry.file_id),
+            children_num: Some(entry.child_count),
+            storage_policy: Some(STORAGE_POLICY),
+            flags: Some(entry.flags),
+            namespace: None,
+        }
+    }
+}
+
 impl PageWriter {
     pub fn new(entry_count: usize) -> Self {
         let mut bytes = Vec::with_capacity(HEAD_LEN + entry_count * ENTRY_LEN);
@@ -44,9 +91,9 @@ impl PageWriter {
         Self { bytes, entry: Vec::with_capacity(ENTRY_LEN) }
     }
 
-    pub fn push(&mut self, status: &HdfsFileStatusProto) {
+    pub fn push(&mut self, entry: &Entry<'_>) {
         self.entry.clear();
-        put_status(status, &mut self.entry);
+        put_status(entry, &mut self.entry);
         put_field(ENTRY, &self.entry, &mut self.bytes);
     }
 
@@ -61,56 +108,21 @@ impl PageWriter {
     }
 }
 
-fn put_status(status: &HdfsFileStatusProto, out: &mut Vec<u8>) {
-    // Whole: a field that is added must be written here too.
-    let HdfsFileStatusProto {
-        file_type,
-        path,
-        length,
-        permission: FsPermissionProto { perm },
-        owner,
-        group,
-        modification_time,
-        access_time,
-        symlink,
-        block_replication,
-        blocksize,
-        locations,
-        file_id,
-        children_num,
-        storage_policy,
-        flags,
-        namespace,
-    } = status;
+fn put_status(entry: &Entry<'_>, out: &mut Vec<u8>) {
+    let perm = u64::from(entry.perm);
     // Negative numbers travel as the 64 bits of their two's complement.
-    put_numbers([tag(1, NUMBER), i64::from(*file_type) as u64], out);
-    put_field(tag(2, LEN), path, out);
-    put_numbers([tag(3, NUMBER), *length], out);
-    put_numbers([tag(4, LEN), 1 + number_len(u64::from(*perm)), tag(1, NUMBER), u64::from(*perm)], out);
-    put_field(tag(5, LEN), owner.as_bytes(), out);
-    put_field(tag(6, LEN), group.as_bytes(), out);
-    put_numbers([tag(7, NUMBER), *modification_time, tag(8, NUMBER), *access_time], out);
-    if let Some(symlink) = symlink {
-        put_field(tag(9, LEN), symlink, out);
-    }
-    put_option(10, block_replication.map(u64::from), out);
-    put_option(11, *blocksize, out);
-    if let Some(locations) = locations {
+    put_numbers([tag(1, NUMBER), i64::from(i32::from(entry.kind)) as u64], out);
+    put_field(tag(2, LEN), entry.path, out);
+    put_numbers([tag(3, NUMBER), entry.len, tag(4, LEN), 1 + number_len(perm), tag(1, NUMBER), perm], out);
+    put_field(tag(5, LEN), entry.owner.as_bytes(), out);
+    put_field(tag(6, LEN), entry.group.as_bytes(), out);
+    put_numbers([tag(7, NUMBER), entry.modified_ms, tag(8, NUMBER), entry.accessed_ms], out);
+    put_numbers([tag(10, NUMBER), entry.replication.into(), tag(11, NUMBER), entry.block_len], out);
+    if let Some(locations) = entry.locations {
         put_field(tag(12, LEN), &locations.encode_to_vec(), out);
     }
-    put_option(13, *file_id, out);
-    put_option(14, children_num.map(|count| i64::from(count) as u64), out);
-    put_option(16, storage_policy.map(u64::from), out);
-    put_option(18, flags.map(u64::from), out);
-    if let Some(namespace) = namespace {
-        put_field(tag(19, LEN), namespace.as_bytes(), out);
-    }
-}
-
-fn put_option(field: u64, number: Option<u64>, out: &mut Vec<u8>) {
-    if let Some(number) = number {
-        put_numbers([tag(field, NUMBER), number], out);
-    }
+    put_numbers([tag(13, NUMBER), entry.file_id, tag(14, NUMBER), i64::from(entry.child_count) as u64], out);
+    put_numbers([tag(16, NUMBER), STORAGE_POLICY.into(), tag(18, NUMBER), entry.flags.into()], out);
 }
 
 fn put_field(tag: u64, bytes: &[u8], out: &mut Vec<u8>) {
@@ -136,39 +148,39 @@ fn number_len(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{DirectoryListingProto, GetListingResponseProto, LocatedBlocksProto};
+    use crate::proto::{DirectoryListingProto, GetListingResponseProto};
 
-    fn status(number: u32, name_len: usize) -> HdfsFileStatusProto {
+    fn entry<'a>(number: u32, name: &'a [u8], text: &'a str, locations: &'a LocatedBlocksProto) -> Entry<'a> {
         let shift = number % 64;
         let every = |n: u32| number.is_multiple_of(n);
-        HdfsFileStatusProto {
-            file_type: 2,
-            path: vec![b'a'; name_len].into(),
-            length: u64::MAX >> shift,
-            permission: FsPermissionProto { perm: 0o1777 >> (number % 11) },
-            owner: "ann".repeat(number as usize % 50),
-            group: "staff".into(),
-            modification_time: 1 << shift,
-            access_time: (1 << shift) - 1,
-            symlink: every(7).then(|| Bytes::from_static(b"to")),
-            block_replication: every(2).then_some(number),
-            blocksize: every(3).then_some(1 << shift),
-            locations: every(5).then(|| LocatedBlocksProto { file_length: 1 << shift, ..Default::default() }),
-            file_id: (!every(4)).then_some(1 << shift),
-            children_num: (!every(11)).then_some(number as i32 - 3),
-            storage_policy: (!every(13)).then_some(number),
-            flags: (!every(17)).then_some(u32::MAX >> (number % 32)),
-            namespace: every(19).then(|| "/user".into()),
+        Entry {
+            kind: if every(3) { FileType::IsDir } else { FileType::IsFile },
+            path: name,
+            len: u64::MAX >> shift,
+            perm: 0o1777 >> (number % 11),
+            owner: &text[..number as usize % text.len()],
+            group: "staff",
+            modified_ms: 1 << shift,
+            accessed_ms: (1 << shift) - 1,
+            replication: number,
+            block_len: 1 << shift,
+            file_id: 1 << (63 - shift),
+            child_count: number as i32 - 3,
+            flags: u32::MAX >> (number % 32),
+            locations: every(5).then_some(locations),
         }
     }
 
     #[test]
     fn a_page_is_the_message_that_prost_makes() {
+        let (text, locations) = ("ann".repeat(50), LocatedBlocksProto { file_length: 1 << 40, ..Default::default() });
         for (count, name_len, remaining) in [(0, 0, 0), (1, 0, 0), (3, 200, 1), (1000, 20, 127), (1000, 255, u32::MAX)]
         {
-            let partial_listing: Vec<_> = (0..count).map(|number| status(number, name_len)).collect();
+            let name = vec![b'a'; name_len];
+            let entries: Vec<_> = (0..count).map(|number| entry(number, &name, &text, &locations)).collect();
             let mut page = PageWriter::new(count as usize);
-            partial_listing.iter().for_each(|status| page.push(status));
+            entries.iter().for_each(|entry| page.push(entry));
+            let partial_listing = entries.into_iter().map(Into::into).collect();
             let dir_list = Some(DirectoryListingProto { partial_listing, remaining_entries: remaining });
             let message = GetListingResponseProto { dir_list };
             assert_eq!(page.finish(remaining), message.encode_to_vec(), "{count} names of {name_len}");

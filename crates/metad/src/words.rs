@@ -5,11 +5,12 @@
 
 use crate::core::Core;
 use blocks::Service;
+use hdfs::listing::Entry;
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::hdfs_file_status_proto::FileType;
 use hdfs::proto::{
-    DatanodeIdProto, DatanodeInfoProto, ExtendedBlockProto, FsPermissionProto, HdfsFileStatusProto, LocatedBlockProto,
-    LocatedBlocksProto, StorageTypeProto, TokenProto,
+    DatanodeIdProto, DatanodeInfoProto, ExtendedBlockProto, HdfsFileStatusProto, LocatedBlockProto, LocatedBlocksProto,
+    StorageTypeProto, TokenProto,
 };
 use io::OsRandom;
 use lead::{Cluster, Disk, Member, kept_text};
@@ -33,29 +34,30 @@ pub(crate) fn mode(bits: u32) -> u16 {
 }
 
 /// `locations`: for listings and calls that ask for them; every file must have them then.
-pub(crate) fn status(status: Status, locations: Option<LocatedBlocksProto>) -> HdfsFileStatusProto {
-    let kind = match status.kind {
-        Kind::File => FileType::IsFile,
-        Kind::Directory => FileType::IsDir,
-    };
-    HdfsFileStatusProto {
-        file_type: kind.into(),
-        path: status.name.into(),
-        length: status.len,
-        permission: FsPermissionProto { perm: u32::from(status.mode & MODE_MASK) },
-        owner: status.owner,
-        group: status.group,
-        modification_time: status.modified.0,
-        access_time: status.accessed.0,
-        symlink: None,
-        block_replication: Some(status.replication.into()),
-        blocksize: Some(status.block_len),
+pub(crate) fn status(status: &Status, locations: Option<LocatedBlocksProto>) -> HdfsFileStatusProto {
+    HdfsFileStatusProto { locations, ..entry(status, None).into() }
+}
+
+/// As [`status`], for a page.
+pub(crate) fn entry<'a>(status: &'a Status, locations: Option<&'a LocatedBlocksProto>) -> Entry<'a> {
+    Entry {
+        kind: match status.kind {
+            Kind::File => FileType::IsFile,
+            Kind::Directory => FileType::IsDir,
+        },
+        path: &status.name,
+        len: status.len,
+        perm: u32::from(status.mode & MODE_MASK),
+        owner: &status.owner,
+        group: &status.group,
+        modified_ms: status.modified.0,
+        accessed_ms: status.accessed.0,
+        replication: status.replication.into(),
+        block_len: status.block_len,
+        file_id: status.id.0,
+        child_count: i32::try_from(status.child_count).unwrap_or(i32::MAX),
+        flags: if status.acl { HAS_ACL } else { 0 },
         locations,
-        file_id: Some(status.id.0),
-        children_num: Some(i32::try_from(status.child_count).unwrap_or(i32::MAX)),
-        storage_policy: Some(0),
-        flags: Some(if status.acl { HAS_ACL } else { 0 }),
-        namespace: None,
     }
 }
 

@@ -349,7 +349,7 @@ impl Run {
                 let child = path.join(std::str::from_utf8(&entry.status.name).unwrap()).unwrap();
                 let mut shown = format!("{child} {} m{}", entry.status.len, entry.status.modified.0);
                 if let Some(found) = &entry.blocks {
-                    assert_eq!(*found, {
+                    assert_eq!(**found, {
                         let mut same = read::located(&self.rows, &system, &child, 0, u64::MAX).unwrap().unwrap();
                         same.status.name.clear();
                         same

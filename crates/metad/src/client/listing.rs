@@ -9,7 +9,7 @@ use crate::core::{Core, find_path};
 use crate::words::{self, Locator};
 use bytes::Bytes;
 use hdfs::Exception;
-use hdfs::listing::PageWriter;
+use hdfs::listing::{Entry, PageWriter};
 use hdfs::proto::*;
 use namespace::read::{self, Listing, PageLimits};
 use prost::Message;
@@ -42,7 +42,7 @@ pub(super) fn page(
 ) -> Result<Option<DirectoryListingProto>, Exception> {
     let Some(listing) = listing(core, session, path, after, with_locations)? else { return Ok(None) };
     let (mut partial_listing, remaining_entries) = (Vec::with_capacity(listing.entries.len()), listing.remaining);
-    each(core, session, listing, |status| partial_listing.push(status));
+    each(core, session, listing, |entry| partial_listing.push(entry.into()));
     Ok(Some(DirectoryListingProto { partial_listing, remaining_entries }))
 }
 
@@ -60,15 +60,15 @@ fn listing(
 fn encode(core: &Core, session: &Session, listing: Listing) -> Bytes {
     let mut page = PageWriter::new(listing.entries.len());
     let remaining = listing.remaining;
-    each(core, session, listing, |status| page.push(&status));
+    each(core, session, listing, |entry| page.push(&entry));
     page.finish(remaining)
 }
 
-fn each(core: &Core, session: &Session, listing: Listing, mut take: impl FnMut(HdfsFileStatusProto)) {
+fn each(core: &Core, session: &Session, listing: Listing, mut take: impl FnMut(Entry<'_>)) {
     let host = session.host();
     let locator = Locator::new(core, &host);
     for entry in listing.entries {
         let blocks = entry.blocks.as_ref().map(|file| locator.located_blocks(core, file));
-        take(words::status(entry.status, blocks));
+        take(words::entry(&entry.status, blocks.as_ref()));
     }
 }

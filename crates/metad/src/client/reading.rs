@@ -43,7 +43,7 @@ async fn plain_status(
 ) -> Result<Option<HdfsFileStatusProto>, Exception> {
     let Some(path) = find_path(call, src)? else { return Ok(None) };
     let status = status_of(core, session, &path).await?;
-    Ok(status.map(|status| words::status(status, None)))
+    Ok(status.map(|status| words::status(&status, None)))
 }
 
 pub(super) async fn get_located_file_info(
@@ -56,11 +56,11 @@ pub(super) async fn get_located_file_info(
     let Some(path) = find_path("getLocatedFileInfo", &src)? else { return encode(nothing) };
     let Some(status) = status_of(core, session, &path).await? else { return encode(nothing) };
     if status.kind == namespace::Kind::Directory {
-        return encode(GetLocatedFileInfoResponseProto { fs: Some(words::status(status, None)) });
+        return encode(GetLocatedFileInfoResponseProto { fs: Some(words::status(&status, None)) });
     }
     let file = located(core, session, &path, 0, u64::MAX).await?;
-    draw(core, session, file, |locations| GetLocatedFileInfoResponseProto {
-        fs: Some(words::status(status, Some(locations))),
+    draw(core, session, file, move |locations| GetLocatedFileInfoResponseProto {
+        fs: Some(words::status(&status, Some(locations))),
     })
     .await
 }

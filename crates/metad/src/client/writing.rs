@@ -73,7 +73,7 @@ pub(super) async fn create(
     let holder = &request.client_name;
     let reply = grant(core, session, holder, create).await?;
     match reply {
-        Reply::Status(status) => Ok(CreateResponseProto { fs: Some(words::status(status, None)) }),
+        Reply::Status(status) => Ok(CreateResponseProto { fs: Some(words::status(&status, None)) }),
         Reply::Recovery(recovery) => Err(wait_for(core, recovery)),
         reply => Err(surprise(&reply)),
     }
@@ -108,7 +108,7 @@ pub(super) async fn append(
             false => locator.for_append(cluster, random, &view),
         })
     });
-    Ok(AppendResponseProto { block, stat: Some(words::status(status, None)) })
+    Ok(AppendResponseProto { block, stat: Some(words::status(&status, None)) })
 }
 
 /// False: the last block is still being cut, and the file open until it is.

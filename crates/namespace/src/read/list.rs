@@ -33,8 +33,8 @@ impl PageLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub status: Status,
-    /// Of files, if asked for.
-    pub blocks: Option<FileBlocks>,
+    /// Of files, if asked for. Beside the entry, as most listings ask for none.
+    pub blocks: Option<Box<FileBlocks>>,
 }
 
 /// In the order of the names' bytes.
@@ -107,7 +107,7 @@ fn run(
 
 fn entry(rows: &dyn Rows, inode: Inode, name: Vec<u8>, with_blocks: bool) -> Result<Entry, RowsError> {
     let blocks = match inode.file() {
-        Some(file) if with_blocks => Some(all_blocks(rows, &inode, file)?),
+        Some(file) if with_blocks => Some(Box::new(all_blocks(rows, &inode, file)?)),
         _ => None,
     };
     Ok(Entry { status: into_status(inode, name), blocks })
