@@ -19,6 +19,12 @@ pub fn cpu_time() -> CpuTime {
     CpuTime { user: duration(usage.user_time()), system: duration(usage.system_time()) }
 }
 
+/// How often this thread has waited for a page that had to come from a disk.
+pub fn page_waits() -> u64 {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("it fails only for threads that are none");
+    u64::try_from(usage.major_page_faults()).unwrap_or(0)
+}
+
 fn duration(time: TimeVal) -> Duration {
     let (seconds, micros) = (u64::try_from(time.tv_sec()), u64::try_from(time.tv_usec()));
     Duration::from_secs(seconds.unwrap_or(0)) + Duration::from_micros(micros.unwrap_or(0))

@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -83,6 +83,22 @@ impl<T> Future for Task<T> {
                 Pin::new(output).poll(context).map(|output| output.map_err(|_| Ended { panicked: false }))
             }
         }
+    }
+}
+
+/// As [`spawn`], for what often has nothing to wait for: it is begun here, at once, and only what waits becomes a task.
+/// A task costs some microseconds, and often wakes another thread that finds nothing to do.
+#[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
+pub fn begin<F: Future<Output = ()> + Send + 'static>(name: &'static str, future: F) {
+    if stage::is_played() {
+        drop(spawn(name, future));
+        return;
+    }
+    let mut begun = Reporting { name, future: Box::pin(future) };
+    // Nobody need be woken: a task looks at what it is given at least once.
+    let mut nobody = Context::from_waker(Waker::noop());
+    if let Ok(Poll::Pending) = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut begun).poll(&mut nobody))) {
+        tokio::spawn(begun);
     }
 }
 

@@ -5,6 +5,7 @@
 //! A machine that runs tests has all in memory. Here the first visit to a page waits instead; the next ones find it in
 //! memory.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -22,6 +23,15 @@ pub fn begin(wait: Duration) {
     WAIT_MICROS.store(wait.as_micros() as u64, Ordering::SeqCst);
 }
 
+thread_local! {
+    static WAITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread has waited here.
+pub fn waits() -> u64 {
+    WAITS.get()
+}
+
 /// A reader comes to a row. `stored` lies in the map.
 pub(crate) fn visit(stored: &[u8]) {
     let wait = WAIT_MICROS.load(Ordering::Relaxed);
@@ -32,6 +42,7 @@ pub(crate) fn visit(stored: &[u8]) {
     let mut warm = WARM.lock().unwrap_or_else(PoisonError::into_inner);
     if warm.get_or_insert_default().insert(page) {
         drop(warm);
+        WAITS.set(WAITS.get() + 1);
         io::task::sleep(Duration::from_micros(wait));
     }
 }

@@ -236,6 +236,11 @@ impl Store {
         self.overlay_len() > self.inner.overlay_len_max / 2
     }
 
+    /// True if one of the next changes may have to wait for a flush.
+    pub fn must_soon_flush(&self) -> bool {
+        self.overlay_len() > self.inner.overlay_len_max / 4 * 3
+    }
+
     pub(crate) fn disk(&self) -> &Disk {
         &self.inner.disk
     }

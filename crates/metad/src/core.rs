@@ -247,11 +247,14 @@ impl Core {
         self.with_leader(|leader, random| run(&mut leader.cluster, random))
     }
 
-    /// Reads rows as they are now, for a call; see [`Core::look`].
+    /// Reads rows as they are now, for a call: here, or as [`Core::look`] does; see [`crate::residency`].
     pub(crate) async fn rows<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&dyn Rows) -> Result<T, RowsError> + Send + 'static,
+        run: impl Fn(&dyn Rows) -> Result<T, RowsError> + Send + 'static,
     ) -> Result<T, Exception> {
+        if let Some(found) = self.machine.residency.read_here(self.machine.store(), &run) {
+            return found.map_err(refusal::rows);
+        }
         let machine = Arc::clone(&self.machine);
         self.look(move || run(&machine.store().view())).await.map_err(refusal::rows)
     }
@@ -259,7 +262,7 @@ impl Core {
     /// As [`Core::rows`], for what may be refused.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&dyn Rows) -> namespace::Answer<T> + Send + 'static,
+        run: impl Fn(&dyn Rows) -> namespace::Answer<T> + Send + 'static,
     ) -> Result<T, Exception> {
         self.rows(run).await?.map_err(refusal::namespace)
     }

@@ -69,6 +69,7 @@ mod recovery;
 mod refusal;
 mod removal;
 mod repair;
+mod residency;
 mod room;
 mod route;
 mod sealing;

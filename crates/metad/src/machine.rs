@@ -6,6 +6,7 @@
 
 use crate::command::{Command, Founding, LEVEL, Reply};
 use crate::faults::{self, Faults};
+use crate::residency::Residency;
 use kv::Store;
 use namespace::Effects;
 use raft::MachineError;
@@ -39,6 +40,7 @@ pub(crate) struct Machine {
     level: Arc<AtomicU8>,
     /// Entries that changed nothing, as they panicked.
     pub(crate) faults: Faults,
+    pub(crate) residency: Residency,
 }
 
 /// Who leads, and is handed what followed from each entry: at once, whether or not a caller waits for its reply.
@@ -74,7 +76,15 @@ impl Machine {
         let level = Arc::new(AtomicU8::new(read_level(&store.view())?));
         // Left by a process that was killed while it received them.
         let _there_is_none = std::fs::remove_file(&incoming);
-        Ok(Self { store, incoming, leader: Mutex::new(None), digest, level, faults: Faults::default() })
+        Ok(Self {
+            store,
+            incoming,
+            leader: Mutex::new(None),
+            digest,
+            level,
+            faults: Faults::default(),
+            residency: Residency::default(),
+        })
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -231,7 +241,12 @@ impl raft::Machine for Machine {
     }
 
     fn apply(&self, position: &[u8], command: Option<Command>) -> Result<Reply, MachineError> {
-        self.run(position, command.as_ref(), apply).map_err(|error| MachineError(error.to_string()))
+        let applied = self.residency.watch(|| self.run(position, command.as_ref(), apply));
+        applied.map_err(|error| MachineError(error.to_string()))
+    }
+
+    fn may_wait(&self) -> bool {
+        self.residency.is_cold() || self.store.must_soon_flush()
     }
 
     fn digest(&self) -> Option<RowsDigest> {

@@ -54,8 +54,14 @@ pub trait Machine: Send + Sync + 'static {
     /// Applies one entry; `None` is one that only moves the position, and nobody waits for its reply. `position` is
     /// kept with the change: after a restart the machine has both, or neither. An error or a panic stops Raft on this
     /// node, and the entry is tried again at the next start: what strangers ask for must be refused by a reply, never
-    /// by an error. It may wait for a disk; one call at a time.
+    /// by an error. It may wait for a disk (see [`Machine::may_wait`]); one call at a time.
     fn apply(&self, position: &[u8], command: Option<Self::Command>) -> Result<Self::Reply, MachineError>;
+
+    /// Whether the next [`Machine::apply`] may have to wait for a disk. Then it is called on a thread of its own, else
+    /// on one of the runtime's, as two changes of threads cost more than most entries.
+    fn may_wait(&self) -> bool {
+        true
+    }
 
     /// The digest of all changes up to the position, which goes along wherever the state is copied to. `None`: members
     /// are not compared.
@@ -133,14 +139,14 @@ impl<M> Clone for Driver<M> {
     }
 }
 
-/// Entries handed to the thread at once. A guess: some milliseconds of work.
-const RUN_COUNT: usize = 256;
+/// Entries applied at once, or handed to the thread. A guess: a millisecond of work.
+const RUN_COUNT: usize = 64;
 
 /// Entries to apply, and whom to tell when that is done.
 type Run = (Vec<EntryResponder<Types>>, oneshot::Sender<io::Result<()>>);
 
-/// The end that openraft holds: a thread of its own applies what comes in. The machine may wait for a page of its
-/// store, or for a flush when too much is in memory, and must find a thread even when all others wait for it.
+/// The end that openraft holds. Where the machine may wait for a page of its store, or for a flush when too much is in
+/// memory, a thread of its own applies what comes in: it must find one even when all others wait for it.
 pub(crate) struct Applier<M> {
     driver: Driver<M>,
     /// `None`: the member is played, and has no threads.
@@ -156,7 +162,8 @@ impl<M: Machine> Applier<M> {
         let applied_by = driver.clone();
         ::io::task::thread("raft apply", move || {
             while let Ok((entries, done)) = work.recv() {
-                let _openraft_may_have_ended = done.send(applied_by.apply_all(entries));
+                let applied = applied_by.apply_while(|| true, &mut entries.into_iter());
+                let _openraft_may_have_ended = done.send(applied);
             }
         })?;
         Ok(Self { driver, runs: Some(runs) })
@@ -214,9 +221,15 @@ impl<M: Machine> Driver<M> {
         self.shared.flushed.subscribe()
     }
 
-    /// Applies entries in order; each answer goes out at once.
-    fn apply_all(&self, entries: Vec<EntryResponder<Types>>) -> io::Result<()> {
-        for (entry, responder) in entries {
+    /// Applies entries in order, as long as `goes_on`; each answer goes out at once.
+    fn apply_while(
+        &self,
+        goes_on: impl Fn() -> bool,
+        entries: &mut impl Iterator<Item = EntryResponder<Types>>,
+    ) -> io::Result<()> {
+        while goes_on()
+            && let Some((entry, responder)) = entries.next()
+        {
             let outcome = self.apply_one(entry)?;
             if let Some(responder) = responder {
                 responder.send(outcome);
@@ -383,14 +396,14 @@ impl<M: Machine> RaftStateMachine<Types> for Applier<M> {
         let ended = || io::Error::other("the thread that applies entries has ended");
         let mut runs = entries.ready_chunks(RUN_COUNT);
         while let Some(run) = runs.next().await {
-            let run = run.into_iter().collect::<io::Result<Vec<_>>>()?;
-            let Some(runs) = &self.runs else {
-                self.driver.apply_all(run)?;
-                continue;
-            };
-            let (done, answer) = oneshot::channel();
-            runs.send((run, done)).map_err(|_| ended())?;
-            answer.await.map_err(|_| ended())??;
+            let mut run = run.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter();
+            let runs = self.runs.as_ref();
+            self.driver.apply_while(|| runs.is_none() || !self.driver.machine.may_wait(), &mut run)?;
+            if let Some(runs) = runs.filter(|_| run.len() > 0) {
+                let (done, answer) = oneshot::channel();
+                runs.send((run.collect(), done)).map_err(|_| ended())?;
+                answer.await.map_err(|_| ended())??;
+            }
         }
         Ok(())
     }

@@ -293,7 +293,7 @@ impl<S: Service> Reader<S> {
             untaken: Untaken(self.host.answers.clone()),
         };
         let host = self.host.clone();
-        ::io::task::spawn("rpc call", async move {
+        ::io::task::begin("rpc call", async move {
             let outcome = host.service.call(call).await;
             pending.finish(outcome);
         });
