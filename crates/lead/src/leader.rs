@@ -15,7 +15,7 @@ use crate::claim::Newcomers;
 use crate::cluster::Cluster;
 use crate::complaints::Complaints;
 use crate::disk::{self, Disk};
-use crate::disk_balance::DiskBalance;
+use crate::disk_balance::{DiskBalance, DiskBalanceTerms};
 use crate::doomed::Doomed;
 use crate::effects::{Aftermath, Wakes};
 use crate::healing::Healing;
@@ -26,7 +26,7 @@ use crate::repair::Repair;
 use crate::replica_fate::Undecided;
 use crate::room::Shortage;
 use crate::rules::MendRules;
-use crate::scrub::Scrub;
+use crate::scrub::{Scrub, ScrubTerms};
 use crate::surplus::Surplus;
 use crate::unresponsive::Unresponsive;
 use blocks::{BlocksError, Command, JobEnd, JobKind, JobTask, Reply, unended_jobs};
@@ -150,10 +150,12 @@ impl Leader {
     fn take_on(&mut self, id: u64, task: JobTask) {
         match task {
             JobTask::Known => {}
-            JobTask::Scrub { number, len_per_s, nodes } => self.scrub = Some(Scrub::new(number, id, len_per_s, nodes)),
+            JobTask::Scrub { number, len_per_s, nodes } => {
+                self.scrub = Some(Scrub::new(number, id, ScrubTerms { len_per_s }, nodes));
+            }
             JobTask::Balance { within } => self.balance = Some(Balance::taken_up(id, within)),
             JobTask::BalanceDisks { number, len_per_s, within, nodes } => {
-                self.disk_balance = Some(DiskBalance::new(number, id, len_per_s, within, nodes));
+                self.disk_balance = Some(DiskBalance::new(number, id, DiskBalanceTerms { len_per_s, within }, nodes));
             }
         }
     }
@@ -195,6 +197,12 @@ impl Leader {
         if let Some(balance) = &self.balance {
             balance.check();
         }
+        if let Some(scrub) = &self.scrub {
+            scrub.check();
+        }
+        if let Some(balance) = &self.disk_balance {
+            balance.check();
+        }
         let under_way = [
             (JobKind::Scrub, self.scrub.as_ref().map(|scrub| scrub.job)),
             (JobKind::Balance, self.balance.as_ref().map(|balance| balance.job)),
@@ -214,7 +222,7 @@ pub(crate) mod tests {
     use crate::jobs::JobState;
     use crate::member::Usage;
     use crate::replica_fate::Told;
-    use crate::scrub::Scrubbed;
+    use crate::scrub::ScrubReport;
     use blocks::{JobRow, Node, Work, apply};
     use types::rows::MemoryRows;
     use types::{BlockId, ContainerId, Epoch, Generation, InodeId, PipelineId};
@@ -302,7 +310,7 @@ pub(crate) mod tests {
         let (mut rows, mut leader) = (rows(), leader());
         let task = JobTask::Scrub { number: 7, len_per_s: 1, nodes: vec![node(1)] };
         assert_eq!(begin(&mut rows, &mut leader, JobKind::Scrub, &task), 1);
-        let scrubbed = Scrubbed { ended: true, ..Scrubbed::default() };
+        let scrubbed = ScrubReport { ended: true, ..ScrubReport::default() };
         assert_eq!(leader.on_scrub_report(node(2), None), None, "it has no part in it");
         let order = leader.on_scrub_report(node(1), Some((7, scrubbed))).unwrap();
         assert_eq!((order.number, order.stop), (7, false));
@@ -313,7 +321,7 @@ pub(crate) mod tests {
         assert!(matches!(leader.jobs.get(1).unwrap().state, JobState::Waiting(_)));
         assert_eq!(leader.settle_scrub(&[], &rules()).as_deref(), Some("no damage"));
         leader.check();
-        let order = leader.on_scrub_report(node(1), Some((7, Scrubbed::default())));
+        let order = leader.on_scrub_report(node(1), Some((7, ScrubReport::default())));
         assert!(order.is_some_and(|order| order.stop), "it has ended");
     }
 

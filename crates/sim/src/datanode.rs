@@ -7,7 +7,7 @@ use crate::platter::Identity;
 use crate::scrubber::Scrubber;
 use crate::volume::{Info, Volume, VolumeError};
 use crate::world::{Process, World};
-use lead::{Scrubbed, Told, Usage};
+use lead::{ScrubReport, Told, Usage};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -36,7 +36,7 @@ pub(crate) struct Heartbeat {
     pub(crate) copying: BTreeSet<BlockId>,
     pub(crate) copy_failures: Vec<CopyFailure>,
     pub(crate) bad: Vec<(BlockId, Generation)>,
-    pub(crate) scrub: Option<(u64, Scrubbed)>,
+    pub(crate) scrub: Option<(u64, ScrubReport)>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use crate::datanode::Datanode;
 use crate::executor::Notify;
-use lead::Scrubbed;
+use lead::ScrubReport;
 use std::cell::Cell;
 use std::rc::Rc;
 use types::{Fitness, Generation, ReplicaState};
@@ -11,19 +11,19 @@ use types::{Fitness, Generation, ReplicaState};
 pub(crate) struct Scrubber {
     /// By number, so that none is done twice.
     ordered: Cell<u64>,
-    report: Cell<Option<(u64, Scrubbed)>>,
+    report: Cell<Option<(u64, ScrubReport)>>,
     came: Notify,
 }
 
 impl Scrubber {
     pub(crate) fn order(&self, number: u64) {
         if self.ordered.replace(number) != number {
-            self.report.set(Some((number, Scrubbed::default())));
+            self.report.set(Some((number, ScrubReport::default())));
             self.came.notify();
         }
     }
 
-    pub(crate) fn report(&self) -> Option<(u64, Scrubbed)> {
+    pub(crate) fn report(&self) -> Option<(u64, ScrubReport)> {
         self.report.get()
     }
 }
@@ -39,7 +39,7 @@ impl Datanode {
             }
             let all = self.volume.replicas().into_iter().filter(|info| info.state == ReplicaState::Finalized);
             let all: Vec<_> = all.collect();
-            let mut done = Scrubbed { total_count: all.len() as u64, ..Scrubbed::default() };
+            let mut done = ScrubReport { total_count: all.len() as u64, ..ScrubReport::default() };
             for info in all {
                 let fitness = self.verify(info.identity.block, Generation(0)).await;
                 done.checked_count += 1;
@@ -50,7 +50,7 @@ impl Datanode {
                 }
             }
             if scrubber.ordered.get() == number {
-                scrubber.report.set(Some((number, Scrubbed { ended: true, ..done })));
+                scrubber.report.set(Some((number, ScrubReport { ended: true, ..done })));
                 self.tell_soon();
             }
         }

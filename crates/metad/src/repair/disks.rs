@@ -5,7 +5,7 @@ use super::jobs;
 use super::rules::rules;
 use crate::core::Core;
 use blocks::{JobKind, JobTask};
-use lead::{Leader, Levelled, kept_text};
+use lead::{DiskBalanceTerms, Leader, NodeOrder, kept_text};
 use types::NodeId;
 use wire::node::{DiskBalanceOrder, DiskBalanceReport};
 
@@ -36,10 +36,10 @@ pub(crate) fn report(
     let levelled = |report: &DiskBalanceReport| {
         let DiskBalanceReport { number, done_count, done_len, total_len, failed_count, ended, .. } = *report;
         let note = kept_text(&report.note);
-        (number, Levelled { done_count, done_len, total_len, failed_count, ended, note })
+        (number, lead::DiskBalanceReport { done_count, done_len, total_len, failed_count, ended, note })
     };
     let order = leader.on_disk_balance_report(node, report.map(levelled));
-    order.map(|lead::DiskBalanceOrder { number, len_per_s, within, stop }| DiskBalanceOrder {
+    order.map(|NodeOrder { number, terms: DiskBalanceTerms { len_per_s, within }, stop }| DiskBalanceOrder {
         number,
         len_per_s,
         stop,

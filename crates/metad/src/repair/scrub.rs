@@ -6,7 +6,7 @@ use super::jobs;
 use super::rules::rules;
 use crate::core::Core;
 use blocks::{JobKind, JobTask};
-use lead::{Leader, Scrubbed};
+use lead::{Leader, NodeOrder, ScrubTerms};
 use namespace::read;
 use types::{BlockId, NodeId};
 use wire::node::{ScrubOrder, ScrubReport};
@@ -30,10 +30,10 @@ pub(crate) fn stop(core: &Core) {
 pub(crate) fn report(leader: &mut Leader, node: NodeId, report: Option<&ScrubReport>) -> Option<ScrubOrder> {
     let scrubbed = |report: &ScrubReport| {
         let ScrubReport { number, checked_count, checked_len, total_count, total_len, bad_count, ended } = *report;
-        (number, Scrubbed { checked_count, checked_len, total_count, total_len, bad_count, ended })
+        (number, lead::ScrubReport { checked_count, checked_len, total_count, total_len, bad_count, ended })
     };
     let order = leader.on_scrub_report(node, report.map(scrubbed));
-    order.map(|lead::ScrubOrder { number, len_per_s, stop }| ScrubOrder { number, len_per_s, stop })
+    order.map(|NodeOrder { number, terms: ScrubTerms { len_per_s }, stop }| ScrubOrder { number, len_per_s, stop })
 }
 
 /// A block whose file is open is not replaced: the recovery of the file decides about it, and may wait for a node that

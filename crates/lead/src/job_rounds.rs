@@ -1,60 +1,35 @@
-//! Jobs that nodes carry out, as the leader sees them: orders go out with the answers to heartbeats, reports come with
-//! them, and now and then what people see is brought up to date.
+//! What is done for jobs in turn: reports come and orders go with heartbeats, and now and then what people see is brought
+//! up to date, and what is over ends.
 //!
-//! Promise: a node is told to stop what it was not ordered to do, and a job is there for as long as people see it run.
+//! Promise: a job is there for as long as people see it run ([`Leader::check`]).
 
-use crate::disk_balance::{DiskBalance, Levelled};
+use crate::balance::Move;
+use crate::disk_balance::{DiskBalanceReport, DiskBalanceTerms};
 use crate::jobs::JobState;
 use crate::leader::Leader;
+use crate::node_job::{NodeJob, NodeOrder, NodeReport};
 use crate::rules::MendRules;
-use crate::scrub::{Scrub, Scrubbed};
+use crate::scrub::{ScrubReport, ScrubTerms};
 use std::time::Duration;
 use types::{BlockId, NodeId};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScrubOrder {
-    pub number: u64,
-    pub len_per_s: u64,
-    pub stop: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskBalanceOrder {
-    pub number: u64,
-    pub len_per_s: u64,
-    pub within: u64,
-    pub stop: bool,
-}
-
 impl Leader {
-    /// A node reports on a scrub of this number.
-    pub fn on_scrub_report(&mut self, node: NodeId, report: Option<(u64, Scrubbed)>) -> Option<ScrubOrder> {
-        let Some(scrub) = self.scrub.as_mut().filter(|scrub| scrub.concerns(node)) else {
-            let (number, _) = report.filter(|(_, scrubbed)| !scrubbed.ended)?;
-            return Some(ScrubOrder { number, len_per_s: 0, stop: true });
-        };
-        if let Some((_, scrubbed)) = report.filter(|(number, _)| *number == scrub.number) {
-            scrub.on_report(node, scrubbed);
-        }
-        let Scrub { number, len_per_s, stopping, .. } = *scrub;
-        Some(ScrubOrder { number, len_per_s, stop: stopping })
+    /// A node reports on the scrub of this number, or that it does none.
+    pub fn on_scrub_report(
+        &mut self,
+        node: NodeId,
+        report: Option<(u64, ScrubReport)>,
+    ) -> Option<NodeOrder<ScrubTerms>> {
+        NodeJob::exchange(self.scrub.as_mut(), node, report)
     }
 
-    /// A node reports on balancing of its disks of this number.
+    /// As [`Self::on_scrub_report`], on balancing of its disks.
     pub fn on_disk_balance_report(
         &mut self,
         node: NodeId,
-        report: Option<(u64, Levelled)>,
-    ) -> Option<DiskBalanceOrder> {
-        let Some(balance) = self.disk_balance.as_mut().filter(|balance| balance.concerns(node)) else {
-            let (number, _) = report.filter(|(_, levelled)| !levelled.ended)?;
-            return Some(DiskBalanceOrder { number, len_per_s: 0, within: 0, stop: true });
-        };
-        if let Some((_, levelled)) = report.filter(|(number, _)| *number == balance.number) {
-            balance.on_report(node, levelled);
-        }
-        let DiskBalance { number, len_per_s, within, stopping, .. } = *balance;
-        Some(DiskBalanceOrder { number, len_per_s, within, stop: stopping })
+        report: Option<(u64, DiskBalanceReport)>,
+    ) -> Option<NodeOrder<DiskBalanceTerms>> {
+        NodeJob::exchange(self.disk_balance.as_mut(), node, report)
     }
 
     /// Replicas that are known to be damaged, on nodes of a scrub that is under way; and beside each whether a good
@@ -71,15 +46,14 @@ impl Leader {
     pub fn settle_scrub(&mut self, damaged: &[(NodeId, bool)], rules: &MendRules) -> Option<String> {
         let now = rules.now;
         let lost = self.lost(rules);
-        let scrub = self.scrub.as_mut()?;
-        lost.iter().for_each(|node| scrub.on_lost(*node));
+        let scrub = on_lost(&mut self.scrub, &lost)?;
         // What a lost node has is copied from others, whatever it is like.
         let concerned = damaged.iter().filter(|(node, _)| scrub.concerns(*node) && !lost.contains(node));
         let to_come = concerned.clone().filter(|(_, comes)| *comes).count();
         let damaged = concerned.count() as u64;
         let work = scrub.work(damaged);
         self.jobs.progress(scrub.job, work, now);
-        if !scrub.is_read() {
+        if !scrub.is_over() {
             self.jobs.set_state(scrub.job, JobState::Running, now);
             return None;
         }
@@ -94,7 +68,7 @@ impl Leader {
             self.jobs.set_state(scrub.job, JobState::Waiting(note), now);
             return None;
         }
-        let lost = match scrub.lost_count() {
+        let lost = match scrub.lost().count() {
             0 => String::new(),
             count => format!("; {count} datanodes were lost meanwhile"),
         };
@@ -116,10 +90,9 @@ impl Leader {
     pub fn settle_disk_balance(&mut self, rules: &MendRules) -> Option<String> {
         let now = rules.now;
         let lost = self.lost(rules);
-        let balance = self.disk_balance.as_mut()?;
-        lost.into_iter().for_each(|node| balance.on_lost(node));
+        let balance = on_lost(&mut self.disk_balance, &lost)?;
         self.jobs.progress(balance.job, balance.work(), now);
-        if !balance.has_ended() {
+        if !balance.is_over() {
             return None;
         }
         let note = balance.note();
@@ -144,7 +117,7 @@ impl Leader {
     }
 
     /// Balancing `job` is to make these moves.
-    pub fn on_balance_planned(&mut self, job: u64, moves: Vec<crate::balance::Move>, now: Duration) {
+    pub fn on_balance_planned(&mut self, job: u64, moves: Vec<Move>, now: Duration) {
         let Some(balance) = &mut self.balance else { return };
         balance.on_planned(job, moves);
         self.jobs.progress(balance.job, balance.planned_work(), now);
@@ -154,4 +127,11 @@ impl Leader {
         let lost = self.cluster.nodes().filter(|member| rules.is_lost(Some(member)));
         lost.map(|member| member.node.id).collect()
     }
+}
+
+/// The job that is under way, without those who are lost.
+fn on_lost<'a, R: NodeReport>(job: &'a mut Option<NodeJob<R>>, lost: &[NodeId]) -> Option<&'a mut NodeJob<R>> {
+    let job = job.as_mut()?;
+    lost.iter().for_each(|node| job.on_lost(*node));
+    Some(job)
 }
