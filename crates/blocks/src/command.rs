@@ -175,6 +175,7 @@ pub fn apply_with(
             }
             tables::remove_container(rows, *container);
             if let Some(mut pipeline) = tables::pipeline(rows, row.pipeline)? {
+                assert!(pipeline.container_count > 0, "{} counts no container, and had {container}", row.pipeline);
                 pipeline.container_count -= 1;
                 tables::put_pipeline(rows, row.pipeline, &pipeline);
             }
@@ -274,6 +275,7 @@ fn create_set(
     let mut counters = tables::counters(rows)?;
     counters.pipeline += 1;
     let id = PipelineId(counters.pipeline);
+    debug_assert!(matches!(tables::pipeline(rows, id), Ok(None)), "{id} is given a second time");
     tables::put_counters(rows, counters);
     tables::put_pipeline(rows, id, &PipelineRow::new(set, wanted, planned));
     Ok(Ok(Reply::Pipeline(id)))
@@ -311,6 +313,7 @@ fn merge(
         Some(found) if from != into && gone.can_merge(&stays) => found,
         _ => return moved,
     };
+    assert!(gone.container_count >= found.len() as u64, "{from} counts {} containers", gone.container_count);
     gone.container_count -= found.len() as u64;
     stays.container_count += found.len() as u64;
     for (id, mut row) in found {
@@ -368,10 +371,12 @@ fn carve(
     }
     let mut fresh = row.carved(first.epoch, set);
     fresh.container_count = carved.len() as u64;
+    assert!(row.container_count >= fresh.container_count, "{from} counts {} containers", row.container_count);
     row.container_count -= fresh.container_count;
     let mut counters = tables::counters(rows)?;
     counters.pipeline += 1;
     let id = PipelineId(counters.pipeline);
+    debug_assert!(matches!(tables::pipeline(rows, id), Ok(None)), "{id} is given a second time");
     tables::put_counters(rows, counters);
     tables::put_pipeline(rows, id, &fresh);
     tables::put_pipeline(rows, from, &row);
@@ -417,6 +422,7 @@ impl PipelineRow {
 
     /// `members` is sorted.
     pub fn set_members(&mut self, members: Vec<NodeId>) {
+        assert!(members.is_sorted_by(|one, next| one < next), "members are a set, in order: {members:?}");
         // Who goes before all was copied holds nothing that others lack.
         let joined = |id: &NodeId| !self.joining.iter().any(|(joiner, _)| joiner == id);
         let went = self.members.iter().copied().filter(|id| members.binary_search(id).is_err() && joined(id));
@@ -458,6 +464,7 @@ fn open_container(rows: &mut dyn RowsMut, pipeline: PipelineId) -> Result<Result
     let id = ContainerId(counters.container);
     // Some 9·10¹² containers of gigabytes each: the numbers outlast the disks.
     assert!(id < ContainerId::END, "container numbers are used up");
+    debug_assert!(matches!(tables::container(rows, id), Ok(None)), "{id} is given a second time");
     tables::put_counters(rows, counters);
     let fresh = ContainerRow { pipeline, epoch: row.epoch, state: ContainerState::Open, leased: 0, len: 0 };
     tables::put_container(rows, id, &fresh);

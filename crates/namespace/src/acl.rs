@@ -12,6 +12,7 @@
 //! go on working; what the mode says is not kept a second time.
 
 use crate::acl_entry::{AclEntry, AclKey, AclKind, AclScope};
+use crate::damage;
 use crate::error::NsError;
 use crate::record::Inode;
 use std::collections::BTreeMap;
@@ -257,6 +258,13 @@ fn keep(inode: &mut Inode, mut entries: BTreeMap<AclKey, u8>) -> Result<(), NsEr
     let bits = |access: Option<u8>| u16::from(access.unwrap_or(0) & 7);
     inode.mode = inode.mode & 0o1000 | bits(user) << 6 | bits(middle) << 3 | bits(other);
     inode.extra.acl = entries.into_iter().map(|(key, access)| AclEntry { key, access }).collect();
+    debug_assert!(
+        damage::is_expected() || inode.extra.acl.len() <= 2 * ACL_ENTRY_COUNT_MAX,
+        "the list of {} is too long",
+        inode.id
+    );
+    let has_mask = inode.extra.has_access_acl();
+    debug_assert!(damage::is_expected() || has_mask == mask.is_some(), "the group's bits are a mask: {inode:?}");
     Ok(())
 }
 

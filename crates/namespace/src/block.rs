@@ -1,6 +1,7 @@
 //! Blocks of files in their rows: BLOCK and OWNER in step, and the deletion list.
 
 use crate::context::Context;
+use crate::damage;
 use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::Node;
@@ -82,11 +83,16 @@ pub(crate) fn find(rows: &dyn Rows, block: BlockId) -> Result<Option<(FileId, Pl
 
 /// Writes a row whose block stood there before.
 pub(crate) fn write_row(rows: &mut dyn RowsMut, file: FileId, offset: u64, row: &BlockRow) {
+    debug_assert!(damage::is_expected() || row.generation <= row.issued, "a generation that was never issued: {row:?}");
     rows.put(BLOCK, &block_key(file, offset), encode(row));
 }
 
 /// Writes a row with a block that is new.
 pub(crate) fn hook_row(rows: &mut dyn RowsMut, file: FileId, offset: u64, row: &BlockRow) {
+    debug_assert!(
+        damage::is_expected() || matches!(rows.get(BLOCK, &block_key(file, offset)), Ok(None)),
+        "{row:?} takes the place of another"
+    );
     write_row(rows, file, offset, row);
     rows.put(OWNER, &owner_key(row.block), block_key(file, offset).to_vec());
     list_visitor(rows, row);
@@ -114,6 +120,10 @@ fn unlist_visitor(rows: &mut dyn RowsMut, row: &BlockRow) {
 
 /// Takes a block from its file; its replicas are to be deleted.
 pub(crate) fn doom_row(context: &mut Context<'_>, file: FileId, offset: u64, row: &BlockRow) -> Result<(), RowsError> {
+    debug_assert!(
+        damage::is_expected() || !matches!(context.rows.get(BLOCK, &block_key(file, offset)), Ok(None)),
+        "{row:?} is not there"
+    );
     context.rows.delete(BLOCK, &block_key(file, offset));
     context.rows.delete(OWNER, &owner_key(row.block));
     unlist_visitor(context.rows, row);
@@ -252,7 +262,10 @@ pub(crate) fn named(block: BlockId, generation: Generation) -> String {
 /// Bytes of all blocks but the one under construction.
 pub(crate) fn complete_len(file: &File, last: Option<&Placed>) -> u64 {
     match last {
-        Some((offset, row)) if !row.is_complete() => *offset,
+        Some((offset, row)) if !row.is_complete() => {
+            debug_assert!(damage::is_expected() || offset + row.len == file.len, "blocks of a file are as long as it");
+            *offset
+        }
         _ => file.len,
     }
 }

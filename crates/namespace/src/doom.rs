@@ -1,7 +1,9 @@
 //! Trees that were deleted and wait to be freed.
 
 use crate::context::Context;
+use crate::damage;
 use crate::front;
+use crate::inode::read_place;
 use crate::lease;
 use crate::record::{Inode, decode, encode};
 use crate::tables::{DOOMED_TREE, inode_key};
@@ -15,6 +17,7 @@ use types::rows::{Rows, RowsError};
 pub(crate) fn doom_tree(context: &mut Context<'_>, mut inode: Inode) -> Result<(), RowsError> {
     let rows = &mut *context.rows;
     let id = inode.id;
+    debug_assert!(damage::is_expected() || matches!(read_place(rows, id), Ok(None)), "{id} still stands in the tree");
     usage::forget(rows, &inode);
     xattr::remove_all(rows, &mut inode)?;
     inode.extra.acl.clear();

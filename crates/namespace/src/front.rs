@@ -6,6 +6,7 @@
 //! Promise: no row of such a table is before its front. All rows come and go through here, but for single ones that are
 //! deleted from the middle.
 
+use crate::damage;
 use crate::tables::FRONT;
 use std::ops::Bound;
 use types::rows::{Rows, RowsError, RowsMut, Table, Visit};
@@ -28,6 +29,11 @@ pub(crate) fn add(rows: &mut dyn RowsMut, table: Table, key: &[u8], value: Vec<u
 
 /// Deletes the row at `key`, which is the first.
 pub(crate) fn take(rows: &mut dyn RowsMut, table: Table, key: &[u8]) {
+    debug_assert!(
+        damage::is_expected()
+            || rows.get(FRONT, &[table.0]).is_ok_and(|front| front.is_none_or(|front| front.as_slice() <= key)),
+        "{key:?} is before the front of {table:?}"
+    );
     rows.delete(table, key);
     // The least key behind it.
     rows.put(FRONT, &[table.0], [key, &[0]].concat());

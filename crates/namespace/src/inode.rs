@@ -1,10 +1,12 @@
 //! Inodes in their rows: finding them, and keeping entry, place and parent in step.
 
 use crate::context::Context;
+use crate::damage;
 use crate::error::corrupt;
 use crate::limits::TREE_DEPTH_MAX;
 use crate::record::{Body, Counters, Inode, decode, encode};
 use crate::tables::{COUNTERS, COUNTERS_KEY, ENTRY, PLACE, entry_key, inode_key, split_entry};
+use types::limits::NAME_LEN_MAX;
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{Generation, InodeId};
 
@@ -89,6 +91,15 @@ pub(crate) fn write_node(rows: &mut dyn RowsMut, node: &Node) {
 
 /// Writes a new inode, or one that moved here.
 pub(crate) fn hook_node(rows: &mut dyn RowsMut, node: &Node) {
+    assert!(node.place.name.len() <= NAME_LEN_MAX, "the name of {} is too long for a key", node.inode.id);
+    debug_assert!(
+        damage::is_expected() || matches!(read_entry(rows, node.place.parent, &node.place.name), Ok(None)),
+        "{node:?} has no room"
+    );
+    debug_assert!(
+        damage::is_expected() || matches!(read_place(rows, node.inode.id), Ok(None)),
+        "{node:?} stands elsewhere as well"
+    );
     write_node(rows, node);
     let key = inode_key(node.inode.id);
     rows.put(PLACE, &key, entry_key(node.place.parent, node.place.name.as_bytes()));
@@ -96,6 +107,9 @@ pub(crate) fn hook_node(rows: &mut dyn RowsMut, node: &Node) {
 
 /// Takes an inode from its place. It is lost unless it is hooked in or doomed.
 pub(crate) fn unhook_node(rows: &mut dyn RowsMut, node: &Node) {
+    let stands =
+        |rows: &dyn Rows| read_place(rows, node.inode.id).is_ok_and(|place| place.as_ref() == Some(&node.place));
+    debug_assert!(damage::is_expected() || stands(rows), "{node:?} is not there");
     rows.delete(ENTRY, &entry_key(node.place.parent, node.place.name.as_bytes()));
     rows.delete(PLACE, &inode_key(node.inode.id));
 }
@@ -126,6 +140,7 @@ pub(crate) fn write_counters(rows: &mut dyn RowsMut, counters: Counters) {
 
 pub(crate) fn next_inode(rows: &mut dyn RowsMut) -> Result<InodeId, RowsError> {
     let mut counters = counters(rows)?;
+    debug_assert!(damage::is_expected() || counters.inode >= ROOT, "{ROOT} would be given again");
     counters.inode.0 += 1;
     write_counters(rows, counters);
     Ok(counters.inode)

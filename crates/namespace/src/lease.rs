@@ -2,8 +2,9 @@
 //!
 //! When a client's lease runs out is the leader's business (it sees the renewals); here stands only who holds what.
 
-use crate::block::{self, Placed, named};
+use crate::block::{self, Placed, last_row, named};
 use crate::context::Context;
+use crate::damage;
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, find_standing, write_node};
 use crate::limits::HOLDER_LEN_MAX;
@@ -33,11 +34,20 @@ pub(crate) fn check_holder_name(holder: &str) -> Result<(), NsError> {
 
 /// Writes the rows of a lease; the inode's own `open` is the caller's to set.
 pub(crate) fn grant(rows: &mut dyn RowsMut, file: FileId, holder: &str) {
+    assert!(!holder.contains('\0'), "leases of {holder:?} are not told from those of others");
+    debug_assert!(
+        damage::is_expected() || matches!(rows.get(OPEN, &inode_key(file)), Ok(None)),
+        "{file} is open already"
+    );
     rows.put(LEASE, &lease_key(holder, file), Vec::new());
     rows.put(OPEN, &inode_key(file), Vec::new());
 }
 
 pub(crate) fn release(rows: &mut dyn RowsMut, file: FileId, holder: &str) {
+    debug_assert!(
+        damage::is_expected() || !matches!(rows.get(LEASE, &lease_key(holder, file)), Ok(None)),
+        "{holder} has no lease of {file}"
+    );
     rows.delete(LEASE, &lease_key(holder, file));
     rows.delete(OPEN, &inode_key(file));
 }
@@ -45,6 +55,11 @@ pub(crate) fn release(rows: &mut dyn RowsMut, file: FileId, holder: &str) {
 /// Ends the writing of a file whose blocks are all whole.
 pub(crate) fn close(context: &mut Context<'_>, node: &mut Node) {
     let id = node.inode.id;
+    debug_assert!(
+        damage::is_expected()
+            || last_row(context.rows, &node.inode).is_ok_and(|last| last.is_none_or(|(_, row)| row.is_complete())),
+        "{id} ends with a block that is not whole"
+    );
     node.inode.modified = context.now;
     if let Some(open) = node.inode.file_mut().and_then(|file| file.open.take()) {
         release(context.rows, id, &open.holder);

@@ -23,6 +23,8 @@ mod block;
 mod caller;
 pub mod check;
 mod context;
+#[doc(hidden)]
+pub mod damage;
 mod doom;
 mod effects;
 mod error;

@@ -23,3 +23,4 @@ pub const RETRY_KEPT: Duration = Duration::from_secs(600);
 pub(crate) const RETRY_PURGED_PER_APPLY: usize = 4;
 
 const _: () = assert!(1 + HOLDER_LEN_MAX + 1 + 8 <= 511, "LMDB's longest key, with the table's byte");
+const _: () = assert!(1 + 8 + types::limits::NAME_LEN_MAX <= 511, "that of an entry in a directory");

@@ -29,7 +29,7 @@ impl Resolved {
     pub(crate) fn parent_index(&self) -> Option<usize> {
         match self.missing.len() {
             0 => self.nodes.len().checked_sub(2),
-            1 => Some(self.nodes.len() - 1),
+            1 => Some(self.last_index()),
             _ => None,
         }
     }
@@ -40,7 +40,12 @@ impl Resolved {
 
     /// Place in `nodes` of the closest directory above the last name that exists; `None` for the root itself.
     pub(crate) fn ancestor_index(&self) -> Option<usize> {
-        if self.missing.is_empty() { self.nodes.len().checked_sub(2) } else { Some(self.nodes.len() - 1) }
+        if self.missing.is_empty() { self.nodes.len().checked_sub(2) } else { Some(self.last_index()) }
+    }
+
+    fn last_index(&self) -> usize {
+        assert!(!self.nodes.is_empty(), "{} does not begin at the root", self.path);
+        self.nodes.len() - 1
     }
 
     /// The path of `nodes[index]`.

@@ -1,6 +1,7 @@
 //! Calls that must not run twice: their outcome is kept for ten minutes and given again to a repeat.
 
 use crate::caller::RetryKey;
+use crate::damage;
 use crate::error::corrupt;
 use crate::front;
 use crate::limits::{RETRY_KEPT, RETRY_PURGED_PER_APPLY};
@@ -64,6 +65,10 @@ pub(crate) fn purge(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError
     })?;
     for key in expired {
         let (_, retry) = split_expiry(&key).ok_or_else(|| corrupt("purge outcomes", "a key of a wrong length"))?;
+        debug_assert!(
+            damage::is_expected() || !matches!(rows.get(RETRY, retry), Ok(None)),
+            "an outcome is listed by age, and is not there"
+        );
         rows.delete(RETRY, retry);
         front::take(rows, RETRY_EXPIRY, &key);
     }

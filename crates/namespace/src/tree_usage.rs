@@ -30,6 +30,11 @@ impl Usage {
         }
     }
 
+    pub(crate) fn has(&self, part: Self) -> bool {
+        let is_named = self.files >= part.files && self.directories >= part.directories;
+        is_named && self.len >= part.len && self.space >= part.space
+    }
+
     pub(crate) fn less(self, part: Self) -> Self {
         Self {
             files: self.files.saturating_sub(part.files),

@@ -24,7 +24,8 @@
 //! makes it worse.
 
 use crate::block::last_row;
-use crate::error::{Failure, NsError};
+use crate::damage;
+use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, ROOT, path_of, read_place};
 use crate::limits::TREE_DEPTH_MAX;
 use crate::quota::Limits;
@@ -145,6 +146,10 @@ impl Step {
 fn change(rows: &mut dyn RowsMut, directory: InodeId, step: &Step) -> Result<(), Failure> {
     let mut row = tally(rows, directory)?;
     let before = row.with_directory();
+    debug_assert!(
+        damage::is_expected() || row.below.has(step.less),
+        "{directory} counts less than what leaves it: {row:?}"
+    );
     row.below = row.below.less(step.less).plus(step.more);
     row.raise(step.height);
     if step.excess != Excess::Recorded
@@ -201,7 +206,13 @@ impl Bill {
 pub(crate) fn add(rows: &mut dyn RowsMut, parent: InodeId, inode: &Inode, made_above: usize) -> Result<(), Failure> {
     let more = usage_of(rows, inode)?;
     let mut step = Step { less: Usage::default(), more, height: 1, excess: Excess::RefusedByName };
-    for (place, id) in counting(rows, parent)?.into_iter().enumerate() {
+    let counting = counting(rows, parent)?;
+    debug_assert!(
+        damage::is_expected() || made_above < counting.len(),
+        "{made_above} directories above {} are new, with the root",
+        inode.id
+    );
+    for (place, id) in counting.into_iter().enumerate() {
         change(rows, id, &step)?;
         step.height += 1;
         if place < made_above {
@@ -230,6 +241,10 @@ pub(crate) fn move_tree(rows: &mut dyn RowsMut, from: InodeId, to: InodeId, top:
     }
     let (mut from, mut to) = (counting(rows, from)?, counting(rows, to)?);
     let mut height = height_of_tree(rows, top)?;
+    if from.is_empty() || to.is_empty() {
+        return Err(corrupt("move a tree", format!("a directory above {} has no place", top.id)).into());
+    }
+    assert!(from.last() == Some(&ROOT) && to.last() == Some(&ROOT), "{} moves inside the tree", top.id);
     // The root is no level.
     let depth = to.len() - 1 + height as usize;
     if depth > TREE_DEPTH_MAX {

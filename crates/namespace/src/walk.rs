@@ -132,6 +132,7 @@ impl Walk {
                 }
                 self.levels.push(Level { directory, after: String::new(), path_len });
             } else if ended {
+                assert!(level.path_len <= self.path.len(), "the path of a level is part of those below it");
                 self.path.truncate(level.path_len);
                 self.levels.pop();
             } else {

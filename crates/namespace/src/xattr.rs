@@ -1,6 +1,7 @@
 //! Extended attributes in their rows. An inode counts its own, so that those who have none cost no look.
 
 use crate::caller::Caller;
+use crate::damage;
 use crate::error::{NsError, corrupt};
 use crate::record::Inode;
 use crate::reserved;
@@ -16,6 +17,7 @@ pub const XATTR_COUNT_MAX: u32 = 32;
 pub const XATTR_LEN_MAX: usize = 16_384;
 /// Bytes of a name, which is part of a key. HDFS has no limit of its own for it.
 pub const XATTR_NAME_LEN_MAX: usize = 255;
+const _: () = assert!(1 + 8 + 1 + XATTR_NAME_LEN_MAX <= 511, "LMDB's longest key, with the table's byte");
 /// First byte of a value in its row.
 const VERSION: u8 = 1;
 
@@ -37,6 +39,12 @@ pub(crate) fn all(rows: &dyn Rows, inode: &Inode) -> Result<Vec<Xattr>, RowsErro
         }
         ControlFlow::Break(())
     })?;
+    let count = inode.extra.xattr_count as usize;
+    debug_assert!(
+        damage::is_expected() || failed.is_some() || found.len() == count,
+        "{} has {count} attributes: {found:?}",
+        inode.id
+    );
     failed.map_or(Ok(found), Err)
 }
 
@@ -51,6 +59,8 @@ pub(crate) fn is_marked_unreadable(rows: &dyn Rows, inode: &Inode) -> Result<boo
 
 /// The inode's count is the caller's to change.
 pub(crate) fn put(rows: &mut dyn RowsMut, inode: &Inode, attribute: &Xattr) {
+    let count = inode.extra.xattr_count;
+    assert!(count > 0, "{} does not count its attribute {}", inode.id, attribute.name);
     let mut value = vec![VERSION];
     value.extend_from_slice(&attribute.value);
     rows.put(XATTR, &xattr_key(inode.id, &attribute.name), value);

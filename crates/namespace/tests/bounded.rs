@@ -124,7 +124,8 @@ fn touched(file_count: usize) -> Vec<(&'static str, usize)> {
 #[test]
 fn what_is_done_with_a_tree_costs_the_same_however_large_it_is() {
     let (small, large) = (touched(50), touched(5000));
-    assert!(large.iter().all(|(_, touched)| *touched < 120), "{large:?}, where {small:?} are touched for a small one");
+    // Some of these are looked at by assertions of debug builds.
+    assert!(large.iter().all(|(_, touched)| *touched < 160), "{large:?}, where {small:?} are touched for a small one");
     // What is freed is named by the entry; the rest depends on the paths alone.
     assert_eq!(small[..7], large[..7]);
 }

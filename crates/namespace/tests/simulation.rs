@@ -400,6 +400,7 @@ impl Run {
 #[test]
 fn damaged_rows_are_no_reason_to_panic() {
     let runs = std::env::var("LEVADA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(40);
+    namespace::damage::expect();
     for seed in 1..=runs {
         println!("LEVADA_SEED={seed}");
         let mut run = Run::new(seed);

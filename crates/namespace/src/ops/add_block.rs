@@ -1,7 +1,8 @@
 //! The next block of an open file.
 
-use crate::block::{self, commit, hook_row};
+use crate::block::{self, Placed, commit, hook_row, last_row};
 use crate::context::Context;
+use crate::damage;
 use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError};
 use crate::inode::{next_generation, write_node};
@@ -54,6 +55,9 @@ impl AddBlock {
             Step::Behind(None) => {}
         }
         let offset = node.inode.file().map_or(0, |file| file.len);
+        let is_end = |(start, row): Placed| row.is_complete() && start.checked_add(row.len) == Some(offset);
+        let last = last_row(context.rows, &node.inode)?;
+        debug_assert!(damage::is_expected() || last.is_none_or(is_end), "{id} does not end with a whole block");
         check_count(node.inode.file())?;
         let Allocated { block, home } = self.allocated;
         if block::find(context.rows, block)?.is_some() {

@@ -2,6 +2,7 @@
 
 use crate::block::{hook_row, scan_rows};
 use crate::context::Context;
+use crate::damage;
 use crate::doom;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, change_children, unhook_node, write_node};
@@ -137,6 +138,12 @@ fn move_blocks(context: &mut Context<'_>, source: &Node, target: &mut Node) -> R
         moved.push((offset, row));
         ControlFlow::Continue(())
     })?;
+    let counted = source.inode.file().map(|file| (file.block_count as usize, file.len));
+    let found = (moved.len(), types::len::total(moved.iter().map(|(_, row)| row.len)));
+    debug_assert!(
+        damage::is_expected() || counted == Some(found),
+        "{from} has {found:?} blocks and bytes: {counted:?}"
+    );
     let to = target.inode.id;
     let file = target.inode.file_mut().ok_or_else(|| corrupt("join files", format!("{to} is a directory")))?;
     for (offset, mut row) in moved {

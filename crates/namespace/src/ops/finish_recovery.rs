@@ -2,6 +2,7 @@
 
 use crate::block::{self, check_end, doom_row, last_row, write_row};
 use crate::context::Context;
+use crate::damage;
 use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError};
 use crate::inode::find_standing;
@@ -42,6 +43,10 @@ impl FinishRecovery {
             ))
             .into());
         };
+        debug_assert!(
+            damage::is_expected() || row.issued == self.generation,
+            "others are given generations of {row:?}"
+        );
         let bill = usage::bill(context.rows, &node)?;
         match self.len {
             // The last who can say no: these bytes were acknowledged, so somebody has them, who was not asked or did

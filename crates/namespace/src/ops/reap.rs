@@ -2,6 +2,7 @@
 
 use crate::block::{doom_row, scan_rows};
 use crate::context::Context;
+use crate::damage;
 use crate::doom;
 use crate::doom::first_tree;
 use crate::error::Failure;
@@ -47,6 +48,7 @@ fn reap_file(context: &mut Context<'_>, mut file: Inode, left: &mut usize) -> Re
             go_on(placed.len() < wanted)
         })?;
     }
+    assert!(placed.len() <= *left, "{} blocks of {} are more than {left}", placed.len(), file.id);
     *left -= placed.len();
     for (offset, row) in &placed {
         doom_row(context, file.id, *offset, row)?;
@@ -56,7 +58,13 @@ fn reap_file(context: &mut Context<'_>, mut file: Inode, left: &mut usize) -> Re
         && let Some(body) = file.file_mut()
     {
         // The first blocks go first, so that what is left still agrees with itself.
-        body.len = body.len.saturating_sub(types::len::total(placed.iter().map(|(_, row)| row.len)));
+        let freed = types::len::total(placed.iter().map(|(_, row)| row.len));
+        debug_assert!(
+            damage::is_expected() || freed <= body.len,
+            "{freed} bytes are more than {} that the file has",
+            body.len
+        );
+        body.len = body.len.saturating_sub(freed);
         body.block_count = body.block_count.saturating_sub(placed.len() as u32);
         front::add(context.rows, DOOMED_TREE, &inode_key(file.id), encode(&file))?;
     }
@@ -74,6 +82,7 @@ fn reap_directory(context: &mut Context<'_>, mut directory: Inode, left: &mut us
             Ok(go_on(children.len() < wanted))
         })?;
     }
+    assert!(children.len() <= *left, "{} children of {} are more than {left}", children.len(), directory.id);
     *left -= children.len();
     // Fewer than were counted: then these were all there are.
     let rest = if children.len() == wanted { count.saturating_sub(wanted as u32) } else { 0 };

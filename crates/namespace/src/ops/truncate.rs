@@ -123,6 +123,7 @@ impl Truncate {
     /// The file is as if its writer had died: nobody writes it, and what ends its recovery ends this.
     fn begin(&self, context: &mut Context<'_>, node: &mut Node, (offset, mut row): Placed) -> Result<Reply, Failure> {
         let id = node.inode.id;
+        assert!(offset < self.len && self.len - offset < row.len, "{} is not cut inside {row:?}", self.path);
         let generation = next_generation(context.rows)?;
         row.issued = generation;
         row.state = BlockState::Cutting { len: self.len - offset };
