@@ -15,7 +15,7 @@
 //! being added (`raft::RaftError::NotNew`). Whoever was accepted is asked again when the members have changed: a
 //! connection that was made while the server waited ends with the wait.
 
-use crate::config::Config;
+use crate::config::{Config, MEMBER_COUNT_MAX};
 use crate::machine::Machine;
 use crate::node_calls::{MemberCall, NodeCalls};
 use hdfs::Exception;
@@ -38,6 +38,7 @@ const ASK_WAIT: Duration = Duration::from_secs(2);
 const SAID_KEPT: Duration = Duration::from_secs(60);
 /// More than a group has.
 const SAID_COUNT_MAX: usize = 32;
+const _: () = assert!(SAID_COUNT_MAX > MEMBER_COUNT_MAX);
 
 pub(crate) struct Admission {
     config: Config,

@@ -75,6 +75,7 @@ where
         answers.push((id, answer.said()));
     }
     answers.extend(mute.into_iter().map(|(id, _)| (id, None)));
+    assert_eq!(answers.len(), nodes.len(), "each node answers, or does not");
     answers
 }
 

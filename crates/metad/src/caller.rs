@@ -157,6 +157,7 @@ impl Users {
         }
         let known = Known { identity: Arc::clone(&call.user), principal: Arc::clone(principal), made };
         principals.insert(call.peer, known);
+        assert!(principals.len() <= CONNECTION_COUNT_MAX, "{} principals are remembered", principals.len());
     }
 
     /// A connection has ended.

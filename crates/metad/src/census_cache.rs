@@ -35,6 +35,17 @@ pub(crate) struct Census {
     pub(crate) named: Vec<Poor>,
 }
 
+impl Census {
+    /// What counts of one kind are part of others.
+    fn check(&self) {
+        assert!(self.missing_alone <= self.missing, "{self:?}");
+        assert!(self.under_replicated <= self.missing_replicas, "each of them lacks one: {self:?}");
+        let poor_count = self.missing.saturating_add(self.under_replicated);
+        assert!(self.named.len() as u64 <= poor_count, "{} of {poor_count} are named", self.named.len());
+        debug_assert!(self.named.iter().all(|poor| poor.live < poor.wanted || poor.live == 0), "{:?}", self.named);
+    }
+}
+
 /// What was counted last.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
@@ -74,7 +85,9 @@ impl Counted {
             return Ok(last.census);
         }
         let census = Arc::new(count()?);
+        census.check();
         let at = now();
+        assert!(begun <= at, "a count ends before it began: by a clock that goes back");
         let last = Last { census: Arc::clone(&census), at, took: at.saturating_sub(begun) };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
         Ok(census)

@@ -110,7 +110,7 @@ pub struct MemberAddr {
 }
 
 /// More servers would only make each change slower.
-const MEMBER_COUNT_MAX: usize = 9;
+pub(crate) const MEMBER_COUNT_MAX: usize = 9;
 
 impl Config {
     pub fn new(dir: PathBuf, rpc_addr: SocketAddr) -> Self {

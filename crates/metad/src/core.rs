@@ -344,6 +344,7 @@ impl Core {
     }
 
     async fn propose(&self, command: Command) -> Result<Reply, RaftError> {
+        LeaderLock::must_be_free();
         if self.is_broken() {
             return Err(RaftError::NotLeader { leader: "again in a moment".to_owned() });
         }

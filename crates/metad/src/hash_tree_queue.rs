@@ -92,12 +92,14 @@ impl Contents {
             self.building.insert(home);
         }
         self.known.insert(home, known);
+        assert_eq!(self.due.len(), self.known.len(), "each container has one turn");
+        assert!(self.building.len() <= BUILDING_COUNT_MAX, "{:?} make their trees", self.building);
     }
 
     fn drop_known(&mut self, home: ContainerId) {
         if let Some(known) = self.known.remove(&home) {
-            self.due.remove(&(known.due, home));
-            self.building.remove(&home);
+            assert!(self.due.remove(&(known.due, home)), "{home} has its turn at {:?}", known.due);
+            assert_eq!(self.building.remove(&home), known.building.is_some(), "whether trees of {home} are made");
         }
     }
 

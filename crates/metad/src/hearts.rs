@@ -27,13 +27,22 @@ impl Hearts {
             self.leave(before, peer);
         }
         self.last.insert(node, peer);
+        self.check();
         true
     }
 
     /// A connection has ended. The node whose last one it was.
     pub(crate) fn hung_up(&mut self, peer: SocketAddr) -> Option<NodeId> {
         let node = self.open.remove(&peer)??;
-        self.leave(node, peer).then_some(node)
+        let was_last = self.leave(node, peer);
+        self.check();
+        was_last.then_some(node)
+    }
+
+    /// Each node's last connection is open, and its own.
+    fn check(&self) {
+        assert!(self.last.len() <= self.open.len(), "{} nodes, {} connections", self.last.len(), self.open.len());
+        debug_assert!(self.last.iter().all(|(node, peer)| self.open.get(peer) == Some(&Some(*node))), "{self:?}");
     }
 
     /// True if `peer` was the last connection of `node`.

@@ -67,6 +67,11 @@ impl LeaderLock {
         self.broken.notify_one();
     }
 
+    /// Before this thread begins what may take long.
+    pub(crate) fn must_be_free() {
+        assert!(!IS_HELD.get(), "all calls would wait: this thread holds the leader's lock");
+    }
+
     /// What the leader knows may be half changed.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Acquire)
@@ -118,8 +123,8 @@ impl DerefMut for Leading<'_> {
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        IS_HELD.set(false);
-        let is_panicking = std::thread::panicking();
+        let (was_held, is_panicking) = (IS_HELD.replace(false), std::thread::panicking());
+        assert!(was_held || is_panicking, "the leader's lock is released by another thread than took it");
         if is_panicking && !self.was_panicking {
             self.lock.break_off();
         }

@@ -144,7 +144,9 @@ impl Machine {
         }
         self.commit(change);
         if let (Command::Raise { .. }, Reply::Raised) = (command, &reply) {
-            self.level.store(read_level(&self.store.view())?, Ordering::Relaxed);
+            let (level, before) = (read_level(&self.store.view())?, self.level.load(Ordering::Relaxed));
+            assert!(level >= before, "the level of what is written fell from {before} to {level}");
+            self.level.store(level, Ordering::Relaxed);
         }
         if let Some(leader) = leader.as_ref().and_then(Weak::upgrade) {
             if let (Command::Blocks(change), Reply::Blocks(answer)) = (command, &reply)
@@ -165,6 +167,7 @@ impl Machine {
 
     /// The position stays out of the digest: it tells how a member came by its rows, which differs.
     fn commit(&self, mut change: kv::Change<'_>) {
+        debug_assert!(change.staged().all(|(table, ..)| table != DIGEST), "no command writes the digest of the rows");
         let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
         *digest = digest.after(change.staged().filter(|(table, ..)| *table != POSITION));
         change.put(DIGEST, &[], digest.0.to_be_bytes().to_vec());

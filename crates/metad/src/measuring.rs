@@ -30,6 +30,7 @@ pub(crate) async fn round(core: &Arc<Core>, measure: &mut Measure) -> Result<(),
         let Some((home, place)) = begin(core, measure) else { return Ok(()) };
         let page = core.chore_rows(move |rows| read::container_page(rows, home, place, PAGE_COUNT)).await?;
         measure.len = types::len::total(page.blocks.iter().map(|view| view.len).chain([measure.len]));
+        assert!(page.blocks.len() <= PAGE_COUNT, "a page of {home} has {} blocks", page.blocks.len());
         measure.next = page.next;
         if measure.next.is_none() {
             core.with_cluster(|cluster, _| cluster.on_measured(home, measure.len));

@@ -106,6 +106,8 @@ impl Connections {
             let options = ClientOptions::of_nodes(self.answers.clone());
             Client::with_options(addr.to_owned(), self.user.clone(), REPLICA_PROTOCOL, options)
         });
-        client.clone()
+        let client = client.clone();
+        assert!(clients.len() <= CONNECTED_COUNT_MAX, "connections are kept to {} datanodes", clients.len());
+        client
     }
 }

@@ -432,6 +432,7 @@ async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<De
     let core = Arc::clone(core);
     at.chore(move || {
         let found = core.rows_here(|rows| look_up(rows, &going))?;
+        assert_eq!(found.len(), going.len(), "each replica is deleted by its own block");
         let found: Vec<(Told, Option<BlockView>)> = going.into_iter().zip(found).collect();
         Ok(core.leader().confirm_surplus(node, &found, now).into_iter().map(deletion).collect())
     })
@@ -544,6 +545,7 @@ fn owners(core: &Core, page: &[Told], now: Duration) -> Result<Vec<LookedUp>, Ex
     // Before the rows: what nobody may put at this moment can only have an owner already.
     let may_be_put = core.leader().may_be_put(page, now);
     let found = core.rows_here(|rows| look_up(rows, page))?;
+    assert_eq!((found.len(), may_be_put.len()), (page.len(), page.len()), "each replica is judged by its own block");
     let found = page.iter().zip(found).zip(may_be_put);
     Ok(found.map(|((told, wanted), may_be_put)| (*told, wanted, may_be_put)).collect())
 }

@@ -5,7 +5,7 @@
 
 use crate::caller::Session;
 use crate::core::Core;
-use crate::topology_script::REST;
+use crate::topology_script::{ASK_WAIT, REST};
 use blocks::Node;
 use io::stage::{sleep, timeout};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 /// Of a client's first call. A short script has answered by then.
 const CLIENT_WAIT: Duration = Duration::from_millis(250);
+const _: () = assert!(CLIENT_WAIT.as_millis() < ASK_WAIT.as_millis());
 const TRY_COUNT: usize = 20;
 /// Clients asked about at a time; others have no rack until their turn comes.
 const CLIENT_COUNT_MAX: usize = 1000;

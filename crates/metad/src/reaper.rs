@@ -51,6 +51,8 @@ async fn feed(core: &Core) -> Result<(), RowsError> {
     while core.leader().doomed.has_room() {
         let page = core.chore_rows(move |rows| read::doomed_blocks(rows, after, PAGE_COUNT)).await?;
         let Some(last) = page.last() else { break };
+        assert!(page.len() <= PAGE_COUNT, "{} rows are read at a time", page.len());
+        assert!(after.is_none_or(|after| after < *last), "rows from {last:?} on were read before");
         after = Some(*last);
         owe(core, page);
     }

@@ -49,6 +49,7 @@ impl Recoveries {
         // Its end waits for this lock.
         let task = spawn(sender);
         if let Some(overtaken) = running.insert(file, Running { generation, task, closed }) {
+            assert!(overtaken.generation < generation, "{file} is recovered under {} already", overtaken.generation);
             overtaken.task.abort();
         }
     }

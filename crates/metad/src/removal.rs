@@ -23,6 +23,7 @@ pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealE
     }
     let Some(leased) = core.leader().leased.homes(core.monotonic()) else { return Ok(()) };
     let some = core.with_leader(|leader, _| leader.cluster.removable(turn.after, ROUND_COUNT, &leased, &leader.doomed));
+    assert!(some.len() <= ROUND_COUNT, "{} containers in one round", some.len());
     turn.after = some.last().copied().filter(|_| some.len() == ROUND_COUNT);
     let empty = core.chore_rows(move |rows| {
         let looked = some.into_iter().map(|home| Ok(read::is_empty(rows, home)?.then_some(home)));

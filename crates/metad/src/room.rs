@@ -65,6 +65,7 @@ impl Limits {
 
     /// The level after `free` bytes were read.
     fn level(self, before: Level, free: u64) -> Level {
+        assert!(self.reserve <= self.warn, "what is warned of comes before what is refused: {self:?}");
         let is_below = |limit: u64, level: Level| {
             let limit = if before >= level { limit.saturating_add(limit / BACK_PART) } else { limit };
             free < limit

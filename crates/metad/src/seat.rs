@@ -338,7 +338,8 @@ impl Seat {
                 }
             }));
         }
-        *self.lock() = Some(Taken { term, core, tasks });
+        let before = self.lock().replace(Taken { term, core, tasks });
+        assert!(before.is_none(), "this server leads twice at a time");
         Ok(())
     }
 

@@ -19,6 +19,7 @@ const REAP_PAUSE: Duration = Duration::from_millis(200);
 const LEASES_EACH: Duration = Duration::from_secs(1);
 /// Several times in the shortest gap that counts.
 const HEARING_EACH: Duration = Duration::from_millis(500);
+const _: () = assert!(3 * HEARING_EACH.as_millis() <= lead::QUIET_MAX.as_millis());
 /// Members answer every two seconds which level they know. A newer program is started once in months, so nobody waits.
 const LEVEL_EACH: Duration = Duration::from_secs(5);
 const SEAL_EACH: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 /// Of those whose place nobody told. Java clients take an empty one for none at all, and fail.
 pub(crate) const DEFAULT_RACK: &str = "/default-rack";
-const ASK_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const ASK_WAIT: Duration = Duration::from_secs(5);
 pub(crate) const REST: Duration = Duration::from_secs(30);
 const RUN_COUNT_MAX: usize = 8;
 /// A path of racks within racks, and then some.

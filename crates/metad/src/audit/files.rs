@@ -43,6 +43,7 @@ impl Files {
     }
 
     fn try_append(&mut self, lines: &mut &[u8]) -> Result<()> {
+        assert!(lines.is_empty() || lines.ends_with(b"\n"), "a file ends with a whole line");
         self.reopen()?;
         while !lines.is_empty() {
             let room = self.len_max.saturating_sub(self.len).min(lines.len() as u64) as usize;
@@ -57,6 +58,7 @@ impl Files {
                 }
             };
             let Some(file) = &mut self.file else { return self.reopen() };
+            assert!(len > 0, "each write takes a line at least");
             file.write_all(&lines[..len])?;
             self.len += len as u64;
             *lines = &lines[len..];

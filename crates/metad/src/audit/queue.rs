@@ -87,7 +87,9 @@ impl Queue {
         if state.count == 0 {
             return None;
         }
+        assert!(state.lines.len() <= self.len_max, "{} bytes wait for the disk", state.lines.len());
         let lines = std::mem::take(&mut state.lines);
+        debug_assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count() as u64, state.count, "lines that wait");
         let (count, dropped) = (std::mem::take(&mut state.count), std::mem::take(&mut state.dropped));
         Some(Batch { lines, count, dropped })
     }

@@ -57,6 +57,7 @@ impl Place {
     }
 
     fn encode(&self) -> Vec<u8> {
+        assert!(self.path < PATH_COUNT_MAX, "the next page is of a path that was named: {}", self.path);
         let mut bytes = (self.path as u32).to_be_bytes().to_vec();
         bytes.extend_from_slice(&self.after);
         bytes
@@ -82,6 +83,7 @@ fn run(
             Ok(found) => {
                 count += found.partial_listing.len();
                 if found.remaining_entries > 0 {
+                    assert!(!found.partial_listing.is_empty(), "a page is empty, and more are to come: {text:?}");
                     let last = found.partial_listing.last().map(|status| status.path.to_vec());
                     next = Some(Place { path: number, after: last.unwrap_or_default() });
                 }

@@ -54,7 +54,13 @@ fn listing(
     with_locations: bool,
 ) -> Result<Option<Listing>, Exception> {
     let limits = PageLimits::new(with_locations);
-    core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))
+    let found = core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))?;
+    if let Some(listing) = &found {
+        let count = listing.entries.len();
+        assert!(count <= limits.entries, "a page of {path} has {count} entries");
+        assert!(count > 0 || listing.remaining == 0, "a page of {path} is empty, and more are to come");
+    }
+    Ok(found)
 }
 
 fn encode(core: &Core, session: &Session, listing: Listing) -> Bytes {

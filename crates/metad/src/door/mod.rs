@@ -38,6 +38,7 @@ pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exceptio
     if let Some(version) = protocol.version {
         call.check_version(version)?;
     }
+    assert!(method.name.is_empty() || method.name == call.method, "{} is not {}", method.name, call.method);
     let came = Came::now(seat);
     let mut visit = Visit { seat: Arc::clone(seat), call, core: None, session: None, standby: None };
     let answer = match enter(protocol, method, &mut visit).await {

@@ -42,6 +42,9 @@ impl Totals {
     }
 
     pub(super) fn told(&self, cluster: Cluster) -> String {
+        assert!(self.sound <= self.blocks && self.short <= self.sound, "sound blocks are some of all: {self:?}");
+        assert!(self.missing <= self.blocks && self.corrupt <= self.blocks, "so are those that are not: {self:?}");
+        assert!(self.missing_replicas <= self.wanted_replicas, "nobody lacks what is not wanted: {self:?}");
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = self.write(&mut text, cluster);

@@ -23,6 +23,7 @@ pub(super) const FRESH: Duration = Duration::from_secs(300);
 pub(super) const SERVED: Duration = Duration::from_secs(3000);
 /// After a look-up that failed the next one waits for so long: an error is remembered, but not for long. A guess.
 pub(super) const RETRY: Duration = Duration::from_secs(10);
+const _: () = assert!(RETRY.as_secs() < FRESH.as_secs() && FRESH.as_secs() < SERVED.as_secs());
 /// A guess: more people and programs than work on one store within an hour.
 const USER_COUNT_MAX: usize = 10_000;
 /// What is left when some are dropped, in eighths, so that not each new one needs a look at all. A guess.
@@ -97,7 +98,15 @@ impl Known {
         }
         if self.users.len() > USER_COUNT_MAX || self.len > LEN_MAX {
             self.thin_out();
+            let lens = self.users.iter().map(|(name, user)| len_of(name, user));
+            debug_assert_eq!(self.len, lens.sum::<usize>(), "bytes of all");
         }
+        assert!(
+            self.users.len() <= USER_COUNT_MAX && self.len <= LEN_MAX,
+            "{} users, {} B",
+            self.users.len(),
+            self.len
+        );
     }
 
     /// Forgets an eighth, so that it is not done for each newcomer: users in no group first, then who was not wanted

@@ -150,6 +150,8 @@ impl Groups {
         state.asked.insert(Arc::clone(&name), answer.clone());
         let began = Moment::now();
         state.queue.push_back(Question { name, at: now, began, epoch: state.epoch, answer: sender });
+        assert!(state.thread_count <= THREAD_COUNT_MAX, "{} threads look users up", state.thread_count);
+        assert!(state.queue.len() <= state.asked.len(), "a name is queued twice, or nobody waits for it");
         Ok(answer)
     }
 }
@@ -161,6 +163,7 @@ impl Shared {
             let question = {
                 let mut state = self.lock();
                 let Some(question) = state.queue.pop_front() else {
+                    assert!(state.thread_count > 0, "this thread is counted");
                     state.thread_count -= 1;
                     return;
                 };
@@ -182,6 +185,7 @@ impl Shared {
             NoAnswer
         });
         let mut state = self.lock();
+        assert!(question.epoch <= state.epoch, "a question is of a time to come");
         if question.epoch == state.epoch {
             match &answer {
                 Ok(groups) => state.known.answered(&question.name, Arc::clone(groups), question.at),

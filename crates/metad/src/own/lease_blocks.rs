@@ -42,6 +42,8 @@ pub(super) async fn lease_blocks(
     let count = request.count.clamp(1, LEASE_COUNT_MAX);
     let open = (request.file > 0).then_some(InodeId(request.file));
     let Batch { blocks, home, nodes } = core.allocate_batch(&FsPath::root(), &ask, count).await?;
+    assert!((1..=count as usize).contains(&blocks.len()), "{} blocks, and {count} were asked for", blocks.len());
+    assert!(blocks.iter().all(|block| block.born_in() == home), "blocks of {home}: {blocks:?}");
     let set = core.with_cluster(|cluster, _| cluster.set_of(home, &nodes));
     let place = LeasedHome { container: home, set };
     let (grants, generation) = {

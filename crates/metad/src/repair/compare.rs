@@ -112,6 +112,8 @@ async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, 
     }
     let blocks = &page.blocks;
     if let (Place::Native(first), Some(end)) = (from, page.native_end) {
+        assert!(first < end, "a page of {home} ends at {end}, and begins at {first}");
+        assert!(blocks.iter().all(|view| (first..end).contains(&view.block)), "{home} has other blocks in {from:?}");
         let mut digest = Digest::default();
         blocks.iter().for_each(|wanted| digest.add(wanted.block, wanted.generation, wanted.len));
         let request = CompareRequest {

@@ -56,8 +56,10 @@ impl AddBlock {
         }
         let offset = node.inode.file().map_or(0, |file| file.len);
         let is_end = |(start, row): Placed| row.is_complete() && start.checked_add(row.len) == Some(offset);
-        let last = last_row(context.rows, &node.inode)?;
-        debug_assert!(damage::is_expected() || last.is_none_or(is_end), "{id} does not end with a whole block");
+        debug_assert!(
+            damage::is_expected() || last_row(context.rows, &node.inode)?.is_none_or(is_end),
+            "{id} does not end with a whole block"
+        );
         check_count(node.inode.file())?;
         let Allocated { block, home } = self.allocated;
         if block::find(context.rows, block)?.is_some() {
