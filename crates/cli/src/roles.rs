@@ -114,7 +114,10 @@ impl MetaRole {
         let status = Arc::new(move || source.status());
         let source = Arc::clone(&meta);
         let check = Arc::new(move |pairs, peer| source.fsck(pairs, peer));
-        let http = http::Server::bind(file.http_addr, http::Limits::default(), status, check)
+        let source = Arc::clone(&meta);
+        let metrics = Arc::new(move |format| source.metrics(format));
+        let pages = http::Pages { status, metrics, check: Some(check) };
+        let http = http::Server::bind(file.http_addr, http::Limits::default(), pages)
             .await
             .map_err(|error| not_started(&format!("HTTP on {}", file.http_addr), &error))?;
         Ok(Self { meta, http })

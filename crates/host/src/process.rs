@@ -1,5 +1,7 @@
-//! What this process has used of the machine, for those who measure.
+//! What this process has used of the machine, for those who measure and for `/metrics`.
 
+use io::{Clock, SystemClock};
+use metrics::{Described, Readings, Registry, counter, gauge};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::sync::OnceLock;
@@ -36,6 +38,55 @@ pub fn identity() -> u64 {
     *IDENTITY.get_or_init(|| io::OsRandom::new().next_u64())
 }
 
+/// Under the names that Prometheus' own libraries use, so that dashboards know them. Servers that share a process show
+/// the same.
+const FAMILIES: &[Described] = &[
+    counter("process_cpu_seconds_total", "Processor time of the process, the kernel's for it included", &[]),
+    gauge("process_resident_memory_bytes", "Memory of the process that is in RAM", &[]),
+    gauge("process_virtual_memory_bytes", "Address space of the process; maps of files take part of it", &[]),
+    gauge("process_open_fds", "Open files and connections of the process", &[]),
+    gauge("process_threads", "Threads of the process", &[]),
+    gauge("process_start_time_seconds", "When the process began to serve, since 1970", &[]),
+    counter("levada_process_syncs_total", "Waits for a disk: of files, of directories, two a commit of LMDB", &[]),
+    gauge("levada_build_info", "1; its labels say what runs", &["version", "role"]),
+];
+
+/// Adds what is read of this process. `role`: which server shows it.
+pub fn register(registry: &mut Registry, version: &'static str, role: &'static str) {
+    static START: OnceLock<f64> = OnceLock::new();
+    let start = *START.get_or_init(|| SystemClock::new().now().0 as f64 / 1e3);
+    registry.read(FAMILIES, move |readings| {
+        readings.put("levada_build_info", &[version, role], 1.0);
+        readings.put("process_start_time_seconds", &[], start);
+        read(readings);
+    });
+}
+
+fn read(readings: &mut Readings<'_>) {
+    let cpu = cpu_time();
+    let mut put = |name, value: f64| readings.put(name, &[], value);
+    put("process_cpu_seconds_total", (cpu.user + cpu.system).as_secs_f64());
+    put("levada_process_syncs_total", io::file::sync_count() as f64);
+    // Elsewhere than on Linux these are not shown.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let number = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    for (name, key, unit) in [
+        ("process_resident_memory_bytes", "VmRSS:", 1 << 10),
+        ("process_virtual_memory_bytes", "VmSize:", 1 << 10),
+        ("process_threads", "Threads:", 1),
+    ] {
+        if let Some(value) = number(key) {
+            put(name, (value * unit) as f64);
+        }
+    }
+    if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
+        put("process_open_fds", files.count() as f64);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +100,18 @@ mod tests {
         }
         assert!(cpu_time().system >= before.system);
         assert_eq!(identity(), identity());
+    }
+
+    #[test]
+    fn a_scraper_sees_the_process() {
+        let mut registry = Registry::default();
+        register(&mut registry, "1.2.3", "metadata");
+        let text = registry.render(metrics::Format::Prometheus);
+        for family in FAMILIES {
+            let value = text.lines().find(|line| line.starts_with(family.name)).and_then(|line| line.split(' ').nth(1));
+            let value: f64 = value.unwrap_or_else(|| panic!("{} is not in\n{text}", family.name)).parse().unwrap();
+            assert!(value > 0.0 || family.name.contains("syncs"), "{text}");
+        }
+        assert!(text.contains("levada_build_info{version=\"1.2.3\",role=\"metadata\"} 1.0\n"), "{text}");
     }
 }

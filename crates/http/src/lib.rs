@@ -5,30 +5,31 @@
 //! | `/` | the status as a short text |
 //! | `/health` | 200 `ok` as long as the process serves |
 //! | `/status` | the status as JSON |
-//! | `/fsck` | a check of the tree, as `hdfs fsck` asks for it; in pieces, as it goes on |
-//! | `/metrics` | every number of the status, in Prometheus' text form |
+//! | `/fsck` | a check of the tree, as `hdfs fsck` asks for it; in pieces, as it goes on. Metadata servers alone |
+//! | `/metrics` | what the server counts, for Prometheus: as OpenMetrics or in the older text form, by `Accept` |
 //!
 //! Promise: nothing here changes the store. Requests of a moment share one status; a check of the tree costs more, so
 //! few run at a time. Connections are few and each has its time ([`Limits`]): who is slow loses the own one, and who
 //! opens thousands pushes out only those that wait for their client, longest first.
 
 mod connection;
-mod metrics;
 mod patient;
 mod recent;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, RawQuery, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use connection::Host;
 use io::Crowd;
+use metrics::Format;
 use recent::Recent;
 use serde_json::Value;
 use std::convert::Infallible;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,9 +39,27 @@ use tokio::sync::{mpsc, watch};
 /// Tells the status of the store at this moment: a JSON object of numbers, texts and objects.
 pub type StatusSource = Arc<dyn Fn() -> Value + Send + Sync>;
 
+/// Tells what the server has counted by this moment.
+pub type MetricsSource = Arc<dyn Fn(Format) -> String + Send + Sync>;
+
 /// Begins a check of the tree: what the query says, and where it comes from. It ends when the channel does.
 /// `None`: too many run already.
 pub type CheckSource = Arc<dyn Fn(Vec<(String, String)>, IpAddr) -> Option<mpsc::Receiver<String>> + Send + Sync>;
+
+/// Where the pages come from.
+#[derive(Clone)]
+pub struct Pages {
+    pub status: StatusSource,
+    pub metrics: MetricsSource,
+    /// `None`: this server has no tree.
+    pub check: Option<CheckSource>,
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("checks", &self.check.is_some()).finish_non_exhaustive()
+    }
+}
 
 /// What strangers may take. Every figure is a guess.
 #[derive(Clone, Debug)]
@@ -63,7 +82,7 @@ impl Default for Limits {
 #[derive(Clone)]
 struct Sources {
     recent: Arc<Recent>,
-    check: CheckSource,
+    check: Option<CheckSource>,
 }
 
 /// A running server; dropping it stops it too.
@@ -75,23 +94,19 @@ pub struct Server {
 
 impl Server {
     /// Listens on `addr`; port 0 takes a free one.
-    pub async fn bind(
-        addr: SocketAddr,
-        limits: Limits,
-        status: StatusSource,
-        check: CheckSource,
-    ) -> std::io::Result<Self> {
+    pub async fn bind(addr: SocketAddr, limits: Limits, pages: Pages) -> std::io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
         io::socket::apply(&listener, &io::socket::SocketOptions::default())?;
         let addr = listener.local_addr()?;
         let (stop, stopped) = watch::channel(());
+        let check = pages.check.clone();
         let routes = Router::new()
             .route("/", get(overview))
             .route("/health", get(|| async { "ok\n" }))
             .route("/status", get(as_json))
             .route("/metrics", get(scrape))
             .route("/fsck", get(check_tree))
-            .with_state(Sources { recent: Arc::new(Recent::new(status)), check });
+            .with_state(Sources { recent: Arc::new(Recent::new(pages)), check });
         let crowd = Crowd::new(limits.connection_count_max);
         io::task::spawn("http", accept(listener, Host { routes, crowd, limits, stopped }));
         Ok(Self { addr, stop })
@@ -131,11 +146,11 @@ async fn accept(listener: TcpListener, mut host: Host) {
 }
 
 async fn overview(State(Sources { recent, .. }): State<Sources>) -> String {
-    recent.get().text.clone()
+    recent.status().text.clone()
 }
 
 async fn as_json(State(Sources { recent, .. }): State<Sources>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], recent.get().json.clone())
+    ([(CONTENT_TYPE, "application/json")], recent.status().json.clone())
 }
 
 async fn check_tree(
@@ -143,9 +158,12 @@ async fn check_tree(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     RawQuery(query): RawQuery,
 ) -> Response {
+    let Some(check) = sources.check else {
+        return (StatusCode::NOT_FOUND, "metadata servers check the tree; ask one of them\n").into_response();
+    };
     let query = query.unwrap_or_default();
     let pairs = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-    let Some(report) = (sources.check)(pairs, peer.ip()) else {
+    let Some(report) = check(pairs, peer.ip()) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "other checks are running; ask again later\n").into_response();
     };
     let pieces = futures_util::stream::unfold(report, |mut report| async move {
@@ -155,6 +173,7 @@ async fn check_tree(
     ([(CONTENT_TYPE, "text/plain; charset=utf-8")], Body::from_stream(pieces)).into_response()
 }
 
-async fn scrape(State(Sources { recent, .. }): State<Sources>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], recent.get().metrics.clone())
+async fn scrape(State(Sources { recent, .. }): State<Sources>, headers: HeaderMap) -> impl IntoResponse {
+    let format = Format::of_accept(headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()));
+    ([(CONTENT_TYPE, format.content_type())], recent.metrics(format).to_string())
 }

@@ -1,6 +1,6 @@
 //! Strangers at the port: who is slow, silent or many harms nobody else.
 
-use http::{Limits, Server};
+use http::{Limits, Pages, Server};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,8 @@ async fn server() -> Server {
         io::task::spawn("check", async move { while pieces.send("x".repeat(64 << 10)).await.is_ok() {} });
         Some(report)
     });
-    Server::bind(([127, 0, 0, 1], 0).into(), limits, status, check).await.unwrap()
+    let metrics = Arc::new(|format| format!("levada_nodes 3 {format:?}\n"));
+    Server::bind(([127, 0, 0, 1], 0).into(), limits, Pages { status, metrics, check: Some(check) }).await.unwrap()
 }
 
 async fn connect(server: &Server) -> TcpStream {
@@ -51,6 +52,21 @@ async fn ends(client: &mut TcpStream) {
     let mut bytes = [0; 4096];
     let end = async { while client.read(&mut bytes).await.is_ok_and(|len| len > 0) {} };
     timeout(PATIENCE, end).await.expect("the server ends the connection");
+}
+
+#[tokio::test]
+async fn a_scraper_gets_the_form_that_it_takes() {
+    let server = server().await;
+    let scrape = async |accept: &str| {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+        ask(&server, request.as_bytes()).await
+    };
+    let answer = scrape("text/plain").await;
+    assert!(answer.contains("text/plain; version=0.0.4; charset=utf-8"), "{answer}");
+    assert!(answer.ends_with("levada_nodes 3 Prometheus\n"), "{answer}");
+    let answer = scrape("application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1").await;
+    assert!(answer.contains("application/openmetrics-text; version=1.0.0; charset=utf-8"), "{answer}");
+    assert!(answer.ends_with("levada_nodes 3 OpenMetrics\n"), "{answer}");
 }
 
 #[tokio::test]

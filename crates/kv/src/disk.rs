@@ -126,6 +126,14 @@ impl Disk {
         Ok(free - free.div_ceil(page_len / 16))
     }
 
+    pub(crate) fn file_len(&self) -> Result<u64, KvError> {
+        self.env.real_disk_size().map_err(self.fault("measuring the file"))
+    }
+
+    pub(crate) fn map_len(&self) -> usize {
+        self.map_len
+    }
+
     pub(crate) fn range<'t>(
         &self,
         read: &'t RoTxn<'_, WithoutTls>,

@@ -231,6 +231,16 @@ impl Store {
         self.inner.disk.reusable_len()
     }
 
+    /// Bytes of the file.
+    pub fn file_len(&self) -> Result<u64, KvError> {
+        self.inner.disk.file_len()
+    }
+
+    /// What it may grow to: [`Options::map_len`].
+    pub fn map_len(&self) -> usize {
+        self.inner.disk.map_len()
+    }
+
     /// True if a flush should not wait for its usual time, so that changes need not wait for it.
     pub fn is_large(&self) -> bool {
         self.overlay_len() > self.inner.overlay_len_max / 2

@@ -37,8 +37,20 @@ impl Came {
         Self { at: seat.clock.now(), since: seat.clock.monotonic() }
     }
 
-    /// Writes a call down that is over.
-    pub(crate) fn record<T>(&self, seat: &Seat, caller: &Caller<'_>, named: Named<'_>, answer: &Result<T, Exception>) {
+    /// Time since then.
+    pub(crate) fn passed(&self, seat: &Seat) -> Duration {
+        seat.clock.monotonic().saturating_sub(self.since)
+    }
+
+    /// Writes a call down that is over, and took this time.
+    pub(crate) fn record<T>(
+        &self,
+        seat: &Seat,
+        time: Duration,
+        caller: &Caller<'_>,
+        named: Named<'_>,
+        answer: &Result<T, Exception>,
+    ) {
         let Some(log) = &seat.audit else { return };
         let Named { protocol, method, paths, subject } = named;
         let error = answer.as_ref().err();
@@ -54,7 +66,7 @@ impl Came {
             subject: subject.as_deref().map(shortened),
             allowed: !error.is_some_and(is_denied),
             error: error.map(|error| error.class),
-            duration_us: seat.clock.monotonic().saturating_sub(self.since).as_micros() as u64,
+            duration_us: time.as_micros() as u64,
         });
     }
 }

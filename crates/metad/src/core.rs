@@ -14,6 +14,7 @@ use crate::node_calls::NodeCalls;
 use crate::recoveries::Recoveries;
 use crate::refusal;
 use crate::room::Room;
+use crate::telemetry::{Queue, Telemetry};
 use crate::topology_script::Racks;
 use blocks::BlocksError;
 use hdfs::Exception;
@@ -81,6 +82,7 @@ pub(crate) struct Core {
     /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
     planning: tokio::sync::Mutex<()>,
     pub(crate) calls: Arc<NodeCalls>,
+    telemetry: Arc<Telemetry>,
     /// Somebody may have reported a replica as damaged.
     pub(crate) reported: Notify,
     contents: Mutex<Contents>,
@@ -104,6 +106,7 @@ pub(crate) struct Parts {
     pub(crate) heard: Arc<Heard>,
     pub(crate) room: Arc<Room>,
     pub(crate) calls: Arc<NodeCalls>,
+    pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) pool: String,
     pub(crate) cluster: Cluster,
     pub(crate) term: u64,
@@ -111,7 +114,7 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, users, heard, room, calls, pool, cluster, term } = parts;
+        let Parts { config, machine, raft, clock, users, heard, room, calls, telemetry, pool, cluster, term } = parts;
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
         let racks = config.topology_script.clone().map(Racks::new);
@@ -140,6 +143,7 @@ impl Core {
             chores: Arc::new(Semaphore::new(CHORE_COUNT_MAX)),
             planning: tokio::sync::Mutex::new(()),
             calls,
+            telemetry,
             reported: Notify::new(),
             contents: Mutex::default(),
             counted: Counted::default(),
@@ -153,7 +157,7 @@ impl Core {
         session: &Session,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        let turn = turn_of(&self.walks).await;
+        let turn = self.turn_of(&self.walks, &self.telemetry.queues.walks).await;
         if let Some(untaken) = &session.untaken {
             untaken.wait_for_less().await;
         }
@@ -164,12 +168,16 @@ impl Core {
     /// not in memory holds up the thread that reads it: on the runtime's threads that would be the timers of Raft and
     /// all other calls.
     pub(crate) async fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
-        aside(turn_of(&self.looks).await, look).await
+        aside(self.turn_of(&self.looks, &self.telemetry.queues.looks).await, look).await
     }
 
     /// As [`Core::look`], for what this server does by itself, and for datanodes.
     pub(crate) async fn chore<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
-        aside(turn_of(&self.chores).await, look).await
+        aside(self.turn_of(&self.chores, &self.telemetry.queues.chores).await, look).await
+    }
+
+    async fn turn_of(&self, turns: &Arc<Semaphore>, queue: &Queue) -> Turn {
+        queue.turn(turns, &*self.clock).await
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -472,10 +480,6 @@ impl Core {
 
 /// Whose turn it is.
 type Turn = Option<OwnedSemaphorePermit>;
-
-async fn turn_of(turns: &Arc<Semaphore>) -> Turn {
-    Arc::clone(turns).acquire_owned().await.ok() // they are never closed
-}
 
 /// The turn ends with the work, which goes on when nobody waits for it any more.
 async fn aside<T: Send + 'static>(turn: Turn, work: impl FnOnce() -> T + Send + 'static) -> T {

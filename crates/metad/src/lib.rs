@@ -63,6 +63,7 @@ mod nodes;
 mod own;
 mod peers;
 mod racks;
+mod readings;
 mod reaper;
 mod recoveries;
 mod recovery;
@@ -80,10 +81,9 @@ mod settings;
 mod standby;
 mod start_error;
 mod status;
-#[cfg(test)]
-mod status_page;
 mod task_fault;
 mod tasks;
+mod telemetry;
 mod topology_script;
 mod visit;
 mod words;
@@ -96,6 +96,7 @@ pub use server::Server;
 pub use start_error::StartError;
 
 use io::{Clock, SystemClock};
+use metrics::Format;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
@@ -155,6 +156,12 @@ impl Metad {
             Some(running) => running.server.status(),
             None => serde_json::json!({ "stopped": true }),
         }
+    }
+
+    /// What it has counted by now, as a scraper takes it.
+    pub fn metrics(&self, format: Format) -> String {
+        let metrics = self.running().as_ref().map(|running| running.server.metrics());
+        metrics.map_or_else(String::new, |metrics| metrics.render(format))
     }
 
     /// See [`Server::fsck`].

@@ -22,6 +22,7 @@ use crate::node_calls::NodeCalls;
 use crate::peers::Peers;
 use crate::room::Room;
 use crate::start_error::StartError;
+use crate::telemetry::Telemetry;
 use crate::{audit, refusal, tasks};
 use hdfs::Exception;
 use io::Clock;
@@ -70,6 +71,7 @@ pub(crate) struct Seat {
     pub(crate) room: Arc<Room>,
     /// `None`: no calls are written down.
     pub(crate) audit: Option<audit::Log>,
+    pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) calls: Arc<NodeCalls>,
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
@@ -125,6 +127,7 @@ impl Seat {
             admission: Arc::new(admission),
             room,
             audit: None,
+            telemetry: Arc::default(),
             calls,
             peers,
             rpc_addr: OnceLock::new(),
@@ -137,6 +140,11 @@ impl Seat {
     /// Calls are written down from then on.
     pub(crate) fn audited(self, audit: Option<audit::Log>) -> Self {
         Self { audit, ..self }
+    }
+
+    /// It counts into a registry from then on.
+    pub(crate) fn counting(self, telemetry: Telemetry) -> Self {
+        Self { telemetry: Arc::new(telemetry), ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
@@ -302,7 +310,7 @@ impl Seat {
         let seat = Arc::clone(self);
         let core = io::task::blocking(move || {
             seat.machine.follow(|| {
-                let Seat { config, machine, raft, clock, users, heard, room, calls, .. } = &*seat;
+                let Seat { config, machine, raft, clock, users, heard, room, calls, telemetry, .. } = &*seat;
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);
@@ -317,6 +325,7 @@ impl Seat {
                     heard: Arc::clone(heard),
                     room: Arc::clone(room),
                     calls: Arc::clone(calls),
+                    telemetry: Arc::clone(telemetry),
                     pool,
                     term,
                 })

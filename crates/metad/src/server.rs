@@ -8,10 +8,12 @@ use crate::room::Room;
 use crate::seat::{Seat, Ways};
 use crate::service::Service;
 use crate::start_error::StartError;
-use crate::{audit, fsck, status};
+use crate::telemetry::Telemetry;
+use crate::{audit, door, fsck, readings, status};
 use bytes::Bytes;
 use hdfs::Exception;
 use io::task::Owned;
+use metrics::Registry;
 use raft::{GroupOptions, Peer, Raft, Standing, Timing, Transport};
 use rpc::Call;
 use std::fmt;
@@ -30,6 +32,7 @@ pub struct Server {
     pub(crate) seat: Arc<Seat>,
     /// They follow the elections, and the free space.
     tasks: [Owned<()>; 2],
+    metrics: Arc<Registry>,
 }
 
 impl fmt::Debug for Server {
@@ -56,7 +59,9 @@ impl Server {
         let audit = io::task::blocking(move || audit::Log::open(&its_config, &its_clock)).await;
         let audit = audit.map_err(|source| StartError::Dir { path: config.dir.join("audit"), source })?;
         let seat = Seat::new(config, machine, raft, clock, ways, users, Arc::clone(&room)).audited(audit);
-        let seat = Arc::new(seat);
+        let mut metrics = Registry::default();
+        let seat = Arc::new(seat.counting(Telemetry::new(&mut metrics, door::table::names())));
+        readings::register(&mut metrics, &seat);
         let standing = *seat.raft.standing().borrow();
         if let Standing::Leading { term } = standing {
             // Alone. Whatever is wrong is told to who starts the server.
@@ -64,7 +69,7 @@ impl Server {
         }
         let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
         let watcher = io::task::spawn_owned("free space", room.watch());
-        Ok(Self { seat, tasks: [keeper, watcher] })
+        Ok(Self { seat, tasks: [keeper, watcher], metrics: Arc::new(metrics) })
     }
 
     /// What answers calls; it may be shared by many ports.
@@ -93,7 +98,12 @@ impl Server {
         self.seat.raft.handle(message).await
     }
 
-    /// Numbers and names of the moment, for `/status` and `/metrics`.
+    /// All that this server counts.
+    pub fn metrics(&self) -> Arc<Registry> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Numbers and names of the moment, for `/status`.
     pub fn status(&self) -> serde_json::Value {
         status::status(&self.seat)
     }
@@ -113,7 +123,7 @@ impl Server {
 
     /// Makes everything durable and lets go of the directory.
     pub async fn shutdown(self) {
-        let Self { seat, tasks } = self;
+        let Self { seat, tasks, metrics: _ } = self;
         drop(tasks);
         seat.leave();
         if let Err(error) = seat.raft.shutdown().await {

@@ -2,6 +2,7 @@
 
 mod counted;
 pub mod golden;
+pub mod metrics_page;
 pub mod power;
 pub mod source;
 

@@ -15,18 +15,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("chain", &["types"]),
     // ring 2: effects
     ("io", &["types"]),
-    ("host", &["types", "io"]),
+    ("metrics", &[]),
+    ("host", &["types", "io", "metrics"]),
     ("kv", &["types", "io"]),
     ("container", &["types", "io", "kv"]),
     ("raft", &["types", "io", "kv"]),
     ("rpc", &["types", "wire", "io", "hdfs"]),
     // ring 3: services
-    ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "lead", "io", "host", "kv", "raft", "rpc"]),
-    ("datad", &["types", "wire", "hdfs", "chain", "io", "host", "kv", "container", "rpc"]),
+    ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "lead", "io", "metrics", "host", "kv", "raft", "rpc"]),
+    ("datad", &["types", "wire", "hdfs", "chain", "io", "metrics", "host", "kv", "container", "rpc"]),
     ("client", &["types", "wire", "hdfs", "io", "rpc"]),
-    ("http", &["types", "io"]),
+    ("http", &["types", "io", "metrics"]),
     // ring 4: products
-    ("levada", &["types", "io", "host", "metad", "datad", "client", "http"]),
+    ("levada", &["types", "io", "metrics", "host", "metad", "datad", "client", "http"]),
     // aside: development only
     ("testkit", &["types"]),
     ("fuzzed", &["types", "wire", "hdfs", "namespace", "blocks", "kv", "container", "raft"]),

@@ -32,7 +32,7 @@ use types::mutation::{self, Mutation};
 
 /// Passes a call.
 pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exception> {
-    let Some((protocol, method)) = table::find(&call.protocol, &call.method) else {
+    let Some((protocol, method, row)) = table::find(&call.protocol, &call.method) else {
         return Err(call.no_such_protocol());
     };
     if let Some(version) = protocol.version {
@@ -45,6 +45,8 @@ pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exceptio
         Ok(handler) => handler(&visit).await,
         Err(refused) => Err(refused),
     };
+    let time = came.passed(seat);
+    seat.telemetry.calls.ended(row, time, answer.as_ref().err());
     if is_recorded(seat, method, &answer) {
         let Call { user, peer, .. } = &visit.call;
         let mut caller = Caller {
@@ -63,7 +65,7 @@ pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exceptio
             paths: (method.paths)(&visit.call),
             subject: (method.subject)(&visit.call),
         };
-        came.record(seat, &caller, named, &answer);
+        came.record(seat, time, &caller, named, &answer);
     }
     answer
 }

@@ -7,6 +7,7 @@ use crate::method::Audit::{Change, Never, Read};
 use crate::method::Needs::{Any, Leader, LeaderOrStandby};
 use crate::method::Who::{Anyone, Member, Node, User};
 use crate::method::{Audit, Method, Needs, SUPERUSER, Who, no_paths, no_subject};
+use crate::telemetry::RowNumber;
 use crate::{admin, balancer, client, ha, mappings, member_messages, meter, nodes, own, settings, standby};
 use hdfs::protocol;
 use rpc::Call;
@@ -221,15 +222,35 @@ pub(crate) static PROTOCOLS: &[Protocol] = &[
     },
 ];
 
-type Rows = HashMap<&'static str, &'static Method>;
+/// Protocol and method of each row, in the order of their numbers; of each protocol the last one, `other`, stands for
+/// what is not listed.
+pub(crate) fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PROTOCOLS.iter().flat_map(|protocol| {
+        let listed = protocol.methods.iter().map(|method| method.name);
+        listed.chain(["other"]).map(|method| (protocol.name, method))
+    })
+}
+
+/// The number of the row for what is not listed, and the listed ones with theirs.
+type Rows = (RowNumber, HashMap<&'static str, (&'static Method, RowNumber)>);
 
 static BY_NAME: LazyLock<HashMap<&'static str, (&'static Protocol, Rows)>> = LazyLock::new(|| {
-    let rows = |protocol: &'static Protocol| protocol.methods.iter().map(|method| (method.name, method)).collect();
-    PROTOCOLS.iter().map(|protocol| (protocol.name, (protocol, rows(protocol)))).collect()
+    let mut count = 0;
+    let rows = |protocol: &'static Protocol| {
+        let numbered = |(at, method): (usize, &'static Method)| (method.name, (method, RowNumber(count + at)));
+        let listed = protocol.methods.iter().enumerate().map(numbered).collect();
+        count += protocol.methods.len() + 1;
+        (RowNumber(count - 1), listed)
+    };
+    let mut by_name = HashMap::new();
+    by_name
+        .extend(PROTOCOLS.iter().map(|protocol| protocol.name).zip(PROTOCOLS.iter().zip(PROTOCOLS.iter().map(rows))));
+    by_name
 });
 
-/// The row of a call. `None`: no such protocol is spoken here.
-pub(crate) fn find(protocol: &str, method: &str) -> Option<(&'static Protocol, &'static Method)> {
-    let (protocol, rows) = BY_NAME.get(protocol)?;
-    Some((protocol, rows.get(method).copied().unwrap_or(&protocol.other)))
+/// The row of a call, and its number. `None`: no such protocol is spoken here.
+pub(crate) fn find(protocol: &str, method: &str) -> Option<(&'static Protocol, &'static Method, RowNumber)> {
+    let (protocol, (other, rows)) = BY_NAME.get(protocol)?;
+    let (method, number) = rows.get(method).copied().unwrap_or((&protocol.other, *other));
+    Some((protocol, method, number))
 }

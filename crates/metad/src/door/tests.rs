@@ -3,6 +3,7 @@
 use super::table::PROTOCOLS;
 use super::*;
 use crate::sealing::tests::with_node;
+use crate::telemetry::{RowNumber, short};
 use hdfs::exception::{ACCESS_CONTROL, RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
 use hdfs::proto::{FsPermissionProto, GetFileInfoRequestProto, MkdirsRequestProto};
 use prost::Message;
@@ -39,12 +40,24 @@ fn each_call_has_one_row() {
         assert!(!protocol.methods.is_empty(), "{}", protocol.name);
         for method in protocol.methods {
             assert!(seen.insert((protocol.name, method.name)), "{} {}", protocol.name, method.name);
-            let (_, found) = table::find(protocol.name, method.name).unwrap();
+            let (_, found, _) = table::find(protocol.name, method.name).unwrap();
             assert_eq!((found.name, found.who, found.needs), (method.name, method.who, method.needs));
             let has_standby = protocol.standby.is_some() || method.needs != Needs::LeaderOrStandby;
             assert!(has_standby, "{} of {} has no answer of a server that stands by", method.name, protocol.name);
         }
     }
+}
+
+#[test]
+fn rows_are_numbered_in_the_order_of_their_names() {
+    let names: Vec<_> = table::names().collect();
+    let mut labels = BTreeSet::new();
+    for (number, (protocol, method)) in names.iter().enumerate() {
+        assert_eq!(table::find(protocol, method).unwrap().2, RowNumber(number), "{protocol} {method}");
+        labels.insert((short(protocol), method));
+    }
+    // Calls without a row, of HDFS's protocol for clients and of ours, share a series.
+    assert_eq!(labels.len() + 1, names.len());
 }
 
 /// Superusers' calls are denied to others in HDFS's words; each row is one that its handler answers, and what has no

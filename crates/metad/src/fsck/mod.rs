@@ -173,7 +173,7 @@ impl Check {
         let caller = Caller { user: &self.ask.user, real: None, authentication, address: session.host() };
         let paths = vec![self.ask.path.clone()];
         let named = Named { protocol: "http", method: "fsck", paths, subject: self.ask.block_ids.clone() };
-        came.record(&self.seat, &caller, named, &done);
+        came.record(&self.seat, came.passed(&self.seat), &caller, named, &done);
         done
     }
 

@@ -1,0 +1,17 @@
+//! What a scraper of `/metrics` reads of this server, beside what was counted ([`crate::telemetry`]).
+
+mod leader;
+#[cfg(test)]
+mod page;
+mod server;
+
+use crate::seat::Seat;
+use metrics::Registry;
+use std::sync::Arc;
+
+/// Adds what is read of the server at the moment of a scrape.
+pub(crate) fn register(registry: &mut Registry, seat: &Arc<Seat>) {
+    host::process::register(registry, env!("CARGO_PKG_VERSION"), "metadata");
+    server::register(registry, seat);
+    leader::register(registry, seat);
+}

@@ -1,0 +1,35 @@
+//! What this server counts where it happens: docs/metrics.md has all of it.
+//!
+//! ```text
+//!   door ──▶ calls       core ──▶ queues                 counted where it happens
+//!               └── Registry ──┘ ◀── readings, process   read when a scraper asks
+//! ```
+
+mod calls;
+mod queues;
+
+pub(crate) use calls::{Calls, RowNumber, short};
+pub(crate) use queues::{Queue, Queues};
+
+use metrics::Registry;
+
+/// Handles of what is counted, made once.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    pub(crate) calls: Calls,
+    pub(crate) queues: Queues,
+}
+
+impl Telemetry {
+    /// `rows`: protocol and method of each row of the door's table, in its order.
+    pub(crate) fn new(registry: &mut Registry, rows: impl Iterator<Item = (&'static str, &'static str)>) -> Self {
+        Self { calls: Calls::new(registry, rows), queues: Queues::new(registry) }
+    }
+}
+
+/// Shown nowhere, and without the rows.
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self::new(&mut Registry::default(), std::iter::empty())
+    }
+}
