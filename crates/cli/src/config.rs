@@ -23,10 +23,13 @@ pub(crate) struct MetaFile {
     pub meta: metad::Config,
 }
 
-/// `levada data --config`: one datanode.
+/// `levada data --config`: one datanode and the HTTP front beside it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DataFile {
+    /// Where `/status` and `/metrics` are served; port 0 takes a free one. If absent, nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_addr: Option<SocketAddr>,
     pub data: datad::Config,
 }
 
@@ -54,10 +57,12 @@ pub(crate) fn write<T: Serialize>(path: &Path, file: &T) -> Result<(), ConfigErr
 /// Which ports a store on one machine takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ports {
-    /// Those of HDFS: 8020 and 9870, one more for each further metadata server, and 9866 and 9867 for the first
-    /// datanode, ten more for each further one.
+    /// Those of HDFS: 8020 and 9870, one more for each further metadata server, and 9866, 9867 and 9868 for the
+    /// first datanode, ten more for each further one. (HDFS's port for HTTP of datanodes, 9864, has one in reach that a
+    /// fifth metadata server takes.)
     Hdfs,
-    /// `N` RPC, `N+1` HTTP, two more for each further metadata server, and `N+10·i` and the next for the i-th datanode.
+    /// `N` RPC, `N+1` HTTP, two more for each further metadata server, and `N+10·i` and the next two for the i-th
+    /// datanode.
     From(u16),
     /// Whatever is free.
     Free,
@@ -78,10 +83,10 @@ impl Ports {
         (self.addr(8020 + step, 2 * step), self.addr(9870 + step, 2 * step + 1))
     }
 
-    /// Transfer and RPC port of the datanode `number`, counted from 1.
-    pub(crate) fn data(self, number: u16) -> (SocketAddr, SocketAddr) {
+    /// Transfer, RPC and HTTP port of the datanode `number`, counted from 1.
+    pub(crate) fn data(self, number: u16) -> (SocketAddr, SocketAddr, SocketAddr) {
         let step = 10 * (number - 1);
-        (self.addr(9866 + step, 10 + step), self.addr(9867 + step, 11 + step))
+        (self.addr(9866 + step, 10 + step), self.addr(9867 + step, 11 + step), self.addr(9868 + step, 12 + step))
     }
 
     fn addr(self, hdfs: u16, offset: u16) -> SocketAddr {
@@ -228,12 +233,13 @@ mod tests {
     fn ports_follow_hdfs_or_the_base() {
         let ports = |base| {
             let ports = Ports::from_base(base);
-            let (xfer, ipc) = ports.data(3);
-            [ports.meta(1).0, ports.meta(1).1, ports.meta(3).0, ports.meta(3).1, xfer, ipc].map(|addr| addr.port())
+            let (xfer, ipc, data_http) = ports.data(3);
+            [ports.meta(1).0, ports.meta(1).1, ports.meta(3).0, ports.meta(3).1, xfer, ipc, data_http]
+                .map(|addr| addr.port())
         };
-        assert_eq!(ports(None), [8020, 9870, 8022, 9872, 9886, 9887]);
-        assert_eq!(ports(Some(7000)), [7000, 7001, 7004, 7005, 7030, 7031]);
-        assert_eq!(ports(Some(0)), [0; 6]);
+        assert_eq!(ports(None), [8020, 9870, 8022, 9872, 9886, 9887, 9888]);
+        assert_eq!(ports(Some(7000)), [7000, 7001, 7004, 7005, 7030, 7031, 7032]);
+        assert_eq!(ports(Some(0)), [0; 7]);
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub(crate) struct DataReady {
     pub node: String,
     pub data: SocketAddr,
     pub rpc: SocketAddr,
+    /// `None`: it has no page.
+    pub http: Option<SocketAddr>,
     pub pid: u32,
 }
 
@@ -140,18 +142,26 @@ impl MetaRole {
 
 pub(crate) struct DataRole {
     data: datad::Datad,
+    http: Option<http::Server>,
 }
 
 impl DataRole {
     /// Returns when the metadata server knows the datanode.
     pub(crate) async fn start(file: DataFile) -> Result<Self, StartError> {
-        let (addr, metad) = (file.data.xfer_addr, file.data.metad.clone());
-        let data =
-            datad::start(file.data).await.map_err(|error| not_started(&format!("datanode on {addr}"), &error))?;
+        let DataFile { http_addr, mut data } = file;
+        if data.info_port == 0 {
+            data.info_port = http_addr.map_or(0, |addr| addr.port());
+        }
+        let (addr, metad) = (data.xfer_addr, data.metad.clone());
+        let data = datad::start(data).await.map_err(|error| not_started(&format!("datanode on {addr}"), &error))?;
+        let http = match http_addr {
+            Some(addr) => Some(serve_http(addr, &data).await?),
+            None => None,
+        };
         // It tries again by itself; whoever waits for it should know what it waits for.
         loop {
             tokio::select! {
-                () = data.registered() => return Ok(Self { data }),
+                () = data.registered() => return Ok(Self { data, http }),
                 reason = data.failed() => return Err(StartError::new(&format!("datanode on {addr}"), &reason)),
                 () = tokio::time::sleep(SILENCE_MAX) => {}
             }
@@ -170,13 +180,26 @@ impl DataRole {
             node: self.data.node_id().to_string(),
             data: self.data.xfer_addr(),
             rpc: self.data.ipc_addr(),
+            http: self.http.as_ref().map(http::Server::addr),
             pid: std::process::id(),
         }
     }
 
     pub(crate) async fn stop(self) {
+        if let Some(http) = &self.http {
+            http.shutdown();
+        }
         self.data.shutdown().await;
     }
+}
+
+/// Serves from now on, also while the metadata server is still looked for.
+async fn serve_http(addr: SocketAddr, data: &datad::Datad) -> Result<http::Server, StartError> {
+    let (status, registry) = (Arc::new(data.status()), data.metrics());
+    let metrics = Arc::new(move |format| registry.render(format));
+    let pages = http::Pages { status, metrics, check: None };
+    let http = http::Server::bind(addr, http::Limits::default(), pages).await;
+    http.map_err(|error| not_started(&format!("HTTP on {addr}"), &error))
 }
 
 pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {

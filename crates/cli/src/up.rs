@@ -64,6 +64,8 @@ struct Ready {
     /// RPC addresses of all metadata servers.
     meta: Vec<String>,
     data: Vec<String>,
+    /// HTTP addresses of the datanodes.
+    data_http: Vec<String>,
     dir: PathBuf,
     pids: Pids,
     data_dirs: Vec<PathBuf>,
@@ -209,7 +211,7 @@ impl Plan {
     }
 
     fn data_file(&self, number: u16, meta: &[MetaReady]) -> DataFile {
-        let (xfer, ipc) = self.ports.data(number);
+        let (xfer, ipc, http) = self.ports.data(number);
         let mut data = datad::Config::new(self.data_dir(number), xfer, ipc, addrs_of(meta).join(","));
         if self.disks > 1 {
             data.dir = PathBuf::new();
@@ -220,7 +222,7 @@ impl Plan {
             Durability::Replicated => datad::Durability::Replicated,
         };
         data.memory = self.memory / 2 / u64::from(self.datanodes);
-        DataFile { data }
+        DataFile { http_addr: Some(http), data }
     }
 
     fn report(&self, json: bool, seconds: f64, meta: &[MetaReady], data: &[DataReady]) -> Result<(), StartError> {
@@ -244,6 +246,7 @@ impl Plan {
             http: format!("http://{http}"),
             meta: addrs_of(meta),
             data: addrs.iter().map(SocketAddr::to_string).collect(),
+            data_http: data.iter().filter_map(|node| Some(format!("http://{}", node.http?))).collect(),
             dir: self.dir.clone(),
             pids: Pids {
                 meta: pids(meta.iter().map(|meta| meta.pid).collect()),

@@ -156,6 +156,7 @@ impl Inner {
                 None => self.drop_removed_pack(&pack),
             }
         };
+        self.meters.written.inc_by(puts.iter().map(|put| put.data.len() as u64).sum());
         let durable = if synced { self.sync_pack(&pack) } else { Ok(()) };
         let written = durable.and_then(|()| {
             let reads = |(put, start): (&&SmallPut<'_>, &u64)| match pack.reads(first + start) {
@@ -184,7 +185,7 @@ impl Inner {
     fn sync_pack(&self, pack: &Pack) -> Result<()> {
         let shelf = pack.container;
         let io = |op| move |source| ReplicaError::Io { op, container: shelf, source };
-        pack.sync().map_err(io(DiskOp::Sync("the pack")))?;
+        self.meters.sync(|| pack.sync()).map_err(io(DiskOp::Sync("the pack")))?;
         // A volume that promises less has not made the names above it durable.
         if self.options.durability != Durability::Synced && !pack.named.load(Ordering::Acquire) {
             self.sync_open_shelf(shelf, &self.open_shelf(shelf)?, &*self.shelf(shelf)?)?;

@@ -96,7 +96,7 @@ impl Inner {
             moved.extend(self.copy_record(pack, *offset, header)?);
             Ok(())
         });
-        let synced = copied.and_then(|()| pack.sync().map_err(io(DiskOp::Sync("the pack"))));
+        let synced = copied.and_then(|()| self.meters.sync(|| pack.sync()).map_err(io(DiskOp::Sync("the pack"))));
         if let Err(error) = synced {
             for moved in moved {
                 let _known = pack.landed(moved.to);

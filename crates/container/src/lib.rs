@@ -32,6 +32,7 @@ mod health;
 mod index;
 pub mod layout;
 mod lookup;
+mod meters;
 mod open;
 mod owner;
 mod pack;
@@ -50,6 +51,7 @@ mod writer;
 
 pub use batch::SmallPut;
 pub use error::{Advice, DiskOp, ReplicaError, VolumeError};
+pub use meters::Meters;
 pub use open::Packet;
 pub use reader::Reader;
 pub use reopen::{ReopenAsk, ReopenKind};

@@ -74,6 +74,7 @@ impl Inner {
             tail: state.tail,
             container: state.identity.shelf(),
             _hold: files.slot.map(Hold::Slot),
+            sent: self.meters.read.clone(),
         }
     }
 
@@ -92,6 +93,7 @@ impl Inner {
             tail: None,
             container,
             _hold: None,
+            sent: self.meters.read.clone(),
         };
         match row.place {
             Place::Files { shelf } => {

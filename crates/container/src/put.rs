@@ -89,17 +89,17 @@ impl Inner {
         let (block, shelf) = (replica.block, state.identity.shelf());
         self.syncs_ends.store(synced, Relaxed);
         if synced {
-            replica.sync_data()?;
+            self.meters.sync(|| replica.sync_data())?;
         }
         if read_back {
             // Before the header: should it outlive the checksums, half a copy would stand before a replica that is
             // whole.
-            replica.sync_sums()?;
+            self.meters.sync(|| replica.sync_sums())?;
         }
         replica.keep();
         replica.set_identity(state.identity, Stage::Finalized)?;
         if synced {
-            replica.sync_sums()?;
+            self.meters.sync(|| replica.sync_sums())?;
         }
         if read_back {
             self.reader_of_open(replica, state).verify()?;

@@ -4,6 +4,7 @@ use crate::error::{DiskOp, ReplicaError, Result};
 use crate::pack::RecordHold;
 use crate::replica::Identity;
 use crate::slot::Slot;
+use metrics::Counter;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Reader {
     pub(crate) container: ContainerId,
     /// Of a replica that shares a file with others: what keeps its bytes.
     pub(crate) _hold: Option<Hold>,
+    /// Bytes that were sent of the volume's replicas.
+    pub(crate) sent: Counter,
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +41,11 @@ pub(crate) enum Hold {
 }
 
 impl Reader {
+    /// So many bytes went from the file to a reader, past this.
+    pub fn count_sent(&self, len: u64) {
+        self.sent.inc_by(len);
+    }
+
     pub fn identity(&self) -> Identity {
         self.identity
     }

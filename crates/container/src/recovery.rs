@@ -79,7 +79,7 @@ impl Volume {
         inner.note(replica.cut(&mut disk, len))?;
         if len < state.len {
             // Before the generation: after a loss of power what was cut off must not be seen under the new one.
-            inner.note(replica.sync())?;
+            inner.note(inner.meters.sync(|| replica.sync()))?;
         }
         let identity = Identity { generation: recovery, ..state.identity };
         inner.note(replica.set_identity(identity, Stage::Open))?;

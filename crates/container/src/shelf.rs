@@ -53,7 +53,8 @@ impl Inner {
     }
 
     fn sync_names_in(&self, dir: &Path, syncs: &GroupSync, container: ContainerId) -> Result<()> {
-        sync_names(&open_dir(dir, container)?, syncs, container)
+        let dir = open_dir(dir, container)?;
+        self.meters.sync(|| sync_names(&dir, syncs, container))
     }
 
     /// The directories whose names a replica in files needs, opened before anything is moved: a process without
@@ -68,8 +69,9 @@ impl Inner {
 
     /// Makes the names in a container's directory durable, and its own. `syncs` are what [`Self::shelf`] returned.
     pub(crate) fn sync_open_shelf(&self, shelf: ContainerId, open: &OpenShelf, syncs: &GroupSync) -> Result<()> {
-        sync_names(&open.dir, syncs, shelf)?;
-        open.above.as_ref().map_or(Ok(()), |above| sync_names(above, &self.directories.containers, shelf))
+        self.meters.sync(|| sync_names(&open.dir, syncs, shelf))?;
+        let Some(above) = &open.above else { return Ok(()) };
+        self.meters.sync(|| sync_names(above, &self.directories.containers, shelf))
     }
 
     /// The pack of a container; `None` if there is none and it shall not be made.

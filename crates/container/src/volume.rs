@@ -13,6 +13,7 @@ use crate::header::{Kept, Stage, SumsHeader};
 use crate::health::Health;
 use crate::index::Index;
 use crate::layout::Layout;
+use crate::meters::{Meters, VolumeMeters};
 use crate::open::{End, Files, OpenReplica, Phase};
 use crate::pack::Pack;
 use crate::put::Room;
@@ -61,6 +62,7 @@ pub struct Options {
     pub reserved_len: Option<u64>,
     /// How long the index on disk may lag behind.
     pub flush_interval: Duration,
+    pub meters: Meters,
 }
 
 impl Default for Options {
@@ -72,6 +74,7 @@ impl Default for Options {
             node: None,
             reserved_len: None,
             flush_interval: Duration::from_secs(2),
+            meters: Meters::default(),
         }
     }
 }
@@ -115,6 +118,7 @@ pub(crate) struct Inner {
     /// Things that the start found and could not use.
     pub fault_count: AtomicU64,
     pub health: Health,
+    pub meters: VolumeMeters,
     wake: Wake,
     /// Locked for as long as the volume is open.
     _lock: Arc<File>,
@@ -255,6 +259,7 @@ impl Volume {
         })?;
         let slots = Arc::new(Slots::new(layout.open(), &options));
         let health = Health::new(layout.dir.clone());
+        let meters = options.meters.of(&layout.dir);
         let inner = Arc::new(Inner {
             slots,
             layout,
@@ -271,6 +276,7 @@ impl Volume {
             syncs_ends: AtomicBool::new(false),
             fault_count: AtomicU64::new(0),
             health,
+            meters,
             wake: Wake::default(),
             _lock: Arc::clone(lock_file),
         });
@@ -485,6 +491,7 @@ impl Inner {
     /// Passes an outcome on once the volume's health has taken note of it.
     pub(crate) fn note<T>(&self, outcome: Result<T>) -> Result<T> {
         self.health.note(&outcome);
+        self.meters.note(&outcome);
         outcome
     }
 

@@ -100,7 +100,9 @@ impl Writer {
             self.spread(&mut self.replica.lock_disk())?;
         }
         let writeback = self.volume.options.durability == Durability::Synced || self.volume.syncs_ends.load(Relaxed);
-        self.volume.note(self.replica.write_run(self.ticket, run, writeback))
+        self.volume.note(self.replica.write_run(self.ticket, run, writeback))?;
+        self.volume.meters.written.inc_by(run.iter().map(|packet| packet.data.len() as u64).sum());
+        Ok(())
     }
 
     /// Readers may see the first `len` bytes.
@@ -122,9 +124,11 @@ impl Writer {
         self.spread(&mut disk)?;
         let state = self.replica.check_ticket(self.ticket)?;
         let stage = if state.phase == Phase::Copying { Stage::Copying } else { Stage::Open };
-        self.volume.note(self.replica.sync_data())?;
+        let syncs = &self.volume.meters;
+        self.volume.note(syncs.sync(|| self.replica.sync_data()))?;
         self.replica.keep();
-        let synced = self.replica.set_identity(state.identity, stage).and_then(|()| self.replica.sync_sums());
+        let synced = self.replica.set_identity(state.identity, stage);
+        let synced = synced.and_then(|()| syncs.sync(|| self.replica.sync_sums()));
         self.volume.note(synced)?;
         if !disk.named {
             self.volume.note(self.volume.sync_open_names(self.replica.container()))?;

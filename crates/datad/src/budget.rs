@@ -61,6 +61,11 @@ impl Budget {
         Self { shared: Arc::new(Shared { len, state: Mutex::default() }) }
     }
 
+    /// Bytes that are taken now.
+    pub(crate) fn used_len(&self) -> u64 {
+        self.shared.lock().taken.iter().sum()
+    }
+
     /// For who sends on to nobody and does not wait.
     pub(crate) fn take(&self, len: u64) -> Option<Reservation> {
         self.shared.take(&mut self.shared.lock(), len, 0).then(|| self.reservation(len, 0))

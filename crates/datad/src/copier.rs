@@ -16,6 +16,7 @@ use crate::fetch::{Fault, Fetcher};
 use crate::node::{Node, report};
 use crate::pace::Pace;
 use crate::scrub::is_damage;
+use crate::telemetry::Operation;
 use container::{Identity, ReplicaError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -196,6 +197,11 @@ impl Copier {
         self.lock().bad.retain(|known| known.replica.block != block.0);
     }
 
+    /// Copies that wait or are under way.
+    pub(crate) fn known_count(&self) -> usize {
+        self.lock().known.len()
+    }
+
     /// Copies that are under way.
     pub(crate) fn running_count(&self) -> usize {
         let state = self.lock();
@@ -284,7 +290,8 @@ impl Copier {
             return Err(vec![failure("", false, "the disk that has it does not answer now".to_owned())]);
         }
         for source in &order.sources {
-            match self.copy_from(node, fetcher, order, &source.addr, number) {
+            let counted = node.telemetry.operations.begin(Operation::Repair, || node.now());
+            match counted.answered(self.copy_from(node, fetcher, order, &source.addr, number)) {
                 Ok(()) => return Ok(()),
                 Err(Fault::Source { reason, corrupt }) => failures.push(failure(&source.node, corrupt, reason)),
                 Err(Fault::Own(reason)) => {
@@ -358,6 +365,7 @@ impl Copier {
             }
             writer.write(len, packet.data, packet.sums).map_err(own)?;
             len += packet.data.len() as u64;
+            node.telemetry.operations.bytes(Operation::Repair).inc_by(packet.data.len() as u64);
             self.pace.wait(node.now(), packet.data.len() as u64, node.config.limits.copy_len_per_s);
         }
         if len < order.len {

@@ -143,6 +143,11 @@ rows! {
     });
 }
 
+/// Protocol and method of each row.
+pub(crate) fn calls() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ROWS.iter().map(|row| (row.protocol, row.method))
+}
+
 /// Who may call what has no row; `None`: the protocol is not spoken here. All rows of a protocol are for the same.
 fn who_speaks(protocol: &str) -> Option<Who> {
     ROWS.iter().find(|row| row.protocol == protocol).map(|row| row.who)
@@ -150,16 +155,28 @@ fn who_speaks(protocol: &str) -> Option<Who> {
 
 impl rpc::Service for Ipc {
     async fn call(&self, call: Call) -> Result<Bytes, Exception> {
-        let row = ROWS.iter().find(|row| row.protocol == call.protocol && row.method == call.method);
+        let place = ROWS.iter().position(|row| row.protocol == call.protocol && row.method == call.method);
+        let Some(place) = place else { return self.pass(None, &call).await };
+        let began = self.node.now();
+        let answer = self.pass(Some(&ROWS[place]), &call).await;
+        let time = self.node.now().saturating_sub(began);
+        self.node.telemetry.call_ended(place, time, answer.as_ref().err().map(|error| error.class));
+        answer
+    }
+}
+
+impl Ipc {
+    /// Answers a call, if its caller may make it.
+    async fn pass(&self, row: Option<&Row>, call: &Call) -> Answer {
         let Some(who) = row.map(|row| row.who).or_else(|| who_speaks(&call.protocol)) else {
             return Err(call.no_such_protocol());
         };
         match who {
             Who::Anyone => {}
-            Who::MetadataServer => self.require_metad(&call).await?,
+            Who::MetadataServer => self.require_metad(call).await?,
         }
         match row {
-            Some(row) => (row.handler)(self, &call).await,
+            Some(row) => (row.handler)(self, call).await,
             None if call.protocol == CLIENT_DATANODE => {
                 Err(unsupported(&call.method).unwrap_or_else(|| call.no_such_method()))
             }

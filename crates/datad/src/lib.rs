@@ -41,7 +41,9 @@ mod scrub;
 mod servers;
 mod session;
 mod small;
+mod status;
 mod stop;
+mod telemetry;
 mod told;
 mod transfer;
 mod write;
@@ -50,10 +52,12 @@ pub use config::{Config, Durability, Limits};
 pub use error::StartError;
 
 use io::Crowd;
+use metrics::Registry;
 use node::Node;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use telemetry::Telemetry;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use types::NodeId;
@@ -69,6 +73,7 @@ pub struct Datad {
     registered: watch::Receiver<bool>,
     failed: watch::Receiver<Option<String>>,
     tasks: Vec<io::task::Owned<()>>,
+    metrics: Arc<Registry>,
 }
 
 /// How long a shutdown waits for transfers to end. They are told to; what is cut off, clients recover.
@@ -85,10 +90,13 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         Durability::Replicated => container::Durability::Replicated,
     };
     let dirs = config.dirs()?;
-    let options = container::Options { durability, ..container::Options::default() };
+    let mut metrics = Registry::default();
+    let meters = container::Meters::new(&mut metrics);
+    let options = container::Options { durability, meters, ..container::Options::default() };
     let disks = io::task::blocking(move || disks::open(&dirs, &options)).await?;
     let (xfer, ipc) = (config.xfer_addr, config.ipc_addr);
-    let node = Arc::new(Node::new(config, disks)?);
+    let node = Arc::new(Node::new(config, disks)?.counting(Telemetry::new(&mut metrics)));
+    telemetry::read(&mut metrics, &node);
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
     let (known, registered) = watch::channel(false);
@@ -125,7 +133,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     tasks.push(io::task::spawn_owned("settle", disks::settle(Arc::clone(&node))));
     tracing::info!(node = %node.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
-    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks })
+    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })
 }
 
 impl Datad {
@@ -158,6 +166,17 @@ impl Datad {
         if registered.wait_for(|known| *known).await.is_err() {
             std::future::pending::<()>().await; // the session has ended, so it will never be
         }
+    }
+
+    /// All that this datanode counts.
+    pub fn metrics(&self) -> Arc<Registry> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Tells the state of the node, with its disks, each time it is called; null after the shutdown.
+    pub fn status(&self) -> impl Fn() -> serde_json::Value + Send + Sync + use<> {
+        let node = Arc::downgrade(&self.node);
+        move || node.upgrade().map_or(serde_json::Value::Null, |node| status::status(&node))
     }
 
     /// Operations under way.

@@ -12,6 +12,7 @@ use crate::owners::Owners;
 use crate::scrub::Scrubber;
 use crate::small::Committer;
 use crate::stop::Stop;
+use crate::telemetry::Telemetry;
 use crate::told::Told;
 use container::ReplicaInfo;
 use io::poll::Watch;
@@ -56,6 +57,7 @@ pub(crate) struct Node {
     pub(crate) small_links: SmallLinks,
     /// The threads of write streams.
     pub(crate) streams: Crew,
+    pub(crate) telemetry: Telemetry,
     transfers: Arc<Semaphore>,
     /// Blocks that streams are writing, and how many streams: two for a moment, when a writer comes back.
     writing: Mutex<HashMap<BlockId, usize>>,
@@ -102,10 +104,16 @@ impl Node {
             stop: Stop::new()?,
             beacon: Beacon::default(),
             streams: Crew::new("write stream"),
+            telemetry: Telemetry::default(),
             transfers: Arc::new(Semaphore::new(transfers)),
             writing: Mutex::default(),
             config,
         })
+    }
+
+    /// It counts into a registry from then on.
+    pub(crate) fn counting(self, telemetry: Telemetry) -> Self {
+        Self { telemetry, ..self }
     }
 
     /// Time since the node started, for limits.

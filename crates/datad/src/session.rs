@@ -5,6 +5,7 @@ use crate::budget::Reservation;
 use crate::checksum;
 use crate::inbox::{Inbox, InboxError, is_hang_up};
 use crate::node::{Node, Transfer};
+use crate::telemetry::Operation;
 use crate::{read, small, transfer, write};
 use hdfs::proto;
 use io::{Seat, Work};
@@ -59,8 +60,10 @@ async fn run(node: &Arc<Node>, mut socket: TcpStream, seat: &Arc<Seat>) -> std::
                 let Some(_under_way) = begin(node, seat) else { return busy(node, &socket).await };
                 let its_node = Arc::clone(node);
                 let block = BlockId(op.header.block.block_id);
+                let counted = node.telemetry.operations.begin(Operation::Checksum, || node.now());
                 let answer = node.disks.for_block(block, move |_| checksum::answer(&its_node, &op)).await;
-                send(&socket, answer.map_err(Refusal::from).flatten()).await?
+                let answer = counted.answered(answer.map_err(Refusal::from).flatten());
+                send(&socket, answer).await?
             }
             Op::TransferBlock => {
                 let (op, _memory) = op(node, &mut inbox, &mut socket, limit).await?;

@@ -6,6 +6,7 @@ use crate::block::{Named, checksum_proto, link_text};
 use crate::inbox::Inbox;
 use crate::node::Node;
 use crate::read::{Plan, send_packets};
+use crate::telemetry::Operation;
 use crate::write::node_addr;
 use container::ReplicaError;
 use hdfs::proto::{self, BlockConstructionStage as Stage};
@@ -16,6 +17,14 @@ use types::ReplicaState;
 use wire::{Op, OpHeader, Status, delimited};
 
 pub(crate) async fn serve(
+    node: &Arc<Node>,
+    op: proto::OpTransferBlockProto,
+) -> Result<proto::BlockOpResponseProto, Refusal> {
+    let counted = node.telemetry.operations.begin(Operation::Transfer, || node.now());
+    counted.answered(copy_to_all(node, op).await)
+}
+
+async fn copy_to_all(
     node: &Arc<Node>,
     op: proto::OpTransferBlockProto,
 ) -> Result<proto::BlockOpResponseProto, Refusal> {
@@ -78,7 +87,8 @@ async fn copy(
     delimited::put(&write, &mut front);
     let stalled = limits.with_nodes(limits.below_silent_ms, 0);
     let share = node.disks.share(identity.block);
-    send_packets(&socket, plan, share, front, sums, stalled).await.map_err(text)?;
+    let bytes = node.telemetry.operations.bytes(Operation::Transfer);
+    send_packets(&socket, plan, share, front, sums, stalled, bytes).await.map_err(text)?;
     let answer = Inbox::default().answer(&mut socket, limits.with_nodes(limits.setup_ms, 0)).await?;
     if answer.status == i32::from(Status::SUCCESS.0) { Ok(()) } else { Err(answer.message().to_owned()) }
 }

@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("metrics", &[]),
     ("host", &["types", "io", "metrics"]),
     ("kv", &["types", "io"]),
-    ("container", &["types", "io", "kv"]),
+    ("container", &["types", "io", "metrics", "kv"]),
     ("raft", &["types", "io", "kv"]),
     ("rpc", &["types", "wire", "io", "hdfs"]),
     // ring 3: services

@@ -17,6 +17,7 @@ use crate::answer::{Refusal, message_bytes, success};
 use crate::block::{Named, checksum_proto};
 use crate::inbox::Inbox;
 use crate::node::Node;
+use crate::telemetry::Operation;
 use hdfs::proto;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,12 +36,17 @@ pub(crate) async fn serve(
     inbox: &mut Inbox,
     op: proto::OpReadBlockProto,
 ) -> std::io::Result<Result<bool, Refusal>> {
+    let counted = node.telemetry.operations.begin(Operation::Read, || node.now());
     let with_sums = op.send_checksums.unwrap_or(true);
     let (plan, first_sums) = match open(node, &op, with_sums).await {
         Ok(opened) => opened,
-        Err(refusal) => return Ok(Err(refusal)),
+        Err(refusal) => {
+            counted.refused();
+            return Ok(Err(refusal));
+        }
     };
     let Some(_memory) = node.budget.take(plan.memory_len()) else {
+        counted.refused();
         return Ok(Err(Refusal::error("no memory left for another read; try another node")));
     };
     tracing::debug!(block = %plan.reader.identity().block, client = op.header.client_name, "a read begins");
@@ -48,7 +54,9 @@ pub(crate) async fn serve(
     let answer = message_bytes(&proto::BlockOpResponseProto { read_op_checksum_info: Some(info), ..success() });
     let stalled = Duration::from_millis(node.config.limits.reader_stalled_ms);
     let share = node.disks.share(plan.reader.identity().block);
-    send_packets(socket, &plan, share, answer, first_sums, stalled).await?;
+    let bytes = node.telemetry.operations.bytes(Operation::Read);
+    send_packets(socket, &plan, share, answer, first_sums, stalled, bytes).await?;
+    counted.done();
     // A reader that verified nothing, or went away, is as good as one that did; only the connection's fate differs.
     let limit = Duration::from_millis(node.config.limits.op_ms);
     let status = inbox.message::<proto::ClientReadStatusProto>(socket, "read status", 64);

@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use io::Share;
 use io::transfer::{send_all, sendfile_all};
+use metrics::Counter;
 use std::io::{Error, ErrorKind, Result};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -17,6 +18,7 @@ pub(crate) async fn send_packets(
     front: Vec<u8>,
     mut sums: Vec<u8>,
     stalled: Duration,
+    bytes: &Counter,
 ) -> Result<()> {
     let mut head = front;
     let mut sums_at = 0;
@@ -40,6 +42,8 @@ pub(crate) async fn send_packets(
             sendfile_all(socket, plan.reader.data(), share, data_at, data_len).await
         };
         within(stalled, packet).await?;
+        plan.reader.count_sent(data_len);
+        bytes.inc_by(data_len);
         head.clear();
         sums_at += sums_len;
         at += data_len;

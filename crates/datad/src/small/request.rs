@@ -3,6 +3,7 @@
 use super::committer::Job;
 use crate::budget::Reservation;
 use crate::node::{Node, Transfer};
+use crate::telemetry::Operation;
 use bytes::Bytes;
 use container::Identity;
 use futures_util::stream::FuturesUnordered;
@@ -31,7 +32,8 @@ type Put = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// Carries a request to its end, whatever that is.
 pub(super) async fn serve(node: Arc<Node>, request: Request) -> SmallAnswer {
     let number = request.frame.header.number;
-    match put(&node, &request).await {
+    let counted = node.telemetry.operations.begin(Operation::SmallPut, || node.now());
+    match counted.answered(put(&node, &request).await) {
         Ok(have) => SmallAnswer { number, refusal: String::new(), have },
         Err((refusal, have)) => SmallAnswer { number, refusal, have },
     }
@@ -45,6 +47,7 @@ async fn put(node: &Arc<Node>, request: &Request) -> Result<Vec<u32>, (String, V
     if request.frame.spec.verify(data, sums).is_err() {
         return Err(("the bytes do not match their checksums".to_owned(), Vec::new()));
     }
+    node.telemetry.operations.bytes(Operation::SmallPut).inc_by(data.len() as u64);
     let mut puts = vec![own(node, request, identity)];
     let body = request.bytes.slice(request.frame.sums.start..request.frame.data.end);
     puts.extend(header.targets.iter().map(|target| at_other(node, header, target.clone(), body.clone())));

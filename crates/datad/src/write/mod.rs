@@ -18,6 +18,7 @@ use crate::answer::{Refusal, message_bytes, success};
 use crate::block::{Named, checksum_spec};
 use crate::disks::Writer;
 use crate::node::Node;
+use crate::telemetry::Operation;
 use below::Below;
 use buffer::{PacketBuffer, buffer_len};
 use chain::{Ending, Link};
@@ -49,6 +50,7 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
     if socket.set_nonblocking(true).is_err() {
         return; // the client is gone
     }
+    let counted = node.telemetry.operations.begin(operation_of(op), || node.now());
     let takes_signs = op.stream.as_ref().is_some_and(|stream| Abilities::of(stream.abilities).has(Abilities::SIGNS));
     let above = Arc::new(Above::new(socket, takes_signs, node.now()));
     let begun = {
@@ -57,8 +59,12 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
     };
     let begun = match begun {
         Ok(Some(begun)) => begun,
-        Ok(None) => return flush_within(node, &above, ANSWER_WAIT),
+        Ok(None) => {
+            counted.done();
+            return flush_within(node, &above, ANSWER_WAIT);
+        }
         Err(refusal) => {
+            counted.refused();
             tracing::info!(block = op.header.base_header.block.block_id, why = refusal.message, "a write was refused");
             let blame = refused::blame(op, &refusal).filter(|_| !takes_signs); // our own read the answer
             above.put_answer(&refusal.bytes());
@@ -86,8 +92,18 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
         ending: None,
     };
     let ending = stream.run(buffer);
+    if ending == Some(Ending::Complete) {
+        counted.done();
+    }
     tracing::debug!(%block, ?ending, "a write stream ended");
     finish(node, stream, ending);
+}
+
+fn operation_of(op: &OpWriteBlockProto) -> Operation {
+    match Stage::try_from(op.stage) {
+        Ok(Stage::TransferRbw | Stage::TransferFinalized) => Operation::CopyIn,
+        _ => Operation::Write,
+    }
 }
 
 /// A chain of more nodes waits for memory no longer than one of so many.

@@ -18,6 +18,7 @@ use super::below::Below;
 use super::buffer::{BufferError, PacketBuffer};
 use crate::disks::Writer;
 use crate::node::Node;
+use crate::telemetry::Operation;
 use chain::{Action, Ending, Event, Failure, Link, Packet, Reply};
 use container::ReplicaError;
 use io::poll::{Ready, Watch, poll};
@@ -243,6 +244,9 @@ impl Stream {
         } else {
             written.collect()
         };
+        let operation = if self.mode == Mode::Chain { Operation::Write } else { Operation::CopyIn };
+        let len = written.iter().map(|packet| packet.data.len() as u64).sum();
+        node.telemetry.operations.bytes(operation).inc_by(len);
         let done = writer.write_run(&written).and_then(|()| match put {
             Some(len) => self.put(len, sync),
             None if sync => self.writer.as_mut().map_or(Ok(()), |writer| writer.sync()),

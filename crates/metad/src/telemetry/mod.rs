@@ -8,7 +8,9 @@
 mod calls;
 mod queues;
 
-pub(crate) use calls::{Calls, RowNumber, short};
+#[cfg(test)]
+pub(crate) use calls::short;
+pub(crate) use calls::{Calls, RowNumber};
 pub(crate) use queues::{Queue, Queues};
 
 use metrics::Registry;

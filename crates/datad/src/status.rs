@@ -1,0 +1,22 @@
+//! The state of the node in numbers, for people and monitors.
+
+use crate::node::Node;
+use serde_json::{Value, json};
+
+pub(crate) fn status(node: &Node) -> Value {
+    let disks = node.disks.reports().into_iter().map(|disk| {
+        json!({
+            "dir": disk.dir, "volume": disk.volume, "failure": disk.failure, "capacity_len": disk.capacity_len,
+            "used_len": disk.used_len, "free_len": disk.free_len, "replicas": disk.replica_count,
+            "streams": disk.stream_count, "unread_ms": disk.unread_ms,
+        })
+    });
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "node": node.disks.node_id().to_string(),
+        "pool": node.pool(),
+        "uptime_s": node.now().as_secs(),
+        "transfers": node.transfer_count(),
+        "disks": disks.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,53 @@
+//! What is read of the node and its disks.
+
+use crate::node::Node;
+use metrics::{Described, Readings, Registry, gauge};
+use std::sync::Arc;
+
+const FAMILIES: &[Described] = &[
+    gauge("levada_transfers", "Operations of data transfer under way", &[]),
+    gauge("levada_transfers_max", "As many may be under way at a time", &[]),
+    gauge("levada_buffer_bytes", "Memory that streams and requests hold", &[]),
+    gauge("levada_buffer_max_bytes", "As much may be held at a time", &[]),
+    gauge("levada_repairs_waiting", "Ordered copies that wait for their turn or are under way", &[]),
+    gauge("levada_disk_ok", "1 if the disk takes writes, 0 if it failed, is full or missing", DIR),
+    gauge("levada_disk_capacity_bytes", "Capacity of the disk, without what is reserved", DIR),
+    gauge("levada_disk_used_bytes", "Taken by replicas on the disk", DIR),
+    gauge("levada_disk_free_bytes", "Free for replicas on the disk", DIR),
+    gauge("levada_disk_replicas", "Replicas on the disk", DIR),
+    gauge("levada_disk_streams", "Replicas that are being written on the disk", DIR),
+    gauge("levada_disk_unread_seconds", "Time since the replica that waits longest for the scrub was read", DIR),
+];
+
+const DIR: &[&str] = &["dir"];
+
+pub(super) fn register(registry: &mut Registry, node: &Arc<Node>) {
+    // Weak: a node that ends is not to be kept by who scrapes it.
+    let node = Arc::downgrade(node);
+    registry.read(FAMILIES, move |readings| {
+        if let Some(node) = node.upgrade() {
+            read(&node, readings);
+        }
+    });
+}
+
+fn read(node: &Node, readings: &mut Readings<'_>) {
+    let mut put = |name, value: f64| readings.put(name, &[], value);
+    put("levada_transfers", node.transfer_count() as f64);
+    put("levada_transfers_max", node.config.limits.transfer_count_max as f64);
+    put("levada_buffer_bytes", node.budget.used_len() as f64);
+    put("levada_buffer_max_bytes", node.config.memory as f64);
+    put("levada_repairs_waiting", node.copier.known_count() as f64);
+    for disk in node.disks.reports() {
+        let mut put = |name, value: f64| readings.put(name, &[&disk.dir], value);
+        put("levada_disk_ok", if disk.failure.is_empty() { 1.0 } else { 0.0 });
+        put("levada_disk_capacity_bytes", disk.capacity_len as f64);
+        put("levada_disk_used_bytes", disk.used_len as f64);
+        put("levada_disk_free_bytes", disk.free_len as f64);
+        put("levada_disk_replicas", disk.replica_count as f64);
+        put("levada_disk_streams", disk.stream_count as f64);
+        if let Some(unread_ms) = disk.unread_ms {
+            put("levada_disk_unread_seconds", unread_ms as f64 / 1e3);
+        }
+    }
+}
