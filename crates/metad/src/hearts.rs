@@ -17,7 +17,10 @@ pub(crate) struct Hearts {
 
 impl Hearts {
     pub(crate) fn opened(&mut self, peer: SocketAddr) {
-        self.open.insert(peer, None);
+        // One from the same address may not have been seen to end yet.
+        if let Some(Some(node)) = self.open.insert(peer, None) {
+            self.leave(node, peer);
+        }
     }
 
     /// A heartbeat of `node` that counts came from `peer`. False: the node's connection has ended meanwhile.
