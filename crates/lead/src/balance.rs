@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! the fullest node ── a container that another, emptier one has not ──▶ Carve: a set of its own, with the other as one more member
-//!                     (who copies it; when it has, `membership` lets the fullest go)
+//!                     (who copies it; when it has, `membership` lets the fullest of them go)
 //! ```
 //!
 //! Promise: each move makes the fuller of two nodes emptier and leaves the other emptier than that one was; no
@@ -213,7 +213,7 @@ impl Cluster {
             return true;
         };
         let row = &pipeline.row;
-        row.joining.is_empty() && row.members.len() <= usize::from(row.wanted).max(1)
+        row.joining.is_empty() && row.members.len() <= usize::from(row.wanted)
     }
 
     fn pipeline_of(&self, home: ContainerId) -> Option<PipelineId> {

@@ -96,8 +96,8 @@ impl Container {
     }
 }
 
-/// What the leader knows. Changes come in by [`Cluster::on_applied`] and [`Cluster::on_heartbeat`]; decisions go out by
-/// the methods of `place` and `preallocate`.
+/// The block side as the leader sees it: its rows, mirrored by [`Cluster::on_applied`], and what datanodes and writers
+/// report. Decisions that need nothing else are its methods, each in the module that it is about.
 #[derive(Debug)]
 pub struct Cluster {
     /// Names this process in leases of indexes. Must differ from that of every process before.

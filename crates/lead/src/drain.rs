@@ -69,7 +69,7 @@ impl Cluster {
         for pipeline in is_in.chain(left) {
             let row = &pipeline.row;
             picture.pipelines_left += 1;
-            let wanted = usize::from(row.wanted).max(1);
+            let wanted = usize::from(row.wanted);
             if row.members.iter().all(|id| lost(*id) || row.is_joining(*id)) {
                 picture.orphaned += 1;
             } else if self.staying(row) < wanted && self.is_stuck(pipeline, repair, rules) {

@@ -8,8 +8,7 @@
 //!   Clearance    rows of surplus blocks, lists of members           ──▶   what may go
 //! ```
 //!
-//! Promise: nothing here waits or asks; a server and a simulation that feed it the same answers come to the same
-//! orders.
+//! Nothing here waits or asks: the same answers lead to the same orders.
 
 use crate::cluster::Cluster;
 use crate::compare_answer::Answers;

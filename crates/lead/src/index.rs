@@ -67,6 +67,7 @@ impl Cluster {
     }
 
     pub(crate) fn list_pipeline(&mut self, id: PipelineId, row: &PipelineRow) {
+        debug_assert!(row.wanted > 0, "{id} should have members");
         for member in &row.members {
             self.by_node.entry(*member).or_default().push(id);
         }

@@ -127,7 +127,7 @@ impl Cluster {
         let row = &pipeline.row;
         let set = |members: Vec<NodeId>| Look::Change(Command::SetMembers { pipeline: id, epoch: row.epoch, members });
         let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
-        let wanted = usize::from(row.wanted).max(1);
+        let wanted = usize::from(row.wanted);
         let has_copied = pipeline.lagging_count == 0 || mutation::is(Mutation::JoinUncopied);
         if !row.joining.is_empty() && has_copied && !row.joining.iter().any(|(node, _)| lost(node)) {
             return Look::Change(Command::Joined { pipeline: id, epoch: row.epoch });

@@ -127,7 +127,7 @@ impl Cluster {
         carved.ok_or_else(|| {
             let here =
                 |node: &&NodeId| Some(**node) != out && !self.drains(**node) && !rules.is_lost(self.nodes.get(node));
-            let wanted = usize::from(row.wanted).max(1);
+            let wanted = usize::from(row.wanted);
             let lacking = wanted.saturating_sub(row.members.iter().filter(here).count());
             Shortage::new(pipeline.containers.len(), pipeline.len.saturating_mul(lacking as u128))
         })

@@ -184,14 +184,9 @@ impl Core {
         self.clock.now()
     }
 
-    /// On the monotonic clock. What an earlier leader knew and did not write down counts as unknown from then on.
-    pub(crate) fn leader_since(&self) -> Duration {
-        self.started
-    }
-
     /// How long this server has been leading.
     pub(crate) fn uptime(&self) -> Duration {
-        self.clock.monotonic().saturating_sub(self.leader_since())
+        self.clock.monotonic().saturating_sub(self.started)
     }
 
     /// This server is sure to lead at this moment, and so receives heartbeats.

@@ -71,17 +71,6 @@ impl Effects {
         *self == Self::default()
     }
 
-    /// Adds what followed from a later request.
-    pub fn append(&mut self, later: Self) {
-        let Self { has_doomed_tree, doomed, written, doubts, has_resized, left_safe_mode } = later;
-        self.has_doomed_tree |= has_doomed_tree;
-        self.doomed.extend(doomed);
-        self.written.extend(written);
-        self.doubts.extend(doubts);
-        self.has_resized |= has_resized;
-        self.left_safe_mode |= left_safe_mode;
-    }
-
     /// The recorded length of `block` in `home` rose from `before` to `len`.
     pub(crate) fn wrote(&mut self, block: BlockId, home: ContainerId, before: u64, len: u64) {
         let grown = len.saturating_sub(before);

@@ -1,4 +1,5 @@
-//! Blocks come back to as many copies as they should have: this module asks, reads and proposes; `lead` decides.
+//! Blocks come back to as many copies as they should have, and the jobs run that administrators begin: this module
+//! asks, reads and proposes; `lead` decides.
 //!
 //! ```text
 //!   node silent, set short, drain ──▶ members ──▶ SetMembers (log) ──▶ containers to compare

@@ -1,6 +1,6 @@
 //! What the leader must know before it proposes a change of an open file.
 
-use crate::block::{self, last_row, row_before};
+use crate::block::{self, last_row};
 use crate::caller::Caller;
 use crate::error::{Answer, Failure, split};
 use crate::inode::read_node;
@@ -8,7 +8,6 @@ use crate::lease::{check_writer, find_file, find_under_construction};
 use crate::next_block::{Step, next_step};
 use crate::record::Inode;
 use crate::view::{BlockRef, BlockView, Status, status_of};
-
 use types::rows::{Rows, RowsError};
 use types::{BlockId, FileId, FsPath};
 
@@ -17,8 +16,6 @@ use types::{BlockId, FileId, FsPath};
 pub struct Writing {
     pub status: Status,
     pub last: Option<BlockView>,
-    /// The block before it.
-    pub penultimate: Option<BlockView>,
 }
 
 /// The file `client` is writing; refused as `AddBlock` would be. The id wins over the path.
@@ -29,14 +26,10 @@ pub fn writing(rows: &dyn Rows, caller: &Caller, path: &FsPath, file: Option<Fil
 /// What an `AddBlock` would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockPlan {
-    pub file: FileId,
     pub replication: u16,
     pub block_len: u64,
     /// The request is a retry and this block is its answer: no id needs to be allocated. (`AddBlock` finds the same.)
     pub existing: Option<BlockView>,
-    /// The block that will be committed, or stands complete, before the new one: its replicas should have been
-    /// reported.
-    pub previous: Option<BlockView>,
 }
 
 /// Looks ahead of `AddBlock`, so that the leader allocates only when a block is needed.
@@ -49,14 +42,12 @@ pub fn plan_block(
     previous: Option<&BlockRef>,
 ) -> Answer<BlockPlan> {
     let run = || {
-        let (Writing { status, last, penultimate }, inode, path) = find_writing(rows, caller, path, file, client)?;
-        let step = next_step(rows, &path, &inode, previous)?;
-        let (existing, previous) = match step {
-            Step::Again(placed) => (Some(block::view(status.id, &placed)), penultimate),
-            Step::Behind(_) => (None, last),
+        let (Writing { status, .. }, inode, path) = find_writing(rows, caller, path, file, client)?;
+        let existing = match next_step(rows, &path, &inode, previous)? {
+            Step::Again(placed) => Some(block::view(status.id, &placed)),
+            Step::Behind(_) => None,
         };
-        let Status { id, replication, block_len, .. } = status;
-        Ok(BlockPlan { file: id, replication, block_len, existing, previous })
+        Ok(BlockPlan { replication: status.replication, block_len: status.block_len, existing })
     };
     split(run())
 }
@@ -82,14 +73,6 @@ fn find_writing(
 ) -> Result<(Writing, Inode, String), Failure> {
     let (node, path) = find_file(rows, caller, path, file, client)?;
     check_writer(rows, &node, &path, client)?;
-    let id = node.inode.id;
-    let last = last_row(rows, &node.inode)?;
-    let penultimate = match &last {
-        Some((offset, _)) => row_before(rows, id, *offset)?,
-        None => None,
-    };
-    let view = |placed| block::view(id, &placed);
-    let writing =
-        Writing { status: status_of(&node.inode, ""), last: last.map(view), penultimate: penultimate.map(view) };
-    Ok((writing, node.inode, path))
+    let last = last_row(rows, &node.inode)?.map(|placed| block::view(node.inode.id, &placed));
+    Ok((Writing { status: status_of(&node.inode, ""), last }, node.inode, path))
 }

@@ -69,8 +69,8 @@ fn a_repeated_request_for_a_block_gets_the_same_block() {
         "root:w create /f
          root:w add /f a => a@0+0! g1001
          root:w add /f x => a@0+0! g1001
-         root:w plan /f => existing=a@0+0! g1001 c1 previous=none
-         root:w plan /f a=100 => r=3 existing=none previous=a@0
+         root:w plan /f => existing=a@0+0! g1001 c1
+         root:w plan /f a=100 => r=3 existing=none
          root:w add /f b a=100 => b@100+0! g1002
          root:w add /f x a=100 => b@100+0! g1002
          root:w add /f x => refused Other: Cannot allocate block in /f: passed 'previous' block null does not match
@@ -145,9 +145,8 @@ fn a_broken_chain_goes_on_under_a_new_generation() {
          root:w add /f a => g1001
          root:w bump a => generation 1002
          root:w bump a => generation 1003
-         root:x bump a => refused LeaseExpired: Lease mismatch: blk_1048577_1001 is accessed by a non lease holder x
          # the block itself is as before until the pipeline stands
-         root:w plan /f a=0 => previous=a@0+0! g1001 c1
+         root:x bump a => refused LeaseExpired: Lease mismatch: blk_1048577_1001 is accessed by a non lease holder x
          root:w update a 40 1003 => done
          root:w update a 40 1003 => done
          root stat /f => len=40

@@ -504,12 +504,9 @@ impl World {
             "plan" => {
                 let previous = args.get(1).and_then(|arg| self.claim(arg));
                 match read::plan_block(rows, who, &target, None, client, previous.as_ref()).unwrap() {
-                    Ok(plan) => format!(
-                        "r={} existing={} previous={}",
-                        plan.replication,
-                        self.shown_block(plan.existing.as_ref()),
-                        self.shown_block(plan.previous.as_ref())
-                    ),
+                    Ok(plan) => {
+                        format!("r={} existing={}", plan.replication, self.shown_block(plan.existing.as_ref()))
+                    }
                     Err(error) => refused(&error),
                 }
             }
