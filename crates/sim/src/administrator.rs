@@ -123,11 +123,12 @@ pub(crate) async fn freeze(world: Rc<World>) {
         sim.say(|| "SAFE MODE is on".to_owned());
         sim.sleep(sim.between(Duration::ZERO, FROZEN_MAX)).await;
         let left = until_done(&world, Metad::see_frozen).await;
-        if let Some(((table, key), _)) = entered.iter().find(|(key, value)| left.get(*key) != Some(value)) {
-            world.fail(|| format!("row {key:?} of {table:?} was changed in safe mode"));
+        if let Some((at, was)) = entered.iter().find(|(key, value)| left.get(*key) != Some(value)) {
+            let is = left.get(at);
+            world.fail(|| format!("row {at:?} was changed in safe mode, from {was:?} to {is:?}"));
         }
-        if let Some(((table, key), _)) = left.iter().find(|(key, _)| !entered.contains_key(*key)) {
-            world.fail(|| format!("row {key:?} of {table:?} was made in safe mode"));
+        if let Some((at, is)) = left.iter().find(|(key, _)| !entered.contains_key(*key)) {
+            world.fail(|| format!("row {at:?} was made in safe mode: {is:?}"));
         }
         world.frozen_since.set(None);
         until_done(&world, Metad::leave_safe_mode).await;

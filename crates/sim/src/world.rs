@@ -120,6 +120,9 @@ impl Process {
     }
 }
 
+/// Until whoever had a call under way with a process that was killed has seen so.
+const HUNG_UP: Duration = Duration::from_millis(1);
+
 impl World {
     pub(crate) fn new(sim: Sim, plan: Plan) -> (Rc<Self>, (Wired, Routed)) {
         let net = Net::new(sim.clone());
@@ -296,7 +299,13 @@ impl World {
     async fn run_metad(self: &Rc<Self>, number: usize) -> String {
         let (place, count) = (&self.metads[number], self.plan.metad_count);
         let founders = Founders { count: count as u64, retain_len: self.plan.retain_len };
-        let started = place.home.start((count > 1).then_some(founders), self.plan.container_len).await;
+        let start = async || place.home.start((count > 1).then_some(founders), self.plan.container_len).await;
+        let mut started = start().await;
+        if let Err(metad::StartError::Store(kv::KvError::InUse { .. })) = started {
+            // The one before was killed at this moment, and calls that others have under way there end when these do.
+            self.sim.sleep(HUNG_UP).await;
+            started = start().await;
+        }
         let server = match started {
             Ok(server) => server,
             Err(error) => return error.to_string(),

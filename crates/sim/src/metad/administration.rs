@@ -38,7 +38,8 @@ impl Metad {
 
     /// The same at a later time.
     pub(crate) async fn see_frozen(self: Rc<Self>) -> Answer<FrozenRows> {
-        self.safe_mode(SafeModeActionProto::SafemodeGet).await?;
+        // Whether safe mode is on one that stands by says too, and its rows may be old.
+        Rc::clone(&self).status(FsPath::root()).await?;
         Ok(self.frozen_rows())
     }
 
