@@ -80,6 +80,8 @@ impl Aftermath<'_> {
             }
             // Members that did not take part, or had too little, copy it from the others.
             DoubtCause::Recovered => true,
+            // Its home may have been found whole before it came there. It stays doubted until it is complete.
+            DoubtCause::Moved => true,
         }
     }
 }
@@ -157,6 +159,7 @@ mod tests {
         let mut leader = leader();
         assert!(!leader.doubts(1, DoubtCause::Completed, NOW));
         assert!(leader.doubts(1, DoubtCause::Recovered, NOW));
+        assert!(leader.doubts(1, DoubtCause::Moved, NOW), "who came before it is whole, and not in its chain");
         let later = NOW + QUIET_MAX * 10;
         assert!(leader.doubts(1, DoubtCause::Completed, later), "its nodes report no more");
     }

@@ -64,6 +64,8 @@ pub enum DoubtCause {
     Leased,
     /// It was cut by a recovery: nodes that took no part have another length.
     Recovered,
+    /// Its chain went on in another home, chosen for the nodes of the chain: others may have come there since.
+    Moved,
 }
 
 impl Effects {

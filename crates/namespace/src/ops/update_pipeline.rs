@@ -2,6 +2,7 @@
 
 use crate::block::{self, check_len, doom_replicas, named, write_row};
 use crate::context::Context;
+use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::lease::find_under_construction;
@@ -50,6 +51,7 @@ impl UpdatePipeline {
         if home != row.home {
             // Members of the old home that are not in the new one keep a stale replica.
             doom_replicas(context, row.block, row.home, row.generation)?;
+            context.effects.doubt(row.block, home, DoubtCause::Moved);
         }
         let bill = usage::bill(context.rows, &node)?;
         block::resize(&mut node, row.len, self.len, 0)?;
