@@ -14,6 +14,8 @@
 
 mod holders;
 
+pub use holders::HELD_COUNT_MAX;
+
 use holders::{Holders, OUT_COUNT_MAX};
 use namespace::{HOLDER_LEN_MAX, read};
 use std::collections::{BTreeMap, BTreeSet};
@@ -317,7 +319,6 @@ impl Leased {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holders::HELD_COUNT_MAX;
     use std::net::Ipv4Addr;
     use types::rows::{MemoryRows, RowsMut};
 

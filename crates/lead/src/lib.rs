@@ -83,7 +83,7 @@ pub use fullness::FULL_PARTS;
 pub use healing::Healing;
 pub use jobs::{Job, JobState, Jobs};
 pub use leader::Leader;
-pub use leased::{Grant, LeaseRefused, Leased, LeasedHome, LeasedPut, PutFate};
+pub use leased::{Grant, HELD_COUNT_MAX, LeaseRefused, Leased, LeasedHome, LeasedPut, PutFate};
 pub use leases::Leases;
 pub use member::{Member, QUIET_MAX, SILENCE_MAX, Usage};
 pub use membership::{Mending, Step as MendStep};

@@ -9,6 +9,7 @@
 use crate::cluster::Cluster;
 use namespace::BlockView;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
@@ -71,23 +72,42 @@ impl Cluster {
 
 /// Replicas kept of one node; each takes about a hundred bytes. A young leader decides about none that has no owner.
 const KEPT_COUNT_MAX: usize = 20_000;
+/// Replicas kept of all nodes, of which there may be thousands: 20 MB. A guess, far above what is written at a time.
+const TOTAL_COUNT_MAX: usize = 10 * KEPT_COUNT_MAX;
+/// Between two judgements of all that is kept of a node: each looks up all their rows, and a node may send heartbeats
+/// as often as it likes.
+const JUDGE_EACH: Duration = Duration::from_secs(1);
 
 /// Replicas that nodes told of while their blocks were still written, when nobody can say yet whether they are wanted.
 ///
 /// A node tells of a replica once: when it was put, or some seconds after its chain broke off. The block may be
 /// completed much later, and by other nodes: a chain that was mended without this one, a recovery it took no part in.
-/// So what was told is kept, and judged again with each heartbeat. If it is lost, by a restart or because there is too
-/// much, the node's next catalogue tells it again.
+/// So what was told is kept, and judged again with later heartbeats. If it is lost, by a restart or because there is
+/// too much, the node's next catalogue tells it again.
 #[derive(Debug, Default)]
 pub struct Undecided {
-    of: BTreeMap<NodeId, BTreeMap<BlockId, Told>>,
+    of: BTreeMap<NodeId, Kept>,
+    /// Of all nodes.
+    count: usize,
+}
+
+/// What is kept of one node.
+#[derive(Debug, Default)]
+struct Kept {
+    told: BTreeMap<BlockId, Told>,
+    /// When it was all judged again last.
+    judged: Option<Duration>,
 }
 
 impl Undecided {
     pub fn keep(&mut self, node: NodeId, told: Told) {
-        let kept = self.of.entry(node).or_default();
-        if kept.len() < KEPT_COUNT_MAX || kept.contains_key(&told.block) {
-            kept.insert(told.block, told);
+        let kept_of_node = self.of.get(&node).map_or(0, |kept| kept.told.len());
+        let has_room = kept_of_node < KEPT_COUNT_MAX && self.count < TOTAL_COUNT_MAX;
+        if !has_room && !self.of.get(&node).is_some_and(|kept| kept.told.contains_key(&told.block)) {
+            return;
+        }
+        if self.of.entry(node).or_default().told.insert(told.block, told).is_none() {
+            self.count += 1;
         }
     }
 
@@ -96,30 +116,51 @@ impl Undecided {
         self.of.contains_key(&node)
     }
 
-    /// All that `node` told, to be judged again. It stays undecided until that is done, or a drain could end in
-    /// between.
+    /// All that `node` told, to be judged again; nothing if that was done a moment ago. It stays undecided until it is
+    /// judged, or a drain could end in between.
+    pub fn due(&mut self, node: NodeId, now: Duration) -> Vec<Told> {
+        let Some(kept) = self.of.get_mut(&node) else { return Vec::new() };
+        if kept.judged.is_some_and(|at| now.saturating_sub(at) < JUDGE_EACH) {
+            return Vec::new();
+        }
+        kept.judged = Some(now);
+        kept.told.values().copied().collect()
+    }
+
+    /// All that `node` told.
     pub fn of(&self, node: NodeId) -> Vec<Told> {
-        self.of.get(&node).into_iter().flat_map(BTreeMap::values).copied().collect()
+        self.of.get(&node).into_iter().flat_map(|kept| kept.told.values()).copied().collect()
     }
 
     /// `told` was judged; what came after it is judged next.
     pub fn settle(&mut self, node: NodeId, told: &Told) {
         let Some(kept) = self.of.get_mut(&node) else { return };
-        if kept.get(&told.block) == Some(told) {
-            kept.remove(&told.block);
+        if kept.told.get(&told.block) == Some(told) {
+            kept.told.remove(&told.block);
+            self.count -= 1;
         }
-        if kept.is_empty() {
+        if kept.told.is_empty() {
             self.of.remove(&node);
         }
     }
 
-    /// The limit, and that nothing is listed for nothing. Looks at everything.
+    /// `node` is lost. True: something of it was undecided, which it has to tell again should it come back.
+    pub fn forget(&mut self, node: NodeId) -> bool {
+        let Some(kept) = self.of.remove(&node) else { return false };
+        self.count -= kept.told.len();
+        true
+    }
+
+    /// The limits, and that nothing is listed for nothing. Looks at everything.
     pub fn check(&self) {
-        for (node, kept) in &self.of {
+        for (node, Kept { told: kept, .. }) in &self.of {
             assert!(!kept.is_empty(), "{node} is listed, and nothing of it is undecided");
             assert!(kept.len() <= KEPT_COUNT_MAX, "{} replicas of {node} are undecided", kept.len());
             assert!(kept.iter().all(|(block, told)| told.block == *block), "a replica is listed under its block");
         }
+        let count: usize = self.of.values().map(|kept| kept.told.len()).sum();
+        assert_eq!(self.count, count, "the replicas that are undecided");
+        assert!(count <= TOTAL_COUNT_MAX, "{count} replicas are undecided");
     }
 }
 
@@ -219,5 +260,31 @@ mod tests {
         undecided.check();
         let kept = undecided.of(node(1));
         assert_eq!((kept.len(), kept[3]), (KEPT_COUNT_MAX, told(3, 1009)));
+    }
+    /// Many nodes that nobody knows may register and tell of as much as they like.
+    #[test]
+    fn what_all_nodes_tell_has_a_bound_and_a_lost_node_gives_its_place_back() {
+        let told = |index: usize| Told { block: BlockId::new(HOME, index as u32), ..told() };
+        let mut undecided = Undecided::default();
+        for number in 1..=12 {
+            (0..KEPT_COUNT_MAX).for_each(|index| undecided.keep(node(number), told(index)));
+        }
+        undecided.check();
+        assert_eq!((undecided.count, undecided.has(node(11))), (TOTAL_COUNT_MAX, false));
+        assert!(undecided.forget(node(1)) && !undecided.forget(node(11)));
+        undecided.keep(node(11), told(0));
+        undecided.check();
+        assert!(undecided.has(node(11)) && !undecided.has(node(1)));
+    }
+
+    /// However often it sends heartbeats.
+    #[test]
+    fn what_a_node_told_is_judged_again_once_a_second() {
+        let at = Duration::from_millis;
+        let mut undecided = Undecided::default();
+        undecided.keep(node(1), told());
+        let counts = [10_000, 10_001, 10_999, 11_000, 11_500].map(|ms| undecided.due(node(1), at(ms)).len());
+        assert_eq!(counts, [1, 0, 0, 1, 0]);
+        assert!(undecided.has(node(1)), "it is not decided by that");
     }
 }

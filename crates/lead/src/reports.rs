@@ -144,14 +144,24 @@ impl Leader {
         told.iter().map(|told| self.leased.may_be_put(told.block, now)).collect()
     }
 
-    /// Replicas of `node` that are judged with each heartbeat until their blocks are complete; and those that safe mode
-    /// has kept, when it is over.
-    pub fn to_judge_again(&self, node: NodeId, is_safe_mode: bool) -> Vec<Told> {
-        let mut told = self.undecided.of(node);
+    /// Replicas of `node` that are judged again and again until their blocks are complete; and those that safe mode has
+    /// kept, when it is over.
+    pub fn to_judge_again(&mut self, node: NodeId, is_safe_mode: bool, now: Duration) -> Vec<Told> {
+        let mut told = self.undecided.due(node, now);
         if !is_safe_mode {
-            told.extend(self.kept_back.of(node));
+            told.extend(self.kept_back.due(node, now));
         }
         told
+    }
+
+    /// `node` is lost. What it told and is not decided is told again, should it come back: nobody keeps it meanwhile,
+    /// and a drain waits for that.
+    pub fn on_lost(&mut self, node: NodeId) {
+        let was_undecided = self.undecided.forget(node);
+        if self.kept_back.forget(node) || was_undecided {
+            self.surplus.is_in(node);
+            self.surplus.ask_all(node);
+        }
     }
 
     /// What becomes of replicas that `node` reported.
@@ -311,10 +321,10 @@ mod tests {
         let mut leader = leader();
         let gone = vec![(block(1), GENERATION)];
         assert_eq!(judge(&mut leader, 1, told(1), None, true), Judged::default());
-        assert_eq!(leader.to_judge_again(node(1), true), []);
-        assert_eq!(leader.to_judge_again(node(1), false), [told(1)], "safe mode is over");
+        assert_eq!(leader.to_judge_again(node(1), true, NOW), []);
+        assert_eq!(leader.to_judge_again(node(1), false, NOW), [told(1)], "safe mode is over");
         assert_eq!(judge(&mut leader, 1, told(1), None, false).delete, gone);
-        assert_eq!(leader.to_judge_again(node(1), false), []);
+        assert_eq!(leader.to_judge_again(node(1), false, NOW), []);
         let strange = Told { block: BlockId::new(ContainerId(9), 1), ..told(1) };
         assert_eq!(judge(&mut leader, 1, strange, None, false).strange, [strange.block]);
     }
@@ -324,9 +334,9 @@ mod tests {
         let mut leader = leader();
         let open = BlockView { complete: false, ..wanted() };
         judge(&mut leader, 3, told(1), Some(open), false);
-        assert_eq!(leader.to_judge_again(node(3), true), [told(1)]);
+        assert_eq!(leader.to_judge_again(node(3), true, NOW), [told(1)]);
         assert!(judge(&mut leader, 3, told(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
-        assert_eq!(leader.to_judge_again(node(3), false), []);
+        assert_eq!(leader.to_judge_again(node(3), false, NOW), []);
         let owner = judge(&mut leader, 1, Told { file: None, ..told(1) }, Some(wanted()), false).owners;
         assert_eq!(owner, [(block(1), InodeId(20_000), HOME)]);
     }

@@ -353,7 +353,7 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     let told = request.put.iter().chain(&request.stale).map(told).collect();
     let mut orders = reconcile(core, node, told).await?;
     let is_safe_mode = core.safe_mode().map_err(refusal::rows)?.is_some();
-    let again = core.leader().to_judge_again(node, is_safe_mode);
+    let again = core.leader().to_judge_again(node, is_safe_mode, core.monotonic());
     let later = reconcile(core, node, again).await?;
     orders.delete.extend(later.delete);
     orders.owners.extend(later.owners);

@@ -4,7 +4,9 @@
 //! HDFS's .proto).
 
 use crate::core::Core;
+use crate::refusal;
 use blocks::Service;
+use hdfs::Exception;
 use hdfs::listing::Entry;
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::hdfs_file_status_proto::FileType;
@@ -16,9 +18,9 @@ use io::OsRandom;
 use lead::{Cluster, Disk, Member, kept_text};
 use namespace::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::limits::MODE_MASK;
+use types::limits::{MODE_MASK, REPLICATION_MAX};
 use types::{ContainerId, FileId, Millis, NodeId};
 use wire::BlockScope;
 
@@ -209,20 +211,60 @@ impl<'a> Locator<'a> {
 
 /// The node a client means: by its id, or by where it is dialled.
 pub(crate) fn node_id(cluster: &Cluster, id: &DatanodeIdProto) -> Option<NodeId> {
-    let by_id = NodeId::parse(&id.datanode_uuid).filter(|id| cluster.node(*id).is_some());
-    by_id.or_else(|| {
+    by_uuid(cluster, id).or_else(|| {
         let same = |member: &&Member| member.node.ip == id.ip_addr && u32::from(member.node.xfer_port) == id.xfer_port;
         cluster.nodes().find(same).map(|member| member.node.id)
     })
 }
 
+/// Datanodes that a client may name in one call: the chain of a block, and as many that failed in it. Each is looked
+/// for among all nodes while others wait for the leader's lock.
+const NAMED_COUNT_MAX: usize = 2 * REPLICATION_MAX as usize;
+
+/// Refuses a list of datanodes that is too long, before anything is done with it.
+pub(crate) fn bounded<T>(what: &str, named: &[T]) -> Result<(), Exception> {
+    if named.len() <= NAMED_COUNT_MAX {
+        return Ok(());
+    }
+    let count = named.len();
+    Err(refusal::illegal(format!("{what} names {count} datanodes; name at most {NAMED_COUNT_MAX}")))
+}
+
+/// The nodes that a client names, each once.
+pub(crate) fn named<'a>(cluster: &Cluster, ids: impl IntoIterator<Item = &'a DatanodeIdProto>) -> Vec<NodeId> {
+    let mut by_addr = None;
+    let mut nodes: Vec<NodeId> = Vec::new();
+    for id in ids {
+        let node = by_uuid(cluster, id).or_else(|| {
+            // Made once: there may be thousands of nodes.
+            let by_addr = by_addr.get_or_insert_with(|| {
+                let addr = |node: &'_ blocks::Node| (node.ip.clone(), u32::from(node.xfer_port));
+                cluster.nodes().map(|member| (addr(&member.node), member.node.id)).collect::<BTreeMap<_, _>>()
+            });
+            by_addr.get(&(id.ip_addr.clone(), id.xfer_port)).copied()
+        });
+        if let Some(node) = node.filter(|node| !nodes.contains(node)) {
+            nodes.push(node);
+        }
+    }
+    nodes
+}
+
+fn by_uuid(cluster: &Cluster, id: &DatanodeIdProto) -> Option<NodeId> {
+    NodeId::parse(&id.datanode_uuid).filter(|id| cluster.node(*id).is_some())
+}
+
 /// The nodes behind `host:port` or `ip:port` hints.
 pub(crate) fn favored(cluster: &Cluster, hints: &[String]) -> Vec<NodeId> {
+    if hints.is_empty() {
+        return Vec::new();
+    }
+    let hints: BTreeSet<&str> = hints.iter().map(String::as_str).collect();
     let matches = |member: &&Member| {
         let node = &member.node;
-        hints.iter().any(|hint| *hint == node.xfer_addr() || *hint == format!("{}:{}", node.host, node.xfer_port))
+        hints.contains(&*node.xfer_addr()) || hints.contains(&*format!("{}:{}", node.host, node.xfer_port))
     };
-    if hints.is_empty() { Vec::new() } else { cluster.nodes().filter(matches).map(|member| member.node.id).collect() }
+    cluster.nodes().filter(matches).map(|member| member.node.id).collect()
 }
 
 /// What is kept of a disk that a node reports.

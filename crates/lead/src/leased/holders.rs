@@ -10,7 +10,7 @@ use std::time::Duration;
 use types::BlockId;
 
 /// Ids one holder may have out. A client with more writers than that is several clients.
-pub(super) const HELD_COUNT_MAX: usize = 4096;
+pub const HELD_COUNT_MAX: usize = 4096;
 /// Ids out at all, some 100 bytes each.
 pub(super) const OUT_COUNT_MAX: usize = 1 << 20;
 /// Holders at all, with names of up to 400 bytes: some 35 MB. A guess: a client is a process, and may have no lease.

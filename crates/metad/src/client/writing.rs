@@ -191,6 +191,8 @@ pub(super) async fn add_block(
     request: AddBlockRequestProto,
 ) -> Result<AddBlockResponseProto, Exception> {
     let path = must_find("addBlock", &request.src)?;
+    words::bounded("excludeNodes", &request.exclude_nodes)?;
+    words::bounded("favoredNodes", &request.favored_nodes)?;
     core.must_be_changeable(|| format!("Cannot add block to {path}"))?;
     let file = file_id(request.file_id);
     let previous = request.previous.as_ref().map(block_ref);
@@ -209,7 +211,7 @@ pub(super) async fn add_block(
         replication: plan.replication,
         block_len: plan.block_len,
         client_host: (!anywhere).then(|| host.clone()),
-        excluded: request.exclude_nodes.iter().filter_map(|node| words::node_id(cluster, &node.id)).collect(),
+        excluded: words::named(cluster, request.exclude_nodes.iter().map(|node| &node.id)),
         favored: words::favored(cluster, &request.favored_nodes),
     });
     let allocation = core.allocate(&path, &ask).await?;
@@ -246,6 +248,8 @@ pub(super) async fn get_additional_datanode(
     request: GetAdditionalDatanodeRequestProto,
 ) -> Result<GetAdditionalDatanodeResponseProto, Exception> {
     let path = must_find("getAdditionalDatanode", &request.src)?;
+    words::bounded("existings", &request.existings)?;
+    words::bounded("excludes", &request.excludes)?;
     core.must_be_changeable(|| format!("Cannot add datanode; src={path}, blk={}", shown(&request.blk)))?;
     let file = file_id(request.file_id);
     let writing = writing_of(core, session, &path, file, &request.client_name).await?;
@@ -256,9 +260,7 @@ pub(super) async fn get_additional_datanode(
     let host = session.host();
     let locator = Locator::new(core, &host);
     let block = core.with_cluster(|cluster, random| {
-        let ids = |nodes: &[DatanodeInfoProto]| -> Vec<NodeId> {
-            nodes.iter().filter_map(|node| words::node_id(cluster, &node.id)).collect()
-        };
+        let ids = |nodes: &[DatanodeInfoProto]| words::named(cluster, nodes.iter().map(|node| &node.id));
         let existing = ids(&request.existings);
         let ask = Ask {
             block_len: writing.status.block_len,
@@ -319,6 +321,7 @@ pub(super) async fn update_pipeline(
     if old.block != new.block {
         return Err(Exception::io(format!("{} can not become {}", old.block, new.block)));
     }
+    words::bounded("newNodes", &request.new_nodes)?;
     // Whoever may not write it shall not make us a pipeline either.
     let client = request.client_name.clone();
     let written = core.read(move |rows| read::written_block(rows, old.block, &client)).await?;
@@ -388,4 +391,56 @@ pub(super) async fn fsync(
     }
     core.change(session, Fsync { path, client: request.client, file, last_len }).await?;
     Ok(FsyncResponseProto {})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealing::tests::{create, with_node};
+    use hdfs::proto::DatanodeIdProto;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// Each entry is looked for while all others wait, and one frame has room for hundreds of thousands.
+    #[tokio::test]
+    async fn lists_of_datanodes_are_bounded() {
+        const MAX: usize = 1024;
+        let (_dir, metad, core) = with_node().await;
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let session = core.users.session_of("root", here, core.monotonic()).await.unwrap();
+        create(&core, &FsPath::parse("/f").unwrap()).await;
+        let id = DatanodeIdProto { ip_addr: "127.0.0.1".into(), xfer_port: 1, ..DatanodeIdProto::default() };
+        let node = DatanodeInfoProto { id, ..DatanodeInfoProto::default() };
+        let class = |error: Exception| error.class;
+        let add = async |excluded, favored| {
+            let request = AddBlockRequestProto {
+                src: "/f".into(),
+                client_name: "writer".into(),
+                exclude_nodes: vec![DatanodeInfoProto::default(); excluded],
+                favored_nodes: vec!["no:1".into(); favored],
+                ..AddBlockRequestProto::default()
+            };
+            add_block(&core, &session, request).await.map_err(class)
+        };
+        let illegal = hdfs::exception::ILLEGAL_ARGUMENT;
+        assert_eq!(add(MAX + 1, 0).await.unwrap_err(), illegal);
+        assert_eq!(add(0, MAX + 1).await.unwrap_err(), illegal);
+        let block = add(MAX, MAX).await.unwrap().block.b;
+        let more = async |existing, excluded| {
+            let request = GetAdditionalDatanodeRequestProto {
+                src: "/f".into(),
+                client_name: "writer".into(),
+                blk: block.clone(),
+                existings: vec![node.clone(); existing],
+                excludes: vec![node.clone(); excluded],
+                num_additional_nodes: 1,
+                ..GetAdditionalDatanodeRequestProto::default()
+            };
+            get_additional_datanode(&core, &session, request).await.map_err(class)
+        };
+        assert_eq!(more(MAX + 1, 0).await.unwrap_err(), illegal);
+        assert_eq!(more(0, MAX + 1).await.unwrap_err(), illegal);
+        assert_eq!(more(MAX, MAX).await.unwrap().block.locs.len(), 1, "each node once");
+        drop(core);
+        metad.shutdown().await;
+    }
 }

@@ -2,10 +2,9 @@
 
 use crate::caller::Session;
 use crate::core::Core;
-use crate::refusal;
+use crate::{refusal, words};
 use hdfs::Exception;
-use lead::{Ask, Batch};
-use lead::{Grant, LeaseRefused, LeasedHome};
+use lead::{Ask, Batch, Grant, HELD_COUNT_MAX, LeaseRefused, LeasedHome};
 use namespace::{HOLDER_LEN_MAX, Reply, Reserve};
 use types::limits::REPLICATION_MAX;
 use types::{BlockId, FsPath, InodeId, NodeId};
@@ -29,6 +28,13 @@ pub(super) async fn lease_blocks(
     })?;
     if request.holder.is_empty() || request.holder.len() > HOLDER_LEN_MAX {
         return Err(refusal::illegal(format!("a holder's name has 1 to {HOLDER_LEN_MAX} bytes")));
+    }
+    words::bounded("excluded", &request.excluded)?;
+    if request.returned.len() > HELD_COUNT_MAX {
+        return Err(refusal::illegal(format!(
+            "{} blocks are returned; a client holds at most {HELD_COUNT_MAX}",
+            request.returned.len()
+        )));
     }
     core.must_be_changeable(|| "Cannot lease blocks".to_owned())?;
     core.leader().leased.give_back(&request.holder, request.returned.iter().map(|block| BlockId(*block)));
@@ -100,5 +106,37 @@ async fn reserve(core: &Core, count: usize) -> Result<(), Exception> {
             tracing::error!(?answer, "no ids of files could be reserved");
             Err(Exception::io("no ids of files could be reserved; see the server's log"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealing::tests::with_node;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// Each entry is gone through while all others wait.
+    #[tokio::test]
+    async fn lists_are_bounded() {
+        let (_dir, metad, core) = with_node().await;
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let session = core.users.session_of("alice", here, core.monotonic()).await.unwrap();
+        let lease = async |excluded, returned| {
+            let request = LeaseBlocksRequest {
+                holder: "a".into(),
+                count: 1,
+                replication: 1,
+                excluded: vec![NodeId([9; 16]).to_string(); excluded],
+                returned: vec![1; returned],
+                ..LeaseBlocksRequest::default()
+            };
+            lease_blocks(&core, &session, request).await.map_err(|error| error.class)
+        };
+        let illegal = hdfs::exception::ILLEGAL_ARGUMENT;
+        assert_eq!(lease(1025, 0).await.unwrap_err(), illegal);
+        assert_eq!(lease(0, HELD_COUNT_MAX + 1).await.unwrap_err(), illegal);
+        assert_eq!(lease(1024, HELD_COUNT_MAX).await.unwrap().blocks.len(), 1);
+        drop(core);
+        metad.shutdown().await;
     }
 }

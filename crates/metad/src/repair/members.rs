@@ -21,7 +21,10 @@ pub(super) struct Watch {
 pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairError> {
     while let Some((node, lost)) = core.heal(|healing| healing.watch(&mut seen.lost)) {
         match lost {
-            true => tracing::warn!(%node, "a datanode is lost: it was silent for too long"),
+            true => {
+                tracing::warn!(%node, "a datanode is lost: it was silent for too long");
+                core.leader().on_lost(node);
+            }
             false => tracing::info!(%node, "a datanode that was lost is back"),
         }
     }
