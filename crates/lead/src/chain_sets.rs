@@ -1,70 +1,108 @@
-//! How many new sets of nodes the writers of a file may have made, as their chains lose nodes and gain others.
+//! How many new sets of nodes writers may have made: of a file, as its chains lose nodes and gain others, and of a
+//! host, whose clients exclude nodes.
 //!
 //! ```text
-//! updatePipeline: there is a set of these nodes ──▶ accepted
-//!                 they are a new set           ──▶ one of the file's allowance, as it is a row for ever
+//! updatePipeline:        there is a set of these nodes ──▶ accepted
+//!                        they are a new set            ──▶ one of the file's allowance, as it is a row for ever
+//! addBlock, leaseBlocks: there is a set without those that are excluded ──▶ used
+//!                        there is none                                  ──▶ one of the host's allowance
 //! ```
 //!
 //! Promise: a chain is not refused for who is in it. A block's members change while it is written, and nobody can say
-//! later which nodes its writer was given, or what of them still holds the bytes. Only how many sets a file costs is
-//! bounded, far above what failing nodes cause.
+//! later which nodes its writer was given, or what of them still holds the bytes. Only how many sets a file or a host
+//! costs is bounded, far above what failing nodes cause: ten nodes have thousands of sets, each of which all rounds of
+//! repair go through.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 use types::FileId;
 
 /// Sets that one file may need at once: a guess. A chain that loses a node and gets another one makes two, if nobody
 /// had them before; clients give up after five failures without progress.
 const SET_COUNT_MAX: u32 = 32;
-/// After so long a file may have one more.
+/// Sets that the clients on one host may need at once: a guess. They exclude nodes that failed just now, and those that
+/// are left have a set as a rule.
+const HOST_SET_COUNT_MAX: u32 = 4 * SET_COUNT_MAX;
+/// After so long a file or a host may have one more.
 const SET_EACH: Duration = Duration::from_secs(60);
-/// Files remembered; beyond that those that spent longest ago are forgotten.
-const FILE_COUNT_MAX: usize = 10_000;
+/// Files and hosts remembered; beyond that those that spent longest ago are forgotten.
+const SPENDER_COUNT_MAX: usize = 10_000;
 
-/// What the files that are written have spent. Not durable: a leader begins anew.
+/// For whom a set of nodes is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spender {
+    File(FileId),
+    Host(IpAddr),
+}
+
+impl Spender {
+    fn set_count_max(self) -> u32 {
+        match self {
+            Self::File(_) => SET_COUNT_MAX,
+            Self::Host(_) => HOST_SET_COUNT_MAX,
+        }
+    }
+}
+
+/// What files and hosts have spent. Not durable: a leader begins anew.
 #[derive(Debug, Default)]
 pub struct ChainSets {
     /// Sets made that are not earned back yet, and up to when that was reckoned.
-    spent: BTreeMap<FileId, (u32, Duration)>,
+    spent: BTreeMap<Spender, (u32, Duration)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the chains of file {file} needed {SET_COUNT_MAX} new sets of datanodes within a short time; one more is \
-     accepted each minute: try again in a minute, or close the file and write another one"
-)]
-pub struct TooManySets {
-    pub file: FileId,
+pub enum TooManySets {
+    #[error(
+        "the chains of file {0} needed {SET_COUNT_MAX} new sets of datanodes within a short time; one more is accepted \
+         each minute: try again in a minute, or close the file and write another one"
+    )]
+    File(FileId),
+    #[error(
+        "clients on {0} excluded so many datanodes that {HOST_SET_COUNT_MAX} new sets of datanodes were needed within \
+         a short time; one more is accepted each minute: try again in a minute, or exclude fewer"
+    )]
+    Host(IpAddr),
 }
 
 impl ChainSets {
-    /// A chain of `file` needs a set of nodes that is not there yet.
-    pub fn spend(&mut self, file: FileId, now: Duration) -> Result<(), TooManySets> {
-        let (spent, at) = self.left(file, now);
-        if spent >= SET_COUNT_MAX {
-            return Err(TooManySets { file });
+    /// It needs a set of nodes that is not there yet.
+    pub fn spend(&mut self, spender: Spender, now: Duration) -> Result<(), TooManySets> {
+        let (spent, at) = self.left(spender, now);
+        if spent >= spender.set_count_max() {
+            return Err(match spender {
+                Spender::File(file) => TooManySets::File(file),
+                Spender::Host(host) => TooManySets::Host(host),
+            });
         }
-        if self.spent.len() >= FILE_COUNT_MAX && !self.spent.contains_key(&file) {
-            let files: Vec<FileId> = self.spent.keys().copied().collect();
-            let free: Vec<FileId> = files.into_iter().filter(|file| self.left(*file, now).0 == 0).collect();
-            free.iter().for_each(|file| _ = self.spent.remove(file));
+        if self.spent.len() >= SPENDER_COUNT_MAX && !self.spent.contains_key(&spender) {
+            let all: Vec<Spender> = self.spent.keys().copied().collect();
+            let free: Vec<Spender> = all.into_iter().filter(|spender| self.left(*spender, now).0 == 0).collect();
+            free.iter().for_each(|spender| _ = self.spent.remove(spender));
         }
-        if self.spent.len() >= FILE_COUNT_MAX && !self.spent.contains_key(&file) {
-            let oldest = self.spent.iter().min_by_key(|(_, (_, at))| *at).map(|(file, _)| *file);
+        if self.spent.len() >= SPENDER_COUNT_MAX && !self.spent.contains_key(&spender) {
+            let oldest = self.spent.iter().min_by_key(|(_, (_, at))| *at).map(|(spender, _)| *spender);
             oldest.and_then(|oldest| self.spent.remove(&oldest));
         }
-        self.spent.insert(file, (spent + 1, at));
+        self.spent.insert(spender, (spent + 1, at));
         Ok(())
     }
 
     pub(crate) fn check(&self) {
-        assert!(self.spent.len() <= FILE_COUNT_MAX, "the sets of {} files are remembered", self.spent.len());
-        assert!(self.spent.values().all(|(spent, _)| *spent <= SET_COUNT_MAX), "a file has spent more than it may");
+        assert!(
+            self.spent.len() <= SPENDER_COUNT_MAX,
+            "the sets of {} files and hosts are remembered",
+            self.spent.len()
+        );
+        for (spender, (spent, _)) in &self.spent {
+            assert!(*spent <= spender.set_count_max(), "{spender:?} has spent {spent} sets");
+        }
     }
 
-    /// What a file has spent and not earned back, and up to when that is reckoned.
-    fn left(&self, file: FileId, now: Duration) -> (u32, Duration) {
-        let Some((spent, at)) = self.spent.get(&file).copied() else { return (0, now) };
+    /// What one has spent and not earned back, and up to when that is reckoned.
+    fn left(&self, spender: Spender, now: Duration) -> (u32, Duration) {
+        let Some((spent, at)) = self.spent.get(&spender).copied() else { return (0, now) };
         let earned = u32::try_from(now.saturating_sub(at).as_secs() / SET_EACH.as_secs()).unwrap_or(u32::MAX);
         if earned >= spent { (0, now) } else { (spent - earned, at + SET_EACH * earned) }
     }
@@ -77,11 +115,16 @@ mod tests {
 
     #[test]
     fn a_file_has_some_sets_at_once_and_one_each_minute() {
-        let (file, other, mut sets) = (InodeId(7), InodeId(8), ChainSets::default());
+        let [file, other] = [7, 8].map(|file| Spender::File(InodeId(file)));
+        let mut sets = ChainSets::default();
         let made = |sets: &mut ChainSets, file, at| (0..100).filter(|_| sets.spend(file, at).is_ok()).count();
         let at = Duration::from_secs(1000);
         assert_eq!(made(&mut sets, file, at), SET_COUNT_MAX as usize);
         assert_eq!(made(&mut sets, other, at), SET_COUNT_MAX as usize, "each file has its own");
+        let host = Spender::Host([10, 0, 0, 1].into());
+        let of_host = (0..1000).filter(|_| sets.spend(host, at).is_ok()).count();
+        assert_eq!(of_host, HOST_SET_COUNT_MAX as usize);
+        sets.check();
         assert_eq!(made(&mut sets, file, at + SET_EACH / 2), 0);
         assert_eq!(made(&mut sets, file, at + SET_EACH * 3), 3);
         assert_eq!(made(&mut sets, file, at + SET_EACH * 3), 0);
@@ -92,9 +135,9 @@ mod tests {
     fn files_that_spend_are_remembered_up_to_a_limit() {
         let mut sets = ChainSets::default();
         let at = Duration::from_secs(1000);
-        (0..FILE_COUNT_MAX as u64 + 10).for_each(|file| sets.spend(InodeId(file), at).unwrap());
-        assert_eq!(sets.spent.len(), FILE_COUNT_MAX);
-        sets.spend(InodeId(1 << 40), at + SET_EACH).unwrap();
+        (0..SPENDER_COUNT_MAX as u64 + 10).for_each(|file| sets.spend(Spender::File(InodeId(file)), at).unwrap());
+        assert_eq!(sets.spent.len(), SPENDER_COUNT_MAX);
+        sets.spend(Spender::File(InodeId(1 << 40)), at + SET_EACH).unwrap();
         assert_eq!(sets.spent.len(), 1, "the others have earned back what they spent");
     }
 }

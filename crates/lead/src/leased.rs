@@ -119,6 +119,12 @@ impl Leased {
         self.files.end - self.files.start >= count as u64
     }
 
+    /// Whether `holder`, which calls from `host`, may have one block more.
+    pub fn has_room(&mut self, holder: &str, host: IpAddr, now: Duration) -> bool {
+        self.renew(holder, now);
+        self.out.len() < OUT_COUNT_MAX && self.holders.has_room(holder, host, 1)
+    }
+
     /// Gives blocks of `home` to `holder`, which calls from `host`, each with the id of a file: of an open one, or a
     /// new one each.
     pub fn grant(

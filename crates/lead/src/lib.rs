@@ -66,7 +66,7 @@ mod worklists;
 pub use balance::{Balancing, Move};
 pub use balance_job::Balance;
 pub use block_recovery::{Agreed, Hearing, Inquest, Next, Shown, Step, Survivor};
-pub use chain_sets::{ChainSets, TooManySets};
+pub use chain_sets::{ChainSets, Spender, TooManySets};
 pub use claim::{Claim, Crowded, Newcomers, Standing};
 pub use clearance::{Clearance, Cleared};
 pub use cluster::{Cluster, Container, Pipeline};

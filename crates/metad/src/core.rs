@@ -19,9 +19,10 @@ use crate::topology_script::Racks;
 use blocks::BlocksError;
 use hdfs::Exception;
 use io::{Clock, OsRandom};
-use lead::{Allocation, Ask, Batch, Cluster, Complainant, Leader, PlaceError, Plan};
+use lead::{Allocation, Ask, Batch, Cluster, Complainant, Leader, PlaceError, Plan, Spender};
 use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -375,11 +376,11 @@ impl Core {
         self.unfed.swap(false, Ordering::Relaxed)
     }
 
-    /// A block and its nodes for the file at `path`.
-    pub(crate) async fn allocate(&self, path: &FsPath, ask: &Ask) -> Result<Allocation, Exception> {
+    /// A block and its nodes for the file at `path`, which a client on `host` writes.
+    pub(crate) async fn allocate(&self, path: &FsPath, ask: &Ask, host: IpAddr) -> Result<Allocation, Exception> {
         self.room.admit_growth().map_err(refusal::namespace)?;
         self.nodes_arrived(ask.replication).await;
-        self.decide(path, || {
+        self.decide(path, Some(host), || {
             let now = self.monotonic();
             self.with_cluster(|cluster, random| cluster.place(ask, now, random))
         })
@@ -387,10 +388,16 @@ impl Core {
     }
 
     /// As [`Core::allocate`], for up to `count` blocks of one container.
-    pub(crate) async fn allocate_batch(&self, path: &FsPath, ask: &Ask, count: u32) -> Result<Batch, Exception> {
+    pub(crate) async fn allocate_batch(
+        &self,
+        path: &FsPath,
+        ask: &Ask,
+        host: IpAddr,
+        count: u32,
+    ) -> Result<Batch, Exception> {
         self.room.admit_growth().map_err(refusal::namespace)?;
         self.nodes_arrived(ask.replication).await;
-        self.decide(path, || {
+        self.decide(path, Some(host), || {
             let now = self.monotonic();
             self.with_cluster(|cluster, random| cluster.place_batch(ask, count, now, random))
         })
@@ -409,11 +416,17 @@ impl Core {
         nodes: &[NodeId],
         current: ContainerId,
     ) -> Result<ContainerId, Exception> {
-        self.decide(path, || self.with_cluster(|cluster, _| cluster.home_for(nodes, current))).await
+        self.decide(path, None, || self.with_cluster(|cluster, _| cluster.home_for(nodes, current))).await
     }
 
-    /// Asks until there is a decision, and makes the changes it needs on the way.
-    async fn decide<T>(&self, path: &FsPath, ask: impl Fn() -> Result<Plan<T>, PlaceError>) -> Result<T, Exception> {
+    /// Asks until there is a decision, and makes the changes it needs on the way. `host` pays for sets of nodes that are
+    /// made for what it excludes; `None`: somebody else has paid.
+    async fn decide<T>(
+        &self,
+        path: &FsPath,
+        host: Option<IpAddr>,
+        ask: impl Fn() -> Result<Plan<T>, PlaceError>,
+    ) -> Result<T, Exception> {
         for _ in 0..PROPOSAL_COUNT_MAX {
             match ask().map_err(|error| refusal::place(path, error))? {
                 Plan::Use(decision) => return Ok(decision),
@@ -424,6 +437,10 @@ impl Core {
             match ask().map_err(|error| refusal::place(path, error))? {
                 Plan::Use(decision) => return Ok(decision),
                 Plan::Propose(command) => {
+                    if let (Some(host), blocks::Command::CreateSet { planned: false, .. }) = (host, &command) {
+                        let spent = self.leader().chain_sets.spend(Spender::Host(host), self.monotonic());
+                        spent.map_err(|refused| Exception::io(refused.to_string()))?;
+                    }
                     if let Err(refused) = self.change_blocks(command).await.map_err(refusal::raft)? {
                         tracing::debug!(%refused, "a decision of the block side was overtaken");
                     }

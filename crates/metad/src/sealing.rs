@@ -68,7 +68,7 @@ pub(crate) mod tests {
     /// A block that nobody has written to.
     pub(crate) async fn add_block(core: &Core, path: &FsPath) -> (BlockRef, ContainerId) {
         let ask = Ask { replication: 1, block_len: 1, ..Ask::default() };
-        let allocation = core.allocate(path, &ask).await.unwrap();
+        let allocation = core.allocate(path, &ask, [127, 0, 0, 1].into()).await.unwrap();
         let allocated = Allocated { block: allocation.block, home: allocation.home };
         let add = AddBlock { path: path.clone(), client: "writer".into(), file: None, previous: None, allocated };
         let reply = core.change_unasked(add).await.unwrap();

@@ -57,7 +57,7 @@ mod tests {
         let (_dir, metad, core) = with_node().await;
         let (node, owner) = (NodeId([1; 16]), core.users.owner().to_owned());
         let ask = Ask { replication: 1, block_len: 1, ..Ask::default() };
-        let block = core.allocate(&FsPath::root(), &ask).await.unwrap().block;
+        let block = core.allocate(&FsPath::root(), &ask, [127, 0, 0, 1].into()).await.unwrap().block;
         let beat = async |put: &[BlockId]| -> Orders {
             let replica = |block: &BlockId| Replica { block: block.0, generation: 1001, len: 1, ..Replica::default() };
             let put = put.iter().map(replica).collect();

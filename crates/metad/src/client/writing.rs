@@ -11,7 +11,7 @@ use crate::words::{self, Locator, MINUS_ONE, block_ref};
 use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, RECOVERY_IN_PROGRESS};
 use hdfs::proto::*;
-use lead::Ask;
+use lead::{Ask, Spender};
 use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BlockRef, BlockView, BumpGeneration, Complete, Create, Fsync, Recovery,
     Reply, Truncate, UpdatePipeline, read,
@@ -214,7 +214,7 @@ pub(super) async fn add_block(
         excluded: words::named(cluster, request.exclude_nodes.iter().map(|node| &node.id)),
         favored: words::favored(cluster, &request.favored_nodes),
     });
-    let allocation = core.allocate(&path, &ask).await?;
+    let allocation = core.allocate(&path, &ask, session.address()).await?;
     let allocated = Allocated { block: allocation.block, home: allocation.home };
     let reply = core.change(session, AddBlock { path, client, file, previous, allocated }).await?;
     let Reply::Block(view) = reply else { return Err(surprise(&reply)) };
@@ -337,7 +337,7 @@ pub(super) async fn update_pipeline(
             cluster.needs_set(&nodes, current)
         });
         if makes_set {
-            let spent = core.leader().chain_sets.spend(written.file, core.monotonic());
+            let spent = core.leader().chain_sets.spend(Spender::File(written.file), core.monotonic());
             spent.map_err(|refused| Exception::io(refused.to_string()))?;
         }
         let found = core.home_for(&FsPath::root(), &nodes, current).await?;

@@ -38,6 +38,10 @@ pub(super) async fn lease_blocks(
     }
     core.must_be_changeable(|| "Cannot lease blocks".to_owned())?;
     core.leader().leased.give_back(&request.holder, request.returned.iter().map(|block| BlockId(*block)));
+    // A client that holds all it may gets no set of nodes made either.
+    if !core.leader().leased.has_room(&request.holder, session.address(), core.monotonic()) {
+        return Err(refused(&request.holder, &LeaseRefused::TooMany));
+    }
     let ask = Ask {
         replication,
         block_len: request.block_len,
@@ -47,7 +51,7 @@ pub(super) async fn lease_blocks(
     };
     let count = request.count.clamp(1, LEASE_COUNT_MAX);
     let open = (request.file > 0).then_some(InodeId(request.file));
-    let Batch { blocks, home, nodes } = core.allocate_batch(&FsPath::root(), &ask, count).await?;
+    let Batch { blocks, home, nodes } = core.allocate_batch(&FsPath::root(), &ask, session.address(), count).await?;
     assert!((1..=count as usize).contains(&blocks.len()), "{} blocks, and {count} were asked for", blocks.len());
     assert!(blocks.iter().all(|block| block.born_in() == home), "blocks of {home}: {blocks:?}");
     let set = core.with_cluster(|cluster, _| cluster.set_of(home, &nodes));
@@ -60,10 +64,7 @@ pub(super) async fn lease_blocks(
             match granted {
                 Ok(granted) => break granted,
                 Err(LeaseRefused::NoIds) if attempts.next().is_some() => {}
-                Err(why) => {
-                    tracing::warn!(holder = request.holder, ?why, "no blocks are given on lease");
-                    return Err(Exception::io("no blocks can be given on lease now; stream the file"));
-                }
+                Err(why) => return Err(refused(&request.holder, &why)),
             }
             reserve(core, if open.is_some() { 1 } else { blocks.len() }).await?;
         }
@@ -89,6 +90,11 @@ pub(super) async fn lease_blocks(
         nodes,
         limit_ms: core.config.lease_soft_ms,
     })
+}
+
+fn refused(holder: &str, why: &LeaseRefused) -> Exception {
+    tracing::warn!(holder, ?why, "no blocks are given on lease");
+    Exception::io("no blocks can be given on lease now; stream the file")
 }
 
 /// Sees to it that there are ids for `count` files; of many who lack them, one asks.
@@ -136,6 +142,45 @@ mod tests {
         assert_eq!(lease(1025, 0).await.unwrap_err(), illegal);
         assert_eq!(lease(0, HELD_COUNT_MAX + 1).await.unwrap_err(), illegal);
         assert_eq!(lease(1024, HELD_COUNT_MAX).await.unwrap().blocks.len(), 1);
+        drop(core);
+        metad.shutdown().await;
+    }
+
+    /// Ten nodes have 252 sets of five, and each is a row for ever.
+    #[tokio::test]
+    async fn a_client_that_excludes_nodes_has_its_share_of_new_sets() {
+        let (_dir, metad, core) = with_node().await;
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let session = core.users.session_of("alice", here, core.monotonic()).await.unwrap();
+        for number in 2..=10 {
+            let command = blocks::Command::Register(blocks::Node::example(number, "/r"));
+            core.change_blocks(command).await.unwrap().unwrap();
+        }
+        let usage = lead::Usage { capacity_len: 1 << 50, free_len: 1 << 50, ..lead::Usage::default() };
+        let beat = || {
+            let now = core.monotonic();
+            core.with_cluster(|cluster, _| {
+                (1..=10).for_each(|number| cluster.on_registered(now, NodeId([number; 16]), usage));
+            });
+        };
+        let set_count = || core.with_cluster(|cluster, _| cluster.pipelines().count());
+        let before = set_count();
+        let mut refused_count = 0;
+        for subset in (0_u32..1 << 10).filter(|subset| subset.count_ones() == 5) {
+            let excluded = (0..10).filter(|bit| subset & (1 << bit) != 0).map(|bit| NodeId([bit + 1; 16]).to_string());
+            let request = LeaseBlocksRequest {
+                holder: "a".into(),
+                count: 1,
+                replication: 5,
+                excluded: excluded.collect(),
+                ..LeaseBlocksRequest::default()
+            };
+            beat();
+            refused_count += usize::from(lease_blocks(&core, &session, request).await.is_err());
+        }
+        let made = set_count() - before;
+        // Those that are planned are made beside this.
+        assert!((100..150).contains(&made) && refused_count > 100, "{made} sets, {refused_count} refused");
         drop(core);
         metad.shutdown().await;
     }
