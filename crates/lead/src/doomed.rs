@@ -113,16 +113,19 @@ impl Doomed {
     }
 
     /// `node` says that its replica of `block` is gone.
-    pub fn on_deleted(&mut self, node: NodeId, block: BlockId) {
-        let Some(owed) = self.owed.get(&node) else { return };
+    /// True: it was ordered to.
+    pub fn on_deleted(&mut self, node: NodeId, block: BlockId) -> bool {
+        let Some(owed) = self.owed.get(&node) else { return false };
         let keys: Vec<_> = owed
             .range((block, ContainerId(0))..=(block, ContainerId(u64::MAX)))
             .filter(|(_, entry)| entry.ordered.is_some())
             .map(|(key, _)| *key)
             .collect();
+        let was_ordered = !keys.is_empty();
         for key in keys {
             self.settle(node, key);
         }
+        was_ordered
     }
 
     /// `node` is gone for now: nobody waits for it.

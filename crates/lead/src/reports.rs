@@ -128,8 +128,10 @@ impl Leader {
             if !self.repair.is_news(node, failure.number) {
                 continue;
             }
+            // What a node says of copies that it was not to make concerns nobody, and complaints have a bound.
+            let was_asked_for = self.repair.wants(node, failure.block);
             self.repair.on_failed(node, failure.block, failure.source, now);
-            if let Some(source) = failure.source.filter(|_| failure.is_corrupt) {
+            if let Some(source) = failure.source.filter(|_| failure.is_corrupt && was_asked_for) {
                 reported.has_complaint |= self.complaints.note(failure.block, source, Complainant::Ours, now);
             }
             reported.failures.push(*failure);
@@ -214,11 +216,23 @@ impl Leader {
         now: Duration,
     ) -> Vec<(BlockId, Generation)> {
         for block in deleted {
-            self.doomed.on_deleted(node, *block);
+            let was_owed = self.doomed.on_deleted(node, *block);
             self.repair.forget_bad(*block, node);
-            self.surplus.stays(node, *block);
+            let was_leaving = self.surplus.stays(node, *block);
+            // Nobody here ordered it: an order of an earlier leader may have reached the node late, and its members
+            // may lack the block by now. If no file has it, nothing comes of this.
+            if !was_owed && !was_leaving {
+                self.repair.doubt(*block);
+            }
         }
         if is_safe_mode { Vec::new() } else { self.doomed.orders(node, now) }
+    }
+
+    /// What `node` was to delete is not ordered after all: safe mode came between, or it is not sure any more who leads.
+    /// The node tells all that it has once more, and it is judged anew.
+    pub fn on_orders_dropped(&mut self, node: NodeId, blocks: impl Iterator<Item = BlockId>) {
+        blocks.for_each(|block| _ = self.surplus.stays(node, block));
+        self.surplus.ask_all(node);
     }
 
     /// Surplus replicas of `node` that others have confirmed a moment ago. Each is to be looked up once more, as its
@@ -341,6 +355,20 @@ mod tests {
         assert_eq!(owner, [(block(1), InodeId(20_000), HOME)]);
     }
 
+    /// Block 1 is to be copied.
+    fn lack(to: u8, from: u8) -> Lack {
+        Lack {
+            block: block(1),
+            generation: GENERATION,
+            len: 5,
+            file: InodeId(20_000),
+            home: HOME,
+            node: node(to),
+            sources: vec![node(from)],
+            unfit: false,
+        }
+    }
+
     /// Others have confirmed it: it is deleted unless one of them turned out to be damaged, or the block comes here.
     #[test]
     fn a_surplus_replica_is_looked_at_once_more_before_it_is_deleted() {
@@ -361,16 +389,7 @@ mod tests {
         assert!(!confirm(&mut leader, Some(wanted())), "a member has a damaged one");
         assert_eq!(leader.surplus.of(HOME, 9).len(), 1, "the members are asked again");
         leader.repair.forget_bad(block(1), node(2));
-        leader.repair.on_lack(Lack {
-            block: block(1),
-            generation: GENERATION,
-            len: 5,
-            file: InodeId(20_000),
-            home: HOME,
-            node: node(3),
-            sources: vec![node(1)],
-            unfit: false,
-        });
+        leader.repair.on_lack(lack(3, 1));
         assert!(!confirm(&mut leader, Some(wanted())), "it is wanted here");
         let orders = leader.copy_orders(node(3), NOW);
         assert_eq!((orders.len(), orders[0].sources.len()), (1, 1));
@@ -386,12 +405,45 @@ mod tests {
         let mut leader = leader();
         let failure = CopyFailure { number: 1, block: block(1), source: Some(node(2)), is_corrupt: true };
         let heartbeat = Heartbeat { copy_failures: vec![failure], ..Heartbeat::default() };
+        let unasked = Heartbeat { copy_failures: vec![CopyFailure { number: 9, ..failure }], ..Heartbeat::default() };
+        assert!(!leader.on_heartbeat(node(1), &unasked, NOW).unwrap().has_complaint, "it was to copy nothing");
+        assert_eq!(leader.complaints.take(|_| true), None);
+        let failure = CopyFailure { number: 10, ..failure };
+        let heartbeat = Heartbeat { copy_failures: vec![failure], ..heartbeat };
+        leader.repair.on_lack(lack(1, 2));
         let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
         assert_eq!(came, Reported { failures: vec![failure], wakes_repair: true, has_complaint: true });
         assert_eq!(leader.complaints.take(|_| true), Some((block(1), node(2))));
         let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
         assert_eq!((came.failures.len(), came.has_complaint), (0, false));
         assert_eq!(leader.on_heartbeat(node(7), &heartbeat, NOW), None, "it is to register");
+        leader.check();
+    }
+
+    /// An order of an earlier leader reached the node late, or it deletes what it likes: others are asked.
+    #[test]
+    fn a_deletion_that_nobody_ordered_leaves_a_doubt() {
+        let mut leader = leader();
+        let doomed = namespace::DoomedBlock { block: block(1), home: HOME, generation: GENERATION };
+        leader.doomed.feed(doomed, &[node(1)]);
+        leader.on_deleted(node(1), &[], false, NOW);
+        leader.surplus.let_go(HOME, node(1), told(2), NOW);
+        leader.on_deleted(node(1), &[block(1), block(2)], false, NOW);
+        assert_eq!(leader.repair.take_doubts(10), [], "both were ordered");
+        leader.on_deleted(node(1), &[block(3)], false, NOW);
+        assert_eq!(leader.repair.take_doubts(10), [block(3)]);
+        leader.check();
+    }
+
+    /// Safe mode came while it was made sure who leads.
+    #[test]
+    fn a_replica_whose_deletion_is_dropped_counts_again() {
+        let mut leader = leader();
+        leader.surplus.let_go(HOME, node(1), told(1), NOW);
+        leader.take_surplus(node(1), NOW);
+        leader.on_orders_dropped(node(1), [block(1)].into_iter());
+        assert!(!leader.surplus.is_leaving(block(1), node(1), GENERATION));
+        assert!(leader.surplus.take_ask(node(1)), "it is to tell again what it has");
         leader.check();
     }
 

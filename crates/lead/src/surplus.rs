@@ -221,19 +221,20 @@ impl Surplus {
         let (sure, old): (Vec<_>, Vec<_>) =
             taken.into_iter().partition(|(_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
         // Its node tells of it again in its next catalogue.
-        old.into_iter().for_each(|(told, _)| self.stays(node, told.block));
+        old.into_iter().for_each(|(told, _)| _ = self.stays(node, told.block));
         sure.into_iter().map(|(told, _)| told).collect()
     }
 
     /// A replica that was let go is not ordered away, is gone, or was put anew.
-    pub fn stays(&mut self, node: NodeId, block: BlockId) {
-        self.leaving.remove(&(block, node));
+    /// True: it was to go.
+    pub fn stays(&mut self, node: NodeId, block: BlockId) -> bool {
         if let Some(going) = self.going.get_mut(&node) {
             going.remove(&block);
             if going.is_empty() {
                 self.going.remove(&node);
             }
         }
+        self.leaving.remove(&(block, node)).is_some()
     }
 
     /// True if the replica, or an older one that its node has instead, is on its way out.

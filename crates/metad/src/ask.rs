@@ -99,7 +99,12 @@ pub(crate) async fn verify(
     let request = node::VerifyRequest { block: block.0, generation: generation.0 };
     let answers: Vec<(NodeId, Option<node::VerifyResponse>)> =
         all(core, nodes, node::VERIFY, &request, read_max(len)).await;
-    answers.into_iter().map(|(id, answer)| (id, answer.map(|answer| answer.fitness()))).collect()
+    answers.into_iter().map(|(id, answer)| (id, answer.map(|answer| fitness(answer.fitness)))).collect()
+}
+
+/// What a newer program says that this one does not know is nothing to rely on, and nothing to touch.
+pub(crate) fn fitness(number: i32) -> Fitness {
+    Fitness::try_from(number).unwrap_or(Fitness::Busy)
 }
 
 /// How long a node may take to read so many bytes. Each question reads all of them anew: with less time than that
@@ -168,6 +173,12 @@ async fn fallen_silent(core: &Core, id: NodeId, asked: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A newer program answers with a word that this one does not have: that is not the first of those it has.
+    #[test]
+    fn an_answer_that_is_not_known_is_no_good_replica() {
+        assert_eq!([0, 1, 99, -1].map(fitness), [Fitness::Fit, Fitness::Absent, Fitness::Busy, Fitness::Busy]);
+    }
 
     /// A block of 100 GB on a disk that others keep busy.
     #[test]

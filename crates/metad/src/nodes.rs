@@ -56,13 +56,14 @@ pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: &Call) -> Result<B
                 seat.heard.beat(node, usage, core.monotonic());
                 seat.beat(call.peer, node);
             }
-            command(core, Orders { id, members, ..orders }).await
+            command(core, node, Orders { id, members, ..orders }).await
         }
         CATALOGUE => {
             let request: CatalogueRequest = call.request()?;
-            let is_known = admit(core, seat, node_id(&request.node)?, request.sender.as_ref(), None).await?;
+            let node = node_id(&request.node)?;
+            let is_known = admit(core, seat, node, request.sender.as_ref(), None).await?;
             let orders = if is_known { catalogue(core, request).await? } else { Orders::default() };
-            command(core, orders).await
+            command(core, node, orders).await
         }
         _ => Err(call.no_such_method()),
     }
@@ -107,11 +108,20 @@ async fn admit(
 }
 
 /// Orders to delete leave only if this server led still when they were thought of: a leader that slept in the middle of
-/// it knows nothing of what another one has let happen since.
-async fn command(core: &Core, orders: Orders) -> Result<Bytes, Exception> {
+/// it knows nothing of what another one has let happen since. Nor do they leave in safe mode, which may have come since.
+pub(crate) async fn command(core: &Core, node: NodeId, mut orders: Orders) -> Result<Bytes, Exception> {
     if !orders.delete.is_empty() {
-        let term = core.raft.confirm().await.map_err(refusal::raft)?;
-        if term != core.term || core.is_broken() {
+        let confirmed = core.raft.confirm().await;
+        let leads = matches!(confirmed, Ok(term) if term == core.term) && !core.is_broken();
+        let is_safe_mode = core.safe_mode().map_err(refusal::rows)?.is_some();
+        if !leads || is_safe_mode {
+            let dropped = std::mem::take(&mut orders.delete);
+            if let Some(mut leader) = core.leader_unless_broken() {
+                leader.on_orders_dropped(node, dropped.iter().map(|deletion| BlockId(deletion.block)));
+            }
+        }
+        confirmed.map_err(refusal::raft)?;
+        if !leads {
             return Err(refusal::standby(None));
         }
     }
@@ -498,9 +508,10 @@ async fn catalogue(core: &Arc<Core>, request: CatalogueRequest) -> Result<Orders
     Ok(orders)
 }
 
-fn told(replica: &Replica) -> Told {
+pub(crate) fn told(replica: &Replica) -> Told {
     let (block, generation) = (replica.block_id(), replica.generation_stamp());
-    let finalized = replica.state() == ReplicaState::Finalized;
+    // One in a state that this program does not know is no source.
+    let finalized = ReplicaState::try_from(replica.state) == Ok(ReplicaState::Finalized);
     Told { block, generation, len: replica.len, file: replica.file_id(), home: replica.home_id(), finalized }
 }
 

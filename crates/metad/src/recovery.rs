@@ -28,7 +28,7 @@ use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recov
 use std::sync::Arc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
-use types::{BlockId, FileId, Fitness, Generation, NodeId};
+use types::{BlockId, FileId, Fitness, Generation, NodeId, ReplicaState};
 use wire::node;
 
 /// Between attempts: doubling from the first to the second.
@@ -215,7 +215,10 @@ async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generat
         Answer::Refused { class } if class == node::CANNOT_SAY => Shown::Unknown,
         Answer::Refused { .. } | Answer::Unreached | Answer::Silence => Shown::Silence,
         Answer::Said(node::BeginRecoveryResponse { replica: None }) => Shown::Nothing,
-        Answer::Said(node::BeginRecoveryResponse { replica: Some(replica) }) => Shown::Replica(survivor(id, &replica)),
+        // In a state that this program does not know it may be better than all others.
+        Answer::Said(node::BeginRecoveryResponse { replica: Some(replica) }) => {
+            survivor(id, &replica).map_or(Shown::Unknown, Shown::Replica)
+        }
     };
     answers.into_iter().map(shown).collect()
 }
@@ -232,8 +235,9 @@ async fn read(
     ask::verify(core, nodes, block, generation, len).await
 }
 
-fn survivor(node: NodeId, replica: &node::Replica) -> Survivor {
-    Survivor { node, state: replica.state(), generation: replica.generation_stamp(), len: replica.len }
+fn survivor(node: NodeId, replica: &node::Replica) -> Option<Survivor> {
+    let state = ReplicaState::try_from(replica.state).ok()?;
+    Some(Survivor { node, state, generation: replica.generation_stamp(), len: replica.len })
 }
 
 async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generation, len: Option<u64>) -> bool {
@@ -262,6 +266,15 @@ mod tests {
 
     async fn count_of(core: &Core, holder: &'static str) -> usize {
         core.chore_rows(move |rows| read::lease_files(rows, holder, None, PAGE_COUNT)).await.unwrap().len()
+    }
+
+    /// A newer program shows a replica in a state that this one does not know: it is not taken for a finalized one.
+    #[test]
+    fn a_replica_in_an_unknown_state_is_not_believed() {
+        let replica = |state| node::Replica { state, ..node::Replica::default() };
+        let state = |number| survivor(NodeId([1; 16]), &replica(number)).map(|survivor| survivor.state);
+        assert_eq!((state(0), state(99)), (Some(ReplicaState::Finalized), None));
+        assert!(!crate::nodes::told(&replica(99)).finalized && crate::nodes::told(&replica(0)).finalized);
     }
 
     /// Its files wait for those of others to be taken, and it renews its lease meanwhile.

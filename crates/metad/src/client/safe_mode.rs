@@ -42,8 +42,9 @@ mod tests {
     use crate::nodes::heartbeat;
     use crate::sealing::tests::with_node;
     use lead::Ask;
+    use prost::Message;
     use types::{BlockId, FsPath, NodeId};
-    use wire::node::{HeartbeatRequest, Orders, Replica};
+    use wire::node::{Deletion, HeartbeatRequest, Orders, Replica};
 
     async fn order(core: &Arc<Core>, user: &str, action: SafeModeActionProto) -> Result<bool, Exception> {
         let session = core.users.session_of(user, [127, 0, 0, 1].into(), core.monotonic()).await.unwrap();
@@ -58,13 +59,22 @@ mod tests {
         let (node, owner) = (NodeId([1; 16]), core.users.owner().to_owned());
         let ask = Ask { replication: 1, block_len: 1, ..Ask::default() };
         let block = core.allocate(&FsPath::root(), &ask, [127, 0, 0, 1].into()).await.unwrap().block;
+        let deletion = Deletion { block: block.0, generation_at_most: 1001 };
+        let leaves = async || -> bool {
+            let orders = Orders { delete: vec![deletion], ..Orders::default() };
+            let bytes = crate::nodes::command(&core, node, orders).await.unwrap();
+            !Orders::decode(bytes).unwrap().delete.is_empty()
+        };
         let beat = async |put: &[BlockId]| -> Orders {
             let replica = |block: &BlockId| Replica { block: block.0, generation: 1001, len: 1, ..Replica::default() };
             let put = put.iter().map(replica).collect();
             let request = HeartbeatRequest { node: node.to_string(), put, ..HeartbeatRequest::default() };
             heartbeat(&core, request).await.unwrap()
         };
+        assert!(leaves().await);
         assert!(order(&core, &owner, SafeModeActionProto::SafemodeEnter).await.unwrap());
+        assert!(!leaves().await, "it was thought of before");
+        assert!(core.leader().surplus.take_ask(node), "and is looked at again");
         for put in [&[block][..], &[]] {
             assert_eq!(beat(put).await.delete, []);
             assert_eq!(core.leader().undecided.of(node), [], "it would be looked up again");

@@ -152,7 +152,8 @@ pub(super) async fn answers(core: &Core, blocks: &[BlockView], nodes: &[NodeId])
     };
     let request = CompareRequest { replicas: blocks.iter().map(replica).collect(), ..CompareRequest::default() };
     let said = ask(core, nodes, &request).await.into_iter();
-    Answers::new(blocks.len(), said.map(|(id, answer)| (id, answer.map(|answer| answer.fitness().collect()))))
+    let fitness = |answer: CompareResponse| answer.fitness.into_iter().map(crate::ask::fitness).collect();
+    Answers::new(blocks.len(), said.map(|(id, answer)| (id, answer.map(fitness))))
 }
 
 async fn ask(core: &Core, nodes: &[NodeId], request: &CompareRequest) -> Vec<(NodeId, Option<CompareResponse>)> {
