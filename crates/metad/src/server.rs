@@ -52,14 +52,15 @@ impl Server {
         let over_tcp = || peers.clone().map(|peers| -> Arc<dyn Transport> { peers });
         let group = peers.is_some().then(|| transport.or_else(over_tcp)).flatten();
         let group = group.map(|transport| options(&config, transport));
-        let raft = Raft::start_on(log, config.id, group, Arc::clone(&machine)).await?;
+        let mut metrics = Registry::default();
+        let meters = raft::Meters::new(&mut metrics);
+        let raft = Raft::start_counting(log, config.id, group, Arc::clone(&machine), meters).await?;
         let room = Arc::new(Room::new(&config, &machine));
         let ways = Ways { calls: Arc::new(calls), peers };
         let (its_config, its_clock) = (config.clone(), Arc::clone(&clock));
         let audit = io::task::blocking(move || audit::Log::open(&its_config, &its_clock)).await;
         let audit = audit.map_err(|source| StartError::Dir { path: config.dir.join("audit"), source })?;
         let seat = Seat::new(config, machine, raft, clock, ways, users, Arc::clone(&room)).audited(audit);
-        let mut metrics = Registry::default();
         let seat = Arc::new(seat.counting(Telemetry::new(&mut metrics, door::table::names())));
         readings::register(&mut metrics, &seat);
         let standing = *seat.raft.standing().borrow();

@@ -37,6 +37,7 @@ mod machine;
 mod mark;
 mod members;
 mod message;
+mod meters;
 mod network;
 mod position;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub use disk::{Directory, Disk, Paper};
 pub use group::{Group, Member, Role};
 pub use leading::Standing;
 pub use machine::{LEVEL_FIRST, Machine, MachineError};
+pub use meters::Meters;
 pub use position::{entry_id, entry_index};
 pub use raft::{GroupOptions, Options, Raft, RaftError};
 pub use snapshot::{Export, Import};

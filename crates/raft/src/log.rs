@@ -4,6 +4,7 @@
 //! the changes above the machine's store are. The disk is read at the start only.
 
 use crate::disk::Disk;
+use crate::meters::Meters;
 use crate::position::Position;
 use crate::record::{Facts, Owner};
 use crate::stop::Stop;
@@ -59,9 +60,10 @@ impl Log {
         node_id: u64,
         synced: Synced,
         stop: Stop,
+        meters: Meters,
     ) -> io::Result<(Self, Option<JoinHandle<()>>)> {
         let found = Writer::open(disk, node_id, synced, stop)?;
-        let writer = found.writer;
+        let writer = found.writer.counting(meters);
         let (jobs, thread) = if stage::is_played() {
             let (jobs, work) = unbounded_channel();
             let _ends_with_the_log = ::io::task::spawn("raft log", writer.play(work));
@@ -297,7 +299,7 @@ mod tests {
     }
 
     fn open(dir: &Path, node_id: u64) -> io::Result<(Log, Option<JoinHandle<()>>)> {
-        Log::open(Arc::new(Directory::new(dir)), node_id, Synced::default(), Stop::new())
+        Log::open(Arc::new(Directory::new(dir)), node_id, Synced::default(), Stop::new(), Meters::default())
     }
 
     impl Story {
@@ -518,7 +520,7 @@ mod tests {
         story.close();
         let watched = Arc::new(Watched { directory: story.disk(), names_are_durable: AtomicBool::new(false) });
         let disk: Arc<dyn Disk> = Arc::<Watched>::clone(&watched);
-        let (log, thread) = Log::open(disk, 1, Synced::default(), Stop::new()).unwrap();
+        let (log, thread) = Log::open(disk, 1, Synced::default(), Stop::new(), Meters::default()).unwrap();
         assert!(watched.names_are_durable.load(Ordering::Relaxed));
         story.log = Some((log, thread.unwrap()));
         story.check().await;
@@ -579,7 +581,9 @@ mod tests {
     async fn a_log_tells_how_far_it_is_on_disk() {
         let dir = tempfile::tempdir().unwrap();
         let synced = Synced::default();
-        let open = || Log::open(Arc::new(Directory::new(dir.path())), 1, synced.clone(), Stop::new()).unwrap();
+        let open = || {
+            Log::open(Arc::new(Directory::new(dir.path())), 1, synced.clone(), Stop::new(), Meters::default()).unwrap()
+        };
         let (mut log, thread) = open();
         assert!(!synced.has(0));
         let entry = |index| Entry { log_id: log_id(1, index), payload: Payload::Blank };

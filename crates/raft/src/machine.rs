@@ -5,6 +5,7 @@
 //! itself is sent: the machine exports it while it is in use, and the other one puts it in the place of its own.
 
 use crate::agreement::Digests;
+use crate::meters::Meters;
 use crate::position::Position;
 use crate::snapshot::{Export, Import, SnapshotData};
 use crate::stop::Stop;
@@ -109,6 +110,7 @@ pub trait Machine: Send + Sync + 'static {
 pub(crate) struct Driver<M> {
     machine: Arc<M>,
     shared: Arc<Shared>,
+    meters: Meters,
 }
 
 struct Shared {
@@ -135,7 +137,7 @@ struct State {
 
 impl<M> Clone for Driver<M> {
     fn clone(&self) -> Self {
-        Self { machine: Arc::clone(&self.machine), shared: Arc::clone(&self.shared) }
+        Self { machine: Arc::clone(&self.machine), shared: Arc::clone(&self.shared), meters: self.meters.clone() }
     }
 }
 
@@ -185,7 +187,12 @@ impl<M: Machine> Driver<M> {
             large: Notify::new(),
             flushed: watch::Sender::new(0),
         };
-        Ok(Self { machine, shared: Arc::new(shared) })
+        Ok(Self { machine, shared: Arc::new(shared), meters: Meters::default() })
+    }
+
+    /// It counts into these from then on.
+    pub(crate) fn counting(self, meters: Meters) -> Self {
+        Self { meters, ..self }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -227,13 +234,19 @@ impl<M: Machine> Driver<M> {
         goes_on: impl Fn() -> bool,
         entries: &mut impl Iterator<Item = EntryResponder<Types>>,
     ) -> io::Result<()> {
+        let (began, mut count) = (self.meters.now(), 0);
         while goes_on()
             && let Some((entry, responder)) = entries.next()
         {
+            count += 1;
             let outcome = self.apply_one(entry)?;
             if let Some(responder) = responder {
                 responder.send(outcome);
             }
+        }
+        if count > 0 {
+            self.meters.applies.observe(self.meters.since(began));
+            self.meters.apply_counts.observe_count(count);
         }
         self.shared.behind.notify_one();
         if self.machine.is_large() {
@@ -337,8 +350,9 @@ impl<M: Machine> Driver<M> {
     /// Brings to disk what was applied by now, and tells how far that is.
     pub(crate) fn flush(&self) -> io::Result<Position> {
         let _one = self.shared.keeping.lock().unwrap_or_else(PoisonError::into_inner);
-        let applied = self.state().applied.clone();
+        let (applied, began) = (self.state().applied.clone(), self.meters.now());
         self.guarded(|| self.machine.flush()).map_err(|error| self.fault("the state could not be kept", &error))?;
+        self.meters.flushes.observe(self.meters.since(began));
         self.state().flushed = applied.clone();
         self.shared.flushed.send_modify(|count| *count += 1);
         Ok(applied)

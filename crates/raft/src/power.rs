@@ -3,6 +3,7 @@
 
 use crate::disk::Directory;
 use crate::log::Log;
+use crate::meters::Meters;
 use crate::record::Facts;
 use crate::stop::Stop;
 use crate::synced::Synced;
@@ -120,7 +121,8 @@ fn story() -> (Vec<Step>, Vec<usize>, Vec<State>) {
 }
 
 fn open(dir: &Path) -> std::io::Result<(Log, JoinHandle<()>)> {
-    let (log, thread) = Log::open(Arc::new(Directory::new(&dir.join("log"))), 1, Synced::default(), Stop::new())?;
+    let (log, thread) =
+        Log::open(Arc::new(Directory::new(&dir.join("log"))), 1, Synced::default(), Stop::new(), Meters::default())?;
     Ok((log, thread.expect("nobody plays")))
 }
 

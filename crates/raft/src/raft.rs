@@ -14,6 +14,7 @@ use crate::inbox::Inbox;
 use crate::leading::{self, Standing};
 use crate::log::{Log, LogReader};
 use crate::machine::{Applier, Driver, Machine, too_new};
+use crate::meters::Meters;
 use crate::network::Network;
 use crate::stop::Stop;
 use crate::synced::Synced;
@@ -127,6 +128,7 @@ pub(crate) struct Inner<M: Machine> {
     agreement: Option<Arc<Agreement<M>>>,
     /// Bytes of proposals that may be under way, in units of [`BUDGET_UNIT`].
     budget: Semaphore,
+    meters: Meters,
     writer: Mutex<Option<JoinHandle<()>>>,
     flusher: task::Owned<()>,
     _tasks: Vec<task::Owned<()>>,
@@ -176,6 +178,17 @@ impl<M: Machine> Raft<M> {
         group: Option<GroupOptions>,
         machine: Arc<M>,
     ) -> Result<Self, RaftError> {
+        Self::start_counting(disk, node_id, group, machine, Meters::default()).await
+    }
+
+    /// As [`Raft::start_on`]. What it does is counted.
+    pub async fn start_counting(
+        disk: Arc<dyn Disk>,
+        node_id: u64,
+        group: Option<GroupOptions>,
+        machine: Arc<M>,
+        meters: Meters,
+    ) -> Result<Self, RaftError> {
         let dir = disk.path().to_owned();
         let log_error = |source: io::Error| match source.kind() {
             io::ErrorKind::WouldBlock => RaftError::InUse { dir: dir.clone() },
@@ -186,11 +199,12 @@ impl<M: Machine> Raft<M> {
         let is_alone = group.is_none();
         let open = {
             let (disk, stop, machine) = (Arc::clone(&disk), stop.clone(), Arc::clone(&machine));
+            let meters = meters.clone();
             move || -> io::Result<_> {
                 let synced = Synced::default();
-                let driver = Driver::new(machine, synced.clone(), stop.clone())?;
+                let driver = Driver::new(machine, synced.clone(), stop.clone())?.counting(meters.clone());
                 let applier = Applier::start(driver.clone())?;
-                let (log, writer) = Log::open(Arc::clone(&disk), node_id, synced, stop)?;
+                let (log, writer) = Log::open(Arc::clone(&disk), node_id, synced, stop, meters)?;
                 let diverged = Outcast::reason(&*disk)?;
                 let doubt = Doubt::open(disk)?;
                 if is_alone {
@@ -301,6 +315,7 @@ impl<M: Machine> Raft<M> {
             standing,
             agreement,
             budget: Semaphore::new(BUDGET_LEN / BUDGET_UNIT),
+            meters,
             writer: Mutex::new(writer),
             flusher,
             _tasks: tasks,
@@ -341,6 +356,7 @@ impl<M: Machine> Raft<M> {
         if bytes.len() > COMMAND_LEN_MAX {
             return Err(RaftError::TooLong { len: bytes.len() });
         }
+        let began = self.inner.meters.now();
         let units = 1 + bytes.len() / BUDGET_UNIT;
         // The semaphore is never closed; were it, the limit would be gone, not the proposal.
         let _budget = self.inner.budget.acquire_many(units as u32).await;
@@ -351,8 +367,19 @@ impl<M: Machine> Raft<M> {
             () = self.cut_off() => return Err(self.not_leader()),
         };
         let outcome = written.map_err(|error| refused(&self.inner.stop, error))?.data;
+        self.inner.meters.proposals.observe(self.inner.meters.since(began));
         let reply = outcome.0.downcast::<M::Reply>();
         Ok(*reply.expect("the machine of this member made the reply"))
+    }
+
+    /// Bytes of proposals under way, about, and how many there may be.
+    pub fn proposal_lens(&self) -> (usize, usize) {
+        (BUDGET_LEN - self.inner.budget.available_permits() * BUDGET_UNIT, BUDGET_LEN)
+    }
+
+    /// Index of the last entry that was applied here.
+    pub fn applied(&self) -> Option<u64> {
+        self.inner.driver.position().applied.map(|id| id.index)
     }
 
     pub fn is_leader(&self) -> bool {

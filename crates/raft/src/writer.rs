@@ -4,6 +4,7 @@
 //! first error nothing is written any more: what a failed sync has left on disk is unknown.
 
 use crate::disk::Disk;
+use crate::meters::Meters;
 use crate::record::{Facts, Owner, Record};
 use crate::segment::{self, End, Segment, damage};
 use crate::stop::Stop;
@@ -44,6 +45,7 @@ pub(crate) struct Writer {
     failed: Option<(io::ErrorKind, String)>,
     synced: Synced,
     stop: Stop,
+    meters: Meters,
     /// Held locked as long as the log is open.
     _lock: Box<dyn Send>,
 }
@@ -119,8 +121,24 @@ impl Writer {
         }
         let facts_now = facts.clone();
         synced.tell(facts.last.map(|id| id.index));
-        let writer = Self { disk, owner, facts, closed, active, failed: None, synced, stop, _lock: lock };
+        let writer = Self {
+            disk,
+            owner,
+            facts,
+            closed,
+            active,
+            failed: None,
+            synced,
+            stop,
+            meters: Meters::default(),
+            _lock: lock,
+        };
         Ok(Found { owner, facts: facts_now, entries, writer })
+    }
+
+    /// It counts into these from then on.
+    pub(crate) fn counting(self, meters: Meters) -> Self {
+        Self { meters, ..self }
     }
 
     /// Works until the senders are gone.
@@ -185,6 +203,7 @@ impl Writer {
     }
 
     fn write(&mut self, batch: &Batch) {
+        self.meters.append_lens.observe_count(batch.bytes.len() as u64);
         self.unless_failed(|writer| writer.active.write(&batch.bytes));
     }
 
@@ -192,7 +211,10 @@ impl Writer {
     fn sync(&mut self, batch: Batch) {
         if !batch.waiting.is_empty() {
             self.unless_failed(|writer| {
-                writer.active.sync()?;
+                let began = writer.meters.now();
+                let synced = writer.active.sync();
+                writer.meters.syncs.observe(writer.meters.since(began));
+                synced?;
                 writer.synced.tell(writer.facts.last.map(|id| id.index));
                 Ok(())
             });

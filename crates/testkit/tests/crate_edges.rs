@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("host", &["types", "io", "metrics"]),
     ("kv", &["types", "io"]),
     ("container", &["types", "io", "metrics", "kv"]),
-    ("raft", &["types", "io", "kv"]),
+    ("raft", &["types", "io", "metrics", "kv"]),
     ("rpc", &["types", "wire", "io", "hdfs"]),
     // ring 3: services
     ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "lead", "io", "metrics", "host", "kv", "raft", "rpc"]),

@@ -22,6 +22,9 @@ const FAMILIES: &[Described] = &[
     counter("levada_failed_entries_total", "Entries of the log that failed by a bug and changed nothing", &[]),
     gauge("levada_raft_term", "Raft's term: it rises with each election", &[]),
     gauge("levada_raft_last_index", "Last entry of this server's log", &[]),
+    gauge("levada_raft_applied_index", "Last entry that this server has applied to its rows", &[]),
+    gauge("levada_raft_proposal_bytes", "Proposals under way, about", &[]),
+    gauge("levada_raft_proposal_max_bytes", "As much may be under way; further proposals wait", &[]),
     gauge("levada_raft_agreed_index", "Last entry after which members were found to have the same rows", &[]),
     gauge("levada_raft_level", "Level of the record forms that the group writes", &[]),
     gauge("levada_raft_in_doubt", "1 if members have different rows", &[]),
@@ -72,6 +75,12 @@ fn read(seat: &Seat, readings: &mut Readings<'_>) {
     let group = seat.raft.group();
     put("levada_raft_term", group.term as f64);
     put("levada_raft_last_index", group.last as f64);
+    if let Some(applied) = seat.raft.applied() {
+        put("levada_raft_applied_index", applied as f64);
+    }
+    let (proposal_len, proposal_len_max) = seat.raft.proposal_lens();
+    put("levada_raft_proposal_bytes", proposal_len as f64);
+    put("levada_raft_proposal_max_bytes", proposal_len_max as f64);
     if let Some(agreed) = seat.raft.agreed() {
         put("levada_raft_agreed_index", agreed as f64);
     }
