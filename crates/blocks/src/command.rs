@@ -291,7 +291,7 @@ fn set_members(
         Ok(set) => set,
         Err(refused) => return Ok(Err(refused)),
     };
-    let is_current = |row: &PipelineRow| row.epoch == epoch || mutation::is(Mutation::AnyEpoch);
+    let is_current = |row: &PipelineRow| row.epoch == epoch;
     let Some(mut row) = tables::pipeline(rows, pipeline)?.filter(is_current) else {
         return Ok(Err(BlocksError::Moved { pipeline }));
     };

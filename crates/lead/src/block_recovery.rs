@@ -40,10 +40,7 @@ pub struct Agreed {
 /// Finds the length, at most that of `cut`. `generation` and `len` are what the namespace has recorded. `None`: nothing
 /// of the block is left.
 fn agree(survivors: &[Survivor], generation: Generation, len: u64, cut: Option<u64>) -> Option<Agreed> {
-    let is_usable = |survivor: &&Survivor| {
-        (survivor.generation >= generation || mutation::is(Mutation::RecoverStale))
-            && survivor.state != ReplicaState::Copying
-    };
+    let is_usable = |survivor: &&Survivor| survivor.generation >= generation && survivor.state != ReplicaState::Copying;
     let usable: Vec<&Survivor> = survivors.iter().filter(is_usable).collect();
     // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If
     // something is, the block was opened again under the same generation, as some clients do, and this node was not

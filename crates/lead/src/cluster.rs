@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 use types::limits::CONTAINER_LEN_MAX;
+use types::mutation::{self, Mutation};
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
 
@@ -64,7 +65,7 @@ impl Container {
             epoch: row.epoch,
             state: row.state,
             told: row.epoch,
-            leased: row.leased,
+            leased: if mutation::is(Mutation::LeaseIndexesAgain) { 0 } else { row.leased },
             len: row.len,
             missing_len: 0,
             unconfirmed_len: 0,

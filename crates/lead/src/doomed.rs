@@ -13,7 +13,6 @@
 use namespace::DoomedBlock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, Generation, NodeId};
 
 /// Rows remembered at a time. With more, trees wait, and so do their rows.
@@ -59,7 +58,6 @@ impl Doomed {
             self.forgettable.insert(doomed);
             return;
         }
-        let members = if mutation::is(Mutation::ForgetOtherDebtors) { &members[..1] } else { members };
         for member in members {
             let owed = Owed { generation: doomed.generation, ordered: None, order_count: 0 };
             self.owed.entry(*member).or_default().insert(key, owed);

@@ -59,7 +59,7 @@ impl Cluster {
             let fate = if self.was_given_out(told.block) { Fate::Goes } else { Fate::Strange };
             return Judgement { fate, again: false };
         };
-        let stale = wanted.complete && told.generation < wanted.generation && !mutation::is(Mutation::KeepStale);
+        let stale = wanted.complete && told.generation < wanted.generation;
         // While a block is written its chain may have nodes that its home has not yet.
         let elsewhere = wanted.complete && !self.is_member(wanted.home, node) && !mutation::is(Mutation::KeepElsewhere);
         if stale || elsewhere {

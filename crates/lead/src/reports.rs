@@ -198,7 +198,7 @@ impl Leader {
                 (Fate::Strange, _) => judged.strange.push(told.block),
                 (Fate::Stays | Fate::Owned | Fate::Surplus, _) => {}
             }
-            if again && !mutation::is(Mutation::ForgetUndecided) {
+            if again {
                 self.undecided.keep(node, *told);
             } else {
                 self.undecided.settle(node, told);

@@ -7,6 +7,7 @@ use blocks::Command;
 use namespace::read;
 use std::sync::Arc;
 use types::ContainerId;
+use types::mutation::{self, Mutation};
 
 /// Containers looked at in one round, each by three seeks.
 const ROUND_COUNT: usize = 2000;
@@ -26,7 +27,10 @@ pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealE
     assert!(some.len() <= ROUND_COUNT, "{} containers in one round", some.len());
     turn.after = some.last().copied().filter(|_| some.len() == ROUND_COUNT);
     let empty = core.chore_rows(move |rows| {
-        let looked = some.into_iter().map(|home| Ok(read::is_empty(rows, home)?.then_some(home)));
+        let looked = some.into_iter().map(|home| {
+            let is_empty = read::is_empty(rows, home)? || mutation::is(Mutation::RemoveUnemptied);
+            Ok(is_empty.then_some(home))
+        });
         looked.filter_map(Result::transpose).collect::<Result<Vec<ContainerId>, types::rows::RowsError>>()
     });
     for container in empty.await? {

@@ -33,6 +33,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use types::{NodeId, Random};
 
 /// Between two tries of an elected leader to take its seat.
@@ -60,6 +61,10 @@ impl LeaderFaults {
     }
 }
 
+/// Checks of the file system at a time; whoever asks for more is told to come back. Each holds a page of the tree, and
+/// what repair knows.
+const CHECK_COUNT_MAX: usize = 2;
+
 pub(crate) struct Seat {
     pub(crate) config: Config,
     pub(crate) machine: Arc<Machine>,
@@ -75,6 +80,8 @@ pub(crate) struct Seat {
     pub(crate) calls: Arc<NodeCalls>,
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
+    /// For checks of the file system.
+    pub(crate) checks: Arc<Semaphore>,
     /// Where this server listens, once it does.
     pub(crate) rpc_addr: OnceLock<SocketAddr>,
     taken: Mutex<Option<Taken>>,
@@ -130,6 +137,7 @@ impl Seat {
             telemetry: Arc::default(),
             calls,
             peers,
+            checks: Arc::new(Semaphore::new(CHECK_COUNT_MAX)),
             rpc_addr: OnceLock::new(),
             taken: Mutex::default(),
             last_taken: AtomicU64::new(0),

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use sim::{Mutation, Options, Outcome, run_caught};
+use sim::{DELIBERATE, FOUND_WITHIN, Mutation, Options, Outcome, run_caught};
 use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -27,6 +27,9 @@ struct Arguments {
     /// A deliberate fault of the program, to see whether it is found.
     #[arg(long, value_parser = mutations())]
     mutation: Option<Mutation>,
+    /// Looks for each deliberate fault from seed 0 on, and prints docs/adr/0009's table of where it was found.
+    #[arg(long)]
+    mutations: bool,
     /// Nodes are away for longer than they are waited for, one after the other, and writers die: instead of the seed's
     /// faults. With `--groups`: members join and leave.
     #[arg(long)]
@@ -41,8 +44,8 @@ struct Arguments {
 
 /// By name.
 fn mutations() -> impl TypedValueParser<Value = Mutation> {
-    let of = |name: String| Mutation::ALL.iter().find(|(_, known)| *known == name).map(|(mutation, _)| *mutation);
-    PossibleValuesParser::new(Mutation::ALL.iter().map(|(_, name)| *name))
+    let of = |name: String| Mutation::ALL.iter().find(|known| known.name() == name).copied();
+    PossibleValuesParser::new(Mutation::ALL.iter().map(|known| known.name()))
         .map(move |name| of(name).expect("a possible value"))
 }
 
@@ -58,6 +61,9 @@ fn main() -> ExitCode {
     if trace {
         let filter = EnvFilter::from_default_env();
         tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false).init();
+    }
+    if arguments.mutations {
+        return find_mutations(arguments.jobs as u64);
     }
     let options = Options { mutation, trace, rolling, groups };
     let seeds = arguments.seed.map_or(arguments.seeds, |seed| seed..seed + 1);
@@ -90,6 +96,36 @@ fn main() -> ExitCode {
     }
     println!("{failed} failures in {all_hours:.1} simulated hours");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A line for each deliberate fault. Fails if one is not found, or shows by something else.
+fn find_mutations(jobs: u64) -> ExitCode {
+    // A failed assertion is one of the ways in which a fault shows.
+    std::panic::set_hook(Box::new(|_| {}));
+    println!("| fault | what is wrong | runs | first seed | seeds |");
+    println!("|---|---|---|---|---|");
+    let mut missed = 0;
+    for deliberate in DELIBERATE {
+        let runs = match (deliberate.groups, deliberate.rolling) {
+            (false, false) => "",
+            (false, true) => "`--rolling`",
+            (true, false) => "`--groups`",
+            (true, true) => "`--groups --rolling`",
+        };
+        let found = deliberate.find(0..FOUND_WITHIN, jobs);
+        let (first, count) = match &found {
+            Some((seed, _)) => (seed.to_string(), (seed + 1).to_string()),
+            None => ("none".to_owned(), format!("> {FOUND_WITHIN}")),
+        };
+        let meaning = deliberate.mutation.meaning().trim().trim_end_matches('.');
+        println!("| `{}` | {meaning} | {runs} | {first} | {count} |", deliberate.mutation.name());
+        let said = found.map_or("it is not found".to_owned(), |(_, said)| said);
+        let is_as_expected = deliberate.is_shown_by(&said);
+        missed += usize::from(!is_as_expected);
+        let note = if is_as_expected { "" } else { " (not as expected)" };
+        eprintln!("{}{note}: {}", deliberate.mutation.name(), said.chars().take(200).collect::<String>());
+    }
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn run_all(seeds: Range<u64>, options: Options, jobs: usize) -> Vec<Outcome> {

@@ -2,6 +2,7 @@
 
 use crate::administrator::{administer, freeze, scrub};
 use crate::check;
+use crate::drill;
 use crate::executor::{HostId, Listener, Sim};
 use crate::groups::run_group;
 use crate::scenario::{Plan, make_faults, relieve, squeeze};
@@ -17,6 +18,8 @@ const WIND_DOWN: Duration = Duration::from_secs(200);
 /// How long the rest may take to come to rest: leases run out, catalogues are told.
 const SETTLE: Duration = Duration::from_secs(600);
 const LOOK_EACH: Duration = Duration::from_secs(5);
+/// In the numbers of its calls.
+const VISITOR_LIFE: u64 = 1;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -94,6 +97,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     for number in 0..world.plan.client_count {
         start_client(number);
     }
+    work::start_visitor(&world, &work, VISITOR_LIFE);
     sim.spawn(HostId::NOBODY, make_faults(Rc::clone(&world), Rc::clone(&start_client)));
     for copy in &world.plan.copies {
         sim.spawn(HostId::NOBODY, copy.run(Rc::clone(&world)));
@@ -101,7 +105,12 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     if world.plan.squeeze {
         sim.spawn(HostId::NOBODY, squeeze(Rc::clone(&world)));
     }
-    let administering = Rc::new(Cell::new(2));
+    let administering = Rc::new(Cell::new(3));
+    let (at, left) = (Rc::clone(&world), Rc::clone(&administering));
+    sim.spawn(HostId::NOBODY, async move {
+        drill::run(at).await;
+        left.set(left.get() - 1);
+    });
     let (at, left) = (Rc::clone(&world), Rc::clone(&administering));
     sim.spawn(HostId::NOBODY, async move {
         administer(at).await;
@@ -125,7 +134,8 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     while sim.now() < end && (work.busy.get() > 0 || administering.get() > 0) && world.failures().is_empty() {
         sim.run_until(sim.now() + LOOK_EACH);
     }
-    for number in 0..world.plan.client_count {
+    // The visitor and the drill too, if any is left.
+    for number in 0..world.plan.client_count + 2 {
         sim.kill(World::client_host(number));
     }
     if world.plan.squeeze {

@@ -3,6 +3,7 @@
 use crate::administrator::{CHORES, Chore};
 use crate::client::BLOCK_LEN;
 use crate::disk::Full;
+use crate::drill::Drill;
 use crate::executor::{HostId, Sim};
 use crate::machine_copy::MachineCopy;
 use crate::world::World;
@@ -89,6 +90,10 @@ pub(crate) struct Plan {
     pub(crate) squeeze: bool,
     /// Safe mode comes and goes.
     pub(crate) freezes: bool,
+    /// Somebody asks for whatever tools ask for.
+    pub(crate) is_visited: bool,
+    /// What else is done, step by step.
+    pub(crate) drill: Option<Drill>,
 }
 
 impl Plan {
@@ -142,6 +147,8 @@ impl Plan {
             chores,
             copies: MachineCopy::of(seed, node_count),
             freezes: Seeded(seed ^ 0xf0e0_5afe).below(4) == 0,
+            is_visited: Seeded(seed ^ 0x0715_1707).below(4) == 0,
+            drill: Drill::of(seed),
         }
     }
 

@@ -378,6 +378,9 @@ impl Stream {
         let mut done = Ok(());
         if write {
             done = writer.write(message.packet.offset as usize, &message.data).await;
+            if done.is_ok() && self.node.volume.is_recovering(self.block) {
+                world.fail(|| format!("node {} takes bytes of {:?} in its recovery", self.node.number, self.block));
+            }
         }
         if done.is_ok() && sync {
             done = writer.sync().await;

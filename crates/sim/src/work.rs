@@ -4,6 +4,7 @@ use crate::client::{BLOCK_LEN, Client, Error, Shape, Writer};
 use crate::executor::Sim;
 use crate::history::{Event, Name, Op, Outcome};
 use crate::metad::{Refused, Wish};
+use crate::visitor::visit_always;
 use crate::world::World;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -54,9 +55,28 @@ pub(crate) fn start(world: &Rc<World>, work: &Rc<Work>, number: usize, life: u64
     let busy = Busy(Rc::clone(work));
     let work = Rc::clone(work);
     let names = number < world.plan.namer_count;
+    client.loses_answers.set(names);
     world.sim.spawn(host, async move {
         let _busy = busy;
         if names { work_on_names(&client, &work, number).await } else { work_on_files(&client, &work).await }
+    });
+}
+
+/// Starts the visitor, in runs that have one; after the clients.
+pub(crate) fn start_visitor(world: &Rc<World>, work: &Rc<Work>, life: u64) {
+    if !world.plan.is_visited {
+        return;
+    }
+    let number = world.plan.client_count;
+    let host = World::client_host(number);
+    world.net.up(host);
+    let client = Client::new(Rc::clone(world), number, life);
+    work.busy.set(work.busy.get() + 1);
+    let busy = Busy(Rc::clone(work));
+    let work = Rc::clone(work);
+    world.sim.spawn(host, async move {
+        let _busy = busy;
+        visit_always(client, work).await;
     });
 }
 
@@ -73,7 +93,8 @@ async fn work_on_files(client: &Rc<Client>, work: &Rc<Work>) {
     while !work.stopping.get() {
         sim.sleep(sim.between(Duration::ZERO, Duration::from_millis(1500))).await;
         work.done.set(work.done.get() + 1);
-        match sim.below(18) {
+        match sim.below(20) {
+            18 => intrude(client, work).await,
             0..=4 => write_file(client, work, &mut own).await,
             5..=8 => read_any(client, work).await,
             9 => append(client, &own).await,
@@ -91,7 +112,7 @@ async fn work_on_files(client: &Rc<Client>, work: &Rc<Work>) {
     }
 }
 
-fn any_path(client: &Client, work: &Work) -> Option<FsPath> {
+pub(crate) fn any_path(client: &Client, work: &Work) -> Option<FsPath> {
     let paths = work.paths.borrow();
     if paths.is_empty() { None } else { Some(paths[client.sim.below(paths.len())].clone()) }
 }
@@ -231,6 +252,24 @@ async fn finish(client: &Client, writer: Writer) -> bool {
     let outcome = writer.close().await;
     client.sim.say(|| format!("{} closes {file}: {outcome:?}", client.name));
     outcome.is_ok()
+}
+
+/// Changes a file that somebody else may be writing, without a lease of it. Nothing of that may be done.
+async fn intrude(client: &Rc<Client>, work: &Work) {
+    let Some(at) = any_path(client, work) else { return };
+    let of_call = at.clone();
+    let found = client.call(move |metad, _| Box::pin(metad.located(of_call.clone()))).await;
+    let Ok((file, located)) = found else { return };
+    let Some(last) = located.last().map(|last| last.view).filter(|view| !view.complete) else { return };
+    let (name, of_call) = (format!("intruder of {}", client.name), at.clone());
+    let by = name.clone();
+    let flushed = client.call(move |metad, _| Box::pin(metad.fsync(by.clone(), of_call.clone(), file))).await;
+    let by = name.clone();
+    let bumped = client.call(move |metad, _| Box::pin(metad.bump(by.clone(), last.block))).await;
+    client.sim.say(|| format!("{name} of {at}: {flushed:?}, {bumped:?}"));
+    if flushed.is_ok() || bumped.is_ok() {
+        client.world.fail(|| format!("{name} changes {at}, which another client writes"));
+    }
 }
 
 async fn read_any(client: &Rc<Client>, work: &Work) {

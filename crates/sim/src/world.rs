@@ -36,6 +36,8 @@ pub(crate) struct World {
     died: RefCell<BTreeMap<BlockId, (usize, Duration)>>,
     /// Recoveries of which the rows do not tell yet.
     recoveries: RefCell<BTreeMap<BlockId, Recovery>>,
+    /// Blocks that clients got, and for which file.
+    given: RefCell<BTreeMap<BlockId, FileId>>,
     failures: RefCell<Vec<String>>,
     /// Of a thousand packets, so many get a bit turned over on the wire.
     pub(crate) wire_flips: Cell<usize>,
@@ -147,6 +149,7 @@ impl World {
             spoiled: RefCell::default(),
             died: RefCell::default(),
             recoveries: RefCell::default(),
+            given: RefCell::default(),
             failures: RefCell::default(),
             wire_flips: Cell::default(),
             fault_count: Cell::default(),
@@ -431,6 +434,23 @@ impl World {
     pub(crate) fn check_orders(&self, node: NodeId, delete: &[(BlockId, Generation)], since: Option<Duration>) {
         if since.is_some() && self.frozen_since.get() == since && !delete.is_empty() {
             self.fail(|| format!("node {} is to delete {delete:?} in safe mode", Self::node_number(node)));
+        }
+    }
+
+    /// A finalized replica of this generation or a later one, and it is as it should be.
+    pub(crate) fn has_sound(&self, number: usize, block: BlockId, generation: Generation) -> bool {
+        let platter = self.nodes[number].platter.borrow();
+        let image = platter.shelf.get(&block).map(|stored| stored.image());
+        let is_sound =
+            |image: &crate::platter::Image| image.identity.generation >= generation && image.verifies(image.data.len());
+        image.is_some_and(is_sound) && !self.is_spoiled(number, block)
+    }
+
+    /// A block was given to a client, for this file. Nobody else may ever get it for another one.
+    pub(crate) fn was_given(&self, block: BlockId, file: FileId) {
+        let before = self.given.borrow_mut().insert(block, file);
+        if let Some(before) = before.filter(|before| *before != file) {
+            self.fail(|| format!("{block:?} was given out twice, for {before} and for {file}"));
         }
     }
 

@@ -1,10 +1,6 @@
-//! Groups of Raft members: exact replay, the kept seeds, and faults made on purpose.
+//! Groups of Raft members: exact replay, and the kept seeds.
 
-mod found;
-
-use found::is_found_with;
-use sim::{Mutation, Options, Outcome, run_caught, run_group};
-use std::ops::Range;
+use sim::{Options, Outcome, run_caught, run_group};
 use std::path::PathBuf;
 
 const GROUPS: Options = Options { mutation: None, trace: false, rolling: false, groups: true };
@@ -40,35 +36,4 @@ fn kept_seeds_stay_well() {
         }
         assert!(count > 0, "no seed is kept in {}", folder.display());
     }
-}
-
-fn is_found(mutation: Mutation, seeds: Range<u64>, by: &str) {
-    is_found_with(Options { mutation: Some(mutation), ..GROUPS }, seeds, &[by]);
-}
-
-#[test]
-fn leadership_that_is_handed_to_all_is_found() {
-    is_found(Mutation::HandToAll, 0..50, "was to lead in term");
-}
-
-#[test]
-fn a_lease_that_outlives_a_hand_over_is_found() {
-    is_found(Mutation::LeaseAfterHandOver, 10..150, "is sure to lead and has entry");
-}
-
-#[test]
-fn leases_that_do_not_count_sleep_are_found() {
-    is_found(Mutation::ClocksSleep, 0..50, "is sure to lead and has entry");
-}
-
-#[test]
-fn members_that_come_back_empty_and_are_let_in_are_found() {
-    is_found(Mutation::ForgetIncarnations, 20..150, "was let in again");
-}
-
-/// A leader outside the group that takes no leave: openraft's own assertion finds it, in one seed of four hundred.
-#[test]
-fn an_outsider_that_leads_is_found() {
-    let options = Options { mutation: Some(Mutation::OutsiderLeads), rolling: true, ..GROUPS };
-    is_found_with(options, 200..610, &["a panic"]);
 }

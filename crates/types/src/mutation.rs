@@ -13,8 +13,20 @@ macro_rules! mutations {
         }
 
         impl Mutation {
-            /// All of them, with the names by which they are asked for.
-            pub const ALL: &[(Self, &str)] = &[$((Self::$name, $text),)*];
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// By which it is asked for.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc),+),)*
+                }
+            }
         }
     };
 }
@@ -47,8 +59,6 @@ mutations! {
     ForgetChains = "forget-chains",
     /// A recovery waits for nobody who does not answer.
     RecoverWithoutWaiting = "recover-without-waiting",
-    /// A recovery takes a replica that is older than the block for one of it.
-    RecoverStale = "recover-stale",
     /// A recovery ends though no node says that it finished its replica.
     FinishUnanswered = "finish-unanswered",
 
@@ -59,22 +69,16 @@ mutations! {
     ForgetSafeMode = "forget-safe-mode",
     /// A replica of a block that a client holds on lease, to put a file with it, has no owner and goes.
     DeleteLeased = "delete-leased",
-    /// A replica that was reported while its block was written is not judged again.
-    ForgetUndecided = "forget-undecided",
     /// A replica that others should have goes though none of them says that it has the block.
     DeleteSurplusUnasked = "delete-surplus-unasked",
     /// What is known of damage on other nodes counts for nothing when a surplus replica goes.
     TrustDamagedOthers = "trust-damaged-others",
     /// A surplus replica goes by what was known when others were asked, whatever has happened since.
     SkipSecondLook = "skip-second-look",
-    /// Old replicas may stay.
-    KeepStale = "keep-stale",
     /// Replicas may stay on nodes that are no members of their home.
     KeepElsewhere = "keep-elsewhere",
     /// A datanode may keep what it has of containers that are gone.
     KeepRemoved = "keep-removed",
-    /// A deleted block is forgotten when the first of its nodes has deleted it.
-    ForgetOtherDebtors = "forget-other-debtors",
     /// A container is removed though blocks are in it.
     RemoveUnemptied = "remove-unemptied",
 
@@ -89,8 +93,6 @@ mutations! {
     WaitForMissing = "wait-for-missing",
     /// Who joins a pipeline counts as whole before it has copied.
     JoinUncopied = "join-uncopied",
-    /// The members of a pipeline change though they have changed since that was decided.
-    AnyEpoch = "any-epoch",
     /// Another member comes into a pipeline only where a node has room for all of it.
     WholePipelinesOnly = "whole-pipelines-only",
     /// A node counts as empty as soon as it is in no pipeline.

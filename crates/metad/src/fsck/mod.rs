@@ -32,12 +32,10 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use totals::{Cluster, Totals};
 use types::{BlockId, FsPath, NodeId};
 
-/// Checks at a time; whoever asks for more is told to come back. Each holds a page of the tree, and what repair knows.
-const CHECK_COUNT_MAX: usize = 2;
 /// A client that takes nothing for so long has gone, or might as well have.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// Pieces of a report on their way to a client.
@@ -47,11 +45,9 @@ const CORRUPT_COUNT_MAX: usize = 500;
 /// Blocks asked for by their ids.
 const BLOCK_COUNT_MAX: usize = 1000;
 
-static CHECKS: Semaphore = Semaphore::const_new(CHECK_COUNT_MAX);
-
 /// Begins a check for whom the query names. The report ends when the channel does. `None`: too many run already.
 pub(crate) fn start(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
-    let turn = CHECKS.try_acquire().ok()?;
+    let turn = Arc::clone(&seat.checks).try_acquire_owned().ok()?;
     let (out, report) = mpsc::channel(PIECE_COUNT_MAX);
     let seat = Arc::clone(seat);
     io::task::spawn("fsck", async move {

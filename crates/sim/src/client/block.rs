@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
-use types::{FsPath, NodeId};
+use types::{FsPath, Generation, NodeId};
 use wire::Routing;
 
 /// Nodes of ours that owe an answer and say nothing for so long are given up, if there are others.
@@ -22,6 +22,8 @@ const STALLED: Duration = Duration::from_secs(2);
 const TIMEOUT_PER_NODE: Duration = Duration::from_secs(5);
 const RECOVERIES_MAX: u32 = 5;
 const IN_FLIGHT_MAX: usize = 6;
+/// Of so many changes of a chain one after which the writer says once more what is old by then.
+const REPEATS_OLD_EACH: usize = 3;
 
 /// How a stream's nodes send to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,8 +289,35 @@ impl Block {
         client
             .call(move |metad, key| Box::pin(metad.update_pipeline(key, name.clone(), old, new, nodes.clone())))
             .await?;
-        self.view.generation = generation;
+        let before = std::mem::replace(&mut self.view.generation, generation);
+        if client.sim.one_in(REPEATS_OLD_EACH) {
+            self.repeat_old_calls(client, before, acked as u64).await;
+        }
         Ok(Ok(chain))
+    }
+
+    /// What came late over the wire, or from a program that is wrong: none of it may be believed.
+    async fn repeat_old_calls(&self, client: &Rc<Client>, before: Generation, acked: u64) {
+        let BlockView { block, generation, .. } = self.view;
+        let now = BlockRef { block, generation, len: acked };
+        let stale = BlockRef { block, generation: before, len: acked };
+        self.must_be_refused(client, now, stale).await;
+        let name = client.name.clone();
+        let Ok((next, _)) = client.call(move |metad, _| Box::pin(metad.bump(name.clone(), block))).await else {
+            return;
+        };
+        if let Some(len) = acked.checked_sub(1) {
+            self.must_be_refused(client, now, BlockRef { block, generation: next, len }).await;
+        }
+    }
+
+    async fn must_be_refused(&self, client: &Rc<Client>, old: BlockRef, new: BlockRef) {
+        let (name, nodes) = (client.name.clone(), self.nodes.clone());
+        let call =
+            client.call(move |metad, key| Box::pin(metad.update_pipeline(key, name.clone(), old, new, nodes.clone())));
+        if call.await.is_ok() {
+            client.world.fail(|| format!("{} was believed that {old:?} goes on as {new:?}", client.name));
+        }
     }
 }
 

@@ -30,6 +30,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(60);
 const RENEW_EACH: Duration = Duration::from_secs(30);
 const READ_ROUNDS: u32 = 3;
+/// Of so many calls one whose answer is lost.
+const LOST_ANSWER_EACH: usize = 8;
 pub(crate) const BLOCK_LEN: usize = 16 * SPEC.chunk_len as usize;
 
 /// Why something was not done.
@@ -61,6 +63,8 @@ pub(crate) struct Client {
     /// The member that answered last.
     leader: Cell<usize>,
     calls: Cell<i32>,
+    /// Answers get lost on their way now and then, and the calls are repeated under their numbers.
+    pub(crate) loses_answers: Cell<bool>,
     pub(crate) stock: Stock,
 }
 
@@ -70,7 +74,8 @@ impl Client {
         let (sim, host) = (world.sim.clone(), World::client_host(number));
         let name = format!("client{number}_{life}");
         let calls = Cell::new((life << 16) as i32);
-        Rc::new(Self { world, sim, host, name, number, leader: Cell::default(), calls, stock: Stock::default() })
+        let (leader, loses_answers, stock) = Default::default();
+        Rc::new(Self { world, sim, host, name, number, leader, calls, loses_answers, stock })
     }
 
     pub(crate) async fn renew_always(self: Rc<Self>) {
@@ -93,12 +98,17 @@ impl Client {
         let count = self.world.plan.metad_count;
         let deadline = self.sim.now() + FAILOVER_MAX;
         let (mut repeats, mut doubt) = (0, false);
+        let mut loses = self.loses_answers.get() && self.sim.one_in(LOST_ANSWER_EACH);
         loop {
             let attempt = call.clone();
             let leader = self.leader.get();
             let limit = if count > 1 { CALL_MAX / 6 } else { CALL_MAX };
             let answer = self.world.call_metad(self.host, leader, limit, move |metad| attempt(metad, key)).await;
             match answer {
+                Ok(_) if loses => {
+                    (loses, doubt) = (false, true);
+                    continue;
+                }
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(Refused::Standby)) => {
                     // What was proposed to a leader that fell may still come about.

@@ -80,6 +80,11 @@ impl Writer {
         self.block_offset + self.position
     }
 
+    /// The nodes of the present block.
+    pub(crate) fn nodes(&self) -> Vec<NodeId> {
+        self.block.as_ref().map_or(Vec::new(), |block| block.nodes.clone())
+    }
+
     fn block_len_max(&self) -> usize {
         if self.shape == Shape::FanOut { usize::MAX } else { BLOCK_LEN }
     }

@@ -110,9 +110,20 @@ impl Metad {
         retry: Option<RetryKey>,
         request: impl Message,
     ) -> Answer<A> {
-        let call = call(peer, protocol, version, method, retry, request.encode_to_vec().into());
-        let bytes = self.server.call(call).await?;
+        let bytes = self.pass(peer, protocol, version, method, retry, request.encode_to_vec().into()).await?;
         Ok(A::decode(bytes).expect("a server's answer can be read"))
+    }
+
+    pub(super) async fn pass(
+        &self,
+        peer: SocketAddr,
+        protocol: &str,
+        version: u64,
+        method: &str,
+        retry: Option<RetryKey>,
+        body: Bytes,
+    ) -> Answer<Bytes> {
+        Ok(self.server.call(call(peer, protocol, version, method, retry, body)).await?)
     }
 }
 

@@ -7,6 +7,7 @@ mod names;
 mod nodes;
 mod putting;
 mod route;
+mod visiting;
 mod writing;
 
 use crate::executor::Sim;

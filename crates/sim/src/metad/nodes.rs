@@ -4,10 +4,17 @@ use super::{Answer, Metad};
 use crate::datanode::{Heartbeat, Orders};
 use crate::world::{Process, World, node_of};
 use lead::{Told, Usage};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use types::{BlockId, ContainerId, FileId, Generation, InodeId, NodeId, ReplicaState};
 use wire::node::{self, *};
+
+/// What a server knew before it was asked.
+struct Before {
+    applied: Option<(u64, u64)>,
+    bad: BTreeSet<(BlockId, NodeId)>,
+}
 
 fn usage(usage: Usage) -> node::Usage {
     node::Usage { capacity_len: usage.capacity_len, used_len: usage.used_len, free_len: usage.free_len }
@@ -98,7 +105,7 @@ impl Metad {
 
     /// `None`: the node must register.
     pub(crate) async fn heartbeat(self: Rc<Self>, told: Heartbeat) -> Answer<Option<Orders>> {
-        let frozen_since = self.world.frozen_since.get();
+        let (frozen_since, before) = (self.world.frozen_since.get(), self.before_orders());
         let Heartbeat { process, node, usage: used, .. } = told;
         let bad = told.bad.iter().map(|(block, generation)| Replica {
             block: block.0,
@@ -146,8 +153,38 @@ impl Metad {
         if !orders.standby {
             self.world.counts(process);
             self.world.check_orders(node, &orders.delete, frozen_since);
+            self.check_deletions(node, &orders.delete, &before);
         }
         Ok(Some(orders))
+    }
+
+    fn before_orders(&self) -> Before {
+        let bad = self.inspect().map(|leads| leads.repair(|repair| repair.bad().collect()));
+        Before { applied: self.applied(), bad: bad.unwrap_or_default() }
+    }
+
+    /// A node is not to delete what it should have, nor the only sound copy of a block whose other replicas are known
+    /// to be damaged. What changed while the server answered proves nothing.
+    fn check_deletions(&self, node: NodeId, delete: &[(BlockId, Generation)], before: &Before) {
+        if delete.is_empty() || self.applied() != before.applied {
+            return;
+        }
+        let number = World::node_number(node);
+        for (block, up_to) in delete {
+            let Some(view) = self.view_of(*block).filter(|view| view.complete && *up_to >= view.generation) else {
+                continue;
+            };
+            let members = self.see_cluster(|cluster| cluster.member_ids(view.home).to_vec()).unwrap_or_default();
+            if members.contains(&node) {
+                self.world.fail(|| format!("node {number} is to delete {view:?}, which it should have"));
+            }
+            let has = |other: usize| self.world.has_sound(other, *block, view.generation);
+            let is_damage_known = members.iter().any(|member| before.bad.contains(&(*block, *member)));
+            let is_only = has(number) && !(0..self.world.plan.node_count).any(|other| other != number && has(other));
+            if is_damage_known && is_only {
+                self.world.fail(|| format!("node {number} is to delete the only sound copy of {view:?}"));
+            }
+        }
     }
 
     /// All that a node has. `None`: it must register.

@@ -61,8 +61,10 @@ impl Metad {
         let LeaseBlocksResponse { generation, blocks, nodes, .. } = answer;
         let grant =
             |leased: wire::client::LeasedBlock| Grant { block: BlockId(leased.block), file: InodeId(leased.file) };
+        let grants: Vec<Grant> = blocks.into_iter().map(grant).collect();
+        grants.iter().for_each(|grant| self.world.was_given(grant.block, grant.file));
         Ok(LeasedBlocks {
-            grants: blocks.into_iter().map(grant).collect(),
+            grants,
             generation: Generation(generation),
             nodes: nodes.iter().map(|node| World::node_of_addr(&node.addr)).collect(),
         })

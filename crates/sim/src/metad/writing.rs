@@ -82,7 +82,9 @@ impl Metad {
             ..AddBlockRequestProto::default()
         };
         let answer: AddBlockResponseProto = self.ask("addBlock", None, request).await?;
-        Ok(located(&answer.block, false))
+        let located = located(&answer.block, false);
+        self.world.was_given(located.view.block, file);
+        Ok(located)
     }
 
     pub(crate) async fn abandon(

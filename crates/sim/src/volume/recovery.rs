@@ -48,6 +48,12 @@ impl Volume {
         self.find(block).ok_or(VolumeError::NotFound)
     }
 
+    /// A recovery has begun with the replica, and nobody else has gone on with it since.
+    pub(crate) fn is_recovering(&self, block: BlockId) -> bool {
+        let by = self.0.recovering.borrow().get(&block).copied();
+        by.is_some_and(|by| self.find(block).is_some_and(|info| info.identity.generation < by))
+    }
+
     fn check_recovery(&self, block: BlockId, recovery: Generation) -> Result<()> {
         match self.0.recovering.borrow().get(&block) {
             Some(by) if *by > recovery => Err(VolumeError::Fenced),

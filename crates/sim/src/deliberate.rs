@@ -1,0 +1,138 @@
+//! Which deliberate fault is found where: the runs that its gate matters in, the first seed that shows it, and by what.
+//!
+//! `levada-sim --mutations` makes the table of docs/adr/0009 from this; a test holds each line.
+
+use crate::Options;
+use crate::run::run_caught;
+use std::ops::Range;
+use std::sync::Mutex;
+use types::Mutation;
+
+/// Seeds within which each fault must be found.
+pub const FOUND_WITHIN: u64 = 300;
+
+/// A deliberate fault, and how it shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Deliberate {
+    pub mutation: Mutation,
+    pub rolling: bool,
+    pub groups: bool,
+    /// The first seed that finds it, when it was looked for last.
+    pub first: u64,
+    /// Some of this is in what the failure says.
+    pub by: &'static [&'static str],
+}
+
+const fn whole(mutation: Mutation, first: u64, by: &'static [&'static str]) -> Deliberate {
+    Deliberate { mutation, rolling: false, groups: false, first, by }
+}
+
+const fn rolling(mutation: Mutation, first: u64, by: &'static [&'static str]) -> Deliberate {
+    Deliberate { rolling: true, ..whole(mutation, first, by) }
+}
+
+const fn groups(mutation: Mutation, first: u64, by: &'static [&'static str]) -> Deliberate {
+    Deliberate { groups: true, ..whole(mutation, first, by) }
+}
+
+const LOST: &[&str] = &["cannot be read", "bytes, but Promise", "gave up the last copy"];
+const RESTLESS: &[&str] = &["it does not come to rest"];
+/// A recovery counts on a replica that it should not count on.
+const MISLED: &[&str] = &["a recovery believed", "cannot be read", "bytes, but Promise", "gave up the last copy"];
+const UNSURE: &[&str] = &["is sure to lead and has entry"];
+
+pub const DELIBERATE: &[Deliberate] = &[
+    // ── metadata server: who leads, what is acknowledged ──
+    whole(Mutation::StaleReads, 27, &["no order explains"]),
+    whole(
+        Mutation::LogWithoutSync,
+        0,
+        &["is damaged", "does not belong to this store", "no order explains", "is gone, and nobody deleted it"],
+    ),
+    whole(Mutation::ForgetRetries, 1, &["no order explains"]),
+    // ── who may write ──
+    whole(Mutation::AnyWriter, 10, &["which another client writes"]),
+    whole(Mutation::StaleUpdate, 1, &["was believed that"]),
+    whole(Mutation::ShrinkingUpdate, 1, &["was believed that"]),
+    whole(Mutation::LeaseIndexesAgain, 0, &["was given out twice"]),
+    whole(Mutation::BelieveLengths, 1, &["was believed that"]),
+    // ── recovery of blocks ──
+    whole(Mutation::BelieveUnread, 1, &["a recovery believed"]),
+    rolling(Mutation::ForgetChains, 2, LOST),
+    whole(Mutation::RecoverWithoutWaiting, 1, MISLED),
+    whole(Mutation::FinishUnanswered, 78, LOST),
+    // ── deletions ──
+    whole(Mutation::DeleteInSafeMode, 1, &["in safe mode"]),
+    whole(Mutation::ForgetSafeMode, 0, &["in safe mode"]),
+    whole(Mutation::DeleteLeased, 4, LOST),
+    whole(Mutation::DeleteSurplusUnasked, 6, LOST),
+    whole(Mutation::TrustDamagedOthers, 9, &["the only sound copy"]),
+    rolling(Mutation::SkipSecondLook, 31, &["which it should have"]),
+    whole(Mutation::KeepElsewhere, 0, RESTLESS),
+    whole(Mutation::KeepRemoved, 1, RESTLESS),
+    whole(Mutation::RemoveUnemptied, 0, RESTLESS),
+    // ── copies ──
+    whole(Mutation::ForgetShortPuts, 15, RESTLESS),
+    whole(Mutation::ForgetDamage, 7, RESTLESS),
+    whole(Mutation::WholeUnanswered, 12, RESTLESS),
+    whole(Mutation::WaitForMissing, 28, RESTLESS),
+    rolling(Mutation::JoinUncopied, 64, LOST),
+    whole(Mutation::WholePipelinesOnly, 14, &["has room for it"]),
+    rolling(Mutation::HastyDrain, 176, LOST),
+    // ── the rest of the metadata server ──
+    whole(Mutation::UncountedRenames, 1, &["has counted", "levels below it"]),
+    whole(Mutation::BelieveCopies, 7, &["two processes are node"]),
+    // ── Raft ──
+    groups(Mutation::HandToAll, 3, &["was to lead in term"]),
+    groups(Mutation::LeaseAfterHandOver, 26, UNSURE),
+    Deliberate { rolling: true, ..groups(Mutation::OutsiderLeads, 204, &["a panic"]) },
+    groups(Mutation::ForgetIncarnations, 2, &["was let in again"]),
+    groups(Mutation::ClocksSleep, 3, UNSURE),
+    // ── datanodes ──
+    whole(Mutation::AckBeforeStore, 1, &["cannot be read", "bytes, but Promise", "it does not come to rest"]),
+    whole(Mutation::PutWithoutSync, 4, LOST),
+    whole(Mutation::TrustFullDisk, 20, &["durable after a sync of it has failed"]),
+    whole(Mutation::UnfencedWriters, 2, &["in its recovery"]),
+    whole(Mutation::ForgetDeletions, 0, RESTLESS),
+    whole(Mutation::CopyUnverified, 22, &["contradict each other", "read a wrong byte", "has a wrong byte"]),
+    whole(Mutation::CopyInPlace, 14, &["to a copy that failed"]),
+    // ── clients ──
+    whole(Mutation::ForgetGivenUp, 0, LOST),
+];
+
+impl Deliberate {
+    pub fn options(&self) -> Options {
+        let Self { mutation, rolling, groups, .. } = *self;
+        Options { mutation: Some(mutation), rolling, groups, trace: false }
+    }
+
+    /// The first of these seeds that fails, and what it says. `jobs` run at a time.
+    pub fn find(&self, seeds: Range<u64>, jobs: u64) -> Option<(u64, String)> {
+        let mut from = seeds.start;
+        while from < seeds.end {
+            let to = seeds.end.min(from + jobs.max(1));
+            let failed = Mutex::new(Vec::new());
+            std::thread::scope(|scope| {
+                for seed in from..to {
+                    let (failed, options) = (&failed, self.options());
+                    scope.spawn(move || {
+                        let outcome = run_caught(seed, options);
+                        let first = outcome.failures.into_iter().next();
+                        failed.lock().expect("nobody panics with it").extend(first.map(|said| (seed, said)));
+                    });
+                }
+            });
+            let found = failed.into_inner().expect("all have ended").into_iter().min();
+            if found.is_some() {
+                return found;
+            }
+            from = to;
+        }
+        None
+    }
+
+    /// Whether the failure is the one that the fault should cause.
+    pub fn is_shown_by(&self, said: &str) -> bool {
+        self.by.iter().any(|by| said.contains(by))
+    }
+}
