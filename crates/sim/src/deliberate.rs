@@ -78,7 +78,7 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::WaitForMissing, 28, RESTLESS),
     rolling(Mutation::JoinUncopied, 64, LOST),
     whole(Mutation::WholePipelinesOnly, 14, &["has room for it"]),
-    rolling(Mutation::HastyDrain, 176, LOST),
+    rolling(Mutation::HastyDrain, 254, LOST),
     // ── the rest of the metadata server ──
     whole(Mutation::UncountedRenames, 1, &["has counted", "levels below it"]),
     whole(Mutation::BelieveCopies, 7, &["two processes are node"]),
@@ -86,18 +86,18 @@ pub const DELIBERATE: &[Deliberate] = &[
     groups(Mutation::HandToAll, 3, &["was to lead in term"]),
     groups(Mutation::LeaseAfterHandOver, 26, UNSURE),
     Deliberate { rolling: true, ..groups(Mutation::OutsiderLeads, 204, &["a panic"]) },
-    groups(Mutation::ForgetIncarnations, 2, &["was let in again"]),
+    groups(Mutation::ForgetIncarnations, 2, &["was let in again", "a panic"]),
     groups(Mutation::ClocksSleep, 3, UNSURE),
     // ── datanodes ──
-    whole(Mutation::AckBeforeStore, 1, &["cannot be read", "bytes, but Promise", "it does not come to rest"]),
+    whole(Mutation::AckBeforeStore, 1, &["cannot be read", "but Promise", "it does not come to rest"]),
     whole(Mutation::PutWithoutSync, 4, LOST),
     whole(Mutation::TrustFullDisk, 20, &["durable after a sync of it has failed"]),
-    whole(Mutation::UnfencedWriters, 2, &["in its recovery"]),
+    whole(Mutation::UnfencedWriters, 58, &["in its recovery"]),
     whole(Mutation::ForgetDeletions, 0, RESTLESS),
-    whole(Mutation::CopyUnverified, 22, &["contradict each other", "read a wrong byte", "has a wrong byte"]),
+    whole(Mutation::CopyUnverified, 7, &["contradict each other", "read a wrong byte", "has a wrong byte"]),
     whole(Mutation::CopyInPlace, 14, &["to a copy that failed"]),
     // ── clients ──
-    whole(Mutation::ForgetGivenUp, 0, LOST),
+    whole(Mutation::ForgetGivenUp, 24, LOST),
 ];
 
 impl Deliberate {
