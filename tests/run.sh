@@ -137,8 +137,8 @@ interop() {
   fi
   say "real clients"
   cd tests/interop
-  # They mostly wait: for leases, for dead nodes, for clients' timeouts. Three files at a time, each with its own stores.
-  [ $# != 0 ] || set -- -n 3 --dist loadfile --no-loadscope-reorder
+  # They mostly wait: for leases, for dead nodes, for clients' timeouts. Five files at a time, each with its own stores.
+  [ $# != 0 ] || set -- -n 5 --dist loadfile --no-loadscope-reorder
   exec "$cache/venv/bin/python" -m pytest "$@"
 }
 

@@ -260,7 +260,7 @@ impl Core {
             return found.map_err(refusal::rows);
         }
         let machine = Arc::clone(&self.machine);
-        self.look(move || run(&machine.store().view())).await.map_err(refusal::rows)
+        self.look(move || machine.residency.watch(|| run(&machine.store().view()))).await.map_err(refusal::rows)
     }
 
     /// As [`Core::rows`], for what may be refused.

@@ -249,7 +249,8 @@ impl raft::Machine for Machine {
     }
 
     fn may_wait(&self) -> bool {
-        self.residency.is_cold() || self.store.must_soon_flush()
+        // Who begins to lead holds that lock while all rows are read.
+        self.residency.is_cold() || self.store.must_soon_flush() || self.leader.try_lock().is_err()
     }
 
     fn digest(&self) -> Option<RowsDigest> {

@@ -6,8 +6,9 @@
 //! fifth of what two changes of threads would cost; one that waited for a disk sends those that follow to threads
 //! that may wait, for a while. Entries of the log are applied by the same rule.
 //!
-//! Promise: while pages come from a disk, one read in [`COLD_FOR`] at most waits for them on a thread of the runtime,
-//! and none visits more than [`VISITED_COUNT_MAX`] rows there.
+//! Promise: a read that waits for a page on a thread of the runtime goes elsewhere after [`LOOK_EACH`] rows, and all
+//! that follow, until for [`COLD_FOR`] nobody had to wait, here or elsewhere. None is shown more than
+//! [`VISITED_COUNT_MAX`] rows here. Rows that were deleted since the last flush are stepped over and not counted.
 
 use io::stage::Moment;
 use std::cell::Cell;
@@ -21,6 +22,11 @@ use types::rows::{Row, Rows, RowsError, Table, Visit};
 const COLD_FOR: Duration = Duration::from_secs(1);
 /// A guess: some tens of microseconds, which is about what going elsewhere costs.
 const VISITED_COUNT_MAX: u32 = 200;
+/// Rows between two looks at whether the thread had to wait.
+const LOOK_EACH: u32 = 4;
+/// What takes longer is not to be done here for a while, whatever the reason. A guess: a hundredth of the time in which
+/// a leader must be heard.
+const LONG: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Default)]
 pub(crate) struct Residency {
@@ -35,14 +41,18 @@ impl Residency {
         waited.is_some_and(|waited| waited.elapsed() < COLD_FOR)
     }
 
-    /// Takes note if `work`, which is done here, has to wait.
+    /// Takes note if `work` has to wait, or takes long.
     pub(crate) fn watch<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = page_waits();
+        let (before, began) = (page_waits(), Moment::now());
         let done = work();
-        if page_waits() != before {
-            *self.waited.lock().unwrap_or_else(PoisonError::into_inner) = Some(Moment::now());
+        if page_waits() != before || began.elapsed() > LONG {
+            self.note_wait();
         }
         done
+    }
+
+    fn note_wait(&self) {
+        *self.waited.lock().unwrap_or_else(PoisonError::into_inner) = Some(Moment::now());
     }
 
     /// Reads rows on this thread. `None`: it is to be done on a thread that may wait, either because others had to wait
@@ -56,7 +66,13 @@ impl Residency {
             return None;
         }
         self.watch(|| {
-            let rows = Brief { rows: store.view(), left: Cell::new(VISITED_COUNT_MAX), is_over: Cell::new(false) };
+            let rows = Brief {
+                rows: store.view(),
+                left: Cell::new(VISITED_COUNT_MAX),
+                is_over: Cell::new(false),
+                waits: page_waits(),
+                residency: self,
+            };
             let found = run(&rows);
             (!rows.is_over.get()).then_some(found)
         })
@@ -72,29 +88,33 @@ fn page_waits() -> u64 {
 }
 
 /// Rows of which only so many may be visited.
-struct Brief<R> {
+struct Brief<'r, R> {
     rows: R,
     left: Cell<u32>,
     is_over: Cell<bool>,
+    /// Of this thread when it began.
+    waits: u64,
+    residency: &'r Residency,
 }
 
-impl<R> Brief<R> {
+impl<R> Brief<'_, R> {
     /// One more row.
     fn take(&self) -> Result<(), RowsError> {
-        match self.left.get().checked_sub(1) {
-            Some(left) => {
-                self.left.set(left);
-                Ok(())
-            }
-            None => {
-                self.is_over.set(true);
-                Err(RowsError { op: "reading a few rows", reason: format!("more than {VISITED_COUNT_MAX}") })
-            }
+        let left = self.left.get().saturating_sub(1);
+        let has_waited = left.is_multiple_of(LOOK_EACH) && page_waits() != self.waits;
+        if has_waited {
+            self.residency.note_wait(); // at once, for those who begin now
         }
+        if left == 0 || has_waited {
+            self.is_over.set(true);
+            return Err(RowsError { op: "reading a few rows", reason: "they are many, or on a disk".into() });
+        }
+        self.left.set(left);
+        Ok(())
     }
 }
 
-impl<R: Rows> Rows for Brief<R> {
+impl<R: Rows> Rows for Brief<'_, R> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, RowsError> {
         self.take()?;
         self.rows.get(table, key)
@@ -145,10 +165,10 @@ mod tests {
     fn what_is_long_is_not_read_here() {
         let dir = tempfile::tempdir().unwrap();
         let (store, here) = (store(dir.path()), Residency::default());
-        let few = here.read_here(&store, |rows| count(rows, VISITED_COUNT_MAX));
-        assert_eq!(few.unwrap().unwrap(), VISITED_COUNT_MAX);
-        assert!(here.read_here(&store, |rows| count(rows, VISITED_COUNT_MAX + 1)).is_none());
-        assert!(here.read_here(&store, |rows| Ok(count(rows, VISITED_COUNT_MAX + 1).unwrap_or(0))).is_none());
+        let few = here.read_here(&store, |rows| count(rows, VISITED_COUNT_MAX - 1));
+        assert_eq!(few.unwrap().unwrap(), VISITED_COUNT_MAX - 1);
+        assert!(here.read_here(&store, |rows| count(rows, VISITED_COUNT_MAX)).is_none());
+        assert!(here.read_here(&store, |rows| Ok(count(rows, VISITED_COUNT_MAX).unwrap_or(0))).is_none());
     }
 
     /// A page that comes from a disk sends what follows elsewhere.
@@ -159,8 +179,13 @@ mod tests {
         let read = |rows: &dyn Rows| rows.get(Table(1), &7u32.to_be_bytes());
         kv::cold::begin(Duration::from_millis(1));
         let found = here.read_here(&store, read);
+        let (long, before) = (Residency::default(), kv::cold::waits());
+        let not_found = long.read_here(&store, |rows| count(rows, VISITED_COUNT_MAX - 1));
+        let waits = kv::cold::waits() - before;
         kv::cold::begin(Duration::ZERO);
         assert!(found.unwrap().unwrap().is_some());
+        assert!(not_found.is_none() && long.is_cold(), "a long read goes on elsewhere");
+        assert!((1..=u64::from(LOOK_EACH)).contains(&waits), "{waits} waits");
         assert!(here.is_cold());
         assert!(here.read_here(&store, read).is_none());
         assert!(Residency::default().read_here(&store, read).is_some());

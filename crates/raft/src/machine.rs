@@ -22,6 +22,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::Poll;
 use tokio::sync::{Notify, oneshot, watch};
 
 /// The state could not be changed or kept. The node stops: going on would leave a hole.
@@ -384,6 +385,19 @@ fn snapshot_of(position: Position, snapshot: SnapshotData) -> Snapshot {
     Snapshot { meta, snapshot }
 }
 
+/// Returns when the tasks that are ready have had their turn.
+async fn let_others_run() {
+    let mut has_yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 impl<M: Machine> RaftSnapshotBuilder<Types> for Driver<M> {
     type SnapshotData = SnapshotData;
 
@@ -412,6 +426,10 @@ impl<M: Machine> RaftStateMachine<Types> for Applier<M> {
         while let Some(run) = runs.next().await {
             let mut run = run.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter();
             let runs = self.runs.as_ref();
+            if runs.is_some() {
+                // openraft's core may wait for this very thread, where nobody else finds it: heartbeats come first.
+                let_others_run().await;
+            }
             self.driver.apply_while(|| runs.is_none() || !self.driver.machine.may_wait(), &mut run)?;
             if let Some(runs) = runs.filter(|_| run.len() > 0) {
                 let (done, answer) = oneshot::channel();

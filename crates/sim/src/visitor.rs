@@ -171,8 +171,7 @@ impl Visitor {
             self.try_in(ADMIN_PROTOCOL, jobs::STOP_JOB, stop).await;
         }
         self.try_in(ADMIN_PROTOCOL, "noSuchMethod", MsyncRequestProto {}).await;
-        let who = GetGroupsForUserRequestProto { user: "root".into() };
-        self.try_in(protocol::GET_USER_MAPPINGS, "getGroupsForUser", who).await;
+        // Not getGroupsForUser: threads of the machine look users up, and come back when they like.
         let nothing = MsyncRequestProto {};
         for (protocol, method) in [
             (protocol::REFRESH_USER_MAPPINGS, "refreshUserToGroupsMappings"),
