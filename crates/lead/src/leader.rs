@@ -19,7 +19,7 @@ use crate::disk_balance::{DiskBalance, DiskBalanceTerms};
 use crate::doomed::Doomed;
 use crate::effects::{Aftermath, Wakes};
 use crate::healing::Healing;
-use crate::jobs::Jobs;
+use crate::jobs::{JobState, Jobs};
 use crate::leased::Leased;
 use crate::leases::Leases;
 use crate::repair::Repair;
@@ -99,7 +99,7 @@ impl Leader {
             disks: BTreeMap::new(),
         };
         for (id, row) in unended_jobs(rows)? {
-            leader.take_on(id, row.task);
+            leader.take_on(id, row.task, now);
         }
         Ok(leader)
     }
@@ -119,7 +119,7 @@ impl Leader {
             }
             Command::BeginJob { id, row } => {
                 self.jobs.begun(*id, row.kind, &row.subject, rules.now);
-                self.take_on(*id, row.task.clone());
+                self.take_on(*id, row.task.clone(), rules.now);
             }
             Command::EndJob { id, end } => self.on_job_ended(*id, end, rules.now),
             _ => {}
@@ -147,16 +147,23 @@ impl Leader {
         self.disk_balance.take_if(|balance| balance.job == id);
     }
 
-    fn take_on(&mut self, id: u64, task: JobTask) {
-        match task {
-            JobTask::Known => {}
+    /// One of a kind is under way at a time: where the rows have two, the former had ended, and the leader fell before
+    /// that was written down.
+    fn take_on(&mut self, id: u64, task: JobTask, now: Duration) {
+        let former = match task {
+            JobTask::Known => None,
             JobTask::Scrub { number, len_per_s, nodes } => {
-                self.scrub = Some(Scrub::new(number, id, ScrubTerms { len_per_s }, nodes));
+                let scrub = Scrub::new(number, id, ScrubTerms { len_per_s }, nodes);
+                self.scrub.replace(scrub).map(|former| former.job)
             }
-            JobTask::Balance { within } => self.balance = Some(Balance::taken_up(id, within)),
+            JobTask::Balance { within } => self.balance.replace(Balance::taken_up(id, within)).map(|former| former.job),
             JobTask::BalanceDisks { number, len_per_s, within, nodes } => {
-                self.disk_balance = Some(DiskBalance::new(number, id, DiskBalanceTerms { len_per_s, within }, nodes));
+                let balance = DiskBalance::new(number, id, DiskBalanceTerms { len_per_s, within }, nodes);
+                self.disk_balance.replace(balance).map(|former| former.job)
             }
+        };
+        if let Some(former) = former {
+            self.jobs.set_state(former, JobState::Done("it ended as the leader changed".into()), now);
         }
     }
 
@@ -219,7 +226,6 @@ impl Leader {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::jobs::JobState;
     use crate::member::Usage;
     use crate::replica_fate::Told;
     use crate::scrub::ScrubReport;
@@ -323,6 +329,21 @@ pub(crate) mod tests {
         leader.check();
         let order = leader.on_scrub_report(node(1), Some((7, ScrubReport::default())));
         assert!(order.is_some_and(|order| order.stop), "it has ended");
+    }
+
+    /// A leader fell when a scrub had ended and the next one was begun, before the end was written down.
+    #[test]
+    fn of_two_jobs_of_a_kind_the_former_has_ended() {
+        let (mut rows, mut first) = (rows(), leader());
+        let scrub = |number| JobTask::Scrub { number, len_per_s: 1, nodes: vec![node(1)] };
+        let former = begin(&mut rows, &mut first, JobKind::Scrub, &scrub(7));
+        let id = former + 1;
+        let row =
+            JobRow { kind: JobKind::Scrub, subject: String::new(), started: Millis(2), task: scrub(8), end: None };
+        apply(&mut rows, &Command::BeginJob { id, row }).unwrap().unwrap();
+        let next = load(&rows);
+        assert_eq!(next.scrub.as_ref().map(|scrub| scrub.job), Some(id));
+        assert!(next.jobs.get(former).unwrap().state.has_ended());
     }
 
     /// So does its end, also if it was proposed before this memory was loaded.

@@ -49,10 +49,12 @@ pub(crate) async fn scrub(world: &Rc<World>) {
     while !world.leader().is_some_and(|leader| leader.hears_all()) {
         world.sim.sleep(LOOK_EACH).await;
     }
+    world.sim.say(|| "all nodes are heard".to_owned());
     // One that is under way may have passed over what rots since.
     while ask(world, Metad::begin_scrub).await != Some(true) {
         world.sim.sleep(LOOK_EACH).await;
     }
+    world.sim.say(|| "the last scrub has begun".to_owned());
     while ask(world, Metad::has_scrubbed).await != Some(true) {
         world.sim.sleep(LOOK_EACH).await;
     }

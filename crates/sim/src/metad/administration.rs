@@ -89,7 +89,10 @@ impl Metad {
         match self.admin::<jobs::BegunResponse>(jobs::BEGIN_SCRUB, request).await {
             Ok(_) => Ok(true),
             Err(Refused::Standby) => Err(Refused::Standby),
-            Err(_) => Ok(false),
+            Err(refused) => {
+                self.sim.say(|| format!("no scrub begins: {refused:?}"));
+                Ok(false)
+            }
         }
     }
 
