@@ -9,7 +9,9 @@
 //! between two pieces (it proposes a command, asks datanodes) is not counted.
 
 use blocks::{Command, Node, Reply, Service, apply};
-use lead::{Balancing, Cluster, Healing, MendRules, MendStep, Mending, Repair, Surplus, Usage};
+use lead::{
+    BalancePlan, Cluster, LivenessRules, MembershipRound, MembershipStep, Repair, RepairContext, Surplus, Usage,
+};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -110,14 +112,14 @@ fn main() {
     println!("{container_count} containers, {node_count} nodes, {} pipelines", cluster.pipeline_count());
 
     let rules =
-        MendRules { now: LATER, hearing_since: Duration::ZERO, lost_after: 15 * NOW / 100, usual_replication: 3 };
+        LivenessRules { now: LATER, hearing_since: Duration::ZERO, lost_after: 15 * NOW / 100, usual_replication: 3 };
     let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
     let mut known = BTreeSet::new();
     let mut watched = Pieces::default();
     while watched
         .time(|| {
             let cluster = &mut cluster;
-            Healing { cluster, repair: &mut repair, surplus: &mut surplus, rules }.watch(&mut known)
+            RepairContext { cluster, repair: &mut repair, surplus: &mut surplus, rules }.watch(&mut known)
         })
         .is_some()
     {}
@@ -132,12 +134,12 @@ fn main() {
 
     let (mut begun, mut steps, mut applied, mut told) = <(Pieces, Pieces, Pieces, Pieces)>::default();
     let (mut splits, mut shortage) = (0, None);
-    let mut mending = begun.time(|| Mending::begin(&cluster, &repair, &rules));
+    let mut mending = begun.time(|| MembershipRound::begin(&cluster, &repair, &rules));
     while shortage.is_none() {
         let command = match steps.time(|| mending.step(&cluster, &repair, &rules, &mut random)) {
-            MendStep::Propose(command) => command,
-            MendStep::Again => continue,
-            MendStep::Done(lacking) => {
+            MembershipStep::Propose(command) => command,
+            MembershipStep::Again => continue,
+            MembershipStep::Done(lacking) => {
                 shortage = Some(lacking);
                 continue;
             }
@@ -147,7 +149,7 @@ fn main() {
         let before = [id(most)];
         told.time(|| {
             let cluster = &mut cluster;
-            Healing { cluster, repair: &mut repair, surplus: &mut surplus, rules }.on_members(&command, &before);
+            RepairContext { cluster, repair: &mut repair, surplus: &mut surplus, rules }.on_members(&command, &before);
         });
     }
     begun.print("mending: a round begins");
@@ -162,7 +164,7 @@ fn main() {
     drained.print("a drain's progress");
 
     let mut balanced = Pieces::default();
-    let mut balancing = balanced.time(|| Balancing::begin(&cluster, &rules, 0));
+    let mut balancing = balanced.time(|| BalancePlan::begin(&cluster, &rules, 0));
     while !balanced.time(|| balancing.step(&cluster)) {}
     balanced.print("balancing: a step of a plan");
     println!("    {} moves", balancing.into_moves().len());

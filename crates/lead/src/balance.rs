@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::fullness::{FULL_PARTS, parts};
 use crate::member::Usage;
 use crate::repair::Repair;
-use crate::rules::{MendRules, swap};
+use crate::rules::{LivenessRules, swap};
 use blocks::Command;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{ContainerId, NodeId, PipelineId};
@@ -51,7 +51,7 @@ type Choice = (u64, ContainerId, PipelineId);
 
 /// A plan in the making.
 #[derive(Debug)]
-pub struct Balancing {
+pub struct BalancePlan {
     within: u64,
     /// Of all nodes together, which moves leave as it is.
     mean: u64,
@@ -68,10 +68,10 @@ pub struct Balancing {
     moves: Vec<Move>,
 }
 
-impl Balancing {
+impl BalancePlan {
     /// Moves after which no node's fullness differs from the mean by more than `within` (of [`FULL_PARTS`]), or after
     /// which none helps any more.
-    pub fn begin(cluster: &Cluster, rules: &MendRules, within: u64) -> Self {
+    pub fn begin(cluster: &Cluster, rules: &LivenessRules, within: u64) -> Self {
         let serving = cluster.nodes.values().filter(|member| rules.is_here(member) && member.is_taken(rules.now));
         let disk = |usage: Usage| Disk { used: usage.used_len, whole: usage.used_len.saturating_add(usage.free_len) };
         let disks: BTreeMap<NodeId, Disk> = serving.map(|member| (member.node.id, disk(member.usage))).collect();
@@ -195,7 +195,7 @@ impl Cluster {
     }
 
     /// The command that begins a move; `None` if it is not possible any more.
-    pub fn begin_move(&self, next: &Move, repair: &Repair, rules: &MendRules) -> Option<Command> {
+    pub fn begin_move(&self, next: &Move, repair: &Repair, rules: &LivenessRules) -> Option<Command> {
         let from = self.containers.get(&next.container)?.pipeline;
         let pipeline = self.pipelines.get(&from)?;
         let row = &pipeline.row;
@@ -237,7 +237,7 @@ mod tests {
     }
 
     /// Nodes 1, 2 have three containers of 100 and one of 700 of a thousand; node 3 has nothing.
-    fn world() -> (MemoryRows, Cluster, MendRules) {
+    fn world() -> (MemoryRows, Cluster, LivenessRules) {
         let mut rows = MemoryRows::default();
         let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
         commands.push(Command::CreateSet { members: vec![node(1), node(2)], wanted: 2, planned: true });
@@ -253,7 +253,7 @@ mod tests {
             let usage = Usage { used_len: used << 30, free_len: (2000 - used) << 30, ..Usage::default() };
             cluster.on_registered(20 * SECOND, node(number), usage);
         }
-        let rules = MendRules {
+        let rules = LivenessRules {
             now: 20 * SECOND,
             hearing_since: Duration::ZERO,
             lost_after: 15 * SECOND,
@@ -262,8 +262,8 @@ mod tests {
         (rows, cluster, rules)
     }
 
-    fn moves(cluster: &Cluster, rules: &MendRules, within: u64) -> Vec<Move> {
-        let mut balancing = Balancing::begin(cluster, rules, within);
+    fn moves(cluster: &Cluster, rules: &LivenessRules, within: u64) -> Vec<Move> {
+        let mut balancing = BalancePlan::begin(cluster, rules, within);
         while !balancing.step(cluster) {}
         balancing.into_moves()
     }

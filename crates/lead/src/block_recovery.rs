@@ -23,7 +23,7 @@ const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(60);
 
 /// A replica, fenced: nobody writes to it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Survivor {
+pub struct FencedReplica {
     pub node: NodeId,
     pub state: ReplicaState,
     pub generation: Generation,
@@ -32,24 +32,25 @@ pub struct Survivor {
 
 /// What the block becomes, and the replicas to cut to that; others are too short or stale, and go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Agreed {
+pub struct RecoveryPlan {
     pub len: u64,
     pub nodes: Vec<NodeId>,
 }
 
 /// Finds the length, at most that of `cut`. `generation` and `len` are what the namespace has recorded. `None`: nothing
 /// of the block is left.
-fn agree(survivors: &[Survivor], generation: Generation, len: u64, cut: Option<u64>) -> Option<Agreed> {
-    let is_usable = |survivor: &&Survivor| survivor.generation >= generation && survivor.state != ReplicaState::Copying;
-    let usable: Vec<&Survivor> = survivors.iter().filter(is_usable).collect();
+fn agree(survivors: &[FencedReplica], generation: Generation, len: u64, cut: Option<u64>) -> Option<RecoveryPlan> {
+    let is_usable =
+        |survivor: &&FencedReplica| survivor.generation >= generation && survivor.state != ReplicaState::Copying;
+    let usable: Vec<&FencedReplica> = survivors.iter().filter(is_usable).collect();
     // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If
     // something is, the block was opened again under the same generation, as some clients do, and this node was not
     // there.
-    let is_old = |put: &Survivor| {
-        let beyond = |other: &Survivor| other.generation == put.generation && other.len > put.len;
+    let is_old = |put: &FencedReplica| {
+        let beyond = |other: &FencedReplica| other.generation == put.generation && other.len > put.len;
         put.state == ReplicaState::Finalized && survivors.iter().any(beyond)
     };
-    let usable: Vec<&Survivor> = usable.into_iter().filter(|survivor| !is_old(survivor)).collect();
+    let usable: Vec<&FencedReplica> = usable.into_iter().filter(|survivor| !is_old(survivor)).collect();
     let best_state = usable.iter().map(|survivor| survivor.state).max()?;
     let of_state = usable.iter().filter(|survivor| survivor.state == best_state);
     let youngest = of_state.clone().map(|survivor| survivor.generation).max()?;
@@ -68,15 +69,15 @@ fn agree(survivors: &[Survivor], generation: Generation, len: u64, cut: Option<u
     // Who has all that shall be left is as good as who has more.
     let agreed = cut.map_or(agreed, |cut| agreed.min(cut));
     let nodes = usable.iter().filter(|survivor| survivor.len >= agreed).map(|survivor| survivor.node).collect();
-    Some(Agreed { len: agreed, nodes })
+    Some(RecoveryPlan { len: agreed, nodes })
 }
 
 /// What a recovery still has to ask, after it has asked every member; then, what it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Ask all other datanodes as well: [`Hearing::others_said`].
+    /// Ask all other datanodes as well: [`RecoveryRound::others_said`].
     AskOthers,
-    /// Have these read their replicas from end to end: [`Hearing::was_read`].
+    /// Have these read their replicas from end to end: [`RecoveryRound::was_read`].
     Read(Vec<NodeId>),
     Do(Step),
 }
@@ -89,7 +90,7 @@ pub enum Step {
     /// Nothing of the block is left.
     Nothing,
     /// Have these finish their replicas at this length.
-    Finish(Agreed),
+    Finish(RecoveryPlan),
 }
 
 /// Datanodes that never were of the home, as far as is known, and do not answer, are waited for so long when nobody
@@ -98,15 +99,15 @@ const SILENT_OTHERS_WAIT: Duration = Duration::from_secs(60);
 
 /// What a datanode said of the block, and that it has fenced what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum RecoveryReply {
     Silence,
     /// It is here, and cannot say: the replica may be on a disk that it started without.
     Unknown,
     Nothing,
-    Replica(Survivor),
+    Replica(FencedReplica),
     /// It was read, and does not match its checksums: it tells how long the block was, and is taken only when nobody is
     /// left who may have better.
-    Damaged(Survivor),
+    Damaged(FencedReplica),
 }
 
 /// A recovery, as the namespace knows of it.
@@ -125,19 +126,19 @@ impl Inquest {
         self.cut.unwrap_or(self.len)
     }
 
-    fn agree(&self, survivors: &[Survivor]) -> Option<Agreed> {
+    fn agree(&self, survivors: &[FencedReplica]) -> Option<RecoveryPlan> {
         agree(survivors, self.generation, self.recorded(), self.cut)
     }
 
     /// Whether it is as good as sure that the block never got a byte: none was recorded, every member answers, at least
     /// one of them had it never, and nobody shows anything of it, not even something old. Whoever cannot say then would
     /// have been alone in the block's chain from the first byte on, and the others never in it.
-    fn was_never_begun(&self, members: &[Shown], others: &[Shown]) -> bool {
-        let has_none = |shown: &Shown| matches!(shown, Shown::Nothing | Shown::Unknown);
+    fn was_never_begun(&self, members: &[RecoveryReply], others: &[RecoveryReply]) -> bool {
+        let has_none = |shown: &RecoveryReply| matches!(shown, RecoveryReply::Nothing | RecoveryReply::Unknown);
         self.len == 0
             && self.cut.is_none()
             && members.iter().all(has_none)
-            && members.contains(&Shown::Nothing)
+            && members.contains(&RecoveryReply::Nothing)
             && !others.iter().any(shows_some)
     }
 
@@ -145,17 +146,19 @@ impl Inquest {
     /// it, and may have the only sound one. Where all take part, damage on one of them is mended from the others later,
     /// as everywhere; with one alone there are none. A block that is cut may have lain for years, and who left its home
     /// may still have it: it is always read.
-    fn must_be_read(&self, members: &[Shown], agreed: &Agreed) -> bool {
-        let takes_part = |shown: &Shown| match shown {
-            Shown::Replica(survivor) | Shown::Damaged(survivor) => agreed.nodes.contains(&survivor.node),
-            Shown::Silence | Shown::Unknown | Shown::Nothing => false,
+    fn must_be_read(&self, members: &[RecoveryReply], agreed: &RecoveryPlan) -> bool {
+        let takes_part = |shown: &RecoveryReply| match shown {
+            RecoveryReply::Replica(survivor) | RecoveryReply::Damaged(survivor) => {
+                agreed.nodes.contains(&survivor.node)
+            }
+            RecoveryReply::Silence | RecoveryReply::Unknown | RecoveryReply::Nothing => false,
         };
         self.cut.is_some() || agreed.nodes.len() < 2 || !members.iter().all(takes_part)
     }
 
     /// Whether all other datanodes are asked as well: the home may have got other members since the block was begun,
     /// and those who were in its chain are none of them any more, or those who are have fallen.
-    fn asks_others(&self, members: &[Shown]) -> bool {
+    fn asks_others(&self, members: &[RecoveryReply]) -> bool {
         let survivors = survivors(members);
         let agreed = self.agree(&survivors);
         !agreed.is_some_and(|agreed| agreed.len > 0 && is_sound(&survivors, &agreed, self.recorded()))
@@ -163,13 +166,13 @@ impl Inquest {
 
     /// Decides on the answers. `others` are those of all datanodes that are no members, if they were asked. `waited` is
     /// the time since the recovery began.
-    fn next_step(&self, members: &[Shown], others: &[Shown], waited: Duration) -> Step {
-        let is_silent = |shown: &&Shown| matches!(shown, Shown::Silence | Shown::Unknown);
-        let silent = |shown: &[Shown]| match mutation::is(Mutation::RecoverWithoutWaiting) {
+    fn next_step(&self, members: &[RecoveryReply], others: &[RecoveryReply], waited: Duration) -> Step {
+        let is_silent = |shown: &&RecoveryReply| matches!(shown, RecoveryReply::Silence | RecoveryReply::Unknown);
+        let silent = |shown: &[RecoveryReply]| match mutation::is(Mutation::RecoverWithoutWaiting) {
             true => 0,
             false => shown.iter().filter(is_silent).count(),
         };
-        let is_damaged = |shown: &Shown| matches!(shown, Shown::Damaged(_));
+        let is_damaged = |shown: &RecoveryReply| matches!(shown, RecoveryReply::Damaged(_));
         let mut survivors = survivors(members);
         let on_members = self.agree(&survivors).is_some_and(|agreed| agreed.len > 0);
         survivors.extend(self::survivors(others));
@@ -183,8 +186,8 @@ impl Inquest {
         let shown = || members.iter().chain(others);
         if shown().any(is_damaged) {
             // What is cut off in any case makes nobody better.
-            let len = |survivors: &[Survivor]| self.agree(survivors).map_or(0, |agreed| agreed.len);
-            let all: Vec<Survivor> = shown().filter_map(survivor).collect();
+            let len = |survivors: &[FencedReplica]| self.agree(survivors).map_or(0, |agreed| agreed.len);
+            let all: Vec<FencedReplica> = shown().filter_map(survivor).collect();
             if len(&survivors) < len(&all) {
                 if silent_count > 0 {
                     return Step::Wait("replicas that were read are damaged, and not all nodes answer");
@@ -205,21 +208,21 @@ impl Inquest {
 
 /// One recovery's attempt: what was said so far.
 #[derive(Debug)]
-pub struct Hearing {
+pub struct RecoveryRound {
     inquest: Inquest,
-    members: Vec<Shown>,
+    members: Vec<RecoveryReply>,
     /// Of all datanodes that are no members, once they were asked.
-    others: Option<Vec<Shown>>,
+    others: Option<Vec<RecoveryReply>>,
     /// Their replicas were read, and are as they should be.
     read: BTreeSet<NodeId>,
 }
 
-impl Hearing {
-    pub fn new(inquest: Inquest, members: Vec<Shown>) -> Self {
+impl RecoveryRound {
+    pub fn new(inquest: Inquest, members: Vec<RecoveryReply>) -> Self {
         Self { inquest, members, others: None, read: BTreeSet::new() }
     }
 
-    pub fn others_said(&mut self, others: Vec<Shown>) {
+    pub fn others_said(&mut self, others: Vec<RecoveryReply>) {
         self.others = Some(others);
     }
 
@@ -230,8 +233,8 @@ impl Hearing {
             let Some(replica) = survivor(shown).filter(|replica| replica.node == node) else { continue };
             match fitness {
                 Some(Fitness::Fit) => _ = self.read.insert(node),
-                Some(Fitness::Unfit) => *shown = Shown::Damaged(replica),
-                Some(Fitness::Readable | Fitness::Absent | Fitness::Busy) | None => *shown = Shown::Silence,
+                Some(Fitness::Unfit) => *shown = RecoveryReply::Damaged(replica),
+                Some(Fitness::Readable | Fitness::Absent | Fitness::Busy) | None => *shown = RecoveryReply::Silence,
             }
         }
     }
@@ -246,16 +249,16 @@ impl Hearing {
     /// alone, since all others are old from then on: nobody, if all finished that were to, or if one of them was read
     /// before. One that did not finish may have the only sound replica. If none that is read now is fit, the recovery
     /// must begin again.
-    pub fn to_be_read(&self, agreed: &Agreed, finished: &[NodeId]) -> Vec<NodeId> {
+    pub fn to_be_read(&self, agreed: &RecoveryPlan, finished: &[NodeId]) -> Vec<NodeId> {
         let shown = || self.members.iter().chain(self.others.iter().flatten());
         // Damage that is known is taken only where nobody has better.
         let is_known = |node: &NodeId| {
-            let found_at_start = |replica: &Survivor| replica.state == ReplicaState::WaitingForRecovery;
+            let found_at_start = |replica: &FencedReplica| replica.state == ReplicaState::WaitingForRecovery;
             self.read.contains(node)
                 || shown().any(|shown| match shown {
-                    Shown::Replica(replica) => replica.node == *node && found_at_start(replica),
-                    Shown::Damaged(replica) => replica.node == *node,
-                    Shown::Silence | Shown::Unknown | Shown::Nothing => false,
+                    RecoveryReply::Replica(replica) => replica.node == *node && found_at_start(replica),
+                    RecoveryReply::Damaged(replica) => replica.node == *node,
+                    RecoveryReply::Silence | RecoveryReply::Unknown | RecoveryReply::Nothing => false,
                 })
         };
         let did_all = agreed.nodes.iter().all(|node| finished.contains(node));
@@ -281,34 +284,34 @@ impl Hearing {
     }
 
     /// A replica that was found at a start was read when it was fenced.
-    fn unread(&self, agreed: &Agreed) -> Vec<NodeId> {
+    fn unread(&self, agreed: &RecoveryPlan) -> Vec<NodeId> {
         let shown = self.members.iter().chain(self.others.iter().flatten());
         let unread = shown.filter_map(|shown| match shown {
-            Shown::Replica(replica) if replica.state != ReplicaState::WaitingForRecovery => Some(replica.node),
+            RecoveryReply::Replica(replica) if replica.state != ReplicaState::WaitingForRecovery => Some(replica.node),
             _ => None,
         });
         unread.filter(|node| agreed.nodes.contains(node) && !self.read.contains(node)).collect()
     }
 }
 
-fn survivors(shown: &[Shown]) -> Vec<Survivor> {
-    shown.iter().filter(|shown| matches!(shown, Shown::Replica(_))).filter_map(survivor).collect()
+fn survivors(shown: &[RecoveryReply]) -> Vec<FencedReplica> {
+    shown.iter().filter(|shown| matches!(shown, RecoveryReply::Replica(_))).filter_map(survivor).collect()
 }
 
 /// Damaged or not.
-fn survivor(shown: &Shown) -> Option<Survivor> {
+fn survivor(shown: &RecoveryReply) -> Option<FencedReplica> {
     match shown {
-        Shown::Replica(survivor) | Shown::Damaged(survivor) => Some(*survivor),
-        Shown::Silence | Shown::Unknown | Shown::Nothing => None,
+        RecoveryReply::Replica(survivor) | RecoveryReply::Damaged(survivor) => Some(*survivor),
+        RecoveryReply::Silence | RecoveryReply::Unknown | RecoveryReply::Nothing => None,
     }
 }
 
-fn shows_some(shown: &Shown) -> bool {
+fn shows_some(shown: &RecoveryReply) -> bool {
     survivor(shown).is_some()
 }
 
 /// Decides on the answers: `survivors` showed a replica, `silent_count` did not answer, the others have none.
-fn next_step(survivors: &[Survivor], silent_count: usize, waited: Duration, inquest: &Inquest) -> Step {
+fn next_step(survivors: &[FencedReplica], silent_count: usize, waited: Duration, inquest: &Inquest) -> Step {
     let agreed = inquest.agree(survivors);
     if silent_count > 0 && agreed.is_none() {
         // Whoever is silent may have all of it. Somebody must bring it back, or delete the file.
@@ -325,8 +328,8 @@ fn next_step(survivors: &[Survivor], silent_count: usize, waited: Duration, inqu
 }
 
 /// All that was recorded is there, and somebody who has it never fell.
-fn is_sound(survivors: &[Survivor], agreed: &Agreed, recorded: u64) -> bool {
-    let never_fell = |survivor: &Survivor| survivor.state != ReplicaState::WaitingForRecovery;
+fn is_sound(survivors: &[FencedReplica], agreed: &RecoveryPlan, recorded: u64) -> bool {
+    let never_fell = |survivor: &FencedReplica| survivor.state != ReplicaState::WaitingForRecovery;
     let mut taken = survivors.iter().filter(|survivor| agreed.nodes.contains(&survivor.node));
     agreed.len >= recorded && taken.any(never_fell)
 }
@@ -338,10 +341,10 @@ mod tests {
 
     /// Replicas on nodes 1, 2, …; the block is recorded with generation 10.
     fn check(recorded: u64, replicas: &[(ReplicaState, u64, u64)], len: u64, nodes: &[u8]) {
-        let survivors: Vec<Survivor> = replicas
+        let survivors: Vec<FencedReplica> = replicas
             .iter()
             .zip(1..)
-            .map(|((state, generation, len), number)| Survivor {
+            .map(|((state, generation, len), number)| FencedReplica {
                 node: NodeId([number; 16]),
                 state: *state,
                 generation: Generation(*generation),
@@ -349,7 +352,11 @@ mod tests {
             })
             .collect();
         let nodes = nodes.iter().map(|number| NodeId([*number; 16])).collect();
-        assert_eq!(agree(&survivors, Generation(10), recorded, None), Some(Agreed { len, nodes }), "{replicas:?}");
+        assert_eq!(
+            agree(&survivors, Generation(10), recorded, None),
+            Some(RecoveryPlan { len, nodes }),
+            "{replicas:?}"
+        );
     }
 
     #[test]
@@ -401,7 +408,7 @@ mod tests {
 
     #[test]
     fn stale_replicas_are_nothing() {
-        let stale = Survivor { node: NodeId([1; 16]), state: Finalized, generation: Generation(9), len: 5 };
+        let stale = FencedReplica { node: NodeId([1; 16]), state: Finalized, generation: Generation(9), len: 5 };
         assert_eq!(agree(&[stale], Generation(10), 0, None), None);
         assert_eq!(agree(&[], Generation(10), 0, None), None);
     }
@@ -409,7 +416,7 @@ mod tests {
     #[test]
     fn who_may_lack_acknowledged_bytes_is_not_believed_soon() {
         let check = |state, len, recorded, wanted| {
-            let survivors = [Survivor { node: NodeId([1; 16]), state, generation: Generation(1001), len }];
+            let survivors = [FencedReplica { node: NodeId([1; 16]), state, generation: Generation(1001), len }];
             let agreed = agree(&survivors, Generation(1001), recorded, None);
             assert_eq!(is_sound(&survivors, &agreed.unwrap(), recorded), wanted, "{state:?} {len} of {recorded}");
         };
@@ -421,9 +428,9 @@ mod tests {
 
     #[test]
     fn silent_members_are_waited_for_and_forever_if_nobody_has_anything() {
-        let open = Survivor { node: NodeId([1; 16]), state: Open, generation: Generation(10), len: 5 };
+        let open = FencedReplica { node: NodeId([1; 16]), state: Open, generation: Generation(10), len: 5 };
         let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
-        let step = |survivors: &[Survivor], silent, seconds| {
+        let step = |survivors: &[FencedReplica], silent, seconds| {
             next_step(survivors, silent, Duration::from_secs(seconds), &inquest)
         };
         assert!(matches!(step(&[open], 1, 4), Step::Wait(_)));
@@ -431,11 +438,16 @@ mod tests {
         assert!(matches!(step(&[open], 0, 0), Step::Finish(_)));
         assert!(matches!(step(&[], 1, 1_000_000), Step::Wait(_)));
         assert_eq!(step(&[], 0, 0), Step::Nothing);
-        assert_eq!(step(&[Survivor { len: 0, ..open }], 0, 0), Step::Nothing);
+        assert_eq!(step(&[FencedReplica { len: 0, ..open }], 0, 0), Step::Nothing);
     }
 
-    fn shown(number: u8, state: ReplicaState, generation: u64, len: u64) -> Shown {
-        Shown::Replica(Survivor { node: NodeId([number; 16]), state, generation: Generation(generation), len })
+    fn shown(number: u8, state: ReplicaState, generation: u64, len: u64) -> RecoveryReply {
+        RecoveryReply::Replica(FencedReplica {
+            node: NodeId([number; 16]),
+            state,
+            generation: Generation(generation),
+            len,
+        })
     }
 
     /// The members came while the block was open: they have nothing, or something old, and those who have it are
@@ -443,38 +455,47 @@ mod tests {
     #[test]
     fn bytes_are_looked_for_where_the_home_is_no_more() {
         let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
-        let step = |members: &[Shown], others: &[Shown], seconds| {
+        let step = |members: &[RecoveryReply], others: &[RecoveryReply], seconds| {
             inquest.next_step(members, others, Duration::from_secs(seconds))
         };
-        let finish = |len, number| Step::Finish(Agreed { len, nodes: vec![NodeId([number; 16])] });
-        for members in [&[Shown::Nothing, Shown::Nothing][..], &[shown(1, Open, 9, 50), Shown::Nothing]] {
+        let finish = |len, number| Step::Finish(RecoveryPlan { len, nodes: vec![NodeId([number; 16])] });
+        for members in
+            [&[RecoveryReply::Nothing, RecoveryReply::Nothing][..], &[shown(1, Open, 9, 50), RecoveryReply::Nothing]]
+        {
             assert!(inquest.asks_others(members), "{members:?}");
-            assert_eq!(step(members, &[Shown::Nothing, shown(5, Open, 10, 80)], 0), finish(80, 5), "{members:?}");
-            assert_eq!(step(members, &[Shown::Nothing], 0), Step::Nothing, "{members:?}");
+            assert_eq!(
+                step(members, &[RecoveryReply::Nothing, shown(5, Open, 10, 80)], 0),
+                finish(80, 5),
+                "{members:?}"
+            );
+            assert_eq!(step(members, &[RecoveryReply::Nothing], 0), Step::Nothing, "{members:?}");
         }
-        let nothing = [Shown::Nothing];
-        assert!(matches!(step(&nothing, &[Shown::Silence], 59), Step::Wait(_)));
-        assert_eq!(step(&nothing, &[Shown::Silence], 60), Step::Nothing);
+        let nothing = [RecoveryReply::Nothing];
+        assert!(matches!(step(&nothing, &[RecoveryReply::Silence], 59), Step::Wait(_)));
+        assert_eq!(step(&nothing, &[RecoveryReply::Silence], 60), Step::Nothing);
         // Somebody shows it, so whoever is silent may have more.
-        assert!(matches!(step(&nothing, &[Shown::Silence, shown(5, Open, 10, 80)], 4), Step::Wait(_)));
+        assert!(matches!(step(&nothing, &[RecoveryReply::Silence, shown(5, Open, 10, 80)], 4), Step::Wait(_)));
         // All members fell: somebody else may have all of it.
         assert!(inquest.asks_others(&[shown(1, WaitingForRecovery, 10, 50)]));
         assert_eq!(step(&[shown(1, WaitingForRecovery, 10, 50)], &[shown(5, Open, 10, 80)], 0), finish(80, 5));
-        assert!(!inquest.asks_others(&[shown(1, Open, 10, 50), Shown::Silence]));
+        assert!(!inquest.asks_others(&[shown(1, Open, 10, 50), RecoveryReply::Silence]));
     }
 
     #[test]
     fn recorded_bytes_are_never_given_up_and_a_cut_waits_for_what_shall_be_left() {
         let long = Duration::from_secs(1_000_000);
         let appended = Inquest { generation: Generation(10), len: 80, cut: None };
-        assert!(matches!(appended.next_step(&[Shown::Nothing], &[Shown::Nothing], long), Step::Wait(_)));
+        assert!(matches!(
+            appended.next_step(&[RecoveryReply::Nothing], &[RecoveryReply::Nothing], long),
+            Step::Wait(_)
+        ));
         let cut = Inquest { cut: Some(30), ..appended };
         let whole = [shown(1, Finalized, 10, 80)];
         assert_eq!(
             cut.next_step(&whole, &[], Duration::ZERO),
-            Step::Finish(Agreed { len: 30, nodes: vec![NodeId([1; 16])] })
+            Step::Finish(RecoveryPlan { len: 30, nodes: vec![NodeId([1; 16])] })
         );
-        let short = [shown(1, WaitingForRecovery, 10, 20), Shown::Silence];
+        let short = [shown(1, WaitingForRecovery, 10, 20), RecoveryReply::Silence];
         assert!(matches!(cut.next_step(&short, &[], long), Step::Wait(_)));
     }
 
@@ -485,13 +506,13 @@ mod tests {
         let long = Duration::from_secs(1_000_000);
         let finish = |numbers: &[u8]| {
             let nodes = numbers.iter().map(|number| NodeId([*number; 16])).collect();
-            Next::Do(Step::Finish(Agreed { len: 80, nodes }))
+            Next::Do(Step::Finish(RecoveryPlan { len: 80, nodes }))
         };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
         let put = |number| shown(number, Finalized, 10, 80);
-        let all_there = Hearing::new(inquest, vec![put(1), put(2), put(3)]);
+        let all_there = RecoveryRound::new(inquest, vec![put(1), put(2), put(3)]);
         assert_eq!(all_there.next(Duration::ZERO), finish(&[1, 2, 3]), "damage is mended from the others");
-        let alone = || Hearing::new(inquest, vec![put(1), Shown::Silence, Shown::Silence]);
+        let alone = || RecoveryRound::new(inquest, vec![put(1), RecoveryReply::Silence, RecoveryReply::Silence]);
         assert!(matches!(alone().next(Duration::from_secs(4)), Next::Do(Step::Wait(_))));
         assert_eq!(alone().next(Duration::from_secs(5)), Next::Read(vec![first]));
         let mut sound = alone();
@@ -500,21 +521,21 @@ mod tests {
         let mut rotten = alone();
         rotten.was_read(first, Some(Fitness::Unfit));
         assert_eq!(rotten.next(long), Next::AskOthers);
-        rotten.others_said(vec![Shown::Nothing]);
+        rotten.others_said(vec![RecoveryReply::Nothing]);
         assert!(matches!(rotten.next(long), Next::Do(Step::Wait(_))), "one of the silent ones may have better");
         let mut silent = alone();
         silent.was_read(first, None);
         silent.others_said(vec![]);
         assert!(matches!(silent.next(long), Next::Do(Step::Wait(_))));
         // One of them is back.
-        let mut two = Hearing::new(inquest, vec![put(1), put(2), Shown::Silence]);
+        let mut two = RecoveryRound::new(inquest, vec![put(1), put(2), RecoveryReply::Silence]);
         assert_eq!(two.next(long), Next::Read(vec![first, second]));
         two.was_read(first, Some(Fitness::Unfit));
         assert_eq!(two.next(long), Next::Read(vec![second]));
         two.was_read(second, Some(Fitness::Fit));
         assert_eq!(two.next(long), finish(&[2]));
         // It is elsewhere, since the home has got other members.
-        let mut moved = Hearing::new(inquest, vec![put(1), Shown::Nothing, Shown::Nothing]);
+        let mut moved = RecoveryRound::new(inquest, vec![put(1), RecoveryReply::Nothing, RecoveryReply::Nothing]);
         assert_eq!(moved.next(Duration::ZERO), Next::Read(vec![first]));
         moved.was_read(first, Some(Fitness::Unfit));
         assert_eq!(moved.next(Duration::ZERO), Next::AskOthers);
@@ -531,12 +552,13 @@ mod tests {
         let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
         let put = |number| shown(number, Finalized, 10, 80);
         let node = |number| NodeId([number; 16]);
-        let agreed = |numbers: &[u8]| Agreed { len: 80, nodes: numbers.iter().map(|number| node(*number)).collect() };
-        let all_there = Hearing::new(inquest, vec![put(1), put(2), put(3)]);
+        let agreed =
+            |numbers: &[u8]| RecoveryPlan { len: 80, nodes: numbers.iter().map(|number| node(*number)).collect() };
+        let all_there = RecoveryRound::new(inquest, vec![put(1), put(2), put(3)]);
         let all = agreed(&[1, 2, 3]);
         assert_eq!(all_there.to_be_read(&all, &[node(1), node(2), node(3)]), []);
         assert_eq!(all_there.to_be_read(&all, &[node(1)]), [node(1)]);
-        let mut read = Hearing::new(inquest, vec![put(1), put(2), Shown::Silence]);
+        let mut read = RecoveryRound::new(inquest, vec![put(1), put(2), RecoveryReply::Silence]);
         read.was_read(node(1), Some(Fitness::Fit));
         read.was_read(node(2), Some(Fitness::Fit));
         assert_eq!(read.to_be_read(&agreed(&[1, 2]), &[node(2)]), []);
@@ -548,8 +570,8 @@ mod tests {
     fn a_block_is_read_before_it_is_cut() {
         let cut = Inquest { generation: Generation(10), len: 80, cut: Some(30) };
         let node = |number| NodeId([number; 16]);
-        let finish = |number| Next::Do(Step::Finish(Agreed { len: 30, nodes: vec![node(number)] }));
-        let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, Finalized, 10, 80)]);
+        let finish = |number| Next::Do(Step::Finish(RecoveryPlan { len: 30, nodes: vec![node(number)] }));
+        let mut hearing = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, Finalized, 10, 80)]);
         assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![node(1), node(2)]));
         hearing.was_read(node(1), Some(Fitness::Unfit));
         hearing.was_read(node(2), Some(Fitness::Unfit));
@@ -559,9 +581,10 @@ mod tests {
         hearing.was_read(node(3), Some(Fitness::Fit));
         assert_eq!(hearing.next(Duration::ZERO), finish(3));
         // Node 2 was cut before, and fell: it has all that shall be left, though the damaged one shows more.
-        let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30)]);
+        let mut hearing =
+            RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30)]);
         hearing.was_read(node(1), Some(Fitness::Unfit));
-        hearing.others_said(vec![Shown::Nothing]);
+        hearing.others_said(vec![RecoveryReply::Nothing]);
         assert_eq!(hearing.next(Duration::ZERO), finish(2));
     }
 
@@ -570,19 +593,19 @@ mod tests {
     fn damage_is_taken_when_nobody_is_left_who_may_have_better() {
         let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
         let first = NodeId([1; 16]);
-        let mut alone = Hearing::new(inquest, vec![shown(1, Finalized, 10, 80), Shown::Nothing]);
+        let mut alone = RecoveryRound::new(inquest, vec![shown(1, Finalized, 10, 80), RecoveryReply::Nothing]);
         alone.was_read(first, Some(Fitness::Unfit));
-        alone.others_said(vec![Shown::Nothing]);
-        assert_eq!(alone.next(Duration::ZERO), Next::Do(Step::Finish(Agreed { len: 80, nodes: vec![first] })));
+        alone.others_said(vec![RecoveryReply::Nothing]);
+        assert_eq!(alone.next(Duration::ZERO), Next::Do(Step::Finish(RecoveryPlan { len: 80, nodes: vec![first] })));
         let short = |third| {
             let members = vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30), third];
-            let mut hearing = Hearing::new(inquest, members);
+            let mut hearing = RecoveryRound::new(inquest, members);
             hearing.was_read(first, Some(Fitness::Unfit));
             hearing.others_said(vec![]);
             hearing.next(Duration::from_secs(1_000_000))
         };
-        assert!(matches!(short(Shown::Silence), Next::Do(Step::Wait(_))));
-        assert_eq!(short(Shown::Nothing), Next::Do(Step::Finish(Agreed { len: 80, nodes: vec![first] })));
+        assert!(matches!(short(RecoveryReply::Silence), Next::Do(Step::Wait(_))));
+        assert_eq!(short(RecoveryReply::Nothing), Next::Do(Step::Finish(RecoveryPlan { len: 80, nodes: vec![first] })));
     }
 
     /// Node 1 has rotted. Node 2 was cut to what shall be left, and fell before it was put.
@@ -591,12 +614,12 @@ mod tests {
         let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50) };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
         let step = |len| {
-            let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80)]);
+            let mut hearing = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80)]);
             hearing.was_read(first, Some(Fitness::Unfit));
             hearing.others_said(vec![shown(2, WaitingForRecovery, 10, len)]);
             hearing.next(Duration::ZERO)
         };
-        let finish = |node| Next::Do(Step::Finish(Agreed { len: 50, nodes: vec![node] }));
+        let finish = |node| Next::Do(Step::Finish(RecoveryPlan { len: 50, nodes: vec![node] }));
         assert_eq!(step(50), finish(second));
         assert_eq!(step(49), finish(first), "it lacks a byte that shall be left");
     }
@@ -607,14 +630,14 @@ mod tests {
     fn who_is_alone_in_its_home_is_read_before_it_is_believed() {
         let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50) };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
-        let mut hearing = Hearing::new(cut, vec![shown(1, Finalized, 10, 80)]);
+        let mut hearing = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80)]);
         assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![first]));
         hearing.was_read(first, Some(Fitness::Unfit));
         assert_eq!(hearing.next(Duration::ZERO), Next::AskOthers);
-        hearing.others_said(vec![shown(2, Finalized, 10, 80), Shown::Nothing]);
+        hearing.others_said(vec![shown(2, Finalized, 10, 80), RecoveryReply::Nothing]);
         assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![second]));
         hearing.was_read(second, Some(Fitness::Fit));
-        let agreed = Agreed { len: 50, nodes: vec![second] };
+        let agreed = RecoveryPlan { len: 50, nodes: vec![second] };
         assert_eq!(hearing.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
     }
 
@@ -622,9 +645,9 @@ mod tests {
     #[test]
     fn what_was_found_at_a_start_is_not_read_again() {
         let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
-        let mut fell = Hearing::new(inquest, vec![shown(1, WaitingForRecovery, 10, 30), Shown::Nothing]);
+        let mut fell = RecoveryRound::new(inquest, vec![shown(1, WaitingForRecovery, 10, 30), RecoveryReply::Nothing]);
         fell.others_said(vec![]);
-        let agreed = Agreed { len: 30, nodes: vec![NodeId([1; 16])] };
+        let agreed = RecoveryPlan { len: 30, nodes: vec![NodeId([1; 16])] };
         assert_eq!(fell.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
     }
 
@@ -633,19 +656,23 @@ mod tests {
     #[test]
     fn who_cannot_say_is_not_waited_for_for_ever_where_nothing_was_ever_shown() {
         let begun = Inquest { generation: Generation(10), len: 0, cut: None };
-        let step = |inquest: &Inquest, members: &[Shown], seconds| {
-            inquest.next_step(members, &[Shown::Nothing, Shown::Unknown], Duration::from_secs(seconds))
+        let step = |inquest: &Inquest, members: &[RecoveryReply], seconds| {
+            inquest.next_step(members, &[RecoveryReply::Nothing, RecoveryReply::Unknown], Duration::from_secs(seconds))
         };
-        let waits = |inquest: &Inquest, members: &[Shown]| matches!(step(inquest, members, 1_000_000), Step::Wait(_));
-        let one_cannot_say = [Shown::Nothing, Shown::Unknown, Shown::Nothing];
+        let waits =
+            |inquest: &Inquest, members: &[RecoveryReply]| matches!(step(inquest, members, 1_000_000), Step::Wait(_));
+        let one_cannot_say = [RecoveryReply::Nothing, RecoveryReply::Unknown, RecoveryReply::Nothing];
         assert!(matches!(step(&begun, &one_cannot_say, 59), Step::Wait(_)));
         assert_eq!(step(&begun, &one_cannot_say, 60), Step::Nothing);
-        assert!(waits(&begun, &[Shown::Nothing, Shown::Unknown, Shown::Silence]), "one may have gone on with it alone");
-        assert!(waits(&begun, &[Shown::Unknown]), "nobody else was ever to have it");
-        assert!(waits(&begun, &[shown(1, Open, 9, 50), Shown::Unknown]), "its chain went on without that one");
+        assert!(
+            waits(&begun, &[RecoveryReply::Nothing, RecoveryReply::Unknown, RecoveryReply::Silence]),
+            "one may have gone on with it alone"
+        );
+        assert!(waits(&begun, &[RecoveryReply::Unknown]), "nobody else was ever to have it");
+        assert!(waits(&begun, &[shown(1, Open, 9, 50), RecoveryReply::Unknown]), "its chain went on without that one");
         assert!(waits(&Inquest { len: 5, ..begun }, &one_cannot_say), "bytes were acknowledged");
         assert!(waits(&Inquest { cut: Some(5), ..begun }, &one_cannot_say));
         // Whoever shows it is believed as soon as before.
-        assert!(matches!(step(&begun, &[shown(1, Open, 10, 50), Shown::Unknown], 5), Step::Finish(_)));
+        assert!(matches!(step(&begun, &[shown(1, Open, 10, 50), RecoveryReply::Unknown], 5), Step::Finish(_)));
     }
 }

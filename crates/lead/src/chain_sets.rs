@@ -68,14 +68,19 @@ pub enum TooManySets {
 
 impl ChainSets {
     /// It needs a set of nodes that is not there yet.
-    pub fn spend(&mut self, spender: Spender, now: Duration) -> Result<(), TooManySets> {
-        let (spent, at) = self.left(spender, now);
-        if spent >= spender.set_count_max() {
-            return Err(match spender {
-                Spender::File(file) => TooManySets::File(file),
-                Spender::Host(host) => TooManySets::Host(host),
-            });
+    pub fn may_spend(&self, spender: Spender, now: Duration) -> Result<(), TooManySets> {
+        if self.left(spender, now).0 < spender.set_count_max() {
+            return Ok(());
         }
+        Err(match spender {
+            Spender::File(file) => TooManySets::File(file),
+            Spender::Host(host) => TooManySets::Host(host),
+        })
+    }
+
+    /// A set of nodes was made for it, as [`ChainSets::may_spend`] allowed.
+    pub fn spend(&mut self, spender: Spender, now: Duration) {
+        let (spent, at) = self.left(spender, now);
         if self.spent.len() >= SPENDER_COUNT_MAX && !self.spent.contains_key(&spender) {
             let all: Vec<Spender> = self.spent.keys().copied().collect();
             let free: Vec<Spender> = all.into_iter().filter(|spender| self.left(*spender, now).0 == 0).collect();
@@ -85,8 +90,8 @@ impl ChainSets {
             let oldest = self.spent.iter().min_by_key(|(_, (_, at))| *at).map(|(spender, _)| *spender);
             oldest.and_then(|oldest| self.spent.remove(&oldest));
         }
-        self.spent.insert(spender, (spent + 1, at));
-        Ok(())
+        // Several may have been allowed the last one at the same time.
+        self.spent.insert(spender, ((spent + 1).min(spender.set_count_max()), at));
     }
 
     pub(crate) fn check(&self) {
@@ -117,12 +122,16 @@ mod tests {
     fn a_file_has_some_sets_at_once_and_one_each_minute() {
         let [file, other] = [7, 8].map(|file| Spender::File(InodeId(file)));
         let mut sets = ChainSets::default();
-        let made = |sets: &mut ChainSets, file, at| (0..100).filter(|_| sets.spend(file, at).is_ok()).count();
+        let make = |sets: &mut ChainSets, spender, at| {
+            let may = sets.may_spend(spender, at);
+            may.inspect(|()| sets.spend(spender, at)).is_ok()
+        };
+        let made = |sets: &mut ChainSets, file, at| (0..100).filter(|_| make(sets, file, at)).count();
         let at = Duration::from_secs(1000);
         assert_eq!(made(&mut sets, file, at), SET_COUNT_MAX as usize);
         assert_eq!(made(&mut sets, other, at), SET_COUNT_MAX as usize, "each file has its own");
         let host = Spender::Host([10, 0, 0, 1].into());
-        let of_host = (0..1000).filter(|_| sets.spend(host, at).is_ok()).count();
+        let of_host = (0..1000).filter(|_| make(&mut sets, host, at)).count();
         assert_eq!(of_host, HOST_SET_COUNT_MAX as usize);
         sets.check();
         assert_eq!(made(&mut sets, file, at + SET_EACH / 2), 0);
@@ -135,9 +144,9 @@ mod tests {
     fn files_that_spend_are_remembered_up_to_a_limit() {
         let mut sets = ChainSets::default();
         let at = Duration::from_secs(1000);
-        (0..SPENDER_COUNT_MAX as u64 + 10).for_each(|file| sets.spend(Spender::File(InodeId(file)), at).unwrap());
+        (0..SPENDER_COUNT_MAX as u64 + 10).for_each(|file| sets.spend(Spender::File(InodeId(file)), at));
         assert_eq!(sets.spent.len(), SPENDER_COUNT_MAX);
-        sets.spend(Spender::File(InodeId(1 << 40)), at + SET_EACH).unwrap();
+        sets.spend(Spender::File(InodeId(1 << 40)), at + SET_EACH);
         assert_eq!(sets.spent.len(), 1, "the others have earned back what they spent");
     }
 }

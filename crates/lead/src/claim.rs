@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(cluster.claim(SECOND, Duration::ZERO, &process(9, "a")), in_use(), "a message that was late");
         let elsewhere = Node { from: "c".into(), ..process(20, "a") };
         assert_eq!(cluster.claim(SECOND, Duration::ZERO, &elsewhere), in_use(), "it only says that it is there");
-        cluster.on_hung_up(ID);
+        cluster.on_dropped_from_chain(ID);
         assert_eq!(cluster.claim(SECOND, Duration::ZERO, &process(20, "b")), in_use(), "a writer may be wrong");
         cluster.on_disconnected(ID);
         assert_eq!(cluster.claim(SECOND, Duration::ZERO, &process(20, "b")), Claim::Takes);

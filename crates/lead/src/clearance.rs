@@ -8,8 +8,8 @@
 //! older one only if one has; and only if the members are still those who were asked.
 
 use crate::compare_answer::Answers;
-use crate::healing::Healing;
-use crate::replica_fate::Told;
+use crate::healing::RepairContext;
+use crate::replica_fate::ReportedReplica;
 use crate::surplus::Surplus;
 use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ const PAGE_COUNT: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct Clearance {
     home: ContainerId,
-    kept: Vec<(NodeId, Told)>,
+    kept: Vec<(NodeId, ReportedReplica)>,
     found: BTreeMap<BlockId, Option<BlockView>>,
     asked: Vec<BlockView>,
     before: Option<Set>,
@@ -37,7 +37,7 @@ struct Set {
     wanted: u16,
 }
 
-fn set_of(home: ContainerId, healing: &Healing<'_>) -> Option<Set> {
+fn set_of(home: ContainerId, healing: &RepairContext<'_>) -> Option<Set> {
     let row = &healing.cluster.pipeline(healing.cluster.container(home)?.pipeline)?.row;
     let wanted = row.wanted;
     Some(Set { epoch: row.epoch, members: row.members.clone(), wanted })
@@ -68,7 +68,7 @@ impl Clearance {
     pub fn on_found(
         &mut self,
         found: impl IntoIterator<Item = (BlockId, Option<BlockView>)>,
-        healing: &Healing<'_>,
+        healing: &RepairContext<'_>,
     ) -> Vec<NodeId> {
         self.found.extend(found);
         // What is being written again is judged when it is complete.
@@ -84,7 +84,7 @@ impl Clearance {
     }
 
     /// What they said. Answers what goes.
-    pub fn on_answers(self, answers: &Answers, healing: &mut Healing<'_>) -> Vec<Cleared> {
+    pub fn on_answers(self, answers: &Answers, healing: &mut RepairContext<'_>) -> Vec<Cleared> {
         let (home, now) = (self.home, healing.rules.now);
         if set_of(home, healing) != self.before {
             healing.surplus.asked(home, now, false);
@@ -94,7 +94,7 @@ impl Clearance {
             Some(set) => (set.members, set.wanted),
             None => (Vec::new(), healing.rules.usual_replication),
         };
-        let Healing { cluster, repair, surplus, .. } = healing;
+        let RepairContext { cluster, repair, surplus, .. } = healing;
         let places: BTreeMap<BlockId, usize> =
             self.asked.iter().enumerate().map(|(at, wanted)| (wanted.block, at)).collect();
         let mut settled_all = true;
@@ -105,7 +105,7 @@ impl Clearance {
                     Some(Some(found)) => *found,
                     Some(None) => {
                         // Its file was deleted meanwhile, of which only the members of its home are told.
-                        surplus.let_go(home, node, told, now);
+                        surplus.approve_deletion(home, node, told, now);
                         continue;
                     }
                     None => {
@@ -133,7 +133,7 @@ impl Clearance {
             let enough = if is_old { 1 } else { usize::from(wanted).max(1) };
             if copies >= enough || mutation::is(Mutation::DeleteSurplusUnasked) {
                 cleared.push(Cleared { block: told.block, node, copies });
-                surplus.let_go(home, node, told, now);
+                surplus.approve_deletion(home, node, told, now);
             } else {
                 settled_all = false;
                 repair.doubt(told.block);
@@ -147,7 +147,7 @@ impl Clearance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, MendRules, Repair, Usage};
+    use crate::{Cluster, LivenessRules, Repair, Usage};
     use blocks::{Command, Node, apply};
     use std::time::Duration;
     use types::rows::MemoryRows;
@@ -172,15 +172,21 @@ mod tests {
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         (1..=3).for_each(|number| cluster.on_registered(NOW, id(number), Usage::default()));
         let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
-        let told =
-            Told { block: BLOCK, generation: Generation(generation), len: 5, file: None, home: None, finalized: true };
+        let told = ReportedReplica {
+            block: BLOCK,
+            generation: Generation(generation),
+            len: 5,
+            file: None,
+            home: None,
+            finalized: true,
+        };
         surplus.keep(id(3), told, HOME, NOW);
         assert_eq!(surplus.next(NOW), Some(HOME));
         let mut clearance = Clearance::begin(HOME, &surplus);
         assert_eq!(clearance.blocks(), BTreeSet::from([BLOCK]));
         let lost_after = Duration::from_secs(15);
-        let rules = MendRules { now: NOW, hearing_since: Duration::ZERO, lost_after, usual_replication: 2 };
-        let mut healing = Healing { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        let rules = LivenessRules { now: NOW, hearing_since: Duration::ZERO, lost_after, usual_replication: 2 };
+        let mut healing = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
         let nodes = clearance.on_found(found.map(|found| (BLOCK, found)), &healing);
         assert_eq!(nodes, [id(1), id(2)]);
         let count = clearance.asked().len();

@@ -272,7 +272,7 @@ impl Cluster {
     }
 
     /// It said something else than a heartbeat, as it does for minutes when it tells all that it has.
-    pub fn on_sign(&mut self, now: Duration, node: NodeId) {
+    pub fn on_message(&mut self, now: Duration, node: NodeId) {
         let heard = self.nodes.get_mut(&node).filter(|member| member.seen.is_some() && !member.diskless);
         if let Some(member) = heard {
             (member.seen, member.hung_up, member.disconnected) = (Some(now), false, false);
@@ -300,7 +300,7 @@ impl Cluster {
     }
 
     /// A writer dropped it from its chain. If it lives it is heard again in a second.
-    pub fn on_hung_up(&mut self, node: NodeId) {
+    pub fn on_dropped_from_chain(&mut self, node: NodeId) {
         if let Some(member) = self.nodes.get_mut(&node) {
             member.hung_up = true;
         }
@@ -466,7 +466,7 @@ impl Cluster {
     }
 
     /// Whoever joined up to `epoch` has said what it has of the container: what it lacks is known by name.
-    pub(crate) fn on_told(&mut self, home: ContainerId, epoch: Epoch) {
+    pub(crate) fn on_compared(&mut self, home: ContainerId, epoch: Epoch) {
         self.change_container(home, |container| container.told = container.told.max(epoch));
     }
 

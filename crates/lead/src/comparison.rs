@@ -12,7 +12,7 @@
 //! that is here has reported what it has. Whoever comes back with the block reports it, and it is copied then.
 
 use crate::compare_answer::Answers;
-use crate::healing::Healing;
+use crate::healing::RepairContext;
 use crate::repair::{Lack, Repair};
 use crate::surplus::Surplus;
 use namespace::BlockView;
@@ -61,7 +61,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// `None`: there is no such container.
-    pub fn begin(home: ContainerId, healing: &mut Healing<'_>) -> Option<Self> {
+    pub fn begin(home: ContainerId, healing: &mut RepairContext<'_>) -> Option<Self> {
         let pipeline = healing.cluster.container(home)?.pipeline;
         let row = &healing.cluster.pipeline(pipeline)?.row;
         let (epoch, is_joining) = (row.epoch, !row.joining.is_empty());
@@ -100,7 +100,7 @@ impl Comparison {
         alike
     }
 
-    pub fn on_list(&mut self, blocks: &[BlockView], answers: &Answers, healing: &mut Healing<'_>) {
+    pub fn on_list(&mut self, blocks: &[BlockView], answers: &Answers, healing: &mut RepairContext<'_>) {
         let Outcome { lacks, missing, unnamed_len, unanswered } = healing.on_list(blocks, &self.members, answers);
         self.sum.lacks += lacks;
         self.sum.missing += missing;
@@ -116,13 +116,13 @@ impl Comparison {
     }
 
     /// All pages were compared, or it does not go on.
-    pub fn end(self, healing: &mut Healing<'_>) -> Compared {
+    pub fn end(self, healing: &mut RepairContext<'_>) -> Compared {
         let passes_over = self.passes_over_missing(healing);
         let Self { home, epoch, mut sum, .. } = self;
         if mutation::is(Mutation::WholeUnanswered) {
             sum.unanswered = 0;
         }
-        let Healing { cluster, repair, rules, .. } = healing;
+        let RepairContext { cluster, repair, rules, .. } = healing;
         let now = rules.now;
         // What was not looked at, or not by all, may still be missing as it was before.
         if sum.unanswered == 0 {
@@ -139,15 +139,15 @@ impl Comparison {
         // With another pipeline it is counted by other epochs.
         let is_moved = of != self.pipeline;
         if sum.unanswered == 0 && all_asked && !is_moved {
-            repair.on_told(home, self.is_joining.then_some((self.pipeline, epoch)));
-            cluster.on_told(home, epoch);
+            repair.on_compared(home, self.is_joining.then_some((self.pipeline, epoch)));
+            cluster.on_compared(home, epoch);
         }
         if sum.missing > 0 && !passes_over || sum.unanswered > 0 || !all_asked || is_moved {
             repair.retry(home, now);
             return not_yet;
         }
         let is_copied = sum.lacks == 0 && !repair.is_open(home);
-        if self.is_joining && !repair.are_younger(home, (self.pipeline, epoch), &self.open) {
+        if self.is_joining && !repair.old_open_blocks_closed(home, (self.pipeline, epoch), &self.open) {
             // Nobody who is in their chains may go before they are complete, and copied.
             repair.suspect(home, now + LOOK_AGAIN_AFTER);
             if is_copied {
@@ -165,7 +165,7 @@ impl Comparison {
             return not_yet;
         }
         let is_news = whole_at < epoch && !self.members.is_empty();
-        repair.forget_begun(home);
+        repair.forget_old_open_blocks(home);
         repair.on_whole(home);
         if sum.missing > 0 {
             repair.retry(home, now);
@@ -175,16 +175,16 @@ impl Comparison {
 
     /// Whether what no member has is nowhere else either, as far as anybody who is here can tell: those who were asked
     /// had all of the container before, some of them, and those who left it and are here have reported since.
-    fn passes_over_missing(&self, healing: &Healing<'_>) -> bool {
-        let Healing { cluster, surplus, rules, .. } = healing;
+    fn passes_over_missing(&self, healing: &RepairContext<'_>) -> bool {
+        let RepairContext { cluster, surplus, rules, .. } = healing;
         let row = cluster.pipeline(self.pipeline).map(|pipeline| &pipeline.row);
         let mut former = row.into_iter().flat_map(|row| &row.former);
         self.members.iter().any(|id| cluster.has_complete(self.home, *id))
-            && former.all(|id| rules.is_lost(cluster.node(*id)) || surplus.has_told(*id))
+            && former.all(|id| rules.is_lost(cluster.node(*id)) || surplus.has_full_catalogue(*id))
     }
 }
 
-impl Healing<'_> {
+impl RepairContext<'_> {
     /// Notes what `members` lack of `blocks`.
     pub(crate) fn on_list(&mut self, blocks: &[BlockView], members: &[NodeId], answers: &Answers) -> Outcome {
         let is_live = |id: NodeId| self.cluster.node(id).is_some_and(|member| member.is_live(self.rules.now));
@@ -313,7 +313,7 @@ pub(crate) fn lack(wanted: &BlockView, home: ContainerId, node: NodeId, sources:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, MendRules, Usage};
+    use crate::{Cluster, LivenessRules, Usage};
     use blocks::{Command, Node, apply};
     use types::rows::MemoryRows;
     use types::{Generation, InodeId};
@@ -366,11 +366,11 @@ mod tests {
             self.cluster.on_applied(command, &reply);
         }
 
-        fn healing(&mut self) -> Healing<'_> {
+        fn healing(&mut self) -> RepairContext<'_> {
             let Self { cluster, repair, surplus, .. } = self;
             let (hearing_since, lost_after) = (Duration::ZERO, Duration::from_secs(15));
-            let rules = MendRules { now: NOW, hearing_since, lost_after, usual_replication: 2 };
-            Healing { cluster, repair, surplus, rules }
+            let rules = LivenessRules { now: NOW, hearing_since, lost_after, usual_replication: 2 };
+            RepairContext { cluster, repair, surplus, rules }
         }
 
         /// Compares blocks 0, 1, … : a letter for each member says what it has of it, `F`it, `R`eadable, `A`bsent,
@@ -537,12 +537,12 @@ mod tests {
             join(&mut world);
             let told_before = world.compare(&[nobody, "FF"], &[]);
             assert_eq!(told_before, Compared { whole: None, missing: 1 }, "node 1 is here, and may have it");
-            world.surplus.on_telling(id(1), NOW);
-            world.surplus.on_told_all(id(1));
+            world.surplus.on_catalogue_begun(id(1), NOW);
+            world.surplus.on_catalogue_complete(id(1));
             assert_eq!(world.compare(&[nobody, "FF"], &[]).whole, None, "that may be from before it went");
             assert!(world.surplus.take_ask(id(1)));
-            world.surplus.on_telling(id(1), NOW);
-            world.surplus.on_told_all(id(1));
+            world.surplus.on_catalogue_begun(id(1), NOW);
+            world.surplus.on_catalogue_complete(id(1));
             assert_eq!(world.compare(&[nobody, "FA"], &[]).whole, None, "the rest is copied first");
             world.repair.on_put(id(3), wanted(1).block, Generation(1001), NOW);
             assert_eq!(world.repair.next_check(NOW), Some(HOME));
@@ -560,7 +560,7 @@ mod tests {
         let mut world = World::new();
         let members = vec![id(2), id(3)];
         world.apply(&Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
-        world.surplus.on_told_all(id(1));
+        world.surplus.on_catalogue_complete(id(1));
         world.cluster.nodes.get_mut(&id(2)).unwrap().seen = None;
         assert_eq!(world.compare(&["A", "A"], &[]), Compared { whole: None, missing: 2 });
     }

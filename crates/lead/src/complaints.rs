@@ -74,7 +74,7 @@ impl Complaints {
     }
 
     /// Its node has read the replica: it is as it should be.
-    pub fn reads_well(&mut self, block: BlockId, node: NodeId, now: Duration) {
+    pub fn on_verified(&mut self, block: BlockId, node: NodeId, now: Duration) {
         if self.well.len() >= COUNT_MAX {
             self.well.retain(|_, until| now < *until);
         }
@@ -140,7 +140,7 @@ mod tests {
         assert!(complaints.note(block, node(1), by("a"), NOW) && complaints.note(block, node(1), by("b"), NOW));
         assert_eq!(complaints.take(|_| true), Some((block, node(1))));
         assert_eq!(complaints.take(|_| true), None, "two said the same");
-        complaints.reads_well(block, node(1), NOW);
+        complaints.on_verified(block, node(1), NOW);
         assert!(!complaints.note(block, node(1), by("a"), NOW + WELL_FOR / 2));
         assert!(complaints.note(block, node(2), by("a"), NOW), "another replica of it");
         assert!(complaints.note(block, node(1), Complainant::Ours, NOW), "a datanode saw it itself");

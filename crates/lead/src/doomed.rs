@@ -43,7 +43,7 @@ pub struct Doomed {
 #[derive(Debug)]
 struct Row {
     generation: Generation,
-    debtors: BTreeSet<NodeId>,
+    pending_nodes: BTreeSet<NodeId>,
 }
 
 impl Doomed {
@@ -62,7 +62,7 @@ impl Doomed {
             let owed = Owed { generation: doomed.generation, ordered: None, order_count: 0 };
             self.owed.entry(*member).or_default().insert(key, owed);
         }
-        self.rows.insert(key, Row { generation: doomed.generation, debtors: members.iter().copied().collect() });
+        self.rows.insert(key, Row { generation: doomed.generation, pending_nodes: members.iter().copied().collect() });
     }
 
     /// Rows that are not forgotten yet, including those that can be.
@@ -134,7 +134,7 @@ impl Doomed {
     }
 
     /// Nodes that owe something.
-    pub fn debtors(&self) -> impl Iterator<Item = NodeId> + '_ {
+    pub fn pending_nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.owed.keys().copied()
     }
 
@@ -150,8 +150,8 @@ impl Doomed {
     /// Who owes what, by row and by node. Looks at everything.
     pub fn check(&self) {
         for (key, row) in &self.rows {
-            assert!(!row.debtors.is_empty(), "{} waits for nobody, and cannot be forgotten", key.0);
-            for node in &row.debtors {
+            assert!(!row.pending_nodes.is_empty(), "{} waits for nobody, and cannot be forgotten", key.0);
+            for node in &row.pending_nodes {
                 let owed = self.owed.get(node).and_then(|owed| owed.get(key)).map(|owed| owed.generation);
                 assert_eq!(owed, Some(row.generation), "{node} owes the deletion of {}", key.0);
             }
@@ -173,8 +173,8 @@ impl Doomed {
             }
         }
         if let Some(row) = self.rows.get_mut(&key) {
-            row.debtors.remove(&node);
-            if row.debtors.is_empty() {
+            row.pending_nodes.remove(&node);
+            if row.pending_nodes.is_empty() {
                 self.forgettable.insert(DoomedBlock { block: key.0, home: key.1, generation: row.generation });
                 self.rows.remove(&key);
             }

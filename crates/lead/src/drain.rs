@@ -1,6 +1,6 @@
 //! How far the emptying of a node is.
 //!
-//! A node that drains takes no new blocks; [`Mending`](crate::Mending) brings another member into each pipeline it is
+//! A node that drains takes no new blocks; [`MembershipRound`](crate::Mending) brings another member into each pipeline it is
 //! in, and lets it go when all containers are whole on those who stay. So it is empty when it is in no pipeline any
 //! more, and not before. One that is down has left its pipelines when it was lost; those who took its places copy from
 //! the others, and until they have, it is not drained.
@@ -12,7 +12,7 @@
 
 use crate::cluster::Cluster;
 use crate::repair::Repair;
-use crate::rules::MendRules;
+use crate::rules::LivenessRules;
 use crate::surplus::Surplus;
 use std::time::Duration;
 use types::NodeId;
@@ -61,12 +61,12 @@ impl Surplus {
 }
 
 impl Cluster {
-    pub fn drain_picture(&self, node: NodeId, rules: &MendRules, repair: &Repair) -> DrainPicture {
+    pub fn drain_picture(&self, node: NodeId, rules: &LivenessRules, repair: &Repair) -> DrainPicture {
         let mut picture = DrainPicture::default();
         let lost = |id: NodeId| rules.is_lost(self.nodes.get(&id));
         let left = self.pipelines.values().filter(|pipeline| pipeline.row.former.contains(&node));
-        let is_in = self.pipelines_of(node).iter().filter_map(|id| self.pipelines.get(id));
-        for pipeline in is_in.chain(left) {
+        let on_member_again = self.pipelines_of(node).iter().filter_map(|id| self.pipelines.get(id));
+        for pipeline in on_member_again.chain(left) {
             let row = &pipeline.row;
             picture.pipelines_left += 1;
             let wanted = usize::from(row.wanted);
@@ -96,7 +96,7 @@ impl Cluster {
 mod tests {
     use super::*;
     use crate::repair::Lack;
-    use crate::replica_fate::Told;
+    use crate::replica_fate::ReportedReplica;
     use types::{BlockId, ContainerId, Generation, InodeId};
 
     #[test]
@@ -105,8 +105,8 @@ mod tests {
         let at = Duration::from_secs;
         let (mut surplus, repair) = (Surplus::default(), Repair::default());
         let told = |surplus: &mut Surplus, now| {
-            surplus.on_telling(node, at(now));
-            surplus.on_told_all(node);
+            surplus.on_catalogue_begun(node, at(now));
+            surplus.on_catalogue_complete(node);
         };
         assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(100)), Some(LeftBehind::Leased));
         told(&mut surplus, 130);
@@ -117,7 +117,7 @@ mod tests {
         told(&mut surplus, 161);
         assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(161)), None, "the clock may stand still");
         assert_eq!(surplus.left_behind(node, true, None, &repair, at(161)), Some(LeftBehind::Unsettled));
-        surplus.is_in(node);
+        surplus.on_member_again(node);
         assert_eq!(
             surplus.left_behind(node, false, None, &repair, at(170)),
             Some(LeftBehind::Unsettled),
@@ -131,7 +131,7 @@ mod tests {
         let (node, home, at) = (NodeId([1; 16]), ContainerId(1), Duration::from_secs);
         let block = BlockId::new(home, 1);
         let (mut surplus, mut repair) = (Surplus::default(), Repair::default());
-        let told = Told {
+        let told = ReportedReplica {
             block,
             generation: Generation(5),
             len: 5,
@@ -145,9 +145,9 @@ mod tests {
             Some(LeftBehind::Unsettled),
             "it is asked"
         );
-        surplus.on_telling(node, at(101));
+        surplus.on_catalogue_begun(node, at(101));
         surplus.keep(node, told, home, at(101));
-        surplus.on_told_all(node);
+        surplus.on_catalogue_complete(node);
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(103)), Some(LeftBehind::Unsettled), "not asked");
         repair.on_lack(Lack {
             block,
@@ -161,7 +161,7 @@ mod tests {
         });
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(103)), None);
         assert_eq!(surplus.useless_count(node, &repair), 1);
-        surplus.keep(node, Told { len: 10, ..told }, home, at(104));
+        surplus.keep(node, ReportedReplica { len: 10, ..told }, home, at(104));
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(105)), Some(LeftBehind::Unsettled), "a source");
         repair.on_bad(block, node, Generation(5));
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(105)), None, "that cannot be read");
@@ -172,12 +172,12 @@ mod tests {
     fn a_catalogue_that_was_under_way_does_not_count() {
         let (node, at) = (NodeId([1; 16]), Duration::from_secs);
         let (mut surplus, repair) = (Surplus::default(), Repair::default());
-        surplus.on_telling(node, at(99));
+        surplus.on_catalogue_begun(node, at(99));
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(100)), Some(LeftBehind::Unsettled));
-        surplus.on_told_all(node);
+        surplus.on_catalogue_complete(node);
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(101)), Some(LeftBehind::Unsettled));
-        surplus.on_telling(node, at(102));
-        surplus.on_told_all(node);
+        surplus.on_catalogue_begun(node, at(102));
+        surplus.on_catalogue_complete(node);
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(102)), None);
     }
 }

@@ -19,7 +19,7 @@ use types::mutation::{self, Mutation};
 
 /// The parts of the leader that a change of the namespace concerns.
 #[derive(Debug)]
-pub struct Aftermath<'a> {
+pub struct EffectHandler<'a> {
     pub cluster: &'a mut Cluster,
     pub doomed: &'a mut Doomed,
     pub repair: &'a mut Repair,
@@ -28,7 +28,7 @@ pub struct Aftermath<'a> {
 
 /// Which of the leader's rounds have work now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wakes {
+pub struct Wakeups {
     /// There is something to free.
     pub reaper: bool,
     /// More blocks are doomed than are remembered: the rows tell of them.
@@ -37,8 +37,8 @@ pub struct Wakes {
     pub repair: bool,
 }
 
-impl Aftermath<'_> {
-    pub fn on_effects(&mut self, effects: &Effects, now: Duration) -> Wakes {
+impl EffectHandler<'_> {
+    pub fn on_effects(&mut self, effects: &Effects, now: Duration) -> Wakeups {
         let Effects { has_doomed_tree, doomed, written, doubts, has_resized, left_safe_mode } = effects;
         let has_room = self.doomed.has_room();
         if has_room {
@@ -56,7 +56,7 @@ impl Aftermath<'_> {
                 is_doubtful = true;
             }
         }
-        Wakes {
+        Wakeups {
             reaper: *has_doomed_tree || !doomed.is_empty() || *left_safe_mode,
             doomed_rows: !has_room && !doomed.is_empty(),
             repair: is_doubtful || *has_resized || *left_safe_mode,
@@ -132,9 +132,9 @@ mod tests {
     }
 
     impl Leader {
-        fn tell(&mut self, effects: &Effects, now: Duration) -> Wakes {
+        fn tell(&mut self, effects: &Effects, now: Duration) -> Wakeups {
             let Self { cluster, doomed, repair, leased } = self;
-            let wakes = Aftermath { cluster, doomed, repair, leased }.on_effects(effects, now);
+            let wakes = EffectHandler { cluster, doomed, repair, leased }.on_effects(effects, now);
             self.cluster.check();
             wakes
         }
@@ -144,7 +144,7 @@ mod tests {
             let doubts = vec![Doubt { block: block(index), home: HOME, cause }];
             let wakes = self.tell(&Effects { doubts, ..Effects::default() }, now);
             let is_doubted = self.repair.take_doubts(10) == [block(index)];
-            assert_eq!(wakes, Wakes { repair: is_doubted, ..Wakes::default() });
+            assert_eq!(wakes, Wakeups { repair: is_doubted, ..Wakeups::default() });
             is_doubted
         }
 
@@ -187,7 +187,7 @@ mod tests {
             ..Effects::default()
         };
         let wakes = leader.tell(&doomed(0..60_000), NOW);
-        assert_eq!(wakes, Wakes { reaper: true, ..Wakes::default() });
+        assert_eq!(wakes, Wakeups { reaper: true, ..Wakeups::default() });
         assert!(!leader.doomed.has_room());
         let wakes = leader.tell(&doomed(60_000..60_001), NOW);
         assert_eq!((wakes.doomed_rows, leader.doomed.len()), (true, 60_000));
@@ -196,12 +196,12 @@ mod tests {
     #[test]
     fn what_waits_for_a_round_wakes_it() {
         let mut leader = leader();
-        let both = Wakes { reaper: true, repair: true, ..Wakes::default() };
+        let both = Wakeups { reaper: true, repair: true, ..Wakeups::default() };
         for (effects, wakes) in [
-            (Effects { has_doomed_tree: true, ..Effects::default() }, Wakes { reaper: true, ..Wakes::default() }),
-            (Effects { has_resized: true, ..Effects::default() }, Wakes { repair: true, ..Wakes::default() }),
+            (Effects { has_doomed_tree: true, ..Effects::default() }, Wakeups { reaper: true, ..Wakeups::default() }),
+            (Effects { has_resized: true, ..Effects::default() }, Wakeups { repair: true, ..Wakeups::default() }),
             (Effects { left_safe_mode: true, ..Effects::default() }, both),
-            (Effects::default(), Wakes::default()),
+            (Effects::default(), Wakeups::default()),
         ] {
             assert_eq!(leader.tell(&effects, NOW), wakes, "{effects:?}");
         }

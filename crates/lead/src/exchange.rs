@@ -13,7 +13,7 @@
 use crate::cluster::{Cluster, Container};
 use crate::member::Member;
 use crate::repair::Repair;
-use crate::rules::{MendRules, swap};
+use crate::rules::{LivenessRules, swap};
 use blocks::Command;
 use blocks::ContainerState;
 use std::cmp::Reverse;
@@ -35,7 +35,7 @@ impl Cluster {
 
     /// Moves a container off a node that could then take one of `stuck`, a pipeline that finds no room. `None`: no move
     /// helps.
-    pub(crate) fn make_room(&self, stuck: PipelineId, repair: &Repair, rules: &MendRules) -> Option<Command> {
+    pub(crate) fn make_room(&self, stuck: PipelineId, repair: &Repair, rules: &LivenessRules) -> Option<Command> {
         let pipeline = self.pipelines.get(&stuck)?;
         let lens = pipeline.containers.iter().filter_map(|home| self.containers.get(home)).map(Container::held_len);
         let least = lens.min()?;
@@ -59,7 +59,7 @@ impl Cluster {
         (from, to): (NodeId, NodeId),
         needed: u64,
         repair: &Repair,
-        rules: &MendRules,
+        rules: &LivenessRules,
     ) -> Option<Command> {
         let (source, target) = (self.nodes.get(&from)?, self.nodes.get(&to)?);
         let room = self.room_len(target, repair);

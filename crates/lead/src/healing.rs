@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::compare_answer::Answers;
 use crate::member::Member;
 use crate::repair::Repair;
-use crate::rules::MendRules;
+use crate::rules::LivenessRules;
 use crate::surplus::Surplus;
 use blocks::Command;
 use blocks::Service;
@@ -24,14 +24,14 @@ use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, NodeId};
 
 #[derive(Debug)]
-pub struct Healing<'a> {
+pub struct RepairContext<'a> {
     pub cluster: &'a mut Cluster,
     pub repair: &'a mut Repair,
     pub surplus: &'a mut Surplus,
-    pub rules: MendRules,
+    pub rules: LivenessRules,
 }
 
-impl Healing<'_> {
+impl RepairContext<'_> {
     /// Every relation within and between the parts that decisions about replicas rest on. Looks at everything.
     pub fn check(&self) {
         self.cluster.check();
@@ -130,7 +130,7 @@ impl Healing<'_> {
 
 impl Cluster {
     /// Of `nodes` those that were heard and are not lost.
-    pub fn askable(&self, rules: &MendRules, nodes: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
+    pub fn askable(&self, rules: &LivenessRules, nodes: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
         let members = nodes.into_iter().filter_map(|id| self.node(id));
         let here = members.filter(|member| member.seen().is_some() && !rules.is_lost(Some(member)));
         here.map(|member| member.node.id).collect()
@@ -149,7 +149,7 @@ mod tests {
     use crate::Usage;
     use crate::first::First;
     use crate::membership::next_change;
-    use crate::replica_fate::Told;
+    use crate::replica_fate::ReportedReplica;
     use blocks::{Node, apply};
     use types::Fitness;
     use types::rows::MemoryRows;
@@ -175,7 +175,7 @@ mod tests {
         for (number, seen) in [(1, 100), (2, 100), (3, 0), (4, 100)] {
             cluster.on_registered(seen * SECOND, node(number), usage);
         }
-        let rules = MendRules {
+        let rules = LivenessRules {
             now: 100 * SECOND,
             hearing_since: Duration::ZERO,
             lost_after: 15 * SECOND,
@@ -195,7 +195,7 @@ mod tests {
         };
         let (blocks, members) = ([block(1, lie), block(2, truth)], [node(1), node(2)]);
         let (mut repair, mut surplus, mut known) = (Repair::default(), Surplus::default(), BTreeSet::new());
-        let mut healing = Healing { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        let mut healing = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
         assert_eq!(healing.watch(&mut known), Some((node(3), true)));
         assert_eq!(next_change(healing.cluster, &rules, &mut First), None, "it is believed until somebody was asked");
         let said = |id| (id, Some(vec![Fitness::Unfit, Fitness::Fit]));
@@ -222,13 +222,13 @@ mod tests {
         commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         let now = 100 * SECOND;
-        let rules = MendRules { now, hearing_since: Duration::ZERO, lost_after: 15 * SECOND, usual_replication: 3 };
+        let rules = LivenessRules { now, hearing_since: Duration::ZERO, lost_after: 15 * SECOND, usual_replication: 3 };
         let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
         let generation = Generation(5);
         let surplus_one = BlockId::new(home, 7);
-        let told = Told { block: surplus_one, generation, len: 1, file: None, home: None, finalized: true };
+        let told = ReportedReplica { block: surplus_one, generation, len: 1, file: None, home: None, finalized: true };
         surplus.keep(node(3), told, home, now);
-        let mut healing = Healing { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        let mut healing = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
         let wanted =
             BlockView { file: InodeId(20_000), generation, home, complete: true, block: BlockId(0), len: 0, offset: 0 };
         let open = BlockView { complete: false, ..wanted };

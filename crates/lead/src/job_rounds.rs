@@ -8,7 +8,7 @@ use crate::disk_balance::{DiskBalanceReport, DiskBalanceTerms};
 use crate::jobs::JobState;
 use crate::leader::Leader;
 use crate::node_job::{NodeJob, NodeOrder, NodeReport};
-use crate::rules::MendRules;
+use crate::rules::LivenessRules;
 use crate::scrub::{ScrubReport, ScrubTerms};
 use std::time::Duration;
 use types::{BlockId, NodeId};
@@ -43,7 +43,7 @@ impl Leader {
 
     /// `damaged` as [`Self::damaged_of_scrub`] answered, but without those that no copy replaces, as their files are
     /// open. Answers how the scrub has ended.
-    pub fn settle_scrub(&mut self, damaged: &[(NodeId, bool)], rules: &MendRules) -> Option<String> {
+    pub fn settle_scrub(&mut self, damaged: &[(NodeId, bool)], rules: &LivenessRules) -> Option<String> {
         let now = rules.now;
         let lost = self.lost(rules);
         let scrub = on_lost(&mut self.scrub, &lost)?;
@@ -87,7 +87,7 @@ impl Leader {
     }
 
     /// Answers how balancing of disks has ended.
-    pub fn settle_disk_balance(&mut self, rules: &MendRules) -> Option<String> {
+    pub fn settle_disk_balance(&mut self, rules: &LivenessRules) -> Option<String> {
         let now = rules.now;
         let lost = self.lost(rules);
         let balance = on_lost(&mut self.disk_balance, &lost)?;
@@ -123,7 +123,7 @@ impl Leader {
         self.jobs.progress(balance.job, balance.planned_work(), now);
     }
 
-    fn lost(&self, rules: &MendRules) -> Vec<NodeId> {
+    fn lost(&self, rules: &LivenessRules) -> Vec<NodeId> {
         let lost = self.cluster.nodes().filter(|member| rules.is_lost(Some(member)));
         lost.map(|member| member.node.id).collect()
     }

@@ -17,15 +17,15 @@ use crate::complaints::Complaints;
 use crate::disk::{self, Disk};
 use crate::disk_balance::{DiskBalance, DiskBalanceTerms};
 use crate::doomed::Doomed;
-use crate::effects::{Aftermath, Wakes};
-use crate::healing::Healing;
+use crate::effects::{EffectHandler, Wakeups};
+use crate::healing::RepairContext;
 use crate::jobs::{JobState, Jobs};
 use crate::leased::Leased;
-use crate::leases::Leases;
+use crate::leases::WriterLeases;
 use crate::repair::Repair;
 use crate::replica_fate::Undecided;
 use crate::room::Shortage;
-use crate::rules::MendRules;
+use crate::rules::LivenessRules;
 use crate::scrub::{Scrub, ScrubTerms};
 use crate::surplus::Surplus;
 use crate::unresponsive::Unresponsive;
@@ -42,7 +42,7 @@ pub struct Leader {
     /// Processes that registered with ids that no node has.
     pub newcomers: Newcomers,
     /// Writers, and when each was heard of last.
-    pub leases: Leases,
+    pub leases: WriterLeases,
     /// Blocks that clients hold on lease.
     pub leased: Leased,
     /// Replicas to delete.
@@ -50,7 +50,7 @@ pub struct Leader {
     /// Replicas whose blocks are still written.
     pub undecided: Undecided,
     /// Replicas to delete that safe mode keeps.
-    pub kept_back: Undecided,
+    pub withheld_deletions: Undecided,
     pub repair: Repair,
     /// Replicas where none belong.
     pub surplus: Surplus,
@@ -81,11 +81,11 @@ impl Leader {
         let mut leader = Self {
             cluster,
             newcomers: Newcomers::default(),
-            leases: Leases::load(rows, now)?,
+            leases: WriterLeases::load(rows, now)?,
             leased: Leased::load(rows, now, lease_soft)?,
             doomed: Doomed::default(),
             undecided: Undecided::default(),
-            kept_back: Undecided::default(),
+            withheld_deletions: Undecided::default(),
             repair: Repair::default(),
             surplus: Surplus::default(),
             complaints: Complaints::default(),
@@ -106,16 +106,21 @@ impl Leader {
 
     /// A command of the block side was applied, whoever proposed it: so nothing is skipped where the proposer does not
     /// learn of it. To be called in the order of the log.
-    pub fn on_applied(&mut self, command: &Command, answer: &Result<Reply, BlocksError>, rules: MendRules) -> Wakes {
+    pub fn on_applied(
+        &mut self,
+        command: &Command,
+        answer: &Result<Reply, BlocksError>,
+        rules: LivenessRules,
+    ) -> Wakeups {
         if answer.is_err() {
-            return Wakes::default();
+            return Wakeups::default();
         }
         let before = self.cluster.members_before(command);
         self.cluster.on_applied(command, answer);
         match command {
             Command::SetMembers { .. } | Command::Carve { .. } => {
                 self.healing(rules).on_members(command, &before);
-                return Wakes { repair: true, ..Wakes::default() };
+                return Wakeups { repair: true, ..Wakeups::default() };
             }
             Command::BeginJob { id, row } => {
                 self.jobs.begun(*id, row.kind, &row.subject, rules.now);
@@ -124,19 +129,19 @@ impl Leader {
             Command::EndJob { id, end } => self.on_job_ended(*id, end, rules.now),
             _ => {}
         }
-        Wakes::default()
+        Wakeups::default()
     }
 
     /// A change of the namespace was applied, and had these effects.
-    pub fn on_effects(&mut self, effects: &Effects, now: Duration) -> Wakes {
+    pub fn on_effects(&mut self, effects: &Effects, now: Duration) -> Wakeups {
         let Self { cluster, doomed, repair, leased, .. } = self;
-        Aftermath { cluster, doomed, repair, leased }.on_effects(effects, now)
+        EffectHandler { cluster, doomed, repair, leased }.on_effects(effects, now)
     }
 
     /// What decisions about copies rest on.
-    pub fn healing(&mut self, rules: MendRules) -> Healing<'_> {
+    pub fn healing(&mut self, rules: LivenessRules) -> RepairContext<'_> {
         let Self { cluster, repair, surplus, .. } = self;
-        Healing { cluster, repair, surplus, rules }
+        RepairContext { cluster, repair, surplus, rules }
     }
 
     /// The end of a job is written down. What still runs of it was proposed to end before this memory was loaded.
@@ -195,7 +200,7 @@ impl Leader {
         self.leased.check();
         self.doomed.check();
         self.undecided.check();
-        self.kept_back.check();
+        self.withheld_deletions.check();
         self.repair.check();
         self.surplus.check();
         self.complaints.check();
@@ -227,7 +232,7 @@ impl Leader {
 pub(crate) mod tests {
     use super::*;
     use crate::member::Usage;
-    use crate::replica_fate::Told;
+    use crate::replica_fate::ReportedReplica;
     use crate::scrub::ScrubReport;
     use blocks::{JobRow, Node, Work, apply};
     use types::rows::MemoryRows;
@@ -245,9 +250,9 @@ pub(crate) mod tests {
         BlockId::new(HOME, index)
     }
 
-    pub(crate) fn told(index: u32) -> Told {
+    pub(crate) fn told(index: u32) -> ReportedReplica {
         let (generation, file) = (Generation(1005), Some(InodeId(20_000)));
-        Told { block: block(index), generation, len: 5, file, home: Some(HOME), finalized: true }
+        ReportedReplica { block: block(index), generation, len: 5, file, home: Some(HOME), finalized: true }
     }
 
     fn rows() -> MemoryRows {
@@ -272,12 +277,17 @@ pub(crate) mod tests {
         load(&rows())
     }
 
-    pub(crate) fn rules() -> MendRules {
-        MendRules { now: NOW, hearing_since: Duration::ZERO, lost_after: Duration::from_secs(15), usual_replication: 2 }
+    pub(crate) fn rules() -> LivenessRules {
+        LivenessRules {
+            now: NOW,
+            hearing_since: Duration::ZERO,
+            lost_after: Duration::from_secs(15),
+            usual_replication: 2,
+        }
     }
 
     /// An entry of the log.
-    fn run(rows: &mut MemoryRows, leader: &mut Leader, command: &Command) -> Wakes {
+    fn run(rows: &mut MemoryRows, leader: &mut Leader, command: &Command) -> Wakeups {
         let answer = apply(rows, command).unwrap();
         assert!(answer.is_ok(), "{command:?}: {answer:?}");
         let wakes = leader.on_applied(command, &answer, rules());
@@ -376,7 +386,7 @@ pub(crate) mod tests {
             let (mut rows, mut leader) = (rows(), leader());
             assert_eq!(leader.repair.next_due(), None);
             let wakes = run(&mut rows, &mut leader, &command);
-            assert_eq!(wakes, Wakes { repair: true, ..Wakes::default() }, "{command:?}");
+            assert_eq!(wakes, Wakeups { repair: true, ..Wakeups::default() }, "{command:?}");
             assert_eq!(leader.repair.next_check(NOW), Some(HOME), "{command:?}");
             assert!(leader.surplus.take_ask(node(2)), "{command:?}");
         }

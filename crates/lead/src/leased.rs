@@ -32,7 +32,7 @@ pub struct Leased {
     since: Duration,
     limit: Duration,
     /// Leaders before this one may have given out ids.
-    inherited: bool,
+    predecessor_may_have_leased: bool,
     holders: Holders,
     out: BTreeMap<BlockId, Out>,
     /// Puts that were begun.
@@ -103,10 +103,10 @@ pub enum PutFate {
 
 impl Leased {
     pub fn load(rows: &dyn Rows, now: Duration, limit: Duration) -> Result<Self, RowsError> {
-        let inherited = read::ever_reserved(rows)?;
+        let predecessor_may_have_leased = read::ever_reserved(rows)?;
         let (holders, out, doubted) = Default::default();
         let (files, generation) = (0..0, Generation(0));
-        Ok(Self { since: now, limit, inherited, holders, out, begun: 0, doubted, files, generation })
+        Ok(Self { since: now, limit, predecessor_may_have_leased, holders, out, begun: 0, doubted, files, generation })
     }
 
     /// Takes ids of files that were reserved by a command.
@@ -150,7 +150,8 @@ impl Leased {
             blocks.iter().filter_map(|block| Some(Grant { block: *block, file: file()? })).collect();
         for Grant { block, file } in &grants {
             let out = Out { file: *file, home, holder: Arc::clone(&holder), committing: None, attempt_count: 0 };
-            self.out.insert(*block, out);
+            let before = self.out.insert(*block, out);
+            assert!(before.is_none(), "{block} is on lease twice");
         }
         Ok((grants, self.generation))
     }
@@ -200,7 +201,7 @@ impl Leased {
         now: Duration,
     ) -> Result<LeasedHome, LeaseRefused> {
         self.renew(holder, now);
-        let young = self.is_young(now);
+        let young = self.is_in_first_lease_time(now);
         self.begun += 1;
         match self.out.get_mut(&put.block) {
             Some(out) if *out.holder == *holder && out.file == put.file => {
@@ -245,8 +246,9 @@ impl Leased {
     /// of another attempt at the same block, or was never asked, ends nothing.
     pub fn leave_put(&mut self, block: BlockId, number: u64, fate: PutFate) {
         if let Some(out) = self.out.get_mut(&block).filter(|out| out.committing.is_some()) {
-            assert!(out.attempt_count > 0, "a put of {block} is left twice");
-            out.attempt_count -= 1;
+            // Called by what is dropped, perhaps while its thread unwinds: a second panic would end the process.
+            debug_assert!(out.attempt_count > 0, "a put of {block} is left twice");
+            out.attempt_count = out.attempt_count.saturating_sub(1);
         }
         match fate {
             PutFate::NotProposed => {}
@@ -278,18 +280,18 @@ impl Leased {
                 let renewed = self.holders.renewed(&out.holder);
                 renewed.is_some_and(|renewed| now.saturating_sub(renewed) <= self.limit)
             }
-            None => self.is_young(now),
+            None => self.is_in_first_lease_time(now),
         }
     }
 
     /// Containers of blocks that are out; `None`: any may have some.
     pub fn homes(&self, now: Duration) -> Option<BTreeSet<ContainerId>> {
-        (!self.is_young(now)).then(|| self.out.values().map(|out| out.home.container).collect())
+        (!self.is_in_first_lease_time(now)).then(|| self.out.values().map(|out| out.home.container).collect())
     }
 
     /// Whether clients may hold ids: of this leader, or of one before it.
     pub fn any_out(&self, now: Duration) -> bool {
-        !self.out.is_empty() || self.is_young(now)
+        !self.out.is_empty() || self.is_in_first_lease_time(now)
     }
 
     pub fn len(&self) -> usize {
@@ -317,8 +319,8 @@ impl Leased {
         assert!(self.files.start <= self.files.end, "ids of files are counted upwards: {:?}", self.files);
     }
 
-    fn is_young(&self, now: Duration) -> bool {
-        self.inherited && now.saturating_sub(self.since) <= self.limit
+    fn is_in_first_lease_time(&self, now: Duration) -> bool {
+        self.predecessor_may_have_leased && now.saturating_sub(self.since) <= self.limit
     }
 }
 
@@ -341,9 +343,9 @@ mod tests {
     }
 
     /// A leader since second 100, with a limit of 60 s; `a` holds blocks 0 and 1.
-    fn leader(inherited: bool) -> (Leased, Vec<Grant>) {
+    fn leader(predecessor_may_have_leased: bool) -> (Leased, Vec<Grant>) {
         let mut rows = MemoryRows::default();
-        if inherited {
+        if predecessor_may_have_leased {
             rows.put(namespace::tables::RESERVED, &[], vec![0; 8]);
         }
         let mut leased = Leased::load(&rows, at(100), at(60)).unwrap();

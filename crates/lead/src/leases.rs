@@ -10,13 +10,13 @@ const PAGE_COUNT: usize = 1000;
 
 /// Writers with open files, by the names clients give themselves.
 #[derive(Debug, Default)]
-pub struct Leases {
+pub struct WriterLeases {
     renewed: BTreeMap<String, Duration>,
     /// Those who ask for a file just now, and how often. They are not silent: who asks lives.
     asking: BTreeMap<String, u32>,
 }
 
-impl Leases {
+impl WriterLeases {
     /// After a start every writer counts as just heard: it could not renew while nobody listened.
     pub fn load(rows: &dyn Rows, now: Duration) -> Result<Self, RowsError> {
         let mut renewed = BTreeMap::new();
@@ -31,7 +31,7 @@ impl Leases {
     }
 
     /// A client asks for a file to write, and has not got it. Between the change and the note of it others must not
-    /// take the holder for silent, so this comes before the change, and [`Leases::answered`] behind it. Names that the
+    /// take the holder for silent, so this comes before the change, and [`WriterLeases::answered`] behind it. Names that the
     /// namespace will refuse are not remembered.
     pub fn asks(&mut self, holder: &str) {
         if holder.len() <= HOLDER_LEN_MAX {
@@ -39,7 +39,7 @@ impl Leases {
         }
     }
 
-    /// What became of what [`Leases::asks`] told of. `granted`: it has the file, or may have.
+    /// What became of what [`WriterLeases::asks`] told of. `granted`: it has the file, or may have.
     pub fn answered(&mut self, holder: &str, granted: bool, now: Duration) {
         if granted && holder.len() <= HOLDER_LEN_MAX {
             self.renewed.insert(holder.into(), now);
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn silence_is_counted_from_the_last_renewal() {
         let second = Duration::from_secs;
-        let mut leases = Leases::default();
+        let mut leases = WriterLeases::default();
         leases.asks("a");
         leases.check();
         leases.answered("a", true, second(0));
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn who_is_refused_a_file_is_not_remembered() {
         let (now, limit) = (Duration::from_secs(100), Duration::from_secs(60));
-        let mut leases = Leases::default();
+        let mut leases = WriterLeases::default();
         leases.asks("a");
         leases.check();
         leases.asks("a");

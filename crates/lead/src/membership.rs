@@ -17,7 +17,7 @@ use crate::cluster::{Cluster, Pipeline};
 use crate::member::Member;
 use crate::repair::Repair;
 use crate::room::Shortage;
-use crate::rules::{MendRules, swap};
+use crate::rules::{LivenessRules, swap};
 use blocks::Command;
 use blocks::{PipelineRow, Service};
 use std::collections::{BTreeSet, VecDeque};
@@ -33,7 +33,7 @@ const MERGE_COUNT_MAX: usize = 1000;
 /// A round over all pipelines that are not as they should be, those with the fewest whole members first: they get what
 /// room there is.
 #[derive(Debug, Default)]
-pub struct Mending {
+pub struct MembershipRound {
     waiting: VecDeque<PipelineId>,
     shortage: Shortage,
     /// The first that finds no room. Room is made for it, by one move at a time.
@@ -52,20 +52,20 @@ pub enum Step {
 }
 
 /// What one pipeline needs.
-enum Look {
+enum PipelineNeed {
     Settled,
     Lacks(Shortage),
     Change(Command),
 }
 
-impl From<Result<Command, Shortage>> for Look {
+impl From<Result<Command, Shortage>> for PipelineNeed {
     fn from(found: Result<Command, Shortage>) -> Self {
         found.map_or_else(Self::Lacks, Self::Change)
     }
 }
 
-impl Mending {
-    pub fn begin(cluster: &Cluster, repair: &Repair, rules: &MendRules) -> Self {
+impl MembershipRound {
+    pub fn begin(cluster: &Cluster, repair: &Repair, rules: &LivenessRules) -> Self {
         if !rules.can_tell() {
             return Self::default();
         }
@@ -87,7 +87,7 @@ impl Mending {
     }
 
     /// Looks at some more. A pipeline whose change was proposed is looked at again.
-    pub fn step(&mut self, cluster: &Cluster, repair: &Repair, rules: &MendRules, random: &mut dyn Random) -> Step {
+    pub fn step(&mut self, cluster: &Cluster, repair: &Repair, rules: &LivenessRules, random: &mut dyn Random) -> Step {
         for _ in 0..LOOK_COUNT_MAX {
             let Some(id) = self.waiting.front() else {
                 let stuck = self.stuck.take().filter(|_| !cluster.is_moving());
@@ -95,12 +95,12 @@ impl Mending {
                 return room.map_or(Step::Done(self.shortage), Step::Propose);
             };
             match cluster.look(*id, repair, rules, random) {
-                Look::Settled => {}
-                Look::Lacks(shortage) => {
+                PipelineNeed::Settled => {}
+                PipelineNeed::Lacks(shortage) => {
                     self.shortage += shortage;
                     self.stuck.get_or_insert(*id);
                 }
-                Look::Change(command) => return Step::Propose(command),
+                PipelineNeed::Change(command) => return Step::Propose(command),
             }
             self.waiting.pop_front();
         }
@@ -116,21 +116,23 @@ impl Mending {
 impl Cluster {
     /// Blocks of a set are on its whole members. With none of them there, nobody could copy; they are waited for. Where
     /// nothing lags those who joined are whole as well, also while one of them is lost.
-    fn source_count(&self, pipeline: &Pipeline, rules: &MendRules) -> usize {
+    fn source_count(&self, pipeline: &Pipeline, rules: &LivenessRules) -> usize {
         let is_whole = |node: &NodeId| pipeline.lagging_count == 0 || !pipeline.row.is_joining(*node);
         let sources = pipeline.row.members.iter().filter(|node| is_whole(node) && !rules.is_lost(self.nodes.get(node)));
         sources.count()
     }
 
-    fn look(&self, id: PipelineId, repair: &Repair, rules: &MendRules, random: &mut dyn Random) -> Look {
-        let Some(pipeline) = self.pipelines.get(&id) else { return Look::Settled };
+    fn look(&self, id: PipelineId, repair: &Repair, rules: &LivenessRules, random: &mut dyn Random) -> PipelineNeed {
+        let Some(pipeline) = self.pipelines.get(&id) else { return PipelineNeed::Settled };
         let row = &pipeline.row;
-        let set = |members: Vec<NodeId>| Look::Change(Command::SetMembers { pipeline: id, epoch: row.epoch, members });
+        let set = |members: Vec<NodeId>| {
+            PipelineNeed::Change(Command::SetMembers { pipeline: id, epoch: row.epoch, members })
+        };
         let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
         let wanted = usize::from(row.wanted);
         let has_copied = pipeline.lagging_count == 0 || mutation::is(Mutation::JoinUncopied);
         if !row.joining.is_empty() && has_copied && !row.joining.iter().any(|(node, _)| lost(node)) {
-            return Look::Change(Command::Joined { pipeline: id, epoch: row.epoch });
+            return PipelineNeed::Change(Command::Joined { pipeline: id, epoch: row.epoch });
         }
         if let Some(back) = self.returned(pipeline, repair, rules) {
             // Who joined last has copied least.
@@ -143,7 +145,7 @@ impl Cluster {
         if self.source_count(pipeline, rules) == 0 {
             // All came later. Some may have all of a container since then, and others no room for it.
             let parted = self.part(id, repair, rules, random).or_else(|| self.unburden(id, repair, rules, random));
-            return parted.map_or(Look::Settled, Look::from);
+            return parted.map_or(PipelineNeed::Settled, PipelineNeed::from);
         }
         // One that never had all ends no copying.
         let joining = |node: &NodeId| row.is_joining(*node);
@@ -157,7 +159,7 @@ impl Cluster {
                 return self.replace(id, Some(gone), repair, rules, random).into();
             }
             // Those who join take its place, if they have room.
-            return self.unburden(id, repair, rules, random).map_or(Look::Settled, Look::from);
+            return self.unburden(id, repair, rules, random).map_or(PipelineNeed::Settled, PipelineNeed::from);
         }
         if self.staying(row) < wanted {
             return self.replace(id, None, repair, rules, random).into();
@@ -166,11 +168,11 @@ impl Cluster {
             return found.into();
         }
         if !row.joining.is_empty() {
-            return Look::Settled;
+            return PipelineNeed::Settled;
         }
         if row.members.len() > wanted {
             let draining = row.members.iter().copied().find(|node| self.drains(*node));
-            let Some(out) = draining.or_else(|| self.fullest(&row.members)) else { return Look::Settled };
+            let Some(out) = draining.or_else(|| self.fullest(&row.members)) else { return PipelineNeed::Settled };
             return set(swap(&row.members, Some(out), None));
         }
         let twins = self.by_set.get(&(row.members.clone(), row.wanted)).into_iter().flatten();
@@ -178,14 +180,14 @@ impl Cluster {
             let into = &self.pipelines[other].row;
             **other != id && row.can_merge(into) && (into.planned != row.planned || **other < id)
         });
-        twins.next().map_or(Look::Settled, |into| {
+        twins.next().map_or(PipelineNeed::Settled, |into| {
             let containers = pipeline.containers.iter().copied().take(MERGE_COUNT_MAX).collect();
-            Look::Change(Command::Merge { from: id, into: *into, containers })
+            PipelineNeed::Change(Command::Merge { from: id, into: *into, containers })
         })
     }
 
     /// A former member that is back while others still copy what it has.
-    fn returned(&self, pipeline: &Pipeline, repair: &Repair, rules: &MendRules) -> Option<NodeId> {
+    fn returned(&self, pipeline: &Pipeline, repair: &Repair, rules: &LivenessRules) -> Option<NodeId> {
         let here = |id: &NodeId| {
             let member = self.nodes.get(id);
             member.is_some_and(|member| rules.is_here(member) && member.service == Service::Serving)
@@ -215,9 +217,9 @@ impl Cluster {
 
 /// The next change of a pipeline's members that a round proposes, if no copy is under way; for tests.
 #[cfg(test)]
-pub(crate) fn next_change(cluster: &Cluster, rules: &MendRules, random: &mut dyn Random) -> Option<Command> {
+pub(crate) fn next_change(cluster: &Cluster, rules: &LivenessRules, random: &mut dyn Random) -> Option<Command> {
     let repair = Repair::default();
-    let mut mending = Mending::begin(cluster, &repair, rules);
+    let mut mending = MembershipRound::begin(cluster, &repair, rules);
     loop {
         match mending.step(cluster, &repair, rules, random) {
             Step::Propose(command) => return Some(command),

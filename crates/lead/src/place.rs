@@ -173,11 +173,6 @@ impl Cluster {
         })
     }
 
-    /// Whether a row is to be made before a block of `current` can go on there.
-    pub fn needs_set(&self, nodes: &[NodeId], current: ContainerId) -> bool {
-        matches!(self.home_for(nodes, current), Ok(Plan::Propose(Command::CreateSet { .. })))
-    }
-
     /// A container for a block of `current` that is to have `replication` copies: one of a set that shares as many
     /// nodes with it as can be, so that little is copied.
     pub fn home_of_size(

@@ -26,7 +26,7 @@ mod unfit_replicas;
 pub use copy_queue::{Copy, Lack};
 pub use missing_blocks::Missing;
 
-use crate::replica_fate::Told;
+use crate::replica_fate::ReportedReplica;
 use comparison_queue::ComparisonQueue;
 use copy_queue::{CopyQueue, Removed};
 use doubtful_blocks::DoubtfulBlocks;
@@ -134,7 +134,7 @@ impl Repair {
     }
 
     /// A replica was read from end to end, and agrees with its checksums. True: it had been taken for damaged.
-    pub fn reads_well(&mut self, block: BlockId, node: NodeId) -> bool {
+    pub fn on_verified(&mut self, block: BlockId, node: NodeId) -> bool {
         let was_bad = self.unfit.forget_damaged(block, node);
         if was_bad {
             self.doubt(block);
@@ -144,13 +144,13 @@ impl Repair {
 
     /// A damaged replica of a block that has no other copy, on a node that is `free`, whose turn it is to be read
     /// again: what looked like damage may have been a fault of the moment. Later and later.
-    pub fn take_bad_alone(&mut self, now: Duration, free: impl Fn(NodeId) -> bool) -> Option<(BlockId, NodeId)> {
+    pub fn next_to_reread(&mut self, now: Duration, free: impl Fn(NodeId) -> bool) -> Option<(BlockId, NodeId)> {
         self.unfit.take_again(self.missing.blocks(), now, free)
     }
 
     /// A replica of a block that is missing, and no better than those that were there when that was found: nobody can
     /// make a copy of it.
-    pub(crate) fn is_useless(&self, node: NodeId, told: &Told) -> bool {
+    pub(crate) fn is_useless(&self, node: NodeId, told: &ReportedReplica) -> bool {
         self.missing.is_useless(told, self.is_bad(told.block, node, told.generation))
     }
 
@@ -241,12 +241,17 @@ impl Repair {
     /// `open` are all blocks of `home` that are open now, somebody has joined its pipeline at this epoch. True: none of
     /// them was open when that was looked at first, so whoever joined is in the chains of all, or they are complete and
     /// were compared.
-    pub fn are_younger(&mut self, home: ContainerId, joined: (PipelineId, Epoch), open: &BTreeSet<BlockId>) -> bool {
-        self.comparisons.are_younger(home, joined, open)
+    pub fn old_open_blocks_closed(
+        &mut self,
+        home: ContainerId,
+        joined: (PipelineId, Epoch),
+        open: &BTreeSet<BlockId>,
+    ) -> bool {
+        self.comparisons.old_open_blocks_closed(home, joined, open)
     }
 
     /// Nobody joins `home` any more.
-    pub fn forget_begun(&mut self, home: ContainerId) {
+    pub fn forget_old_open_blocks(&mut self, home: ContainerId) {
         self.comparisons.forget_open(home);
     }
 
@@ -259,7 +264,7 @@ impl Repair {
     }
 
     /// All members said what they have of all of `home`, under this epoch; `None`: nobody joins any more.
-    pub(crate) fn on_told(&mut self, home: ContainerId, joined: Option<(PipelineId, Epoch)>) {
+    pub(crate) fn on_compared(&mut self, home: ContainerId, joined: Option<(PipelineId, Epoch)>) {
         self.comparisons.on_reported(home, joined);
     }
 

@@ -15,7 +15,7 @@ use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
 /// A replica, as its node tells of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ReportedReplica {
     pub block: BlockId,
     pub generation: Generation,
     pub len: u64,
@@ -28,7 +28,7 @@ pub struct Told {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ReplicaFate {
     Stays,
     /// It stays, and its node is to be told whose it is.
     Owned,
@@ -43,7 +43,7 @@ pub enum Fate {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    pub fate: Fate,
+    pub fate: ReplicaFate,
     /// It depends on what becomes of the block, or on who comes back: judge it again later.
     pub again: bool,
 }
@@ -51,22 +51,28 @@ pub struct Judgement {
 impl Cluster {
     /// `may_be_put`: somebody holds the block on lease, to put a file with it. To be looked at before `wanted`: what
     /// nobody holds then, and has no owner after, will have none.
-    pub fn judge(&self, node: NodeId, told: &Told, wanted: Option<&BlockView>, may_be_put: bool) -> Judgement {
+    pub fn judge(
+        &self,
+        node: NodeId,
+        told: &ReportedReplica,
+        wanted: Option<&BlockView>,
+        may_be_put: bool,
+    ) -> Judgement {
         let Some(wanted) = wanted else {
             if may_be_put && !mutation::is(Mutation::DeleteLeased) {
-                return Judgement { fate: Fate::Stays, again: true };
+                return Judgement { fate: ReplicaFate::Stays, again: true };
             }
-            let fate = if self.was_given_out(told.block) { Fate::Goes } else { Fate::Strange };
+            let fate = if self.was_given_out(told.block) { ReplicaFate::Goes } else { ReplicaFate::Strange };
             return Judgement { fate, again: false };
         };
         let stale = wanted.complete && told.generation < wanted.generation;
         // While a block is written its chain may have nodes that its home has not yet.
         let elsewhere = wanted.complete && !self.is_member(wanted.home, node) && !mutation::is(Mutation::KeepElsewhere);
         if stale || elsewhere {
-            return Judgement { fate: Fate::Surplus, again: false };
+            return Judgement { fate: ReplicaFate::Surplus, again: false };
         }
         let known = told.file == Some(wanted.file) && told.home == Some(wanted.home);
-        Judgement { fate: if known { Fate::Stays } else { Fate::Owned }, again: !wanted.complete }
+        Judgement { fate: if known { ReplicaFate::Stays } else { ReplicaFate::Owned }, again: !wanted.complete }
     }
 }
 
@@ -94,13 +100,13 @@ pub struct Undecided {
 /// What is kept of one node.
 #[derive(Debug, Default)]
 struct Kept {
-    told: BTreeMap<BlockId, Told>,
+    told: BTreeMap<BlockId, ReportedReplica>,
     /// When it was all judged again last.
     judged: Option<Duration>,
 }
 
 impl Undecided {
-    pub fn keep(&mut self, node: NodeId, told: Told) {
+    pub fn keep(&mut self, node: NodeId, told: ReportedReplica) {
         let kept_of_node = self.of.get(&node).map_or(0, |kept| kept.told.len());
         let has_room = kept_of_node < KEPT_COUNT_MAX && self.count < TOTAL_COUNT_MAX;
         if !has_room && !self.of.get(&node).is_some_and(|kept| kept.told.contains_key(&told.block)) {
@@ -118,7 +124,7 @@ impl Undecided {
 
     /// All that `node` told, to be judged again; nothing if that was done a moment ago. It stays undecided until it is
     /// judged, or a drain could end in between.
-    pub fn due(&mut self, node: NodeId, now: Duration) -> Vec<Told> {
+    pub fn due(&mut self, node: NodeId, now: Duration) -> Vec<ReportedReplica> {
         let Some(kept) = self.of.get_mut(&node) else { return Vec::new() };
         if kept.judged.is_some_and(|at| now.saturating_sub(at) < JUDGE_EACH) {
             return Vec::new();
@@ -128,12 +134,12 @@ impl Undecided {
     }
 
     /// All that `node` told.
-    pub fn of(&self, node: NodeId) -> Vec<Told> {
+    pub fn of(&self, node: NodeId) -> Vec<ReportedReplica> {
         self.of.get(&node).into_iter().flat_map(|kept| kept.told.values()).copied().collect()
     }
 
     /// `told` was judged; what came after it is judged next.
-    pub fn settle(&mut self, node: NodeId, told: &Told) {
+    pub fn settle(&mut self, node: NodeId, told: &ReportedReplica) {
         let Some(kept) = self.of.get_mut(&node) else { return };
         if kept.told.get(&told.block) == Some(told) {
             kept.told.remove(&told.block);
@@ -194,9 +200,16 @@ mod tests {
         Cluster::load(&rows, 1).unwrap()
     }
 
-    fn told() -> Told {
+    fn told() -> ReportedReplica {
         let block = BlockId::new(HOME, 3);
-        Told { block, generation: Generation(1005), len: 5, file: Some(FILE), home: Some(HOME), finalized: true }
+        ReportedReplica {
+            block,
+            generation: Generation(1005),
+            len: 5,
+            file: Some(FILE),
+            home: Some(HOME),
+            finalized: true,
+        }
     }
 
     fn wanted() -> BlockView {
@@ -213,28 +226,35 @@ mod tests {
 
     #[test]
     fn a_replica_goes_only_when_the_namespace_says_so() {
-        let check = |number: u8, told: Told, wanted: Option<BlockView>| {
+        let check = |number: u8, told: ReportedReplica, wanted: Option<BlockView>| {
             cluster().judge(node(number), &told, wanted.as_ref(), false).fate
         };
         let open = Some(BlockView { complete: false, ..wanted() });
         let whole = Some(wanted());
-        let stale = Told { generation: Generation(1004), ..told() };
-        assert_eq!(check(1, told(), whole), Fate::Stays);
-        assert_eq!(check(1, Told { file: None, ..told() }, whole), Fate::Owned, "told whose it is");
-        assert_eq!(check(1, stale, whole), Fate::Surplus);
-        assert_eq!(check(1, stale, open), Fate::Stays, "the chain may be mended under it");
-        assert_eq!(check(3, told(), whole), Fate::Surplus, "the home is elsewhere");
-        assert_eq!(check(3, told(), open), Fate::Stays, "the home may follow");
-        assert_eq!(check(1, told(), None), Fate::Goes);
+        let stale = ReportedReplica { generation: Generation(1004), ..told() };
+        assert_eq!(check(1, told(), whole), ReplicaFate::Stays);
+        assert_eq!(check(1, ReportedReplica { file: None, ..told() }, whole), ReplicaFate::Owned, "told whose it is");
+        assert_eq!(check(1, stale, whole), ReplicaFate::Surplus);
+        assert_eq!(check(1, stale, open), ReplicaFate::Stays, "the chain may be mended under it");
+        assert_eq!(check(3, told(), whole), ReplicaFate::Surplus, "the home is elsewhere");
+        assert_eq!(check(3, told(), open), ReplicaFate::Stays, "the home may follow");
+        assert_eq!(check(1, told(), None), ReplicaFate::Goes);
         let held = cluster().judge(node(1), &told(), None, true);
-        assert_eq!(held, Judgement { fate: Fate::Stays, again: true }, "its client may still put it");
-        assert_eq!(check(1, Told { block: BlockId::new(HOME, 10), ..told() }, None), Fate::Strange, "never given out");
-        assert_eq!(check(1, Told { block: BlockId::new(ContainerId(9), 0), ..told() }, None), Fate::Strange);
+        assert_eq!(held, Judgement { fate: ReplicaFate::Stays, again: true }, "its client may still put it");
+        assert_eq!(
+            check(1, ReportedReplica { block: BlockId::new(HOME, 10), ..told() }, None),
+            ReplicaFate::Strange,
+            "never given out"
+        );
+        assert_eq!(
+            check(1, ReportedReplica { block: BlockId::new(ContainerId(9), 0), ..told() }, None),
+            ReplicaFate::Strange
+        );
     }
 
     #[test]
     fn the_last_word_about_a_block_counts_and_there_is_a_bound() {
-        let told = |index: u32, generation| Told {
+        let told = |index: u32, generation| ReportedReplica {
             block: BlockId::new(HOME, index),
             generation: Generation(generation),
             ..told()
@@ -264,7 +284,7 @@ mod tests {
     /// Many nodes that nobody knows may register and tell of as much as they like.
     #[test]
     fn what_all_nodes_tell_has_a_bound_and_a_lost_node_gives_its_place_back() {
-        let told = |index: usize| Told { block: BlockId::new(HOME, index as u32), ..told() };
+        let told = |index: usize| ReportedReplica { block: BlockId::new(HOME, index as u32), ..told() };
         let mut undecided = Undecided::default();
         for number in 1..=12 {
             (0..KEPT_COUNT_MAX).for_each(|index| undecided.keep(node(number), told(index)));

@@ -15,7 +15,7 @@ use crate::complaints::Complainant;
 use crate::leader::Leader;
 use crate::member::Usage;
 use crate::repair::{Copy, Repair};
-use crate::replica_fate::{Fate, Told};
+use crate::replica_fate::{ReplicaFate, ReportedReplica};
 use blocks::Node;
 use namespace::BlockView;
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ pub struct CopyFailure {
 
 /// What came of a heartbeat.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Reported {
+pub struct HeartbeatOutcome {
     /// Failures that were not reported before.
     pub failures: Vec<CopyFailure>,
     /// There may be something to compare or to copy.
@@ -63,11 +63,11 @@ pub struct Reported {
 }
 
 /// A reported replica, what the rows have of its block, and whether a client may put it ([`Leader::may_be_put`]).
-pub type LookedUp = (Told, Option<BlockView>, bool);
+pub type LookedUp = (ReportedReplica, Option<BlockView>, bool);
 
 /// What a node is to do about replicas that it reported.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct ReplicaOrders {
     /// To be deleted at this generation and below.
     pub delete: Vec<(BlockId, Generation)>,
     /// Whose a replica is, and where it is at home.
@@ -109,7 +109,7 @@ impl Leader {
     }
 
     /// `None`: it is to register.
-    pub fn on_heartbeat(&mut self, node: NodeId, heartbeat: &Heartbeat, now: Duration) -> Option<Reported> {
+    pub fn on_heartbeat(&mut self, node: NodeId, heartbeat: &Heartbeat, now: Duration) -> Option<HeartbeatOutcome> {
         let Heartbeat { usage, is_diskless, put, copy_failures, copying } = heartbeat;
         let is_known = match is_diskless {
             true => self.cluster.on_diskless(node, *usage),
@@ -119,7 +119,7 @@ impl Leader {
             return None;
         }
         let wakes_repair = !(put.is_empty() && copy_failures.is_empty());
-        let mut reported = Reported { wakes_repair, ..Reported::default() };
+        let mut reported = HeartbeatOutcome { wakes_repair, ..HeartbeatOutcome::default() };
         for (block, generation) in put {
             self.surplus.stays(node, *block);
             self.repair.on_put(node, *block, *generation, now);
@@ -142,16 +142,16 @@ impl Leader {
 
     /// Whether a client may still put a file with each of these blocks. To be asked before the rows are read: what
     /// nobody may put then can only have an owner already.
-    pub fn may_be_put(&self, told: &[Told], now: Duration) -> Vec<bool> {
+    pub fn may_be_put(&self, told: &[ReportedReplica], now: Duration) -> Vec<bool> {
         told.iter().map(|told| self.leased.may_be_put(told.block, now)).collect()
     }
 
     /// Replicas of `node` that are judged again and again until their blocks are complete; and those that safe mode has
     /// kept, when it is over.
-    pub fn to_judge_again(&mut self, node: NodeId, is_safe_mode: bool, now: Duration) -> Vec<Told> {
+    pub fn to_judge_again(&mut self, node: NodeId, is_safe_mode: bool, now: Duration) -> Vec<ReportedReplica> {
         let mut told = self.undecided.due(node, now);
         if !is_safe_mode {
-            told.extend(self.kept_back.due(node, now));
+            told.extend(self.withheld_deletions.due(node, now));
         }
         told
     }
@@ -160,15 +160,15 @@ impl Leader {
     /// and a drain waits for that.
     pub fn on_lost(&mut self, node: NodeId) {
         let was_undecided = self.undecided.forget(node);
-        if self.kept_back.forget(node) || was_undecided {
-            self.surplus.is_in(node);
+        if self.withheld_deletions.forget(node) || was_undecided {
+            self.surplus.on_member_again(node);
             self.surplus.ask_all(node);
         }
     }
 
     /// What becomes of replicas that `node` reported.
-    pub fn judge(&mut self, node: NodeId, replicas: &[LookedUp], is_safe_mode: bool, now: Duration) -> Judged {
-        let mut judged = Judged::default();
+    pub fn judge(&mut self, node: NodeId, replicas: &[LookedUp], is_safe_mode: bool, now: Duration) -> ReplicaOrders {
+        let mut judged = ReplicaOrders::default();
         for (told, wanted, may_be_put) in replicas {
             let judgement = self.cluster.judge(node, told, wanted.as_ref(), *may_be_put);
             if told.finalized {
@@ -177,26 +177,28 @@ impl Leader {
             if mutation::is(Mutation::KeepRemoved) && self.cluster.was_removed(told.block.born_in()) {
                 continue;
             }
-            if is_safe_mode && judgement.fate == Fate::Goes {
+            if is_safe_mode && judgement.fate == ReplicaFate::Goes {
                 // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again when safe
                 // mode ends: until then nothing changes that could decide otherwise.
-                self.kept_back.keep(node, *told);
+                self.withheld_deletions.keep(node, *told);
                 self.undecided.settle(node, told);
                 continue;
             }
-            self.kept_back.settle(node, told);
+            self.withheld_deletions.settle(node, told);
             let mut again = judgement.again;
             match (judgement.fate, wanted) {
-                (Fate::Goes, _) => judged.delete.push((told.block, told.generation)),
-                (Fate::Owned, Some(wanted)) => judged.owners.push((told.block, wanted.file, wanted.home)),
-                (Fate::Surplus, Some(_)) if comes_to(&self.cluster, &self.repair, node, told.block) => again = true,
-                (Fate::Surplus, Some(wanted)) => {
+                (ReplicaFate::Goes, _) => judged.delete.push((told.block, told.generation)),
+                (ReplicaFate::Owned, Some(wanted)) => judged.owners.push((told.block, wanted.file, wanted.home)),
+                (ReplicaFate::Surplus, Some(_)) if comes_to(&self.cluster, &self.repair, node, told.block) => {
+                    again = true
+                }
+                (ReplicaFate::Surplus, Some(wanted)) => {
                     self.surplus.keep(node, *told, wanted.home, now);
                     self.repair.on_surplus(told.block);
                     judged.has_surplus = true;
                 }
-                (Fate::Strange, _) => judged.strange.push(told.block),
-                (Fate::Stays | Fate::Owned | Fate::Surplus, _) => {}
+                (ReplicaFate::Strange, _) => judged.strange.push(told.block),
+                (ReplicaFate::Stays | ReplicaFate::Owned | ReplicaFate::Surplus, _) => {}
             }
             if again {
                 self.undecided.keep(node, *told);
@@ -237,7 +239,7 @@ impl Leader {
 
     /// Surplus replicas of `node` that others have confirmed a moment ago. Each is to be looked up once more, as its
     /// block may have moved here since, and then confirmed.
-    pub fn take_surplus(&mut self, node: NodeId, now: Duration) -> Vec<Told> {
+    pub fn take_surplus(&mut self, node: NodeId, now: Duration) -> Vec<ReportedReplica> {
         self.surplus.orders(node, now)
     }
 
@@ -245,7 +247,7 @@ impl Leader {
     pub fn confirm_surplus(
         &mut self,
         node: NodeId,
-        found: &[(Told, Option<BlockView>)],
+        found: &[(ReportedReplica, Option<BlockView>)],
         now: Duration,
     ) -> Vec<(BlockId, Generation)> {
         let Self { cluster, repair, surplus, .. } = self;
@@ -254,7 +256,7 @@ impl Leader {
             // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
             let is_surplus = mutation::is(Mutation::SkipSecondLook)
                 || wanted.is_none()
-                || cluster.judge(node, told, wanted.as_ref(), true).fate == Fate::Surplus;
+                || cluster.judge(node, told, wanted.as_ref(), true).fate == ReplicaFate::Surplus;
             let is_doubtful = |wanted: &&BlockView| {
                 if mutation::is(Mutation::TrustDamagedOthers) {
                     return false;
@@ -289,10 +291,10 @@ impl Leader {
     /// A page of all that `node` has; `is_first`: it begins anew. False: it is to register.
     pub fn on_catalogue(&mut self, node: NodeId, is_first: bool, now: Duration) -> bool {
         // A long catalogue stands in the way of heartbeats: each part of it says that the node lives.
-        self.cluster.on_sign(now, node);
+        self.cluster.on_message(now, node);
         let is_known = self.cluster.node(node).is_some_and(|member| member.seen().is_some());
         if is_known && is_first {
-            self.surplus.on_telling(node, now);
+            self.surplus.on_catalogue_begun(node, now);
         }
         is_known
     }
@@ -324,7 +326,13 @@ mod tests {
         }
     }
 
-    fn judge(leader: &mut Leader, number: u8, replica: Told, wanted: Option<BlockView>, is_safe_mode: bool) -> Judged {
+    fn judge(
+        leader: &mut Leader,
+        number: u8,
+        replica: ReportedReplica,
+        wanted: Option<BlockView>,
+        is_safe_mode: bool,
+    ) -> ReplicaOrders {
         let judged = leader.judge(node(number), &[(replica, wanted, false)], is_safe_mode, NOW);
         leader.check();
         judged
@@ -334,12 +342,12 @@ mod tests {
     fn a_replica_without_an_owner_is_deleted_but_not_in_safe_mode() {
         let mut leader = leader();
         let gone = vec![(block(1), GENERATION)];
-        assert_eq!(judge(&mut leader, 1, told(1), None, true), Judged::default());
+        assert_eq!(judge(&mut leader, 1, told(1), None, true), ReplicaOrders::default());
         assert_eq!(leader.to_judge_again(node(1), true, NOW), []);
         assert_eq!(leader.to_judge_again(node(1), false, NOW), [told(1)], "safe mode is over");
         assert_eq!(judge(&mut leader, 1, told(1), None, false).delete, gone);
         assert_eq!(leader.to_judge_again(node(1), false, NOW), []);
-        let strange = Told { block: BlockId::new(ContainerId(9), 1), ..told(1) };
+        let strange = ReportedReplica { block: BlockId::new(ContainerId(9), 1), ..told(1) };
         assert_eq!(judge(&mut leader, 1, strange, None, false).strange, [strange.block]);
     }
 
@@ -351,7 +359,7 @@ mod tests {
         assert_eq!(leader.to_judge_again(node(3), true, NOW), [told(1)]);
         assert!(judge(&mut leader, 3, told(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
         assert_eq!(leader.to_judge_again(node(3), false, NOW), []);
-        let owner = judge(&mut leader, 1, Told { file: None, ..told(1) }, Some(wanted()), false).owners;
+        let owner = judge(&mut leader, 1, ReportedReplica { file: None, ..told(1) }, Some(wanted()), false).owners;
         assert_eq!(owner, [(block(1), InodeId(20_000), HOME)]);
     }
 
@@ -375,7 +383,7 @@ mod tests {
         let mut leader = leader();
         let confirm = |leader: &mut Leader, wanted: Option<BlockView>| {
             judge(leader, 3, told(1), Some(self::wanted()), false);
-            leader.surplus.let_go(HOME, node(3), told(1), NOW);
+            leader.surplus.approve_deletion(HOME, node(3), told(1), NOW);
             let going = leader.take_surplus(node(3), NOW);
             assert_eq!(going, [told(1)]);
             let delete = leader.confirm_surplus(node(3), &[(told(1), wanted)], NOW);
@@ -412,7 +420,7 @@ mod tests {
         let heartbeat = Heartbeat { copy_failures: vec![failure], ..heartbeat };
         leader.repair.on_lack(lack(1, 2));
         let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
-        assert_eq!(came, Reported { failures: vec![failure], wakes_repair: true, has_complaint: true });
+        assert_eq!(came, HeartbeatOutcome { failures: vec![failure], wakes_repair: true, has_complaint: true });
         assert_eq!(leader.complaints.take(|_| true), Some((block(1), node(2))));
         let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
         assert_eq!((came.failures.len(), came.has_complaint), (0, false));
@@ -427,7 +435,7 @@ mod tests {
         let doomed = namespace::DoomedBlock { block: block(1), home: HOME, generation: GENERATION };
         leader.doomed.feed(doomed, &[node(1)]);
         leader.on_deleted(node(1), &[], false, NOW);
-        leader.surplus.let_go(HOME, node(1), told(2), NOW);
+        leader.surplus.approve_deletion(HOME, node(1), told(2), NOW);
         leader.on_deleted(node(1), &[block(1), block(2)], false, NOW);
         assert_eq!(leader.repair.take_doubts(10), [], "both were ordered");
         leader.on_deleted(node(1), &[block(3)], false, NOW);
@@ -439,7 +447,7 @@ mod tests {
     #[test]
     fn a_replica_whose_deletion_is_dropped_counts_again() {
         let mut leader = leader();
-        leader.surplus.let_go(HOME, node(1), told(1), NOW);
+        leader.surplus.approve_deletion(HOME, node(1), told(1), NOW);
         leader.take_surplus(node(1), NOW);
         leader.on_orders_dropped(node(1), [block(1)].into_iter());
         assert!(!leader.surplus.is_leaving(block(1), node(1), GENERATION));

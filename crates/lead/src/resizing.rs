@@ -10,10 +10,10 @@
 use crate::cluster::Cluster;
 use crate::compare_answer::Answers;
 use crate::comparison::{is_lacking, lack};
-use crate::healing::Healing;
+use crate::healing::RepairContext;
 use crate::place::{PlaceError, Plan};
 use crate::repair::Repair;
-use crate::replica_fate::Told;
+use crate::replica_fate::ReportedReplica;
 use namespace::BlockView;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Resizing {
         replication: u16,
         is_open: bool,
         blocks: impl IntoIterator<Item = BlockView>,
-        healing: &mut Healing<'_>,
+        healing: &mut RepairContext<'_>,
     ) -> BTreeMap<ContainerId, Vec<BlockView>> {
         self.replication = replication;
         self.is_waiting |= is_open;
@@ -99,8 +99,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    pub fn begin(from: ContainerId, to: ContainerId, blocks: &[BlockView], healing: &Healing<'_>) -> Self {
-        let Healing { cluster, repair, surplus, .. } = healing;
+    pub fn begin(from: ContainerId, to: ContainerId, blocks: &[BlockView], healing: &RepairContext<'_>) -> Self {
+        let RepairContext { cluster, repair, surplus, .. } = healing;
         let (old, new) = (cluster.member_ids(from).to_vec(), cluster.member_ids(to).to_vec());
         let mut strays: Vec<NodeId> = Vec::new();
         for BlockView { block, generation, len, .. } in blocks {
@@ -115,14 +115,14 @@ impl Transfer {
     }
 
     /// Who has the blocks, or is to have them, and can be asked.
-    pub fn to_ask(&self, healing: &Healing<'_>) -> Vec<NodeId> {
+    pub fn to_ask(&self, healing: &RepairContext<'_>) -> Vec<NodeId> {
         let both = self.new.iter().chain(self.old.iter().filter(|id| !self.new.contains(id)));
         healing.cluster.askable(&healing.rules, both.chain(&self.strays).copied())
     }
 
     /// What they said. Notes what lacks; what does not is ready.
-    pub fn on_answers(&mut self, blocks: &[BlockView], answers: &Answers, healing: &mut Healing<'_>) {
-        let Healing { repair, surplus, .. } = healing;
+    pub fn on_answers(&mut self, blocks: &[BlockView], answers: &Answers, healing: &mut RepairContext<'_>) {
+        let RepairContext { repair, surplus, .. } = healing;
         for (at, wanted) in blocks.iter().enumerate() {
             let said: BTreeMap<NodeId, Fitness> =
                 answers.nodes().filter_map(|id| Some((id, answers.of(id, at, wanted, repair, surplus)?))).collect();
@@ -153,7 +153,7 @@ impl Transfer {
     }
 
     /// Those that were ready are at home there now, as far as nobody changed them meanwhile.
-    pub fn on_moved(self, healing: &mut Healing<'_>) {
+    pub fn on_moved(self, healing: &mut RepairContext<'_>) {
         let now = healing.rules.now;
         // Who came since may have been compared before the blocks did.
         let is_held = self.set.is_some_and(|set| healing.cluster.is_held_by(self.to, set));
@@ -163,7 +163,8 @@ impl Transfer {
                 healing.repair.doubt(block);
             }
             healing.cluster.on_written(self.to, len);
-            let told = Told { block, generation, len, file: Some(file), home: Some(self.from), finalized: true };
+            let told =
+                ReportedReplica { block, generation, len, file: Some(file), home: Some(self.from), finalized: true };
             for node in self.old.iter().filter(|id| !self.new.contains(id)) {
                 healing.surplus.keep(*node, told, self.to, now);
             }

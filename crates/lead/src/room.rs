@@ -13,7 +13,7 @@
 use crate::cluster::{Cluster, Container, Pipeline};
 use crate::member::Member;
 use crate::repair::Repair;
-use crate::rules::{MendRules, swap};
+use crate::rules::{LivenessRules, swap};
 use blocks::Command;
 use blocks::ContainerState;
 use std::cmp::Reverse;
@@ -66,7 +66,7 @@ impl Cluster {
     pub(crate) fn takers<'a>(
         &'a self,
         pipeline: &'a Pipeline,
-        rules: &'a MendRules,
+        rules: &'a LivenessRules,
     ) -> impl Iterator<Item = &'a Member> {
         self.nodes.values().filter(move |member| {
             let is_member = pipeline.row.members.contains(&member.node.id);
@@ -87,13 +87,13 @@ impl Cluster {
         pipeline: &Pipeline,
         len: u64,
         repair: &Repair,
-        rules: &MendRules,
+        rules: &LivenessRules,
     ) -> bool {
         self.takers(pipeline, rules).any(|member| member.node.id == node && self.room_len(member, repair) >= len)
     }
 
     /// Whether no node can take any of its containers.
-    pub(crate) fn is_stuck(&self, pipeline: &Pipeline, repair: &Repair, rules: &MendRules) -> bool {
+    pub(crate) fn is_stuck(&self, pipeline: &Pipeline, repair: &Repair, rules: &LivenessRules) -> bool {
         let lens = pipeline.containers.iter().filter_map(|home| self.containers.get(home)).map(Container::held_len);
         let least = lens.min().unwrap_or_default();
         !self.takers(pipeline, rules).any(|member| self.room_len(member, repair) >= least)
@@ -106,7 +106,7 @@ impl Cluster {
         id: PipelineId,
         out: Option<NodeId>,
         repair: &Repair,
-        rules: &MendRules,
+        rules: &LivenessRules,
         random: &mut dyn Random,
     ) -> Result<Command, Shortage> {
         let pipeline = &self.pipelines[&id];
@@ -139,7 +139,7 @@ impl Cluster {
         &self,
         id: PipelineId,
         repair: &Repair,
-        rules: &MendRules,
+        rules: &LivenessRules,
         random: &mut dyn Random,
     ) -> Option<Result<Command, Shortage>> {
         let pipeline = &self.pipelines[&id];
@@ -164,7 +164,7 @@ impl Cluster {
         &self,
         id: PipelineId,
         repair: &Repair,
-        rules: &MendRules,
+        rules: &LivenessRules,
         random: &mut dyn Random,
     ) -> Option<Result<Command, Shortage>> {
         let members = self.pipelines[&id].row.members.iter().copied();
@@ -184,7 +184,7 @@ impl Cluster {
         id: PipelineId,
         out: NodeId,
         repair: &Repair,
-        rules: &MendRules,
+        rules: &LivenessRules,
         random: &mut dyn Random,
     ) -> Option<Result<Command, Shortage>> {
         let pipeline = &self.pipelines[&id];
@@ -221,7 +221,7 @@ impl Cluster {
         from: (PipelineId, Option<NodeId>),
         parts: impl Iterator<Item = Part>,
         repair: &Repair,
-        rules: &MendRules,
+        rules: &LivenessRules,
         random: &mut dyn Random,
     ) -> Option<Command> {
         let mut groups: BTreeMap<Reverse<usize>, Vec<Part>> = BTreeMap::new();
@@ -239,7 +239,7 @@ impl Cluster {
         mut parts: Vec<Part>,
         enough: u128,
         repair: &Repair,
-        rules: &MendRules,
+        rules: &LivenessRules,
         random: &mut dyn Random,
     ) -> Option<Command> {
         let pipeline = &self.pipelines[&from];

@@ -6,7 +6,7 @@ use types::NodeId;
 
 /// What the decisions rest on beside the picture itself.
 #[derive(Clone, Copy, Debug)]
-pub struct MendRules {
+pub struct LivenessRules {
     pub now: Duration,
     /// Since when this process leads and has not stood still, by the same clock: it can say nothing of silences that
     /// began before.
@@ -17,7 +17,7 @@ pub struct MendRules {
     pub usual_replication: u16,
 }
 
-impl MendRules {
+impl LivenessRules {
     /// Whether a silence up to now tells anything.
     pub fn can_tell(&self) -> bool {
         self.now.saturating_sub(self.hearing_since) > self.lost_after

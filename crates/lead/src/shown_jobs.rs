@@ -8,7 +8,7 @@ use crate::jobs::JobState;
 use crate::leader::Leader;
 use crate::member::Member;
 use crate::room::Shortage;
-use crate::rules::MendRules;
+use crate::rules::LivenessRules;
 use blocks::{JobKind, Service, Work};
 use std::time::Duration;
 use types::NodeId;
@@ -28,11 +28,11 @@ pub enum Drained {
 impl Leader {
     /// Brings the job of a drain up to date. `lease_soft`: how long a lease of blocks lasts. One node at a time, since
     /// a drain looks at all containers of its node.
-    pub fn look_after_drain(&mut self, id: NodeId, rules: &MendRules, lease_soft: Duration) -> Drained {
+    pub fn look_after_drain(&mut self, id: NodeId, rules: &LivenessRules, lease_soft: Duration) -> Drained {
         let (now, subject) = (rules.now, id.to_string());
         let known = self.jobs.find(JobKind::Drain, &subject).map(|job| job.id);
         if self.cluster.node(id).is_none_or(|member| member.service != Service::Draining) {
-            self.surplus.is_in(id);
+            self.surplus.on_member_again(id);
             if let Some(job) = known {
                 self.jobs.set_state(job, JobState::Stopped("it serves again".to_owned()), now);
             }
@@ -47,7 +47,7 @@ impl Leader {
             false => None,
         };
         if picture.pipelines_left > 0 {
-            self.surplus.is_in(id);
+            self.surplus.on_member_again(id);
         }
         let Some(job) = known else {
             // If it is in no pipeline, it was seen to end, by a leader before this one perhaps.
@@ -65,7 +65,7 @@ impl Leader {
     }
 
     /// The job of a drain has just begun: how much there is to do.
-    pub fn on_drain_begun(&mut self, id: u64, node: NodeId, rules: &MendRules) {
+    pub fn on_drain_begun(&mut self, id: u64, node: NodeId, rules: &LivenessRules) {
         let picture = self.cluster.drain_picture(node, rules, &self.repair);
         let work = Work { total_len: picture.len_left, total_count: picture.containers_left, ..Work::default() };
         self.jobs.progress(id, work, rules.now);
@@ -111,7 +111,7 @@ impl Leader {
     }
 
     /// Brings the job that shows repair up to date, by how many blocks are counted as under-replicated and as missing.
-    pub fn look_after_repair(&mut self, under_replicated: u64, missing: u64, rules: &MendRules) {
+    pub fn look_after_repair(&mut self, under_replicated: u64, missing: u64, rules: &LivenessRules) {
         let (now, progress) = (rules.now, self.repair.progress());
         let is_whole = self.repair.next_due().is_none_or(|due| due > now);
         let known = self.jobs.find(JobKind::Repair, "").map(|job| job.id);
@@ -144,7 +144,7 @@ impl Leader {
     }
 
     /// Some datanode is unresponsive, and not lost yet: what it has is not copied before.
-    fn may_return(&self, rules: &MendRules) -> bool {
+    fn may_return(&self, rules: &LivenessRules) -> bool {
         let mut nodes = self.cluster.nodes();
         !rules.can_tell() || nodes.any(|member| !member.is_live(rules.now) && !rules.is_lost(Some(member)))
     }
@@ -197,9 +197,9 @@ mod tests {
         leader.on_drain_begun(id, node(3), &rules());
         assert_eq!(look(&mut leader), Drained::No);
         assert!(matches!(leader.jobs.get(id).unwrap().state, JobState::Waiting(_)), "it is to report all");
-        leader.surplus.on_telling(node(3), NOW);
+        leader.surplus.on_catalogue_begun(node(3), NOW);
         leader.surplus.keep(node(3), told(1), HOME, NOW);
-        leader.surplus.on_told_all(node(3));
+        leader.surplus.on_catalogue_complete(node(3));
         assert_eq!(look(&mut leader), Drained::No);
         leader.surplus.forget(HOME, node(3), block(1));
         let has_drained = |leader: &Leader| leader.has_drained(leader.cluster.node(node(3)).unwrap());

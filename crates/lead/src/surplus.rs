@@ -13,7 +13,7 @@
 //! catalogues.
 
 use crate::repair::Repair;
-use crate::replica_fate::Told;
+use crate::replica_fate::ReportedReplica;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, NodeId};
@@ -30,7 +30,7 @@ const CONFIRMED_FOR: Duration = Duration::from_secs(10);
 const LEAVING_FOR: Duration = Duration::from_secs(300);
 
 /// Replicas of one container's blocks, and when each was told last.
-type Kept = BTreeMap<(BlockId, NodeId), (Told, Duration)>;
+type Kept = BTreeMap<(BlockId, NodeId), (ReportedReplica, Duration)>;
 
 #[derive(Debug, Default)]
 pub struct Surplus {
@@ -40,7 +40,7 @@ pub struct Surplus {
     due: BTreeSet<(Duration, ContainerId)>,
     count: usize,
     /// Confirmed by others, and when; to be told to their nodes.
-    going: BTreeMap<NodeId, BTreeMap<BlockId, (Told, Duration)>>,
+    going: BTreeMap<NodeId, BTreeMap<BlockId, (ReportedReplica, Duration)>>,
     /// Going, or ordered away and not told gone: up to which generation, and since when.
     leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
     /// Nodes that left a pipeline: what they have of it is surplus, and they should tell it soon.
@@ -68,12 +68,12 @@ struct Out {
 enum Catalogue {
     NotAsked,
     Asked,
-    Told,
+    ReportedReplica,
 }
 
 impl Surplus {
     /// `node` has a replica that does not belong there; the block's home is `home`.
-    pub fn keep(&mut self, node: NodeId, told: Told, home: ContainerId, now: Duration) {
+    pub fn keep(&mut self, node: NodeId, told: ReportedReplica, home: ContainerId, now: Duration) {
         if self.count >= KEPT_COUNT_MAX {
             return;
         }
@@ -94,24 +94,24 @@ impl Surplus {
     }
 
     /// `node` has told this process all that it has, since it was to tell it last.
-    pub(crate) fn has_told(&self, node: NodeId) -> bool {
+    pub(crate) fn has_full_catalogue(&self, node: NodeId) -> bool {
         self.told.contains(&node) && !self.awaited.contains_key(&node)
     }
 
     /// `node` begins to tell all that it has.
-    pub fn on_telling(&mut self, node: NodeId, now: Duration) {
+    pub fn on_catalogue_begun(&mut self, node: NodeId, now: Duration) {
         self.telling.insert(node, now);
         let is_asked = !self.to_ask.contains(&node);
         self.awaited.entry(node).and_modify(|begun| *begun = is_asked);
     }
 
     /// `node` has told all that it has. What it did not tell again is not there any more, and is no source.
-    pub fn on_told_all(&mut self, node: NodeId) {
+    pub fn on_catalogue_complete(&mut self, node: NodeId) {
         self.told.insert(node);
         self.awaited.retain(|awaited, begun| *awaited != node || !*begun);
         let Some(begun) = self.telling.remove(&node) else { return };
         if let Some(out) = self.out.get_mut(&node).filter(|out| out.catalogue == Catalogue::Asked) {
-            out.catalogue = Catalogue::Told;
+            out.catalogue = Catalogue::ReportedReplica;
         }
         let mut gone = Vec::new();
         for (home, kept) in &self.by_home {
@@ -129,7 +129,7 @@ impl Surplus {
         out.since
     }
 
-    pub fn is_in(&mut self, node: NodeId) {
+    pub fn on_member_again(&mut self, node: NodeId) {
         self.out.remove(&node);
     }
 
@@ -143,11 +143,11 @@ impl Surplus {
             // One that is under way may have gone past what came meanwhile.
             self.telling.remove(&node);
         }
-        let told = out.catalogue == Catalogue::Told;
+        let told = out.catalogue == Catalogue::ReportedReplica;
         told && self.kept_of(node).all(|told| repair.is_useless(node, told))
     }
 
-    fn kept_of(&self, node: NodeId) -> impl Iterator<Item = &Told> {
+    fn kept_of(&self, node: NodeId) -> impl Iterator<Item = &ReportedReplica> {
         let kept = self.by_home.values().flatten();
         kept.filter(move |((_, holder), _)| *holder == node).map(|(_, (told, _))| told)
     }
@@ -170,7 +170,7 @@ impl Surplus {
     }
 
     /// What is kept of a container.
-    pub fn of(&self, home: ContainerId, limit: usize) -> Vec<(NodeId, Told)> {
+    pub fn of(&self, home: ContainerId, limit: usize) -> Vec<(NodeId, ReportedReplica)> {
         let kept = self.by_home.get(&home).into_iter().flatten();
         kept.map(|((_, node), (told, _))| (*node, *told)).take(limit).collect()
     }
@@ -203,7 +203,7 @@ impl Surplus {
     }
 
     /// Others have the block: the replica goes, at this generation and below.
-    pub fn let_go(&mut self, home: ContainerId, node: NodeId, told: Told, now: Duration) {
+    pub fn approve_deletion(&mut self, home: ContainerId, node: NodeId, told: ReportedReplica, now: Duration) {
         self.forget(home, node, told.block);
         self.going.entry(node).or_default().insert(told.block, (told, now));
         self.leaving.insert((told.block, node), (told.generation, now));
@@ -211,9 +211,9 @@ impl Surplus {
 
     /// What to tell `node`, once. The caller judges each again, and says of those that stay that they do
     /// ([`Self::stays`]).
-    pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<Told> {
+    pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<ReportedReplica> {
         let Some(going) = self.going.get_mut(&node) else { return Vec::new() };
-        let taken: Vec<(Told, Duration)> =
+        let taken: Vec<(ReportedReplica, Duration)> =
             (0..ORDER_COUNT_MAX).map_while(|_| going.pop_first()).map(|(_, entry)| entry).collect();
         if going.is_empty() {
             self.going.remove(&node);
@@ -306,14 +306,15 @@ mod tests {
     fn a_replica_is_kept_as_a_source_until_others_have_the_block() {
         let (home, block) = (ContainerId(1), BlockId::new(ContainerId(1), 4));
         let (one, two) = (NodeId([1; 16]), NodeId([2; 16]));
-        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
+        let told =
+            ReportedReplica { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
         let now = Duration::from_secs(1);
         let mut surplus = Surplus::default();
         surplus.keep(one, told, home, now);
         surplus.check();
-        surplus.keep(two, Told { len: 3, ..told }, home, now);
+        surplus.keep(two, ReportedReplica { len: 3, ..told }, home, now);
         surplus.check();
-        surplus.keep(NodeId([3; 16]), Told { finalized: false, ..told }, home, now);
+        surplus.keep(NodeId([3; 16]), ReportedReplica { finalized: false, ..told }, home, now);
         surplus.check();
         assert_eq!((surplus.next(now), surplus.next(now)), (Some(home), None));
         assert_eq!(surplus.sources(block, Generation(1001), 5), [one]);
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!(surplus.next(now), None, "not at once");
         assert_eq!(surplus.next(now + ASK_AGAIN_AFTER), Some(home));
         assert_eq!(surplus.of(home, 10).len(), 3);
-        surplus.let_go(home, one, told, now);
+        surplus.approve_deletion(home, one, told, now);
         surplus.check();
         surplus.forget(home, two, block);
         surplus.check();
@@ -346,7 +347,7 @@ mod tests {
         let (home, node, at) = (ContainerId(1), NodeId([1; 16]), Duration::from_secs);
         let told = |index| {
             let block = BlockId::new(home, index);
-            Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true }
+            ReportedReplica { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true }
         };
         let mut surplus = Surplus::default();
         surplus.keep(node, told(1), home, at(1));
@@ -355,10 +356,10 @@ mod tests {
         surplus.check();
         surplus.keep(NodeId([2; 16]), told(1), home, at(1));
         surplus.check();
-        surplus.on_telling(node, at(600));
+        surplus.on_catalogue_begun(node, at(600));
         surplus.keep(node, told(2), home, at(601));
         surplus.check();
-        surplus.on_told_all(node);
+        surplus.on_catalogue_complete(node);
         surplus.check();
         assert_eq!(surplus.sources(told(1).block, Generation(1001), 5), [NodeId([2; 16])]);
         assert_eq!(surplus.sources(told(2).block, Generation(1001), 5), [node]);
@@ -367,11 +368,12 @@ mod tests {
     #[test]
     fn an_order_that_was_not_fetched_is_off() {
         let (home, block, node) = (ContainerId(1), BlockId::new(ContainerId(1), 4), NodeId([1; 16]));
-        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
+        let told =
+            ReportedReplica { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
         let mut surplus = Surplus::default();
         surplus.keep(node, told, home, Duration::ZERO);
         surplus.check();
-        surplus.let_go(home, node, told, Duration::ZERO);
+        surplus.approve_deletion(home, node, told, Duration::ZERO);
         surplus.check();
         assert_eq!(surplus.orders(node, CONFIRMED_FOR + Duration::from_secs(1)), [], "the others may be gone by now");
         assert!(!surplus.is_leaving(block, node, Generation(1001)), "it stays, so it is a copy again");
@@ -380,10 +382,11 @@ mod tests {
     #[test]
     fn what_is_too_old_to_be_true_is_forgotten() {
         let (home, block, node) = (ContainerId(1), BlockId::new(ContainerId(1), 4), NodeId([1; 16]));
-        let told = Told { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
+        let told =
+            ReportedReplica { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
         let mut surplus = Surplus::default();
         surplus.keep(node, told, home, Duration::ZERO);
-        surplus.let_go(home, node, told, Duration::ZERO);
+        surplus.approve_deletion(home, node, told, Duration::ZERO);
         for (now, goes, leaves) in [(CONFIRMED_FOR, 1, 1), (LEAVING_FOR, 0, 1), (LEAVING_FOR + CONFIRMED_FOR, 0, 0)] {
             surplus.expire(now);
             surplus.check();

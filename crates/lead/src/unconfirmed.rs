@@ -105,9 +105,9 @@ mod tests {
     use crate::Usage;
     use crate::compare_answer::Answers;
     use crate::first::First;
-    use crate::healing::Healing;
+    use crate::healing::RepairContext;
     use crate::repair::Repair;
-    use crate::rules::MendRules;
+    use crate::rules::LivenessRules;
     use crate::surplus::Surplus;
     use blocks::{Command, Node, apply};
     use namespace::BlockView;
@@ -180,13 +180,13 @@ mod tests {
             cluster.on_claimed_len(NOW, HOME, (block(index), 400), 400);
         }
         let mut watch = |cluster: &mut Cluster, now| {
-            let rules = MendRules {
+            let rules = LivenessRules {
                 now,
                 hearing_since: Duration::ZERO,
                 lost_after: Duration::from_secs(1000),
                 usual_replication: 2,
             };
-            let mut healing = Healing { cluster, repair: &mut repair, surplus: &mut surplus, rules };
+            let mut healing = RepairContext { cluster, repair: &mut repair, surplus: &mut surplus, rules };
             healing.watch(&mut BTreeSet::new());
             let doubted = healing.repair.take_doubts(10);
             let expected = |index| BlockView {

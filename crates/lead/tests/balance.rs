@@ -1,7 +1,7 @@
 //! Balancing between many nodes: by steps, and with the plan that fits.
 
 use blocks::{Command, Node, Reply, apply};
-use lead::{Balancing, Cluster, FULL_PARTS, MendRules, Usage};
+use lead::{BalancePlan, Cluster, FULL_PARTS, LivenessRules, Usage};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::random::Seeded;
@@ -43,9 +43,9 @@ fn moves_bring_all_nodes_near_to_the_mean() {
         cluster.on_registered(NOW, id(number), usage);
     }
     let (now, lost_after) = (NOW, Duration::from_secs(15));
-    let rules = MendRules { now, hearing_since: Duration::ZERO, lost_after, usual_replication: 3 };
+    let rules = LivenessRules { now, hearing_since: Duration::ZERO, lost_after, usual_replication: 3 };
     let within = FULL_PARTS / 50;
-    let mut balancing = Balancing::begin(&cluster, &rules, within);
+    let mut balancing = BalancePlan::begin(&cluster, &rules, within);
     while !balancing.step(&cluster) {}
     let moves = balancing.into_moves();
     for next in &moves {

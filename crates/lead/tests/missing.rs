@@ -4,7 +4,7 @@
 mod next_change;
 
 use blocks::{Command, Node, Service, apply};
-use lead::{Answers, Cluster, Comparison, Healing, MendRules, Repair, Surplus, Usage};
+use lead::{Answers, Cluster, Comparison, LivenessRules, Repair, RepairContext, Surplus, Usage};
 use namespace::BlockView;
 use next_change::next_change;
 use std::collections::BTreeSet;
@@ -62,8 +62,8 @@ impl World {
         self.up.iter().for_each(|number| self.cluster.on_registered(self.now, id(*number), usage));
     }
 
-    fn rules(&self) -> MendRules {
-        MendRules { now: self.now, hearing_since: Duration::ZERO, lost_after: LOST_AFTER, usual_replication: 3 }
+    fn rules(&self) -> LivenessRules {
+        LivenessRules { now: self.now, hearing_since: Duration::ZERO, lost_after: LOST_AFTER, usual_replication: 3 }
     }
 
     /// All changes of members that there are to make; then `compared` are asked, which all have but of the sick one.
@@ -81,7 +81,7 @@ impl World {
     fn compare(&mut self, home: ContainerId) {
         let rules = self.rules();
         let mut healing =
-            Healing { cluster: &mut self.cluster, repair: &mut self.repair, surplus: &mut self.surplus, rules };
+            RepairContext { cluster: &mut self.cluster, repair: &mut self.repair, surplus: &mut self.surplus, rules };
         let mut comparison = Comparison::begin(home, &mut healing).unwrap();
         let expected = BlockView {
             block: BlockId::new(home, 1),

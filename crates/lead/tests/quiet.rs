@@ -101,7 +101,7 @@ fn no_sets_are_prepared_with_it() {
 #[test]
 fn a_node_that_hung_up_is_quiet_until_it_is_heard_again() {
     let mut store = store(5);
-    store.cluster.on_hung_up(id(1));
+    store.cluster.on_dropped_from_chain(id(1));
     assert!((0..40).all(|_| !store.place(BEGIN).1.contains(&id(1))));
     assert!(store.cluster.on_heartbeat(BEGIN, id(1), USAGE));
     assert!((0..40).any(|_| store.place(BEGIN).1.contains(&id(1))));

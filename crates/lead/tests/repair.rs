@@ -5,7 +5,7 @@
 //! What must hold: no replica goes while fewer than wanted others are left; what is under way is bounded; when nothing
 //! happens any more, everything that can be healed is, and what cannot is named.
 
-use lead::{Answers, Copy, Lack, Outcome, Repair, Surplus, Told};
+use lead::{Answers, Copy, Lack, Outcome, Repair, ReportedReplica, Surplus};
 use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -300,9 +300,9 @@ impl World {
 
     // ── nodes ──
 
-    fn told(&self, node: usize, block: BlockId) -> Told {
+    fn told(&self, node: usize, block: BlockId) -> ReportedReplica {
         let have = self.nodes[node].replicas[&block];
-        Told { block, generation: have.generation, len: have.len, file: None, home: None, finalized: true }
+        ReportedReplica { block, generation: have.generation, len: have.len, file: None, home: None, finalized: true }
     }
 
     /// What becomes of a replica that a node tells of.
@@ -353,11 +353,11 @@ impl World {
         }
         let by_clock = now.as_secs() % CATALOGUE_EACH == at as u64 * 7;
         if std::mem::take(&mut self.nodes[at].tells_all) || self.surplus.take_ask(node_id) || by_clock {
-            self.surplus.on_telling(node_id, now);
+            self.surplus.on_catalogue_begun(node_id, now);
             for block in self.nodes[at].replicas.keys().copied().collect::<Vec<_>>() {
                 self.judge(at, block);
             }
-            self.surplus.on_told_all(node_id);
+            self.surplus.on_catalogue_complete(node_id);
         }
         for told in self.surplus.orders(node_id, now) {
             self.order_away(at, told);
@@ -383,7 +383,7 @@ impl World {
     }
 
     /// What was kept as surplus is judged again, and goes.
-    fn order_away(&mut self, at: usize, told: Told) {
+    fn order_away(&mut self, at: usize, told: ReportedReplica) {
         let node_id = id(at);
         if let Some(wanted) = self.blocks.get(&told.block).copied() {
             let members = &self.members[&wanted.home];
@@ -569,7 +569,7 @@ impl World {
             let mut settled_all = true;
             for (node, told) in self.surplus.of(home, 1000) {
                 let Some(wanted) = self.blocks.get(&told.block).copied() else {
-                    self.surplus.let_go(home, node, told, self.now);
+                    self.surplus.approve_deletion(home, node, told, self.now);
                     continue;
                 };
                 let is_old = told.generation < wanted.generation;
@@ -581,7 +581,7 @@ impl World {
                 let copies = members.iter().filter(|id| **id != node && has(id)).count();
                 if copies >= if is_old { 1 } else { members.len() } {
                     self.confirmed.insert((told.block, node), copies);
-                    self.surplus.let_go(home, node, told, self.now);
+                    self.surplus.approve_deletion(home, node, told, self.now);
                 } else {
                     settled_all = false;
                     self.repair.doubt(told.block);
@@ -593,7 +593,7 @@ impl World {
 
     /// Replicas that were called bad are read.
     fn verify(&mut self) {
-        let again = self.repair.take_bad_alone(self.now, |_| true);
+        let again = self.repair.next_to_reread(self.now, |_| true);
         let reported = std::mem::take(&mut self.reported);
         for (block, node) in reported.into_iter().chain(again) {
             let Some(wanted) = self.blocks.get(&block).copied() else { continue };
@@ -604,7 +604,7 @@ impl World {
             match asked.replicas.get(&block).filter(|have| have.generation >= wanted.generation) {
                 None => self.repair.doubt(block),
                 Some(have) if have.good => {
-                    self.repair.reads_well(block, node);
+                    self.repair.on_verified(block, node);
                 }
                 Some(have) => self.repair.on_bad(block, node, have.generation),
             }
@@ -742,12 +742,12 @@ fn a_bad_replica_without_another_is_read_again() {
     let mut repair = Repair::default();
     let at = Duration::from_secs;
     repair.on_bad(block, id(0), Generation(1001));
-    assert_eq!(repair.take_bad_alone(at(1000), |_| true), None, "others may have it");
+    assert_eq!(repair.next_to_reread(at(1000), |_| true), None, "others may have it");
     repair.on_lack(lack(block, id(0), &[]));
-    let turns: Vec<u64> = (1000..2000).filter(|now| repair.take_bad_alone(at(*now), |_| true).is_some()).collect();
+    let turns: Vec<u64> = (1000..2000).filter(|now| repair.next_to_reread(at(*now), |_| true).is_some()).collect();
     assert_eq!(turns, [1020, 1040, 1080, 1160, 1320, 1640]);
-    assert_eq!(repair.take_bad_alone(at(5000), |node| node != id(0)), None, "its node has no time");
-    assert!(repair.reads_well(block, id(0)) && !repair.is_bad(block, id(0), Generation(1001)));
+    assert_eq!(repair.next_to_reread(at(5000), |node| node != id(0)), None, "its node has no time");
+    assert!(repair.on_verified(block, id(0)) && !repair.is_bad(block, id(0), Generation(1001)));
     assert_eq!(repair.take_doubts(10), [block], "its home is compared again");
 }
 

@@ -8,7 +8,9 @@
 mod next_change;
 
 use blocks::{Command, Node, Reply, Service, apply};
-use lead::{Cluster, Healing, Lack, MendRules, MendStep, Mending, Repair, Shortage, Surplus, Usage};
+use lead::{
+    Cluster, Lack, LivenessRules, MembershipRound, MembershipStep, Repair, RepairContext, Shortage, Surplus, Usage,
+};
 use next_change::next_change;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -157,8 +159,8 @@ impl World {
         }
     }
 
-    fn rules(&self) -> MendRules {
-        MendRules { now: self.now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 }
+    fn rules(&self) -> LivenessRules {
+        LivenessRules { now: self.now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 }
     }
 
     /// True: something changed.
@@ -178,14 +180,14 @@ impl World {
 
     fn mend(&mut self) -> bool {
         let rules = self.rules();
-        let mut mending = Mending::begin(&self.cluster, &self.repair, &rules);
+        let mut mending = MembershipRound::begin(&self.cluster, &self.repair, &rules);
         let mut sources = 0;
         for changes in 0..CHANGES_A_SECOND {
             let command = loop {
                 match mending.step(&self.cluster, &self.repair, &rules, &mut self.random) {
-                    MendStep::Propose(command) => break command,
-                    MendStep::Again => {}
-                    MendStep::Done(shortage) => {
+                    MembershipStep::Propose(command) => break command,
+                    MembershipStep::Again => {}
+                    MembershipStep::Done(shortage) => {
                         self.shortage = shortage;
                         return changes > 0;
                     }
@@ -218,7 +220,7 @@ impl World {
         };
         self.propose(command).unwrap_or_else(|| panic!("{command:?} is refused"));
         let (rules, cluster, repair, surplus) = (self.rules(), &mut self.cluster, &mut self.repair, &mut self.surplus);
-        Healing { cluster, repair, surplus, rules }.on_members(command, &before);
+        RepairContext { cluster, repair, surplus, rules }.on_members(command, &before);
     }
 
     /// `node` was compared, and lacks these containers.
@@ -548,7 +550,7 @@ fn room_is_made_while_somebody_joins_elsewhere() {
         let usage = Usage { capacity_len: used_len + free_len, used_len, free_len, transfer_count: 0 };
         cluster.on_registered(now, id(number), usage);
     }
-    let rules = MendRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
+    let rules = LivenessRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
     let move_off = next_change(&cluster, &rules, &mut Seeded(1));
     let Some(Command::Carve { from: PipelineId(2), members, .. }) = &move_off else { panic!("{move_off:?}") };
     assert!(members.contains(&id(1)) || members.contains(&id(2)), "{members:?}");
@@ -591,12 +593,14 @@ fn a_loss_keeps_nobody_from_being_relieved() {
         sources: ids(&[1, 2]),
         unfit: false,
     });
-    let rules = MendRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
-    let step =
-        |cluster: &Cluster| Mending::begin(cluster, &repair, &rules).step(cluster, &repair, &rules, &mut Seeded(1));
-    assert_eq!(step(&cluster), MendStep::Done(Shortage { container_count: 1, len: 6 * GB }));
+    let rules = LivenessRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
+    let step = |cluster: &Cluster| {
+        MembershipRound::begin(cluster, &repair, &rules).step(cluster, &repair, &rules, &mut Seeded(1))
+    };
+    assert_eq!(step(&cluster), MembershipStep::Done(Shortage { container_count: 1, len: 6 * GB }));
     room(&mut cluster, 5, 20);
-    let MendStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step(&cluster) else {
+    let MembershipStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step(&cluster)
+    else {
         panic!("node 5 has room")
     };
     assert!(members.contains(&id(5)) && !members.contains(&id(4)), "{members:?}");
@@ -641,9 +645,9 @@ fn a_newcomer_without_room_is_relieved_where_all_are_newcomers() {
         sources: ids(&[3]),
         unfit: false,
     });
-    let rules = MendRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 2 };
-    let step = Mending::begin(&cluster, &repair, &rules).step(&cluster, &repair, &rules, &mut Seeded(1));
-    let MendStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step else {
+    let rules = LivenessRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 2 };
+    let step = MembershipRound::begin(&cluster, &repair, &rules).step(&cluster, &repair, &rules, &mut Seeded(1));
+    let MembershipStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step else {
         panic!("node 5 has room: {step:?}")
     };
     assert_eq!(members, ids(&[3, 5]));

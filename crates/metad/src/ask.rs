@@ -47,7 +47,7 @@ where
 
 /// As [`all`], for work that can be done later as well: who let a question pass is not asked for a while, so one node
 /// that hangs holds up a round of many questions once.
-pub(crate) async fn talkative<Q, A>(
+pub(crate) async fn call_responsive<Q, A>(
     core: &Core,
     nodes: &[(NodeId, String)],
     method: &'static str,

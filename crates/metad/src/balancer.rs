@@ -4,7 +4,7 @@
 //! `hdfs balancer`, which asks for a server's version first.
 
 use crate::core::Core;
-use crate::words;
+use crate::to_hdfs;
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, UNSUPPORTED_OPERATION};
@@ -50,7 +50,7 @@ fn get_blocks(core: &Core, request: &GetBlocksRequestProto) -> Result<Vec<BlockW
         return Err(Exception::new(ILLEGAL_ARGUMENT, message));
     }
     let found = core.with_cluster(|cluster, random| {
-        let node = words::node_id(cluster, &request.datanode)?;
+        let node = to_hdfs::node_id(cluster, &request.datanode)?;
         let of_node = cluster.pipelines_of(node).iter().flat_map(|id| cluster.containers_of(*id));
         let mut homes: Vec<ContainerId> = of_node.collect();
         homes.sort_unstable();

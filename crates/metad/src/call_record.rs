@@ -27,12 +27,12 @@ pub(crate) struct Named<'a> {
 }
 
 /// When a call came.
-pub(crate) struct Came {
+pub(crate) struct CallTimer {
     at: Millis,
     since: Duration,
 }
 
-impl Came {
+impl CallTimer {
     pub(crate) fn now(seat: &Seat) -> Self {
         Self { at: seat.clock.now(), since: seat.clock.monotonic() }
     }

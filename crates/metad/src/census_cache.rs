@@ -13,7 +13,7 @@ const TOLD_TIMES: u32 = 10;
 
 /// A block with too few copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Poor {
+pub(crate) struct LackingBlock {
     pub(crate) view: BlockView,
     pub(crate) live: u16,
     pub(crate) wanted: u16,
@@ -32,7 +32,7 @@ pub(crate) struct Census {
     /// Blocks of which a copy is ordered, or waits for its turn.
     pub(crate) pending: u64,
     /// Some of the missing blocks, and then some of the under-replicated ones.
-    pub(crate) named: Vec<Poor>,
+    pub(crate) named: Vec<LackingBlock>,
 }
 
 impl Census {

@@ -5,14 +5,14 @@ use crate::census_cache::Counted;
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
-use crate::hash_tree_queue::Contents;
-use crate::heard::Heard;
-use crate::hearing::Hearing;
+use crate::hash_tree_queue::HashTreeQueue;
+use crate::hearing::HeartbeatReception;
 use crate::leader_lock::{LeaderLock, Leading};
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
+use crate::node_registry::NodeRegistry;
 use crate::recoveries::Recoveries;
-use crate::refusal;
+use crate::refusal::{self, Placed};
 use crate::room::Room;
 use crate::telemetry::{Queue, Telemetry};
 use crate::topology_script::Racks;
@@ -30,7 +30,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use types::mutation::{self, Mutation};
 use types::path::PathError;
 use types::rows::{Rows, RowsError};
-use types::{BlockId, ContainerId, FsPath, Millis, NodeId};
+use types::{BlockId, ContainerId, FileId, FsPath, Millis, NodeId};
 
 /// Proposals that one placement may need: a set of nodes, a container, ids; and the same again if another one took
 /// them.
@@ -54,14 +54,14 @@ pub(crate) struct Core {
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) heard: Arc<NodeRegistry>,
     pub(crate) room: Arc<Room>,
     /// `None`: racks are told by the datanodes alone.
     pub(crate) racks: Option<Racks>,
     pub(crate) pool: String,
     /// Since when this server leads.
     pub(crate) started: Duration,
-    hearing: Hearing,
+    hearing: HeartbeatReception,
     /// Rises with each leader.
     pub(crate) term: u64,
     leader: LeaderLock,
@@ -69,7 +69,7 @@ pub(crate) struct Core {
     /// There may be something to delete, or to forget.
     pub(crate) reap: Notify,
     /// There may be doomed rows that are not in memory.
-    unfed: AtomicBool,
+    has_unread_doomed_rows: AtomicBool,
     /// Nodes came, or ids were used up.
     pub(crate) prepare: Notify,
     /// There may be something to mend, to compare or to move.
@@ -86,7 +86,7 @@ pub(crate) struct Core {
     telemetry: Arc<Telemetry>,
     /// Somebody may have reported a replica as damaged.
     pub(crate) reported: Notify,
-    contents: Mutex<Contents>,
+    contents: Mutex<HashTreeQueue>,
     /// How many blocks have too few copies.
     pub(crate) counted: Counted,
 }
@@ -104,7 +104,7 @@ pub(crate) struct Parts {
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) heard: Arc<NodeRegistry>,
     pub(crate) room: Arc<Room>,
     pub(crate) calls: Arc<NodeCalls>,
     pub(crate) telemetry: Arc<Telemetry>,
@@ -119,7 +119,7 @@ impl Core {
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
         let racks = config.topology_script.clone().map(Racks::new);
-        let hearing = Hearing::new(started, config.lost_after() / 2);
+        let hearing = HeartbeatReception::new(started, config.lost_after() / 2);
         Ok(Self {
             config,
             machine,
@@ -136,7 +136,7 @@ impl Core {
             leader: LeaderLock::new(leader),
             recoveries: Recoveries::default(),
             reap: Notify::new(),
-            unfed: AtomicBool::new(true),
+            has_unread_doomed_rows: AtomicBool::new(true),
             prepare: Notify::new(),
             repair_wake: Notify::new(),
             walks: Arc::new(Semaphore::new(WALK_COUNT_MAX)),
@@ -210,7 +210,7 @@ impl Core {
     }
 
     /// What is known of what sealed containers hold.
-    pub(crate) fn contents(&self) -> MutexGuard<'_, Contents> {
+    pub(crate) fn contents(&self) -> MutexGuard<'_, HashTreeQueue> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -366,21 +366,21 @@ impl Core {
     }
 
     /// Some of what the rows say is doomed is not in memory: they are to be read.
-    pub(crate) fn must_feed(&self) {
-        self.unfed.store(true, Ordering::Relaxed);
+    pub(crate) fn reload_doomed_rows(&self) {
+        self.has_unread_doomed_rows.store(true, Ordering::Relaxed);
         self.reap.notify_one();
     }
 
     /// Whether there may be doomed rows to look for; asked once.
     pub(crate) fn take_unfed(&self) -> bool {
-        self.unfed.swap(false, Ordering::Relaxed)
+        self.has_unread_doomed_rows.swap(false, Ordering::Relaxed)
     }
 
     /// A block and its nodes for the file at `path`, which a client on `host` writes.
     pub(crate) async fn allocate(&self, path: &FsPath, ask: &Ask, host: IpAddr) -> Result<Allocation, Exception> {
         self.room.admit_growth().map_err(refusal::namespace)?;
         self.nodes_arrived(ask.replication).await;
-        self.decide(path, Some(host), || {
+        self.decide(Placed::File(path), self.payer(ask, host), || {
             let now = self.monotonic();
             self.with_cluster(|cluster, random| cluster.place(ask, now, random))
         })
@@ -397,7 +397,7 @@ impl Core {
     ) -> Result<Batch, Exception> {
         self.room.admit_growth().map_err(refusal::namespace)?;
         self.nodes_arrived(ask.replication).await;
-        self.decide(path, Some(host), || {
+        self.decide(Placed::File(path), self.payer(ask, host), || {
             let now = self.monotonic();
             self.with_cluster(|cluster, random| cluster.place_batch(ask, count, now, random))
         })
@@ -409,46 +409,60 @@ impl Core {
         self.planning.lock().await
     }
 
-    /// The container whose members are `nodes`.
+    /// Who pays for a set of nodes that is made for `ask`: a client that asks for what others do not ask for, which sets
+    /// there are lack. `None`: whatever makes the set is no choice of its.
+    fn payer(&self, ask: &Ask, host: IpAddr) -> Option<Spender> {
+        let is_special = !ask.excluded.is_empty() || ask.replication != self.config.replication;
+        is_special.then_some(Spender::Host(host))
+    }
+
+    /// The container whose members are `nodes`, for the chain of a block of `file`.
     pub(crate) async fn home_for(
         &self,
-        path: &FsPath,
+        block: BlockId,
+        file: FileId,
         nodes: &[NodeId],
         current: ContainerId,
     ) -> Result<ContainerId, Exception> {
-        self.decide(path, None, || self.with_cluster(|cluster, _| cluster.home_for(nodes, current))).await
+        let place = || self.with_cluster(|cluster, _| cluster.home_for(nodes, current));
+        self.decide(Placed::Chain(block), Some(Spender::File(file)), place).await
     }
 
-    /// Asks until there is a decision, and makes the changes it needs on the way. `host` pays for sets of nodes that are
-    /// made for what it excludes; `None`: somebody else has paid.
+    /// Asks until there is a decision, and makes the changes it needs on the way. `payer` pays for a set of nodes that
+    /// no plan asks for.
     async fn decide<T>(
         &self,
-        path: &FsPath,
-        host: Option<IpAddr>,
+        what: Placed<'_>,
+        payer: Option<Spender>,
         ask: impl Fn() -> Result<Plan<T>, PlaceError>,
     ) -> Result<T, Exception> {
         for _ in 0..PROPOSAL_COUNT_MAX {
-            match ask().map_err(|error| refusal::place(path, error))? {
+            match ask().map_err(|error| refusal::place(what, error))? {
                 Plan::Use(decision) => return Ok(decision),
                 Plan::Propose(_) => {}
             }
             let _planning = self.planning.lock().await;
             // Whoever held the lock may have made just this change.
-            match ask().map_err(|error| refusal::place(path, error))? {
+            match ask().map_err(|error| refusal::place(what, error))? {
                 Plan::Use(decision) => return Ok(decision),
                 Plan::Propose(command) => {
-                    if let (Some(host), blocks::Command::CreateSet { planned: false, .. }) = (host, &command) {
-                        let spent = self.leader().chain_sets.spend(Spender::Host(host), self.monotonic());
-                        spent.map_err(|refused| Exception::io(refused.to_string()))?;
+                    let is_unplanned = matches!(command, blocks::Command::CreateSet { planned: false, .. });
+                    let payer = payer.filter(|_| is_unplanned);
+                    if let Some(payer) = payer {
+                        let may = self.leader().chain_sets.may_spend(payer, self.monotonic());
+                        may.map_err(|refused| Exception::io(refused.to_string()))?;
                     }
-                    if let Err(refused) = self.change_blocks(command).await.map_err(refusal::raft)? {
-                        tracing::debug!(%refused, "a decision of the block side was overtaken");
+                    match self.change_blocks(command).await.map_err(refusal::raft)? {
+                        Ok(_) => payer.into_iter().for_each(|payer| {
+                            self.leader().chain_sets.spend(payer, self.monotonic());
+                        }),
+                        Err(refused) => tracing::debug!(%refused, "proposal superseded"),
                     }
                 }
             }
         }
-        tracing::error!(%path, "no decision after {PROPOSAL_COUNT_MAX} proposals");
-        Err(Exception::io(format!("File {path}: no place was found in time; try again")))
+        tracing::error!(%what, proposals = PROPOSAL_COUNT_MAX, "no placement was decided");
+        Err(Exception::io(format!("{what}: no place was found in time; try again")))
     }
 
     /// Returns when as many nodes are live as a block needs, or as there are; at the latest a few seconds after they
@@ -476,7 +490,7 @@ impl Core {
             let next = self.with_cluster(|cluster, random| cluster.ahead(self.config.replication, now, random));
             let Some(command) = next else { return Ok(()) };
             if let Err(refused) = self.change_blocks(command).await? {
-                tracing::debug!(%refused, "a preparation of the block side was overtaken");
+                tracing::debug!(%refused, "proposal superseded");
                 return Ok(());
             }
         }

@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::machine::Follower;
 use crate::repair;
 use blocks::BlocksError;
-use lead::Wakes;
+use lead::Wakeups;
 use namespace::Effects;
 
 impl Follower for Core {
@@ -28,15 +28,15 @@ impl Follower for Core {
     }
 
     fn on_effects_lost(&self) {
-        self.must_feed();
+        self.reload_doomed_rows();
         self.repair_wake.notify_one();
     }
 }
 
 impl Core {
-    fn wake(&self, Wakes { reaper, doomed_rows, repair }: Wakes) {
+    fn wake(&self, Wakeups { reaper, doomed_rows, repair }: Wakeups) {
         if doomed_rows {
-            self.must_feed();
+            self.reload_doomed_rows();
         } else if reaper {
             self.reap.notify_one();
         }
@@ -49,7 +49,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::{LEN, add_block, create, with_node};
+    use crate::container_sealing::tests::{LEN, add_block, create, with_node};
     use blocks::{JobKind, JobRow, JobTask};
     use namespace::{BlockRef, Complete, Delete, Op};
     use std::task::Poll;

@@ -24,7 +24,7 @@ const BUILDING_MAX: Duration = Duration::from_secs(600);
 
 /// What is known of what containers hold: soft, as all of it can be asked for again.
 #[derive(Debug, Default)]
-pub(crate) struct Contents {
+pub(crate) struct HashTreeQueue {
     known: BTreeMap<ContainerId, Known>,
     /// When each of them has its turn.
     due: BTreeSet<(Duration, ContainerId)>,
@@ -53,7 +53,7 @@ pub(crate) enum Compared {
     Differ,
 }
 
-impl Contents {
+impl HashTreeQueue {
     pub(crate) fn of(&self, home: ContainerId) -> Compared {
         self.known.get(&home).map_or(Compared::Never, |known| known.compared)
     }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn containers_have_their_turn_by_the_clock_and_are_forgotten_with_their_seal() {
         let homes: Vec<ContainerId> = (1..=30).map(ContainerId).collect();
-        let mut contents = Contents::default();
+        let mut contents = HashTreeQueue::default();
         contents.list(&homes);
         let now = Duration::from_secs(10);
         let first = contents.take_due(now);
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn containers_without_trees_hold_up_the_others_for_a_while_only() {
         let homes: Vec<ContainerId> = (1..=5).map(ContainerId).collect();
-        let mut contents = Contents::default();
+        let mut contents = HashTreeQueue::default();
         contents.list(&homes);
         let (mut now, mut compared) = (Duration::ZERO, BTreeSet::new());
         while now < BUILDING_MAX + LATER {

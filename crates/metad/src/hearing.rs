@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(crate) struct Hearing {
+pub(crate) struct HeartbeatReception {
     /// By which this process lives, whatever clock its decisions go by.
     machine: Arc<dyn Clock>,
     receptions: Mutex<Receptions>,
@@ -21,7 +21,7 @@ struct Receptions {
     of_claims: Reception,
 }
 
-impl Hearing {
+impl HeartbeatReception {
     /// `lost_gap_max`: a longer gap counts for who is lost.
     pub(crate) fn new(now: Duration, lost_gap_max: Duration) -> Self {
         Self::by(Arc::new(SystemClock::new()), now, lost_gap_max)
@@ -74,7 +74,7 @@ mod tests {
     fn a_server_that_was_cut_off_begins_anew() {
         let second = Duration::from_secs;
         let machine = Arc::new(io::ManualClock::at(types::Millis(0)));
-        let hearing = Hearing::by(Arc::clone(&machine) as Arc<dyn Clock>, second(10), second(30));
+        let hearing = HeartbeatReception::by(Arc::clone(&machine) as Arc<dyn Clock>, second(10), second(30));
         machine.advance(second(11));
         assert_eq!(hearing.claims_since(second(21)), second(21));
         hearing.confirm(second(21));

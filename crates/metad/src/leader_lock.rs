@@ -12,6 +12,7 @@ use io::OsRandom;
 use lead::Leader;
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -50,8 +51,11 @@ impl LeaderLock {
 
     /// For who must not panic: what is dropped, and what only notes something.
     pub(crate) fn lock_unless_broken(&self) -> Option<Leading<'_>> {
-        // It would wait for itself for ever.
-        assert!(!IS_HELD.get(), "this thread holds the leader's lock already");
+        if IS_HELD.get() {
+            // It would wait for itself for ever. A panic while another one unwinds would end the process.
+            assert!(std::thread::panicking(), "this thread holds the leader's lock already");
+            return None;
+        }
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever broke it said so before the mutex was released.
         if self.is_broken() {
@@ -131,7 +135,11 @@ impl Drop for Leading<'_> {
         if cfg!(debug_assertions) && !is_panicking {
             self.state.release_count = self.state.release_count.wrapping_add(1);
             if self.state.release_count.is_multiple_of(CHECK_EACH) {
-                self.state.leader.check();
+                let check = || self.state.leader.check();
+                if let Err(failed) = catch_unwind(AssertUnwindSafe(check)) {
+                    self.lock.break_off(); // while the mutex is held: nobody sees this memory
+                    resume_unwind(failed);
+                }
             }
         }
     }
@@ -171,7 +179,7 @@ mod tests {
     /// Its assertions and those of others may fail half way through a change.
     #[tokio::test]
     async fn a_leader_whose_memory_is_half_changed_begins_anew() {
-        let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+        let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
         let seat = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.seat);
         let node = core.with_cluster(|cluster, _| cluster.node(types::NodeId([1; 16])).unwrap().node.clone());
         seat.heard.registered(node, lead::Usage::default(), String::new(), core.monotonic());
@@ -195,7 +203,7 @@ mod tests {
     /// Nobody decides by it any more, and nothing that was decided by it is proposed.
     #[tokio::test]
     async fn memory_that_is_half_changed_is_not_seen() {
-        let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+        let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
         core.break_off();
         assert!(core.leader_unless_broken().is_none());
         let look = || drop(core.leader());
@@ -214,29 +222,59 @@ mod tests {
         metad.shutdown().await;
     }
 
-    /// Without it nothing would be repaired, or deleted.
+    /// Without it nothing would be repaired, or deleted. What the leader knows is whole: it stays.
     #[tokio::test]
-    async fn a_background_task_that_ends_is_begun_anew_with_the_leader() {
-        let (_dir, metad, core) = crate::sealing::tests::with_node().await;
-        drop(crate::tasks::kept(&core, "aborted", std::future::pending()));
-        io::stage::sleep(Duration::from_millis(1)).await;
-        assert!(!core.is_broken(), "the time of this leader has ended");
-        let _panics = crate::tasks::kept(&core, "panics", async { panic!("on purpose") });
-        for _ in 0..500 {
-            if core.is_broken() {
-                break;
-            }
+    async fn a_background_task_that_ends_is_begun_again() {
+        let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
+        let begun = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let count = std::sync::Arc::clone(&begun);
+        let task = crate::tasks::kept(&core, "panics", move |_| {
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            async move { assert!(number > 0, "on purpose, the first time") }
+        });
+        while begun.load(Ordering::Relaxed) < 2 {
             io::stage::sleep(Duration::from_millis(10)).await;
         }
-        assert!(core.is_broken());
-        drop(core);
+        assert!(!core.is_broken());
+        drop((task, core));
+        metad.shutdown().await;
+    }
+
+    /// It could not wait, and a second panic would end the process.
+    #[test]
+    fn what_is_dropped_under_the_lock_does_not_wait_for_it() {
+        struct Noting<'a>(&'a LeaderLock);
+        impl Drop for Noting<'_> {
+            fn drop(&mut self) {
+                assert!(self.0.lock_unless_broken().is_none());
+            }
+        }
+        let lock = lock();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _held = lock.lock();
+            let _noting = Noting(&lock);
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err() && lock.is_broken());
+    }
+
+    /// What it had taken out of a queue is nowhere else in memory.
+    #[tokio::test]
+    async fn a_task_that_panics_with_work_in_hand_begins_the_leader_anew() {
+        let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
+        let task = crate::tasks::kept(&core, "panics", async |core| {
+            let _taken = crate::task_fault::TakenWork(core);
+            panic!("on purpose");
+        });
+        core.broken().await;
+        drop((task, core));
         metad.shutdown().await;
     }
 
     /// What panics each time would do so for ever.
     #[tokio::test]
     async fn a_server_whose_leader_breaks_again_and_again_stops() {
-        let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+        let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
         let seat = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.seat);
         drop(core);
         let breaking = async {

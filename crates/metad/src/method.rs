@@ -15,7 +15,7 @@ pub(crate) enum Who {
     /// The user who runs the server, and members of the supergroup. HDFS names the operation in its refusal, or not.
     Superuser { names_operation: bool },
     /// A datanode. What SIMPLE can prove stands in its messages: the id of this store's block pool when it registers
-    /// (`nodes::is_foreign`), and the registration with each message after that (`nodes::admit`).
+    /// (`nodes::registration::is_foreign`), and the registration with each message after that (`nodes::registration::admit`).
     Node,
     /// Another server of the group: the user who runs them all, from the address of a member (`admission`).
     Member,

@@ -23,7 +23,7 @@
 use crate::ask::{self, Answer};
 use crate::change_error::ChangeError;
 use crate::core::Core;
-use lead::{Hearing, Inquest, Next, Shown, Step, Survivor};
+use lead::{FencedReplica, Inquest, Next, RecoveryReply, RecoveryRound, Step};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,7 +157,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     let mut nodes: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
         cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
     });
-    let mut hearing = Hearing::new(inquest, show(core, &nodes, last, generation).await);
+    let mut hearing = RecoveryRound::new(inquest, show(core, &nodes, last, generation).await);
     let agreed = loop {
         // Together with the time that the answers took: whoever is silent was silent in it, too.
         let waited = core.monotonic().saturating_sub(begun);
@@ -207,17 +207,17 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
 }
 
 /// Has nodes fence their replicas of the block, and say what they have.
-async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generation: Generation) -> Vec<Shown> {
+async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generation: Generation) -> Vec<RecoveryReply> {
     let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
     let answers =
         ask::each::<_, node::BeginRecoveryResponse>(core, nodes, node::BEGIN_RECOVERY, &request, ANSWER_MAX).await;
     let shown = |(id, answer)| match answer {
-        Answer::Refused { class } if class == node::CANNOT_SAY => Shown::Unknown,
-        Answer::Refused { .. } | Answer::Unreached | Answer::Silence => Shown::Silence,
-        Answer::Said(node::BeginRecoveryResponse { replica: None }) => Shown::Nothing,
+        Answer::Refused { class } if class == node::CANNOT_SAY => RecoveryReply::Unknown,
+        Answer::Refused { .. } | Answer::Unreached | Answer::Silence => RecoveryReply::Silence,
+        Answer::Said(node::BeginRecoveryResponse { replica: None }) => RecoveryReply::Nothing,
         // In a state that this program does not know it may be better than all others.
         Answer::Said(node::BeginRecoveryResponse { replica: Some(replica) }) => {
-            survivor(id, &replica).map_or(Shown::Unknown, Shown::Replica)
+            survivor(id, &replica).map_or(RecoveryReply::Unknown, RecoveryReply::Replica)
         }
     };
     answers.into_iter().map(shown).collect()
@@ -235,9 +235,9 @@ async fn read(
     ask::verify(core, nodes, block, generation, len).await
 }
 
-fn survivor(node: NodeId, replica: &node::Replica) -> Option<Survivor> {
+fn survivor(node: NodeId, replica: &node::Replica) -> Option<FencedReplica> {
     let state = ReplicaState::try_from(replica.state).ok()?;
-    Some(Survivor { node, state, generation: replica.generation_stamp(), len: replica.len })
+    Some(FencedReplica { node, state, generation: replica.generation_stamp(), len: replica.len })
 }
 
 async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generation, len: Option<u64>) -> bool {
@@ -261,7 +261,7 @@ async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::{create, with_node};
+    use crate::container_sealing::tests::{create, with_node};
     use types::FsPath;
 
     async fn count_of(core: &Core, holder: &'static str) -> usize {
@@ -274,7 +274,10 @@ mod tests {
         let replica = |state| node::Replica { state, ..node::Replica::default() };
         let state = |number| survivor(NodeId([1; 16]), &replica(number)).map(|survivor| survivor.state);
         assert_eq!((state(0), state(99)), (Some(ReplicaState::Finalized), None));
-        assert!(!crate::nodes::told(&replica(99)).finalized && crate::nodes::told(&replica(0)).finalized);
+        assert!(
+            !crate::nodes::messages::told(&replica(99)).finalized
+                && crate::nodes::messages::told(&replica(0)).finalized
+        );
     }
 
     /// Its files wait for those of others to be taken, and it renews its lease meanwhile.

@@ -6,11 +6,12 @@ use hdfs::exception::{self as class, Detail};
 use lead::PlaceError;
 use namespace::NsError;
 use raft::RaftError;
+use std::fmt;
 use std::sync::OnceLock;
-use types::FsPath;
 use types::limits::PATH_LEN_MAX;
 use types::path::PathError;
 use types::rows::RowsError;
+use types::{BlockId, FsPath};
 
 pub(crate) fn namespace(error: NsError) -> Exception {
     let name = match &error {
@@ -92,9 +93,25 @@ fn beginning(text: &str) -> String {
     text.chars().take(PATH_LEN_MAX).collect()
 }
 
-pub(crate) fn place(path: &FsPath, error: PlaceError) -> Exception {
+/// What nodes are to be found for.
+#[derive(Clone, Copy)]
+pub(crate) enum Placed<'a> {
+    File(&'a FsPath),
+    Chain(BlockId),
+}
+
+impl fmt::Display for Placed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "File {path}"),
+            Self::Chain(block) => write!(f, "The chain of {block}"),
+        }
+    }
+}
+
+pub(crate) fn place(what: Placed<'_>, error: PlaceError) -> Exception {
     match error {
-        PlaceError::NoNodes { .. } => Exception::io(format!("File {path} {error}")),
+        PlaceError::NoNodes { .. } => Exception::io(format!("{what} {error}")),
         PlaceError::UnknownNode(_) => Exception::io(error.to_string()),
     }
 }

@@ -45,7 +45,7 @@ const REUSED_TIMES_MAX: u64 = 3;
 pub(crate) enum Level {
     Ample,
     Scarce,
-    Spent,
+    Exhausted,
 }
 
 /// Bytes below which a level begins.
@@ -71,7 +71,7 @@ impl Limits {
             free < limit
         };
         match () {
-            () if is_below(self.reserve, Level::Spent) => Level::Spent,
+            () if is_below(self.reserve, Level::Exhausted) => Level::Exhausted,
             () if is_below(self.warn, Level::Scarce) => Level::Scarce,
             () => Level::Ample,
         }
@@ -157,7 +157,7 @@ impl Room {
                 reserve,
                 "little space is free where the metadata server keeps log and store; below the reserve it refuses changes"
             ),
-            Level::Spent => tracing::error!(
+            Level::Exhausted => tracing::error!(
                 free_len,
                 reserve,
                 "the space of the metadata server's disks is down to its reserve: changes are refused that take more; delete files, or make space on the disks"
@@ -173,7 +173,7 @@ impl Room {
     /// As [`Room::admit`], of something whose change comes later.
     pub(crate) fn admit_growth(&self) -> Result<(), NsError> {
         let Reading { level, free_len } = self.reading();
-        if level < Level::Spent {
+        if level < Level::Exhausted {
             return Ok(());
         }
         let reserve = self.limits.reserve;
@@ -237,10 +237,10 @@ mod tests {
 
     #[test]
     fn levels_come_at_their_limits_and_go_an_eighth_above() {
-        use Level::{Ample, Scarce, Spent};
+        use Level::{Ample, Exhausted, Scarce};
         check(&[(800, Ample), (799, Scarce), (899, Scarce), (900, Ample)]);
-        check(&[(799, Scarce), (80, Scarce), (79, Spent), (89, Spent), (90, Scarce), (80, Scarce)]);
-        check(&[(0, Spent), (10_000, Ample)]);
-        check(&[(500, Scarce), (850, Scarce), (79, Spent), (850, Scarce), (1000, Ample)]);
+        check(&[(799, Scarce), (80, Scarce), (79, Exhausted), (89, Exhausted), (90, Scarce), (80, Scarce)]);
+        check(&[(0, Exhausted), (10_000, Ample)]);
+        check(&[(500, Scarce), (850, Scarce), (79, Exhausted), (850, Scarce), (1000, Ample)]);
     }
 }

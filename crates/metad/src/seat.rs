@@ -15,10 +15,10 @@ use crate::caller::Users;
 use crate::command::{Command, Founding};
 use crate::config::Config;
 use crate::core::{Core, Parts};
-use crate::heard::Heard;
-use crate::hearts::Hearts;
+use crate::heartbeat_connections::HeartbeatConnections;
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
+use crate::node_registry::NodeRegistry;
 use crate::peers::Peers;
 use crate::room::Room;
 use crate::start_error::StartError;
@@ -71,7 +71,7 @@ pub(crate) struct Seat {
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) users: Arc<Users>,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) heard: Arc<NodeRegistry>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) room: Arc<Room>,
     /// `None`: no calls are written down.
@@ -87,7 +87,7 @@ pub(crate) struct Seat {
     taken: Mutex<Option<Taken>>,
     /// The term in which this member began to lead last.
     last_taken: AtomicU64,
-    hearts: Mutex<Hearts>,
+    heartbeat_connections: Mutex<HeartbeatConnections>,
 }
 
 /// How others are reached.
@@ -141,7 +141,7 @@ impl Seat {
             rpc_addr: OnceLock::new(),
             taken: Mutex::default(),
             last_taken: AtomicU64::new(0),
-            hearts: Mutex::default(),
+            heartbeat_connections: Mutex::default(),
         }
     }
 
@@ -159,17 +159,17 @@ impl Seat {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hearts(&self) -> MutexGuard<'_, Hearts> {
-        self.hearts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn heartbeat_connections(&self) -> MutexGuard<'_, HeartbeatConnections> {
+        self.heartbeat_connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn opened(&self, peer: SocketAddr) {
-        self.hearts().opened(peer);
+        self.heartbeat_connections().opened(peer);
     }
 
     /// A heartbeat came from `peer`, of the process that is the datanode.
     pub(crate) fn beat(&self, peer: SocketAddr, node: NodeId) {
-        if !self.hearts().beat(peer, node) {
+        if !self.heartbeat_connections().beat(peer, node) {
             self.disconnected(node);
         }
     }
@@ -177,7 +177,7 @@ impl Seat {
     /// A connection has ended. If it was a datanode's, the process is likely to be gone: the next blocks go elsewhere
     /// until it is heard again.
     pub(crate) fn hung_up(&self, peer: SocketAddr) {
-        let node = self.hearts().hung_up(peer);
+        let node = self.heartbeat_connections().hung_up(peer);
         node.into_iter().for_each(|node| self.disconnected(node));
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn status(seat: &Seat) -> Value {
     let (reading, limits) = (seat.room.reading(), seat.room.limits);
     status["room"] = json!({
         "free_len": reading.free_len, "warn_len": limits.warn, "reserve_len": limits.reserve,
-        "scarce": reading.level >= Level::Scarce, "refuses_changes": reading.level >= Level::Spent,
+        "scarce": reading.level >= Level::Scarce, "refuses_changes": reading.level >= Level::Exhausted,
     });
     status["audit"] = seat
         .audit

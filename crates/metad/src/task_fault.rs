@@ -1,6 +1,8 @@
 //! How a background task takes a fault: it says so, and rests.
 
+use crate::core::Core;
 use io::stage::sleep;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// After a fault of the store or the log; the server is about to stop then.
@@ -26,4 +28,24 @@ pub(crate) async fn fault(error: &(dyn std::error::Error + Sync + 'static)) {
         tracing::error!(%error, "a background task waits after a fault");
     }
     sleep(FAULT_PAUSE).await;
+}
+
+/// Rests if something went wrong.
+pub(crate) async fn rest_after_fault<E: std::error::Error + Sync + 'static>(done: Result<(), E>) {
+    if let Err(error) = done {
+        fault(&error).await;
+    }
+}
+
+/// Held by a task that takes work out of the leader's queues, which is lost with the task: if that panics, the leader
+/// begins anew, and finds the work in the rows.
+pub(crate) struct TakenWork(pub(crate) Arc<Core>);
+
+impl Drop for TakenWork {
+    fn drop(&mut self) {
+        // One that is dropped otherwise was ended with the time of its leader.
+        if std::thread::panicking() {
+            self.0.break_off();
+        }
+    }
 }

@@ -3,8 +3,8 @@
 
 use crate::command::Command;
 use crate::core::Core;
-use crate::task_fault::fault;
-use crate::{measuring, reaper, recovery, removal, repair, sealing};
+use crate::task_fault::rest_after_fault;
+use crate::{block_deletion, container_removal, container_sealing, container_sizes, recovery, repair};
 use io::stage::{sleep, timeout};
 use io::task::Owned;
 use std::sync::Arc;
@@ -23,96 +23,76 @@ const _: () = assert!(3 * HEARING_EACH.as_millis() <= lead::QUIET_MAX.as_millis(
 /// Members answer every two seconds which level they know. A newer program is started once in months, so nobody waits.
 const LEVEL_EACH: Duration = Duration::from_secs(5);
 const SEAL_EACH: Duration = Duration::from_secs(10);
+/// Before a task that ended is begun again.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
-/// Marks the leader broken when its task ends by itself: what nobody does any more is not seen to be missing.
-struct Watch {
-    core: Arc<Core>,
+/// Starts a task of this leader, which ends when the handle is dropped and not before: what nobody does any more is not
+/// seen to be missing. One that panicked is begun again; where it held the leader's lock, the leader begins anew, and
+/// this task ends with it.
+pub(crate) fn kept<F: Future<Output = ()> + Send + 'static>(
+    core: &Arc<Core>,
     name: &'static str,
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        // One that is dropped otherwise was ended with the time of its leader.
-        if std::thread::panicking() {
-            self.core.break_off();
-        }
-    }
-}
-
-/// Starts a task of this leader, which ends when the handle is dropped and not before.
-pub(crate) fn kept(core: &Arc<Core>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) -> Owned<()> {
-    let watch = Watch { core: Arc::clone(core), name };
+    begin: impl Fn(Arc<Core>) -> F + Send + 'static,
+) -> Owned<()> {
+    let core = Arc::clone(core);
     io::task::spawn_owned(name, async move {
-        task.await;
-        tracing::error!(task = watch.name, "a background task came to its end; report it");
-        watch.core.break_off();
+        loop {
+            let ended = io::task::spawn_owned(name, begin(Arc::clone(&core))).await;
+            let panicked = ended.is_err();
+            tracing::error!(task = name, panicked, "a background task ended and is begun again; report it");
+            sleep(RESTART_PAUSE).await;
+        }
     })
 }
 
 /// All tasks; they end when this is dropped.
 pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
-    let (preparer, reaper, keeper, sealer) = (Arc::clone(core), Arc::clone(core), Arc::clone(core), Arc::clone(core));
-    let (hearing, riser) = (Arc::clone(core), Arc::clone(core));
     vec![
-        kept(core, "hearing", async move {
+        kept(core, "hearing", async |core| {
             loop {
-                if hearing.raft.confirm().await.is_ok_and(|term| term == hearing.term) {
-                    hearing.confirm_hearing();
+                if core.raft.confirm().await.is_ok_and(|term| term == core.term) {
+                    core.confirm_hearing();
                 }
                 sleep(HEARING_EACH).await;
             }
         }),
-        kept(core, "prepare", async move {
+        kept(core, "prepare", async |core| {
             loop {
-                if let Err(error) = preparer.prepare_blocks().await {
-                    fault(&error).await;
-                }
-                let _ = timeout(PREPARE_EACH, preparer.prepare.notified()).await;
+                rest_after_fault(core.prepare_blocks().await).await;
+                let _ = timeout(PREPARE_EACH, core.prepare.notified()).await;
             }
         }),
-        kept(core, "reaper", async move {
+        kept(core, "reaper", async |core| {
             loop {
-                if let Err(error) = reaper::round(&reaper).await {
-                    fault(&error).await;
-                }
+                rest_after_fault(block_deletion::round(&core).await).await;
                 sleep(REAP_PAUSE).await;
-                let _ = timeout(REAP_EACH, reaper.reap.notified()).await;
+                let _ = timeout(REAP_EACH, core.reap.notified()).await;
             }
         }),
-        kept(core, "leases", async move {
+        kept(core, "leases", async |core| {
             loop {
-                if let Err(error) = recovery::look_after_leases(&keeper).await {
-                    fault(&error).await;
-                }
+                rest_after_fault(recovery::look_after_leases(&core).await).await;
                 sleep(LEASES_EACH).await;
             }
         }),
-        kept(core, "repair", repair::run(Arc::clone(core))),
-        kept(core, "members", repair::run_members(Arc::clone(core))),
-        kept(core, "reported", repair::reported::run(Arc::clone(core))),
-        kept(core, "census", repair::census::run(Arc::clone(core))),
-        kept(core, "contents", repair::contents::run(Arc::clone(core))),
-        kept(core, "level", async move {
+        kept(core, "repair", repair::run),
+        kept(core, "members", repair::run_members),
+        kept(core, "reported", repair::reported::run),
+        kept(core, "census", repair::census::run),
+        kept(core, "contents", repair::contents::run),
+        kept(core, "level", async |core| {
             loop {
                 sleep(LEVEL_EACH).await;
-                if let Err(error) = raise_level(&riser).await {
-                    fault(&error).await;
-                }
+                rest_after_fault(raise_level(&core).await).await;
             }
         }),
-        kept(core, "sealer", async move {
-            let (mut measure, mut turn) = (measuring::Measure::default(), removal::Turn::default());
+        kept(core, "sealer", async |core| {
+            let (mut measure, mut turn) = (container_sizes::Measure::default(), container_removal::Turn::default());
             loop {
                 sleep(SEAL_EACH).await;
-                if let Err(error) = measuring::round(&sealer, &mut measure).await {
-                    fault(&error).await;
-                }
-                if let Err(error) = sealing::round(&sealer).await {
-                    fault(&error).await;
-                }
-                if let Err(error) = removal::round(&sealer, &mut turn).await {
-                    fault(&error).await;
-                }
+                rest_after_fault(container_sizes::round(&core, &mut measure).await).await;
+                rest_after_fault(container_sealing::round(&core).await).await;
+                rest_after_fault(container_removal::round(&core, &mut turn).await).await;
             }
         }),
     ]

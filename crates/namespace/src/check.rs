@@ -30,8 +30,8 @@ use crate::tables::{
     RETRY, RETRY_EXPIRY, SAFE_MODE, USAGE, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair,
     split_xattr,
 };
-use crate::tree_usage::Usage;
-use crate::usage::Tally;
+use crate::tree_usage::TreeUsage;
+use crate::usage::DirectoryUsage;
 use crate::xattr::XATTR_COUNT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -84,9 +84,9 @@ struct Check {
     expiries: BTreeSet<Vec<u8>>,
     fronts: Vec<(Table, Vec<u8>)>,
     xattr_counts: BTreeMap<InodeId, u32>,
-    tallies: BTreeMap<InodeId, Tally>,
+    tallies: BTreeMap<InodeId, DirectoryUsage>,
     /// Of every inode, without what is below it.
-    used: BTreeMap<InodeId, Usage>,
+    used: BTreeMap<InodeId, TreeUsage>,
 }
 
 impl Check {
@@ -339,7 +339,7 @@ impl Check {
 
     fn usage(&mut self) {
         let mut found = Vec::new();
-        let mut counted: BTreeMap<InodeId, Usage> = BTreeMap::new();
+        let mut counted: BTreeMap<InodeId, TreeUsage> = BTreeMap::new();
         let mut reachable = BTreeSet::new();
         let mut depth = 0;
         for id in self.inodes.keys() {
@@ -358,7 +358,7 @@ impl Check {
         for (id, tally) in &self.tallies {
             // Below a deleted directory nobody counts any more.
             let inode = self.inodes.get(id).map(|(_, inode)| inode);
-            if !inode.is_some_and(Inode::is_directory) || *tally == Tally::default() {
+            if !inode.is_some_and(Inode::is_directory) || *tally == DirectoryUsage::default() {
                 found.push(format!("{id} has counted {tally:?}, and is {inode:?}"));
             }
         }
@@ -405,13 +405,13 @@ impl Check {
 }
 
 /// As `usage` counts, from the rows of its blocks.
-fn usage_of(inode: &Inode, rows: &[(u64, BlockRow)]) -> Usage {
-    let Some(file) = inode.file() else { return Usage { directories: 1, ..Usage::default() } };
+fn usage_of(inode: &Inode, rows: &[(u64, BlockRow)]) -> TreeUsage {
+    let Some(file) = inode.file() else { return TreeUsage { directories: 1, ..TreeUsage::default() } };
     let is_whole = |row: &BlockRow| row.is_complete() || row.cut_len().is_some() || file.open.is_none();
     let charged = |row: &BlockRow| if is_whole(row) { row.len } else { file.block_len };
     let len = rows.iter().map(|(_, row)| u128::from(row.len)).sum();
     let space = rows.iter().map(|(_, row)| u128::from(charged(row))).sum::<u128>() * u128::from(file.replication);
-    Usage { files: 1, directories: 0, len, space }
+    TreeUsage { files: 1, directories: 0, len, space }
 }
 
 fn check_inode(inode: &Inode, found: &mut Vec<String>) {

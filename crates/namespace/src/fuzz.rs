@@ -4,7 +4,7 @@
 use crate::record::{BlockRow, Counters, DoomedRow, Inode, decode, encode};
 use crate::retry::RetryRow;
 use crate::safe_mode::SafeMode;
-use crate::usage::Tally;
+use crate::usage::DirectoryUsage;
 use std::fmt::Debug;
 use types::encoding::Encoded;
 
@@ -17,7 +17,7 @@ pub fn row(bytes: &[u8]) {
         2 => again::<DoomedRow>(value),
         3 => again::<Counters>(value),
         4 => again::<RetryRow>(value),
-        5 => again::<Tally>(value),
+        5 => again::<DirectoryUsage>(value),
         _ => again::<SafeMode>(value),
     }
 }

@@ -25,10 +25,9 @@ pub mod check;
 mod context;
 #[doc(hidden)]
 pub mod damage;
-mod doom;
+mod deleted_trees;
 mod effects;
 mod error;
-mod front;
 #[doc(hidden)]
 pub mod fuzz;
 #[cfg(test)]
@@ -40,6 +39,7 @@ mod make;
 mod next_block;
 pub mod ops;
 mod permission;
+mod queue_head;
 mod quota;
 pub mod read;
 mod record;
@@ -80,7 +80,7 @@ pub use quota::{Limits, StorageType};
 pub use reply::{Recovery, Reply};
 pub use request::Request;
 pub use safe_mode::SafeMode;
-pub use tree_usage::Usage;
+pub use tree_usage::TreeUsage;
 pub use view::{BlockRef, BlockView, DoomedBlock, FileBlocks, Kind, Status};
 pub use xattr::{XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX};
 pub use xattr_name::{Xattr, XattrName, XattrSpace};

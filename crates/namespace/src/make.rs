@@ -2,7 +2,7 @@
 
 use crate::acl;
 use crate::context::Context;
-use crate::doom;
+use crate::deleted_trees;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, Place, change_children, hook_node, next_inode, unhook_node};
 use crate::record::{Body, Extra, Inode};
@@ -115,7 +115,7 @@ pub(crate) fn remove_child(context: &mut Context<'_>, resolved: &mut Resolved) -
     resolved.missing.push(node.place.name.clone());
     usage::remove(context.rows, node.place.parent, &node.inode)?;
     unhook_node(context.rows, &node);
-    doom::doom_tree(context, node.inode)?;
+    deleted_trees::doom_tree(context, node.inode)?;
     if let Some(parent) = resolved.nodes.last_mut() {
         change_children(context, parent, -1)?;
     }

@@ -4,7 +4,7 @@
 //! As in HDFS, a limit that is passed already refuses only what makes it worse.
 
 use crate::error::NsError;
-use crate::tree_usage::Usage;
+use crate::tree_usage::TreeUsage;
 
 /// Where bytes may lie; the number is HDFS's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ impl Limits {
     }
 
     /// Refuses what takes more than before, and more than there may be.
-    pub(crate) fn check(&self, before: Usage, after: Usage) -> Result<(), Passed> {
+    pub(crate) fn check(&self, before: TreeUsage, after: TreeUsage) -> Result<(), Passed> {
         let (had, count) = (before.names(), after.names());
         if let Some(limit) = self.names.filter(|limit| count > had && count > *limit) {
             return Err(Passed::Names { limit, count });
@@ -90,7 +90,7 @@ impl Limits {
 
 impl Passed {
     /// As it is when names come one by one.
-    pub(crate) fn at_first_name(self, before: Usage) -> Self {
+    pub(crate) fn at_first_name(self, before: TreeUsage) -> Self {
         match self {
             Self::Names { limit, .. } => Self::Names { limit, count: before.names().max(limit).saturating_add(1) },
             passed => passed,

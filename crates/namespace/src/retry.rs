@@ -3,8 +3,8 @@
 use crate::caller::RetryKey;
 use crate::damage;
 use crate::error::corrupt;
-use crate::front;
 use crate::limits::{RETRY_KEPT, RETRY_PURGED_PER_APPLY};
+use crate::queue_head;
 use crate::record::{decode, encode};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -50,13 +50,13 @@ pub(crate) fn remember(
     let expires = request.now.plus(RETRY_KEPT);
     let row = RetryRow { expires, op: request.op.name().into(), reply: reply.clone() };
     rows.put(RETRY, &retry_key(key), encode(&row));
-    front::add(rows, RETRY_EXPIRY, &expiry_key(expires, key), Vec::new())
+    queue_head::add(rows, RETRY_EXPIRY, &expiry_key(expires, key), Vec::new())
 }
 
 /// Drops a few of the outcomes nobody will ask for any more.
 pub(crate) fn purge(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError> {
     let mut expired: Vec<Vec<u8>> = Vec::new();
-    front::scan(rows, RETRY_EXPIRY, &mut |key, _| {
+    queue_head::scan(rows, RETRY_EXPIRY, &mut |key, _| {
         if expired.len() == RETRY_PURGED_PER_APPLY || split_expiry(key).is_some_and(|(expires, _)| expires > now) {
             return ControlFlow::Break(());
         }
@@ -70,7 +70,7 @@ pub(crate) fn purge(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError
             "an outcome is listed by age, and is not there"
         );
         rows.delete(RETRY, retry);
-        front::take(rows, RETRY_EXPIRY, &key);
+        queue_head::take(rows, RETRY_EXPIRY, &key);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 /// What a tree takes. The sums of bytes are of files of up to 2^63 bytes with up to 2^9 replicas, which 64 bits do not
 /// hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TreeUsage {
     pub files: u64,
     pub directories: u64,
     /// As recorded: an open file may have more.
@@ -11,9 +11,9 @@ pub struct Usage {
     /// With all replicas.
     pub space: u128,
 }
-types::record!(Usage { 0: files, 1: directories, 2: len, 3: space });
+types::record!(TreeUsage { 0: files, 1: directories, 2: len, 3: space });
 
-impl Usage {
+impl TreeUsage {
     pub(crate) const DIRECTORY: Self = Self { files: 0, directories: 1, len: 0, space: 0 };
 
     /// What HDFS limits by number.

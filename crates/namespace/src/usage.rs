@@ -31,20 +31,20 @@ use crate::limits::TREE_DEPTH_MAX;
 use crate::quota::Limits;
 use crate::record::{Inode, decode, encode};
 use crate::tables::{USAGE, inode_key};
-use crate::tree_usage::Usage;
+use crate::tree_usage::TreeUsage;
 use types::InodeId;
 use types::mutation::{self, Mutation};
 use types::rows::{Rows, RowsError, RowsMut};
 
 /// The row of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) below: Usage,
+pub(crate) struct DirectoryUsage {
+    pub(crate) below: TreeUsage,
     pub(crate) limits: Limits,
     /// At least as many levels as stand below: 1 with nothing but files and empty directories.
     pub(crate) height_max: u32,
 }
-types::record!(Tally { 0: below, 1: limits, 2: height_max });
+types::record!(DirectoryUsage { 0: below, 1: limits, 2: height_max });
 
 /// What becomes of a charge that a limit does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) enum Excess {
     Recorded,
 }
 
-impl Tally {
+impl DirectoryUsage {
     /// Something of so many levels stands below. What is counted below allows one level for each directory, and one for
     /// files.
     fn raise(&mut self, height: u32) {
@@ -66,27 +66,27 @@ impl Tally {
     }
 
     /// What the directory takes with all below it, as quotas count.
-    pub(crate) fn with_directory(&self) -> Usage {
+    pub(crate) fn with_directory(&self) -> TreeUsage {
         let directories = self.below.directories.saturating_add(1);
-        Usage { directories, ..self.below }
+        TreeUsage { directories, ..self.below }
     }
 }
 
-pub(crate) fn tally(rows: &dyn Rows, directory: InodeId) -> Result<Tally, RowsError> {
+pub(crate) fn tally(rows: &dyn Rows, directory: InodeId) -> Result<DirectoryUsage, RowsError> {
     match rows.get(USAGE, &inode_key(directory))? {
         Some(bytes) => decode("read what a directory holds", &bytes),
-        None => Ok(Tally::default()),
+        None => Ok(DirectoryUsage::default()),
     }
 }
 
-fn write(rows: &mut dyn RowsMut, directory: InodeId, tally: &Tally) {
+fn write(rows: &mut dyn RowsMut, directory: InodeId, tally: &DirectoryUsage) {
     let key = inode_key(directory);
-    if *tally == Tally::default() { rows.delete(USAGE, &key) } else { rows.put(USAGE, &key, encode(tally)) }
+    if *tally == DirectoryUsage::default() { rows.delete(USAGE, &key) } else { rows.put(USAGE, &key, encode(tally)) }
 }
 
 /// Of one inode, whatever is below it.
-fn usage_of(rows: &dyn Rows, inode: &Inode) -> Result<Usage, RowsError> {
-    let Some(file) = inode.file() else { return Ok(Usage::DIRECTORY) };
+fn usage_of(rows: &dyn Rows, inode: &Inode) -> Result<TreeUsage, RowsError> {
+    let Some(file) = inode.file() else { return Ok(TreeUsage::DIRECTORY) };
     let mut charged = u128::from(file.len);
     if file.open.is_some()
         && let Some((_, row)) = last_row(rows, inode)?
@@ -96,11 +96,11 @@ fn usage_of(rows: &dyn Rows, inode: &Inode) -> Result<Usage, RowsError> {
     {
         charged = charged.saturating_sub(row.len.into()) + u128::from(file.block_len);
     }
-    Ok(Usage { files: 1, directories: 0, len: file.len.into(), space: charged * u128::from(file.replication) })
+    Ok(TreeUsage { files: 1, directories: 0, len: file.len.into(), space: charged * u128::from(file.replication) })
 }
 
 /// Of an inode with all below it.
-pub(crate) fn usage_of_tree(rows: &dyn Rows, top: &Inode) -> Result<Usage, RowsError> {
+pub(crate) fn usage_of_tree(rows: &dyn Rows, top: &Inode) -> Result<TreeUsage, RowsError> {
     let own = usage_of(rows, top)?;
     if top.child_count() == 0 {
         return Ok(own);
@@ -129,8 +129,8 @@ fn counting(rows: &dyn Rows, directory: InodeId) -> Result<Vec<InodeId>, Failure
 
 /// What becomes of a count.
 struct Step {
-    less: Usage,
-    more: Usage,
+    less: TreeUsage,
+    more: TreeUsage,
     /// Levels of what stands below from now on.
     height: u32,
     excess: Excess,
@@ -138,8 +138,8 @@ struct Step {
 
 impl Step {
     /// What is gone from below.
-    fn freed(less: Usage) -> Self {
-        Self { less, more: Usage::default(), height: 0, excess: Excess::Recorded }
+    fn freed(less: TreeUsage) -> Self {
+        Self { less, more: TreeUsage::default(), height: 0, excess: Excess::Recorded }
     }
 }
 
@@ -170,17 +170,17 @@ fn height_of_tree(rows: &dyn Rows, top: &Inode) -> Result<u32, RowsError> {
 }
 
 /// A file that is about to change.
-pub(crate) struct Bill {
+pub(crate) struct UsageUpdate {
     parent: InodeId,
-    before: Usage,
+    before: TreeUsage,
 }
 
 /// Begins a change of a file. Whoever begins one settles it.
-pub(crate) fn bill(rows: &dyn Rows, node: &Node) -> Result<Bill, RowsError> {
-    Ok(Bill { parent: node.place.parent, before: usage_of(rows, &node.inode)? })
+pub(crate) fn bill(rows: &dyn Rows, node: &Node) -> Result<UsageUpdate, RowsError> {
+    Ok(UsageUpdate { parent: node.place.parent, before: usage_of(rows, &node.inode)? })
 }
 
-impl Bill {
+impl UsageUpdate {
     /// Another file of the same directory is about to become part of this one.
     pub(crate) fn joins(&mut self, rows: &dyn Rows, other: &Inode) -> Result<(), RowsError> {
         self.before = self.before.plus(usage_of(rows, other)?);
@@ -205,7 +205,7 @@ impl Bill {
 /// in all.
 pub(crate) fn add(rows: &mut dyn RowsMut, parent: InodeId, inode: &Inode, made_above: usize) -> Result<(), Failure> {
     let more = usage_of(rows, inode)?;
-    let mut step = Step { less: Usage::default(), more, height: 1, excess: Excess::RefusedByName };
+    let mut step = Step { less: TreeUsage::default(), more, height: 1, excess: Excess::RefusedByName };
     let counting = counting(rows, parent)?;
     debug_assert!(
         damage::is_expected() || made_above < counting.len(),
@@ -264,7 +264,7 @@ pub(crate) fn move_tree(rows: &mut dyn RowsMut, from: InodeId, to: InodeId, top:
     }
     let used = usage_of_tree(rows, top)?;
     for id in to {
-        change(rows, id, &Step { less: Usage::default(), more: used, height, excess: Excess::Refused })?;
+        change(rows, id, &Step { less: TreeUsage::default(), more: used, height, excess: Excess::Refused })?;
         height += 1;
     }
     for id in from {
@@ -283,7 +283,7 @@ pub(crate) fn move_tree(rows: &mut dyn RowsMut, from: InodeId, to: InodeId, top:
 }
 
 pub(crate) fn set_limits(rows: &mut dyn RowsMut, directory: InodeId, limits: Limits) -> Result<(), RowsError> {
-    let tally = Tally { limits, ..tally(rows, directory)? };
+    let tally = DirectoryUsage { limits, ..tally(rows, directory)? };
     write(rows, directory, &tally);
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::platter::Identity;
 use crate::scrubber::Scrubber;
 use crate::volume::{Info, Volume, VolumeError};
 use crate::world::{Process, World};
-use lead::{ScrubReport, Told, Usage};
+use lead::{ReportedReplica, ScrubReport, Usage};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -30,9 +30,9 @@ pub(crate) struct Heartbeat {
     pub(crate) process: Process,
     pub(crate) node: NodeId,
     pub(crate) usage: Usage,
-    pub(crate) put: Vec<Told>,
+    pub(crate) put: Vec<ReportedReplica>,
     pub(crate) deleted: Vec<BlockId>,
-    pub(crate) stale: Vec<Told>,
+    pub(crate) stale: Vec<ReportedReplica>,
     pub(crate) copying: BTreeSet<BlockId>,
     pub(crate) copy_failures: Vec<CopyFailure>,
     pub(crate) bad: Vec<(BlockId, Generation)>,
@@ -61,7 +61,7 @@ impl Orders {
 
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    Put(Told),
+    Put(ReportedReplica),
     Deleted,
 }
 
@@ -203,7 +203,7 @@ impl Datanode {
         }
     }
 
-    fn left_open(&self, block: BlockId) -> Option<Told> {
+    fn left_open(&self, block: BlockId) -> Option<ReportedReplica> {
         let info = self.volume.find(block)?;
         let left = info.state == ReplicaState::Open && !info.has_writer && !self.writing.borrow().contains_key(&block);
         left.then(|| told(&info))
@@ -323,7 +323,8 @@ impl Datanode {
             let writing = info.has_writer || self.writing.borrow().contains_key(&info.identity.block);
             info.state == ReplicaState::Finalized || !writing
         });
-        let (process, replicas): (Process, Vec<Told>) = (self.process, all.map(|info| told(&info)).collect());
+        let (process, replicas): (Process, Vec<ReportedReplica>) =
+            (self.process, all.map(|info| told(&info)).collect());
         let orders = self.ask(member, move |metad| Box::pin(metad.catalogue(process, replicas))).await??;
         self.obey(orders).await;
         Some(())

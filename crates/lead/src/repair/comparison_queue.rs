@@ -125,8 +125,8 @@ impl ComparisonQueue {
         }
     }
 
-    /// See [`super::Repair::are_younger`].
-    pub(super) fn are_younger(
+    /// See [`super::Repair::old_open_blocks_closed`].
+    pub(super) fn old_open_blocks_closed(
         &mut self,
         home: ContainerId,
         joined: (PipelineId, Epoch),
@@ -154,7 +154,7 @@ impl ComparisonQueue {
         self.relieved.contains(&(home, node))
     }
 
-    /// See [`super::Repair::on_told`].
+    /// See [`super::Repair::on_compared`].
     pub(super) fn on_reported(&mut self, home: ContainerId, joined: Option<(PipelineId, Epoch)>) {
         match joined {
             Some(joined) => self.reported.insert(home, joined),
@@ -253,12 +253,15 @@ mod tests {
         let mut queue = ComparisonQueue::default();
         let open = |indexes: &[u32]| indexes.iter().map(|index| BlockId::new(HOME, *index)).collect::<BTreeSet<_>>();
         let joined = |epoch| (PipelineId(1), Epoch(epoch));
-        assert!(!queue.are_younger(HOME, joined(1), &open(&[1, 2])));
-        assert!(!queue.are_younger(HOME, joined(1), &open(&[2, 3])));
-        assert!(queue.are_younger(HOME, joined(1), &open(&[1, 3])), "block 1 was closed, and is appended to");
-        assert!(!queue.are_younger(HOME, joined(2), &open(&[3])), "another node has joined");
+        assert!(!queue.old_open_blocks_closed(HOME, joined(1), &open(&[1, 2])));
+        assert!(!queue.old_open_blocks_closed(HOME, joined(1), &open(&[2, 3])));
+        assert!(
+            queue.old_open_blocks_closed(HOME, joined(1), &open(&[1, 3])),
+            "block 1 was closed, and is appended to"
+        );
+        assert!(!queue.old_open_blocks_closed(HOME, joined(2), &open(&[3])), "another node has joined");
         queue.forget_open(HOME);
-        assert!(queue.are_younger(HOME, joined(2), &open(&[])));
+        assert!(queue.old_open_blocks_closed(HOME, joined(2), &open(&[])));
         queue.check();
     }
 }

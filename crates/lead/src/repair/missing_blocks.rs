@@ -3,7 +3,7 @@
 //! Promise: a missing block is listed under one container; names are bounded, and the bytes of those without a name are
 //! counted by container, as its last comparison found them.
 
-use crate::replica_fate::Told;
+use crate::replica_fate::ReportedReplica;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockId, ContainerId, FileId, Generation};
 
@@ -107,7 +107,7 @@ impl MissingBlocks {
 
     /// The block is missing, and this replica is no better than those that were there when that was found, so that no
     /// copy can be made of it. `is_damaged`: it is known to be.
-    pub(super) fn is_useless(&self, told: &Told, is_damaged: bool) -> bool {
+    pub(super) fn is_useless(&self, told: &ReportedReplica, is_damaged: bool) -> bool {
         let is_no_source = |recorded: &Recorded| {
             !told.finalized || told.generation < recorded.generation || told.len < recorded.len || is_damaged
         };
@@ -193,12 +193,16 @@ mod tests {
     #[test]
     fn a_replica_that_is_older_shorter_open_or_damaged_is_useless() {
         let (mut missing, block) = (MissingBlocks::default(), BlockId::new(HOME, 1));
-        let told = Told { block, generation: Generation(5), len: 10, file: None, home: None, finalized: true };
-        assert!(!missing.is_useless(&Told { finalized: false, ..told }, true), "the block is not missing");
+        let told =
+            ReportedReplica { block, generation: Generation(5), len: 10, file: None, home: None, finalized: true };
+        assert!(!missing.is_useless(&ReportedReplica { finalized: false, ..told }, true), "the block is not missing");
         missing.insert(block, recorded(HOME));
         assert!(!missing.is_useless(&told, false) && missing.is_useless(&told, true));
-        let worse =
-            [Told { generation: Generation(4), ..told }, Told { len: 9, ..told }, Told { finalized: false, ..told }];
+        let worse = [
+            ReportedReplica { generation: Generation(4), ..told },
+            ReportedReplica { len: 9, ..told },
+            ReportedReplica { finalized: false, ..told },
+        ];
         assert!(worse.iter().all(|told| missing.is_useless(told, false)));
     }
 }

@@ -61,11 +61,12 @@ fn a_missing_block_is_found_by_a_node_that_puts_it() {
     let mut repair = Checked::default();
     assert!(repair.on(|repair| repair.on_lack(lack(1, 1, &[]))));
     assert!(!repair.on(|repair| repair.on_lack(lack(1, 2, &[]))), "it is known");
-    let told = Told { block: block(1), generation: GENERATION, len: 7, file: None, home: None, finalized: true };
+    let told =
+        ReportedReplica { block: block(1), generation: GENERATION, len: 7, file: None, home: None, finalized: true };
     assert!(!repair.0.is_useless(node(1), &told));
     repair.on(|repair| repair.on_bad(block(1), node(1), GENERATION));
     assert!(repair.0.is_useless(node(1), &told), "it is damaged");
-    let again = |repair: &mut Checked, second| repair.on(|repair| repair.take_bad_alone(at(second), |_| true));
+    let again = |repair: &mut Checked, second| repair.on(|repair| repair.next_to_reread(at(second), |_| true));
     assert_eq!((again(&mut repair, 0), again(&mut repair, 20)), (None, Some((block(1), node(1)))));
     repair.on(|repair| repair.on_put(node(1), block(1), GENERATION, at(21)));
     assert!(!repair.0.is_missing(block(1)) && !repair.0.is_bad(block(1), node(1), GENERATION));
@@ -80,8 +81,8 @@ fn damage_is_a_reason_to_compare_the_block_when_it_is_found_and_when_it_is_gone(
     }
     assert_eq!(repair.on(|repair| repair.take_doubts(10)), [block(1)]);
     assert_eq!(repair.on(|repair| repair.on_registered(node(1))), [block(1)]);
-    assert!(repair.on(|repair| repair.reads_well(block(1), node(1))));
-    assert!(!repair.on(|repair| repair.reads_well(block(1), node(1))), "nothing bad was known");
+    assert!(repair.on(|repair| repair.on_verified(block(1), node(1))));
+    assert!(!repair.on(|repair| repair.on_verified(block(1), node(1))), "nothing bad was known");
     assert_eq!(repair.on(|repair| repair.take_doubts(10)), [block(1)]);
 }
 

@@ -4,7 +4,7 @@ use super::refused::refused;
 use crate::core::Core;
 use crate::refusal;
 use crate::repair::jobs::begin_drain;
-use crate::words;
+use crate::to_hdfs;
 use blocks::{Command, Service};
 use hdfs::Exception;
 use types::NodeId;
@@ -37,7 +37,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 pipeline_count: pipelines.len() as u64,
                 container_count: containers,
                 drained: leader.has_drained(member),
-                disks: leader.disks().get(&member.node.id).into_iter().flatten().map(words::disk).collect(),
+                disks: leader.disks().get(&member.node.id).into_iter().flatten().map(to_hdfs::disk).collect(),
             }
         });
         ListDatanodesResponse { datanodes: datanodes.collect() }

@@ -1,6 +1,6 @@
 //! Pipelines, containers, and blocks that have fewer copies than they should.
 
-use crate::census_cache::Poor;
+use crate::census_cache::LackingBlock;
 use crate::core::Core;
 use crate::hash_tree_queue::Compared;
 use crate::refusal;
@@ -107,7 +107,7 @@ pub(crate) async fn under_replicated(
         let leader = core.leader();
         let repair = &leader.repair;
         let copying: BTreeMap<BlockId, NodeId> = repair.lacks().map(|lack| (lack.block, lack.node)).collect();
-        let poor = |poor: &Poor, trouble| {
+        let poor = |poor: &LackingBlock, trouble| {
             let block = poor.view.block;
             Found { block, home: poor.view.home, trouble, node: copying.get(&block).copied() }
         };

@@ -4,7 +4,7 @@ use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::core::{Core, find_path, make_path, must_find};
 use crate::refusal;
-use crate::words::{self, MINUS_ONE};
+use crate::to_hdfs::{self, MINUS_ONE};
 use hdfs::Exception;
 use hdfs::proto::*;
 use namespace::read::{self, Removal};
@@ -22,7 +22,7 @@ const EXAMINED_COUNT_MAX: usize = 4;
 
 /// A mode as it travels.
 pub(super) fn mode(permission: &FsPermissionProto) -> u16 {
-    words::mode(permission.perm)
+    to_hdfs::mode(permission.perm)
 }
 
 /// The answer of a request that says yes or no.
@@ -197,7 +197,7 @@ pub(super) async fn set_replication(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::with_node;
+    use crate::container_sealing::tests::with_node;
     use namespace::RetryKey;
     use std::net::{IpAddr, Ipv4Addr};
 

@@ -57,13 +57,13 @@ pub(super) async fn recover_lease(
 
 /// A client that asks for a file to write. Until the answer, and if nobody waits for it any more, it counts as one that
 /// has it.
-struct Asking<'a> {
+struct LeaseRequestGuard<'a> {
     core: &'a Core,
     holder: &'a str,
     granted: bool,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for LeaseRequestGuard<'_> {
     fn drop(&mut self) {
         if let Some(mut leader) = self.core.leader_unless_broken() {
             leader.leases.answered(self.holder, self.granted, self.core.monotonic());
@@ -74,7 +74,7 @@ impl Drop for Asking<'_> {
 /// Proposes what gives `holder` a file to write.
 pub(super) async fn grant(core: &Core, session: &Session, holder: &str, op: impl Into<Op>) -> Result<Reply, Exception> {
     core.leader().leases.asks(holder);
-    let mut asking = Asking { core, holder, granted: true };
+    let mut asking = LeaseRequestGuard { core, holder, granted: true };
     let changed = core.change_or_doubt(session, op).await;
     asking.granted = !matches!(changed, Err(ChangeError::Refused(_)) | Ok(Reply::Recovery(_)));
     changed.map_err(refusal::change)

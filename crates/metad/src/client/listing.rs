@@ -6,7 +6,7 @@
 use super::answer::Encoded;
 use crate::caller::Session;
 use crate::core::{Core, find_path};
-use crate::words::{self, Locator};
+use crate::to_hdfs::{self, Locator};
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::listing::{Entry, PageWriter};
@@ -75,6 +75,6 @@ fn each(core: &Core, session: &Session, listing: Listing, mut take: impl FnMut(E
     let locator = Locator::new(core, &host);
     for entry in listing.entries {
         let blocks = entry.blocks.as_ref().map(|file| locator.located_blocks(core, file));
-        take(words::entry(&entry.status, blocks.as_ref()));
+        take(to_hdfs::entry(&entry.status, blocks.as_ref()));
     }
 }

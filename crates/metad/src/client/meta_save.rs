@@ -74,7 +74,7 @@ fn report(core: &Core, found: &UnderReplicatedResponse) -> String {
     say(format!("Metasave: Blocks being reconstructed: {}", found.pending_count));
     let (doomed_count, debtor_count) = {
         let doomed = &core.leader().doomed;
-        (doomed.len(), doomed.debtors().count())
+        (doomed.len(), doomed.pending_nodes().count())
     };
     say(format!("Metasave: Blocks {doomed_count} waiting deletion from {debtor_count} datanodes."));
     say(format!("Corrupt Blocks: {}", found.corrupt_count));

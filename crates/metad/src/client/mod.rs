@@ -5,8 +5,8 @@ mod answer;
 mod attributes;
 mod batched;
 mod changing;
-mod claimed;
 mod leases;
+mod length_claim;
 mod listing;
 mod meta_save;
 #[cfg(test)]

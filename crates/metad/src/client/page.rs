@@ -53,7 +53,7 @@ async fn every_call_of_clients_is_on_the_page_and_answered_as_it_says() {
     let missing: Vec<_> = routed.difference(&known).collect();
     assert!(missing.is_empty(), "not on the page: {missing:?}");
 
-    let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+    let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
     let owner = core.users.owner().to_owned();
     let session = core.users.session_of(&owner, [127, 0, 0, 1].into(), core.monotonic()).await.unwrap();
     let mut wrong = Vec::new();

@@ -4,7 +4,7 @@ use super::totals::totals;
 use crate::caller::Session;
 use crate::core::{Core, must_find};
 use crate::refusal;
-use crate::words::MINUS_ONE;
+use crate::to_hdfs::MINUS_ONE;
 use hdfs::Exception;
 use hdfs::exception::UNSUPPORTED_ACTION;
 use hdfs::proto::*;

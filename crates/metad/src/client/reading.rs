@@ -6,7 +6,7 @@ use super::totals::totals;
 use crate::caller::Session;
 use crate::core::{Core, find_path, must_find};
 use crate::refusal;
-use crate::words::{self, Locator};
+use crate::to_hdfs::{self, Locator};
 use hdfs::Exception;
 use hdfs::exception::{Detail, FILE_NOT_FOUND};
 use hdfs::proto::*;
@@ -43,7 +43,7 @@ async fn plain_status(
 ) -> Result<Option<HdfsFileStatusProto>, Exception> {
     let Some(path) = find_path(call, src)? else { return Ok(None) };
     let status = status_of(core, session, &path).await?;
-    Ok(status.map(|status| words::status(&status, None)))
+    Ok(status.map(|status| to_hdfs::status(&status, None)))
 }
 
 pub(super) async fn get_located_file_info(
@@ -56,11 +56,11 @@ pub(super) async fn get_located_file_info(
     let Some(path) = find_path("getLocatedFileInfo", &src)? else { return encode(nothing) };
     let Some(status) = status_of(core, session, &path).await? else { return encode(nothing) };
     if status.kind == namespace::Kind::Directory {
-        return encode(GetLocatedFileInfoResponseProto { fs: Some(words::status(&status, None)) });
+        return encode(GetLocatedFileInfoResponseProto { fs: Some(to_hdfs::status(&status, None)) });
     }
     let file = located(core, session, &path, 0, u64::MAX).await?;
     draw(core, session, file, move |locations| GetLocatedFileInfoResponseProto {
-        fs: Some(words::status(&status, Some(locations))),
+        fs: Some(to_hdfs::status(&status, Some(locations))),
     })
     .await
 }
@@ -105,7 +105,7 @@ async fn draw<M: Message + Send + 'static>(
 ) -> Result<Encoded, Exception> {
     let (its_core, host, count) = (Arc::clone(core), session.host(), file.blocks.len());
     let draw = move || encode(answer(Locator::new(&its_core, &host).located_blocks(&its_core, &file)));
-    if count <= words::DRAWN_COUNT { draw() } else { core.walk(session, draw).await }
+    if count <= to_hdfs::DRAWN_COUNT { draw() } else { core.walk(session, draw).await }
 }
 
 fn encode(answer: impl Message) -> Result<Encoded, Exception> {

@@ -5,7 +5,7 @@ use crate::core::{Core, must_find};
 use crate::fsck;
 use crate::refusal;
 use crate::repair::census;
-use crate::words::Locator;
+use crate::to_hdfs::Locator;
 use hdfs::Exception;
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::*;

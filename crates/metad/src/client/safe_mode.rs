@@ -39,8 +39,8 @@ pub(crate) fn wanted(request: &SetSafeModeRequestProto) -> Result<Option<bool>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::heartbeat;
-    use crate::sealing::tests::with_node;
+    use crate::container_sealing::tests::with_node;
+    use crate::nodes::heartbeat::heartbeat;
     use lead::Ask;
     use prost::Message;
     use types::{BlockId, FsPath, NodeId};
@@ -62,7 +62,7 @@ mod tests {
         let deletion = Deletion { block: block.0, generation_at_most: 1001 };
         let leaves = async || -> bool {
             let orders = Orders { delete: vec![deletion], ..Orders::default() };
-            let bytes = crate::nodes::command(&core, node, orders).await.unwrap();
+            let bytes = crate::nodes::orders::command(&core, node, orders).await.unwrap();
             !Orders::decode(bytes).unwrap().delete.is_empty()
         };
         let beat = async |put: &[BlockId]| -> Orders {
@@ -78,11 +78,11 @@ mod tests {
         for put in [&[block][..], &[]] {
             assert_eq!(beat(put).await.delete, []);
             assert_eq!(core.leader().undecided.of(node), [], "it would be looked up again");
-            assert_eq!(core.leader().kept_back.of(node).len(), 1);
+            assert_eq!(core.leader().withheld_deletions.of(node).len(), 1);
         }
         assert!(!order(&core, &owner, SafeModeActionProto::SafemodeLeave).await.unwrap());
         assert_eq!(beat(&[]).await.delete.iter().map(|order| order.block).collect::<Vec<_>>(), [block.0]);
-        assert_eq!(core.leader().kept_back.of(node), []);
+        assert_eq!(core.leader().withheld_deletions.of(node), []);
         drop(core);
         metad.shutdown().await;
     }

@@ -6,7 +6,7 @@ use crate::caller::Session;
 use crate::core::Core;
 use crate::refusal;
 use crate::repair::census;
-use crate::words;
+use crate::to_hdfs;
 use hdfs::Exception;
 use hdfs::proto::ha_service_state_response_proto::HaServiceStateProto;
 use hdfs::proto::*;
@@ -97,7 +97,7 @@ pub(super) async fn report_bad_blocks(
         let found = core.rows(move |rows| read::file_of_block(rows, block)).await?;
         let Some((_, view)) = found else { continue };
         let node = core.with_cluster(|cluster, _| {
-            words::node_id(cluster, &place.id).filter(|node| cluster.may_hold(view.home, *node))
+            to_hdfs::node_id(cluster, &place.id).filter(|node| cluster.may_hold(view.home, *node))
         });
         let Some(node) = node else { continue };
         tracing::warn!(%block, %node, user = session.caller.user, "a reader found a replica bad");

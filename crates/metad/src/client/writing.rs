@@ -2,16 +2,16 @@
 
 use super::absent::no_policy;
 use super::changing::{mode, yes};
-use super::claimed::is_outgrown_and_seen;
 use super::leases::grant;
+use super::length_claim::is_outgrown_and_seen;
 use crate::caller::Session;
 use crate::core::{Core, make_path, must_find};
 use crate::recovery;
-use crate::words::{self, Locator, MINUS_ONE, block_ref};
+use crate::to_hdfs::{self, Locator, MINUS_ONE, block_ref};
 use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, RECOVERY_IN_PROGRESS};
 use hdfs::proto::*;
-use lead::{Ask, Spender};
+use lead::Ask;
 use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BlockRef, BlockView, BumpGeneration, Complete, Create, Fsync, Recovery,
     Reply, Truncate, UpdatePipeline, read,
@@ -73,7 +73,7 @@ pub(super) async fn create(
     let holder = &request.client_name;
     let reply = grant(core, session, holder, create).await?;
     match reply {
-        Reply::Status(status) => Ok(CreateResponseProto { fs: Some(words::status(&status, None)) }),
+        Reply::Status(status) => Ok(CreateResponseProto { fs: Some(to_hdfs::status(&status, None)) }),
         Reply::Recovery(recovery) => Err(wait_for(core, recovery)),
         reply => Err(surprise(&reply)),
     }
@@ -108,7 +108,7 @@ pub(super) async fn append(
             false => locator.for_append(cluster, random, &view),
         })
     });
-    Ok(AppendResponseProto { block, stat: Some(words::status(&status, None)) })
+    Ok(AppendResponseProto { block, stat: Some(to_hdfs::status(&status, None)) })
 }
 
 /// False: the last block is still being cut, and the file open until it is.
@@ -191,8 +191,8 @@ pub(super) async fn add_block(
     request: AddBlockRequestProto,
 ) -> Result<AddBlockResponseProto, Exception> {
     let path = must_find("addBlock", &request.src)?;
-    words::bounded("excludeNodes", &request.exclude_nodes)?;
-    words::bounded("favoredNodes", &request.favored_nodes)?;
+    to_hdfs::bounded("excludeNodes", &request.exclude_nodes)?;
+    to_hdfs::bounded("favoredNodes", &request.favored_nodes)?;
     core.must_be_changeable(|| format!("Cannot add block to {path}"))?;
     let file = file_id(request.file_id);
     let previous = request.previous.as_ref().map(block_ref);
@@ -211,8 +211,8 @@ pub(super) async fn add_block(
         replication: plan.replication,
         block_len: plan.block_len,
         client_host: (!anywhere).then(|| host.clone()),
-        excluded: words::named(cluster, request.exclude_nodes.iter().map(|node| &node.id)),
-        favored: words::favored(cluster, &request.favored_nodes),
+        excluded: to_hdfs::named(cluster, request.exclude_nodes.iter().map(|node| &node.id)),
+        favored: to_hdfs::favored(cluster, &request.favored_nodes),
     });
     let allocation = core.allocate(&path, &ask, session.address()).await?;
     let allocated = Allocated { block: allocation.block, home: allocation.home };
@@ -248,8 +248,8 @@ pub(super) async fn get_additional_datanode(
     request: GetAdditionalDatanodeRequestProto,
 ) -> Result<GetAdditionalDatanodeResponseProto, Exception> {
     let path = must_find("getAdditionalDatanode", &request.src)?;
-    words::bounded("existings", &request.existings)?;
-    words::bounded("excludes", &request.excludes)?;
+    to_hdfs::bounded("existings", &request.existings)?;
+    to_hdfs::bounded("excludes", &request.excludes)?;
     core.must_be_changeable(|| format!("Cannot add datanode; src={path}, blk={}", shown(&request.blk)))?;
     let file = file_id(request.file_id);
     let writing = writing_of(core, session, &path, file, &request.client_name).await?;
@@ -260,7 +260,7 @@ pub(super) async fn get_additional_datanode(
     let host = session.host();
     let locator = Locator::new(core, &host);
     let block = core.with_cluster(|cluster, random| {
-        let ids = |nodes: &[DatanodeInfoProto]| words::named(cluster, nodes.iter().map(|node| &node.id));
+        let ids = |nodes: &[DatanodeInfoProto]| to_hdfs::named(cluster, nodes.iter().map(|node| &node.id));
         let existing = ids(&request.existings);
         let ask = Ask {
             block_len: writing.status.block_len,
@@ -291,7 +291,7 @@ pub(super) async fn update_block_for_pipeline(
             offset: MINUS_ONE,
             locs: Vec::new(),
             corrupt: false,
-            block_token: words::token(view.file, view.home),
+            block_token: to_hdfs::token(view.file, view.home),
             is_cached: Vec::new(),
             storage_types: Vec::new(),
             storage_i_ds: Vec::new(),
@@ -321,7 +321,7 @@ pub(super) async fn update_pipeline(
     if old.block != new.block {
         return Err(Exception::io(format!("{} can not become {}", old.block, new.block)));
     }
-    words::bounded("newNodes", &request.new_nodes)?;
+    to_hdfs::bounded("newNodes", &request.new_nodes)?;
     // Whoever may not write it shall not make us a pipeline either.
     let client = request.client_name.clone();
     let written = core.read(move |rows| read::written_block(rows, old.block, &client)).await?;
@@ -330,17 +330,12 @@ pub(super) async fn update_pipeline(
     let (mut home, mut dropped) = (None, Vec::new());
     if !request.new_nodes.is_empty() {
         let nodes: Option<Vec<NodeId>> = core
-            .with_cluster(|cluster, _| request.new_nodes.iter().map(|node| words::node_id(cluster, node)).collect());
+            .with_cluster(|cluster, _| request.new_nodes.iter().map(|node| to_hdfs::node_id(cluster, node)).collect());
         let nodes = nodes.ok_or_else(|| Exception::io("the new chain has a datanode that is not registered"))?;
-        let makes_set = core.with_cluster(|cluster, _| {
+        core.with_cluster(|cluster, _| {
             dropped.extend(cluster.member_ids(current).iter().copied().filter(|member| !nodes.contains(member)));
-            cluster.needs_set(&nodes, current)
         });
-        if makes_set {
-            let spent = core.leader().chain_sets.spend(Spender::File(written.file), core.monotonic());
-            spent.map_err(|refused| Exception::io(refused.to_string()))?;
-        }
-        let found = core.home_for(&FsPath::root(), &nodes, current).await?;
+        let found = core.home_for(old.block, written.file, &nodes, current).await?;
         home = (found != current).then_some(found);
     }
     let update = UpdatePipeline {
@@ -355,7 +350,7 @@ pub(super) async fn update_pipeline(
     // A writer notices who is gone seconds before heartbeats are missed. Its next block shall not go there: hdfs-native
     // gives a file up when the first node of a block does not answer. Told only by who may write the block, and has
     // recovered it.
-    core.with_cluster(|cluster, _| dropped.into_iter().for_each(|node| cluster.on_hung_up(node)));
+    core.with_cluster(|cluster, _| dropped.into_iter().for_each(|node| cluster.on_dropped_from_chain(node)));
     Ok(UpdatePipelineResponseProto {})
 }
 
@@ -396,7 +391,7 @@ pub(super) async fn fsync(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::{create, with_node};
+    use crate::container_sealing::tests::{create, with_node};
     use hdfs::proto::DatanodeIdProto;
     use std::net::{IpAddr, Ipv4Addr};
 

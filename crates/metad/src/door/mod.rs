@@ -16,7 +16,7 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::call_record::{Caller, Came, Named, is_denied};
+use crate::call_record::{CallTimer, Caller, Named, is_denied};
 use crate::caller::Authentication;
 use crate::method::{Audit, Method, Needs, Who};
 use crate::racks;
@@ -39,7 +39,7 @@ pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exceptio
         call.check_version(version)?;
     }
     assert!(method.name.is_empty() || method.name == call.method, "{} is not {}", method.name, call.method);
-    let came = Came::now(seat);
+    let came = CallTimer::now(seat);
     let mut visit = Visit { seat: Arc::clone(seat), call, core: None, session: None, standby: None };
     let answer = match enter(protocol, method, &mut visit).await {
         Ok(handler) => handler(&visit).await,

@@ -8,7 +8,7 @@ use crate::method::Needs::{Any, Leader, LeaderOrStandby};
 use crate::method::Who::{Anyone, Member, Node, User};
 use crate::method::{Audit, Method, Needs, SUPERUSER, Who, no_paths, no_subject};
 use crate::telemetry::RowNumber;
-use crate::{admin, balancer, client, ha, mappings, member_messages, meter, nodes, own, settings, standby};
+use crate::{admin, balancer, client, ha, levada_protocol, mappings, member_messages, meter, nodes, settings, standby};
 use hdfs::protocol;
 use rpc::Call;
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ pub(crate) static PROTOCOLS: &[Protocol] = &[
         ],
         other: other(User, Leader),
         has_clients: true,
-        handler: |visit| Box::pin(own::call(visit.core(), visit.session(), &visit.call)),
+        handler: |visit| Box::pin(levada_protocol::call(visit.core(), visit.session(), &visit.call)),
         standby: None,
     },
     Protocol {

@@ -2,7 +2,7 @@
 
 use super::table::PROTOCOLS;
 use super::*;
-use crate::sealing::tests::with_node;
+use crate::container_sealing::tests::with_node;
 use crate::telemetry::{RowNumber, short};
 use hdfs::exception::{ACCESS_CONTROL, RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
 use hdfs::proto::{FsPermissionProto, GetFileInfoRequestProto, MkdirsRequestProto};

@@ -16,7 +16,7 @@
 mod ask;
 mod totals;
 
-use crate::call_record::{Caller, Came, Named};
+use crate::call_record::{CallTimer, Caller, Named};
 use crate::caller::Session;
 use crate::core::Core;
 use crate::date;
@@ -159,7 +159,7 @@ impl Check {
     }
 
     async fn whole(&self, peer: IpAddr, end: &(dyn Fn(&Core) -> String + Send + Sync)) -> Result<(), Exception> {
-        let came = Came::now(&self.seat);
+        let came = CallTimer::now(&self.seat);
         let session = self.core.users.session_of(&self.ask.user, peer, self.core.monotonic()).await?;
         let done = match self.report(&session, end).await {
             Ok(()) | Err(Stop::Gone) => Ok(()),

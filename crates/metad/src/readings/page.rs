@@ -4,7 +4,7 @@ use metrics::Format;
 
 #[tokio::test]
 async fn the_page_has_what_a_metadata_server_shows() {
-    let (_dir, metad, core) = crate::sealing::tests::with_node().await;
+    let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
     let registry = metad.running().as_ref().unwrap().server.metrics();
     let sections = ["Of every server", "Of metadata servers", "Of the leader"];
     let families = registry.families().iter().map(|family| (family.name, family.kind.to_string(), family.labels));

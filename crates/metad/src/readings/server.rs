@@ -70,7 +70,7 @@ fn read(seat: &Seat, readings: &mut Readings<'_>) {
     put("levada_meta_free_bytes", reading.free_len as f64);
     put("levada_meta_free_warn_bytes", limits.warn as f64);
     put("levada_meta_free_reserve_bytes", limits.reserve as f64);
-    put("levada_meta_refuses_changes", flag(reading.level >= Level::Spent));
+    put("levada_meta_refuses_changes", flag(reading.level >= Level::Exhausted));
     put("levada_failed_entries_total", seat.machine.faults.counted().count as f64);
     let group = seat.raft.group();
     put("levada_raft_term", group.term as f64);

@@ -5,7 +5,7 @@ use super::jobs;
 use super::rules::rules;
 use crate::core::Core;
 use blocks::{JobKind, JobTask};
-use lead::{Balance, Balancing};
+use lead::{Balance, BalancePlan};
 
 /// Begins, and answers the job. `Err` inside: the one that is under way.
 pub(crate) async fn begin(core: &Core, within: u64) -> Result<Result<u64, u64>, RepairError> {
@@ -24,7 +24,7 @@ async fn plan(core: &Core) {
     let unplanned =
         core.leader().balance.as_ref().filter(|balance| !balance.is_planned()).map(|known| (known.job, known.within));
     let Some((job, within)) = unplanned.filter(|_| rules.can_tell()) else { return };
-    let mut balancing = core.with_cluster(|cluster, _| Balancing::begin(cluster, &rules, within));
+    let mut balancing = core.with_cluster(|cluster, _| BalancePlan::begin(cluster, &rules, within));
     while !core.with_cluster(|cluster, _| balancing.step(cluster)) {
         tokio::task::yield_now().await;
     }

@@ -15,9 +15,9 @@
 //! takes a tenth of one thread's time at most: what was counted is told again for ten times as long as it took.
 
 use super::rules::rules;
-use crate::census_cache::{Census, Poor};
+use crate::census_cache::{Census, LackingBlock};
 use crate::core::Core;
-use lead::{Cluster, Member, MendRules};
+use lead::{Cluster, LivenessRules, Member};
 use namespace::BlockView;
 use namespace::read::{self, Place};
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,7 +94,7 @@ impl Known {
     fn holders_in<'a>(
         &'a self,
         cluster: &'a Cluster,
-        rules: &'a MendRules,
+        rules: &'a LivenessRules,
         view: &'a BlockView,
     ) -> impl Iterator<Item = NodeId> + 'a {
         let is_sound = |id: &NodeId| {
@@ -108,16 +108,16 @@ impl Known {
     fn having<'a>(
         &'a self,
         cluster: &'a Cluster,
-        rules: &'a MendRules,
+        rules: &'a LivenessRules,
         home: ContainerId,
     ) -> impl Iterator<Item = NodeId> + 'a {
         let pipeline = cluster.container(home).map(|container| container.pipeline);
         let told = self.told.get(&home).filter(|(of, _)| Some(*of) == pipeline).map(|(_, epoch)| *epoch);
-        let has_told = move |joined: Epoch| told.is_some_and(|told| told >= joined);
+        let has_full_catalogue = move |joined: Epoch| told.is_some_and(|told| told >= joined);
         let members = cluster.member_ids(home).iter().copied();
         members
             .filter(move |id| cluster.node(*id).is_some_and(|member| is_here(member, rules)))
-            .filter(move |id| cluster.joined(home, *id).is_none_or(has_told))
+            .filter(move |id| cluster.joined(home, *id).is_none_or(has_full_catalogue))
     }
 
     /// Containers whose blocks all have too few copies, or may have. Only those of pipelines that are not as they
@@ -156,7 +156,7 @@ impl Known {
 }
 
 /// Right after a leader began it has heard nobody yet, and says nothing of silences.
-fn is_here(member: &Member, rules: &MendRules) -> bool {
+fn is_here(member: &Member, rules: &LivenessRules) -> bool {
     member.is_live(rules.now) || member.seen().is_none() && !rules.can_tell()
 }
 
@@ -164,15 +164,15 @@ fn is_here(member: &Member, rules: &MendRules) -> bool {
 struct Count<'a> {
     core: &'a Core,
     known: Known,
-    rules: MendRules,
+    rules: LivenessRules,
     /// Of the files met.
     replication: BTreeMap<FileId, u16>,
     /// Containers that are looked through as a whole, and blocks counted by themselves: none is counted twice.
     whole: BTreeSet<ContainerId>,
     single: BTreeSet<BlockId>,
     census: Census,
-    missing: Vec<Poor>,
-    short: Vec<Poor>,
+    missing: Vec<LackingBlock>,
+    short: Vec<LackingBlock>,
 }
 
 fn count(core: &Core) -> Result<Census, RowsError> {
@@ -256,7 +256,7 @@ impl Count<'_> {
         let wanted = self.wanted(view.file)?;
         let held = |cluster: &mut Cluster| self.known.holders_in(cluster, &self.rules, view).count() as u16;
         let live = self.core.with_cluster(|cluster, _| held(cluster));
-        let poor = Poor { view: *view, live, wanted };
+        let poor = LackingBlock { view: *view, live, wanted };
         let (count, named) = match live {
             0 => (&mut self.census.missing, &mut self.missing),
             live if live < wanted => (&mut self.census.under_replicated, &mut self.short),

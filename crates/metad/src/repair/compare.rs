@@ -8,7 +8,7 @@ use super::error::RepairError;
 use super::rules::ANSWER_MAX;
 use crate::core::Core;
 use blocks::Command;
-use lead::{Answers, Comparison, Healing, Leader};
+use lead::{Answers, Comparison, Leader, RepairContext};
 use namespace::BlockView;
 use namespace::read::{self, Page, Place};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, 
         }
     }
     let answers = answers(core, blocks, comparison.members()).await;
-    core.heal(|healing: &mut Healing<'_>| comparison.on_list(blocks, &answers, healing));
+    core.heal(|healing: &mut RepairContext<'_>| comparison.on_list(blocks, &answers, healing));
 }
 
 /// True if a member of the block's home has a whole replica, as long as told or longer.
@@ -158,5 +158,5 @@ pub(super) async fn answers(core: &Core, blocks: &[BlockView], nodes: &[NodeId])
 
 async fn ask(core: &Core, nodes: &[NodeId], request: &CompareRequest) -> Vec<(NodeId, Option<CompareResponse>)> {
     let nodes = super::rules::askable(core, nodes.iter().copied());
-    crate::ask::talkative(core, &nodes, COMPARE, request, ANSWER_MAX).await
+    crate::ask::call_responsive(core, &nodes, COMPARE, request, ANSWER_MAX).await
 }

@@ -104,7 +104,7 @@ type Nodes = [(NodeId, String)];
 /// The answers of all, in the order of `members`; `None` if one is missing.
 async fn ask(core: &Core, members: &Nodes, request: &TreeRequest) -> Option<Vec<TreeResponse>> {
     let answers: Vec<(NodeId, Option<TreeResponse>)> =
-        crate::ask::talkative(core, members, TREE, request, ANSWER_MAX).await;
+        crate::ask::call_responsive(core, members, TREE, request, ANSWER_MAX).await;
     let mut answers: BTreeMap<NodeId, TreeResponse> =
         answers.into_iter().filter_map(|(id, answer)| Some((id, answer?))).collect();
     members.iter().map(|(id, _)| answers.remove(id)).collect()

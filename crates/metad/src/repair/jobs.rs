@@ -98,8 +98,8 @@ pub(crate) async fn begin_drain(core: &Core, node: NodeId) -> Result<u64, Repair
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::container_sealing::tests::with_node;
     use crate::repair::{disks, scrub};
-    use crate::sealing::tests::with_node;
     use wire::node::{DiskBalanceReport, ScrubReport};
 
     /// A datanode that was lost comes back and reports balancing that had ended without it, just when another one is

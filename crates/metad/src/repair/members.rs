@@ -1,10 +1,10 @@
-//! Pipelines get the members that `lead::Mending` wants, one change of the log after the other.
+//! Pipelines get the members that `lead::MembershipRound` wants, one change of the log after the other.
 
 use super::error::RepairError;
 use super::rules::rules;
 use crate::core::Core;
 use blocks::Command;
-use lead::{MendStep, Mending, Shortage};
+use lead::{MembershipRound, MembershipStep, Shortage};
 use std::collections::BTreeSet;
 use types::NodeId;
 use types::mutation::{self, Mutation};
@@ -29,7 +29,7 @@ pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairErr
         }
     }
     let rules_now = rules(core);
-    let mut mending = core.with_leader(|leader, _| Mending::begin(&leader.cluster, &leader.repair, &rules_now));
+    let mut mending = core.with_leader(|leader, _| MembershipRound::begin(&leader.cluster, &leader.repair, &rules_now));
     for _ in 0..CHANGE_COUNT_MAX {
         let Some(command) = next(core, &mut mending) else { return Ok(()) };
         note_change(core, &command);
@@ -42,15 +42,17 @@ pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairErr
 }
 
 /// The next change; `None` when all pipelines were looked at. The cluster is locked for one step at a time.
-fn next(core: &Core, mending: &mut Mending) -> Option<Command> {
+fn next(core: &Core, mending: &mut MembershipRound) -> Option<Command> {
     loop {
         let rules = rules(core);
         let step = core.with_leader(|leader, random| mending.step(&leader.cluster, &leader.repair, &rules, random));
         match step {
-            MendStep::Propose(Command::Carve { .. }) if mutation::is(Mutation::WholePipelinesOnly) => mending.pass(),
-            MendStep::Propose(command) => return Some(command),
-            MendStep::Again => {}
-            MendStep::Done(shortage) => {
+            MembershipStep::Propose(Command::Carve { .. }) if mutation::is(Mutation::WholePipelinesOnly) => {
+                mending.pass()
+            }
+            MembershipStep::Propose(command) => return Some(command),
+            MembershipStep::Again => {}
+            MembershipStep::Done(shortage) => {
                 note(core, shortage);
                 return None;
             }

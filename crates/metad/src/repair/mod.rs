@@ -35,6 +35,7 @@ pub(crate) use error::RepairError;
 pub(crate) use rules::rules;
 
 use crate::core::Core;
+use crate::task_fault::TakenWork;
 use io::stage::timeout;
 use lead::{ContainerAudit, Leader};
 use std::sync::Arc;
@@ -47,8 +48,10 @@ const ROUND_EACH: Duration = Duration::from_secs(1);
 const MEMBERS_EACH: Duration = Duration::from_millis(500);
 /// Between rounds at least.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
+
 /// Looks after the blocks until the task is dropped.
 pub(crate) async fn run(core: Arc<Core>) {
+    let _taken = TakenWork(Arc::clone(&core));
     let mut audit = ContainerAudit::default();
     let mut turn = resize::Turn::default();
     let mut last = core.monotonic();
@@ -69,6 +72,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 /// Looks after the members of pipelines until the task is dropped: by itself, since comparing waits for datanodes that
 /// may not answer.
 pub(crate) async fn run_members(core: Arc<Core>) {
+    let _taken = TakenWork(Arc::clone(&core));
     let mut watch = members::Watch::default();
     loop {
         if let Err(error) = members::round(&core, &mut watch).await {

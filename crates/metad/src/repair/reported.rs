@@ -38,7 +38,7 @@ fn round(core: &Arc<Core>, reading: &mut Reading) {
         let free = |node: NodeId| !reading.contains_key(&node);
         let next = core.with_leader(|leader, _| {
             let reported = leader.complaints.take(free);
-            reported.or_else(|| leader.repair.take_bad_alone(core.monotonic(), free))
+            reported.or_else(|| leader.repair.next_to_reread(core.monotonic(), free))
         });
         let Some((block, node)) = next else { return };
         let at = Arc::clone(core);
@@ -64,8 +64,8 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
     match fitness {
         Fitness::Fit => {
             let was_bad = core.with_leader(|leader, _| {
-                leader.complaints.reads_well(block, node, core.monotonic());
-                leader.repair.reads_well(block, node)
+                leader.complaints.on_verified(block, node, core.monotonic());
+                leader.repair.on_verified(block, node)
             });
             tracing::info!(%block, %node, was_bad, "a replica that was called bad reads well");
         }

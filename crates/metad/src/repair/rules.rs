@@ -1,15 +1,15 @@
 //! What decisions about copies rest on, and whom repair may ask.
 
 use crate::core::Core;
-use lead::{Healing, MendRules};
+use lead::{LivenessRules, RepairContext};
 use std::time::Duration;
 use types::{BlockId, NodeId};
 
 /// For one datanode to answer a question about a page of a container.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-pub(crate) fn rules(core: &Core) -> MendRules {
-    MendRules {
+pub(crate) fn rules(core: &Core) -> LivenessRules {
+    LivenessRules {
         now: core.monotonic(),
         hearing_since: core.hearing_since(),
         lost_after: core.config.lost_after(),
@@ -28,7 +28,7 @@ pub(super) fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> V
 
 impl Core {
     /// What decisions about copies rest on, as of now.
-    pub(crate) fn heal<T>(&self, run: impl FnOnce(&mut Healing<'_>) -> T) -> T {
+    pub(crate) fn heal<T>(&self, run: impl FnOnce(&mut RepairContext<'_>) -> T) -> T {
         let rules = rules(self);
         self.with_leader(|leader, _| run(&mut leader.healing(rules)))
     }

@@ -3,7 +3,7 @@
 use crate::block::{hook_row, scan_rows};
 use crate::context::Context;
 use crate::damage;
-use crate::doom;
+use crate::deleted_trees;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, change_children, unhook_node, write_node};
 use crate::limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX};
@@ -166,5 +166,5 @@ fn remove_emptied(context: &mut Context<'_>, mut source: Node) -> Result<(), Fai
     if let Some(file) = source.inode.file_mut() {
         (file.len, file.block_count) = (0, 0);
     }
-    Ok(doom::doom_tree(context, source.inode)?)
+    Ok(deleted_trees::doom_tree(context, source.inode)?)
 }

@@ -3,12 +3,12 @@
 use crate::block::{doom_row, scan_rows};
 use crate::context::Context;
 use crate::damage;
-use crate::doom;
-use crate::doom::first_tree;
+use crate::deleted_trees;
+use crate::deleted_trees::first_tree;
 use crate::error::Failure;
-use crate::front;
 use crate::inode::{Node, Place, unhook_node};
 use crate::limits::BLOCKS_CHANGED_MAX;
+use crate::queue_head;
 use crate::record::{Body, Inode, encode};
 use crate::reply::Reply;
 use crate::tables::{DOOMED_TREE, inode_key};
@@ -27,7 +27,7 @@ impl Reap {
         let mut left = self.inodes_max.clamp(1, BLOCKS_CHANGED_MAX) as usize;
         while left > 0 {
             let Some(tree) = first_tree(context.rows)? else { return Ok(Reply::Reaped { more: false }) };
-            front::take(context.rows, DOOMED_TREE, &inode_key(tree.id));
+            queue_head::take(context.rows, DOOMED_TREE, &inode_key(tree.id));
             left -= 1;
             match &tree.body {
                 Body::File(_) => reap_file(context, tree, &mut left)?,
@@ -66,7 +66,7 @@ fn reap_file(context: &mut Context<'_>, mut file: Inode, left: &mut usize) -> Re
         );
         body.len = body.len.saturating_sub(freed);
         body.block_count = body.block_count.saturating_sub(placed.len() as u32);
-        front::add(context.rows, DOOMED_TREE, &inode_key(file.id), encode(&file))?;
+        queue_head::add(context.rows, DOOMED_TREE, &inode_key(file.id), encode(&file))?;
     }
     Ok(())
 }
@@ -88,11 +88,11 @@ fn reap_directory(context: &mut Context<'_>, mut directory: Inode, left: &mut us
     let rest = if children.len() == wanted { count.saturating_sub(wanted as u32) } else { 0 };
     for child in children {
         unhook_node(context.rows, &child);
-        doom::doom_tree(context, child.inode)?;
+        deleted_trees::doom_tree(context, child.inode)?;
     }
     if rest > 0 {
         directory.body = Body::Directory { child_count: rest };
-        front::add(context.rows, DOOMED_TREE, &inode_key(directory.id), encode(&directory))?;
+        queue_head::add(context.rows, DOOMED_TREE, &inode_key(directory.id), encode(&directory))?;
     }
     Ok(())
 }

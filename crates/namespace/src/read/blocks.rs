@@ -2,7 +2,7 @@
 
 use crate::block::{self, complete_len, last_row, row_at_most, scan_rows};
 use crate::caller::Caller;
-use crate::doom::first_tree;
+use crate::deleted_trees::first_tree;
 use crate::error::{Answer, Failure, NsError, corrupt, split};
 use crate::permission::{self, Access, Ask};
 use crate::record::{DoomedRow, File, Inode, decode};

@@ -5,7 +5,7 @@ use crate::error::{Answer, NsError, split};
 use crate::permission::{self, Access, Ask};
 use crate::quota::Limits;
 use crate::resolve::{Purpose, resolve};
-use crate::tree_usage::Usage;
+use crate::tree_usage::TreeUsage;
 use crate::usage::tally;
 use types::FsPath;
 use types::rows::Rows;
@@ -14,7 +14,7 @@ use types::rows::Rows;
 pub struct Quota {
     pub limits: Limits,
     /// Of the whole tree, the directory itself included.
-    pub used: Usage,
+    pub used: TreeUsage,
 }
 
 /// `None`: it has no limits of its own, which is all it tells then. Needs READ and EXECUTE.

@@ -5,7 +5,7 @@ use crate::error::{Answer, Failure, NsError, split};
 use crate::permission::{self, Access, Ask};
 use crate::record::Inode;
 use crate::resolve::{Purpose, resolve};
-use crate::tree_usage::Usage;
+use crate::tree_usage::TreeUsage;
 use crate::usage::{tally, usage_of_tree};
 use crate::walk::{Seen, Walk};
 use types::FsPath;
@@ -68,8 +68,8 @@ fn has_directories(rows: &dyn Rows, inode: &Inode) -> Result<bool, RowsError> {
     Ok(inode.child_count() > 0 && tally(rows, inode.id)?.below.directories > 0)
 }
 
-impl From<Usage> for Totals {
-    fn from(used: Usage) -> Self {
+impl From<TreeUsage> for Totals {
+    fn from(used: TreeUsage) -> Self {
         let told = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
         Self { len: told(used.len), file_count: used.files, directory_count: used.directories, space: told(used.space) }
     }

@@ -13,7 +13,7 @@ mod writing;
 use crate::executor::Sim;
 use crate::world::World;
 use calls::Answered;
-use lead::{Cluster, Shortage, Told};
+use lead::{Cluster, ReportedReplica, Shortage};
 use metad::{Inspection, RowsNow, Server};
 use namespace::BlockView;
 use std::ops::{Bound, ControlFlow};
@@ -130,8 +130,8 @@ impl Metad {
     }
 }
 
-pub(crate) fn told(info: &crate::volume::Info) -> Told {
+pub(crate) fn told(info: &crate::volume::Info) -> ReportedReplica {
     let crate::platter::Identity { block, generation, file, home } = info.identity;
     let finalized = info.state == types::ReplicaState::Finalized;
-    Told { block, generation, len: info.len as u64, file, home, finalized }
+    ReportedReplica { block, generation, len: info.len as u64, file, home, finalized }
 }

@@ -3,7 +3,7 @@
 use super::{Answer, Metad};
 use crate::datanode::{Heartbeat, Orders};
 use crate::world::{Process, World, node_of};
-use lead::{Told, Usage};
+use lead::{ReportedReplica, Usage};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -25,7 +25,7 @@ fn sender(process: Process) -> Sender {
     Sender { incarnation: Some(Incarnation { start_ms, nonce }), addr: process.xfer_addr() }
 }
 
-fn replica(told: &Told) -> Replica {
+fn replica(told: &ReportedReplica) -> Replica {
     Replica {
         block: told.block.0,
         generation: told.generation.0,
@@ -188,7 +188,11 @@ impl Metad {
     }
 
     /// All that a node has. `None`: it must register.
-    pub(crate) async fn catalogue(self: Rc<Self>, process: Process, all: Vec<Told>) -> Answer<Option<Orders>> {
+    pub(crate) async fn catalogue(
+        self: Rc<Self>,
+        process: Process,
+        all: Vec<ReportedReplica>,
+    ) -> Answer<Option<Orders>> {
         let frozen_since = self.world.frozen_since.get();
         let id: NodeId = World::node_id(process.number);
         let mut replicas: Vec<Replica> = all.iter().map(replica).collect();

@@ -1,8 +1,8 @@
 //! Containers that were sealed and emptied are removed: some are looked at in each round; `Cluster::removable` and the
 //! rows decide.
 
+use crate::container_sealing::SealError;
 use crate::core::Core;
-use crate::sealing::SealError;
 use blocks::Command;
 use namespace::read;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::{create, with_node, write_block};
+    use crate::container_sealing::tests::{create, with_node, write_block};
     use namespace::{Complete, Delete, ForgetDoomed};
     use types::FsPath;
 
@@ -64,11 +64,11 @@ mod tests {
         let complete =
             Complete { path: first.clone(), client: "writer".into(), file: None, last: Some(last), seen: false };
         core.change_unasked(complete).await.unwrap();
-        crate::sealing::round(&core).await.unwrap();
+        crate::container_sealing::round(&core).await.unwrap();
         round(&core, &mut turn).await.unwrap();
         assert!(is_there(), "it holds a block");
         core.change_unasked(Delete { path: first, recursive: false, examined: None }).await.unwrap();
-        crate::reaper::round(&core).await.unwrap();
+        crate::block_deletion::round(&core).await.unwrap();
         round(&core, &mut turn).await.unwrap();
         assert!(is_there(), "the datanode is still to delete its replica");
         let doomed = core.rows_here(|rows| read::doomed_blocks(rows, None, 9)).unwrap();

@@ -55,7 +55,7 @@ fn begin(core: &Core, measure: &mut Measure) -> Option<(ContainerId, Place)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::{LEN, add_block, create, with_node};
+    use crate::container_sealing::tests::{LEN, add_block, create, with_node};
     use namespace::{Complete, Delete};
     use types::FsPath;
 
@@ -75,7 +75,7 @@ mod tests {
         let len = |at: usize| core.with_cluster(|cluster, _| cluster.container(homes[at]).unwrap().len_about());
         let path = FsPath::parse("/first").unwrap();
         core.change_unasked(Delete { path, recursive: false, examined: None }).await.unwrap();
-        crate::reaper::round(&core).await.unwrap();
+        crate::block_deletion::round(&core).await.unwrap();
         assert_eq!((len(0), len(1)), (LEN, LEN), "nobody has looked");
         round(&core, &mut measure).await.unwrap();
         assert_eq!((len(0), len(1)), (0, LEN));

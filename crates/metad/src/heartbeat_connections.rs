@@ -8,14 +8,14 @@ use std::net::SocketAddr;
 use types::NodeId;
 
 #[derive(Debug, Default)]
-pub(crate) struct Hearts {
+pub(crate) struct HeartbeatConnections {
     /// Open connections, with the node whose heartbeats came over each.
     open: HashMap<SocketAddr, Option<NodeId>>,
     /// The last connection of each node: its end is the node's, that of others means nothing.
     last: HashMap<NodeId, SocketAddr>,
 }
 
-impl Hearts {
+impl HeartbeatConnections {
     pub(crate) fn opened(&mut self, peer: SocketAddr) {
         // One from the same address may not have been seen to end yet.
         if let Some(Some(node)) = self.open.insert(peer, None) {
@@ -69,42 +69,45 @@ mod tests {
         ([127, 0, 0, 1], port).into()
     }
 
-    fn hearts(ports: impl IntoIterator<Item = u16>) -> Hearts {
-        let mut hearts = Hearts::default();
-        ports.into_iter().for_each(|port| hearts.opened(peer(port)));
-        hearts
+    fn heartbeat_connections(ports: impl IntoIterator<Item = u16>) -> HeartbeatConnections {
+        let mut heartbeat_connections = HeartbeatConnections::default();
+        ports.into_iter().for_each(|port| heartbeat_connections.opened(peer(port)));
+        heartbeat_connections
     }
 
     #[test]
     fn the_end_of_the_last_connection_is_the_nodes() {
-        let mut hearts = hearts([1, 2, 3]);
-        assert!(hearts.beat(peer(1), NODE) && hearts.beat(peer(2), NODE));
-        assert_eq!(hearts.hung_up(peer(1)), None, "it has another one");
-        assert_eq!(hearts.hung_up(peer(3)), None, "a client's");
-        assert_eq!(hearts.hung_up(peer(2)), Some(NODE));
-        assert!(hearts.open.is_empty() && hearts.last.is_empty());
+        let mut heartbeat_connections = heartbeat_connections([1, 2, 3]);
+        assert!(heartbeat_connections.beat(peer(1), NODE) && heartbeat_connections.beat(peer(2), NODE));
+        assert_eq!(heartbeat_connections.hung_up(peer(1)), None, "it has another one");
+        assert_eq!(heartbeat_connections.hung_up(peer(3)), None, "a client's");
+        assert_eq!(heartbeat_connections.hung_up(peer(2)), Some(NODE));
+        assert!(heartbeat_connections.open.is_empty() && heartbeat_connections.last.is_empty());
     }
 
     /// Calls are served to their end, whether their connection lasts or not.
     #[test]
     fn a_heartbeat_that_outlives_its_connection_leaves_nothing_behind() {
         for port in 1..100 {
-            let mut hearts = hearts([port]);
-            assert!(hearts.beat(peer(port), NODE));
-            assert_eq!(hearts.hung_up(peer(port)), Some(NODE));
-            assert!(!hearts.beat(peer(port), NODE), "the node went meanwhile");
-            assert!(hearts.open.is_empty() && hearts.last.is_empty());
-            hearts.opened(peer(port + 1));
-            assert!(hearts.beat(peer(port + 1), NODE) && hearts.beat(peer(port), NODE), "it is back already");
-            assert_eq!(hearts.hung_up(peer(port + 1)), Some(NODE));
+            let mut heartbeat_connections = heartbeat_connections([port]);
+            assert!(heartbeat_connections.beat(peer(port), NODE));
+            assert_eq!(heartbeat_connections.hung_up(peer(port)), Some(NODE));
+            assert!(!heartbeat_connections.beat(peer(port), NODE), "the node went meanwhile");
+            assert!(heartbeat_connections.open.is_empty() && heartbeat_connections.last.is_empty());
+            heartbeat_connections.opened(peer(port + 1));
+            assert!(
+                heartbeat_connections.beat(peer(port + 1), NODE) && heartbeat_connections.beat(peer(port), NODE),
+                "it is back already"
+            );
+            assert_eq!(heartbeat_connections.hung_up(peer(port + 1)), Some(NODE));
         }
     }
 
     #[test]
     fn of_two_nodes_on_a_connection_the_last_one_ends_with_it() {
-        let mut hearts = hearts([1]);
-        assert!(hearts.beat(peer(1), NODE) && hearts.beat(peer(1), OTHER));
-        assert_eq!(hearts.hung_up(peer(1)), Some(OTHER));
-        assert!(hearts.open.is_empty() && hearts.last.is_empty());
+        let mut heartbeat_connections = heartbeat_connections([1]);
+        assert!(heartbeat_connections.beat(peer(1), NODE) && heartbeat_connections.beat(peer(1), OTHER));
+        assert_eq!(heartbeat_connections.hung_up(peer(1)), Some(OTHER));
+        assert!(heartbeat_connections.open.is_empty() && heartbeat_connections.last.is_empty());
     }
 }

@@ -4,7 +4,7 @@ use super::held::Held;
 use crate::caller::Session;
 use crate::client::{silent_holder, wait_for};
 use crate::core::{Core, make_path};
-use crate::{refusal, words};
+use crate::{refusal, to_hdfs};
 use hdfs::Exception;
 use lead::{Grant, LeasedHome};
 use namespace::{Create, NsError, PutBlock, PutFile, Reply, read};
@@ -24,8 +24,8 @@ pub(super) async fn put_file(
         takeover: if request.overwrite { None } else { silent_holder(core, &path).await? },
         client: request.holder,
         client_host: session.host(),
-        mode: words::mode(request.mode),
-        unmasked: request.unmasked.map(words::mode),
+        mode: to_hdfs::mode(request.mode),
+        unmasked: request.unmasked.map(to_hdfs::mode),
         create: true,
         overwrite: request.overwrite,
         create_parent: request.create_parent,

@@ -24,17 +24,17 @@ pub(crate) enum ReapError {
 
 /// One round. Costs a look at one table if there is nothing to do.
 pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
-    lose_silent_nodes(core);
+    drop_unreachable_nodes(core);
     if core.safe_mode()?.is_some() {
         return Ok(());
     }
     forget(core).await?;
     if core.take_unfed() {
-        feed(core).await.inspect_err(|_| core.must_feed())?;
+        feed(core).await.inspect_err(|_| core.reload_doomed_rows())?;
     }
     loop {
         if !core.leader().doomed.has_room() {
-            core.must_feed();
+            core.reload_doomed_rows();
             return Ok(());
         }
         if !core.chore_rows(read::has_deleted_trees).await? {
@@ -68,14 +68,14 @@ fn owe(core: &Core, blocks: Vec<DoomedBlock>) {
 }
 
 /// Nobody waits for a node that is gone: when it comes back, its catalogue puts it right.
-fn lose_silent_nodes(core: &Core) {
+fn drop_unreachable_nodes(core: &Core) {
     let now = core.monotonic();
     if core.uptime() <= SILENCE_MAX {
         return; // All are silent just after a start.
     }
     core.with_leader(|leader, _| {
         let live = |id| leader.cluster.node(id).is_some_and(|member| member.is_live(now));
-        let lost: Vec<_> = leader.doomed.debtors().filter(|id| !live(*id)).collect();
+        let lost: Vec<_> = leader.doomed.pending_nodes().filter(|id| !live(*id)).collect();
         lost.into_iter().for_each(|node| leader.doomed.on_lost(node));
     });
 }
@@ -87,7 +87,7 @@ async fn forget(core: &Core) -> Result<(), ReapError> {
             return Ok(());
         }
         // What is not forgotten now is found by its rows again.
-        let forgotten = core.change_unasked(ForgetDoomed { blocks }).await.inspect_err(|_| core.must_feed());
+        let forgotten = core.change_unasked(ForgetDoomed { blocks }).await.inspect_err(|_| core.reload_doomed_rows());
         let reply = forgotten?;
         assert!(matches!(reply, Reply::Done), "what is forgotten is answered by Done, not {reply:?}");
     }

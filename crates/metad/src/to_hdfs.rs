@@ -291,7 +291,7 @@ pub(crate) fn disk(disk: &Disk) -> wire::node::Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::{add_block, create, with_node};
+    use crate::container_sealing::tests::{add_block, create, with_node};
     use types::FsPath;
 
     /// Whoever needs the leader's memory gets it while a long file's blocks are located.

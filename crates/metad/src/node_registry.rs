@@ -11,13 +11,13 @@ use types::NodeId;
 use types::limits::DATANODE_COUNT_MAX;
 
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
-    nodes: Mutex<BTreeMap<NodeId, Word>>,
+pub(crate) struct NodeRegistry {
+    nodes: Mutex<BTreeMap<NodeId, NodeEntry>>,
 }
 
 /// The last word of a node.
 #[derive(Clone, Debug)]
-struct Word {
+struct NodeEntry {
     /// As it described itself.
     node: Node,
     usage: Usage,
@@ -26,15 +26,15 @@ struct Word {
     version: String,
 }
 
-impl Heard {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Word>> {
+impl NodeRegistry {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, NodeEntry>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn registered(&self, node: Node, usage: Usage, version: String, at: Duration) {
         let mut nodes = self.lock();
         if nodes.len() < DATANODE_COUNT_MAX || nodes.contains_key(&node.id) {
-            nodes.insert(node.id, Word { node, usage, at, version });
+            nodes.insert(node.id, NodeEntry { node, usage, at, version });
         }
     }
 
@@ -61,7 +61,7 @@ impl Heard {
     /// left out, and registers with its next heartbeat. `scripted`: the rack of one that names none is not its own
     /// word.
     pub(crate) fn tell(&self, cluster: &mut Cluster, scripted: bool) {
-        for Word { node, usage, at, .. } in self.lock().values() {
+        for NodeEntry { node, usage, at, .. } in self.lock().values() {
             let same = |known: &Node| {
                 let rack = if scripted && node.rack == DEFAULT_RACK { &known.rack } else { &node.rack };
                 // Which address it calls from may differ from server to server.

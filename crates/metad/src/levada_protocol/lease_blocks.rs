@@ -2,7 +2,7 @@
 
 use crate::caller::Session;
 use crate::core::Core;
-use crate::{refusal, words};
+use crate::{refusal, to_hdfs};
 use hdfs::Exception;
 use lead::{Ask, Batch, Grant, HELD_COUNT_MAX, LeaseRefused, LeasedHome};
 use namespace::{HOLDER_LEN_MAX, Reply, Reserve};
@@ -29,7 +29,7 @@ pub(super) async fn lease_blocks(
     if request.holder.is_empty() || request.holder.len() > HOLDER_LEN_MAX {
         return Err(refusal::illegal(format!("a holder's name has 1 to {HOLDER_LEN_MAX} bytes")));
     }
-    words::bounded("excluded", &request.excluded)?;
+    to_hdfs::bounded("excluded", &request.excluded)?;
     if request.returned.len() > HELD_COUNT_MAX {
         return Err(refusal::illegal(format!(
             "{} blocks are returned; a client holds at most {HELD_COUNT_MAX}",
@@ -118,7 +118,7 @@ async fn reserve(core: &Core, count: usize) -> Result<(), Exception> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::with_node;
+    use crate::container_sealing::tests::with_node;
     use std::net::{IpAddr, Ipv4Addr};
 
     /// Each entry is gone through while all others wait.

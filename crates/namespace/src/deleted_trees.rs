@@ -2,9 +2,9 @@
 
 use crate::context::Context;
 use crate::damage;
-use crate::front;
 use crate::inode::read_place;
 use crate::lease;
+use crate::queue_head;
 use crate::record::{Inode, decode, encode};
 use crate::tables::{DOOMED_TREE, inode_key};
 use crate::usage;
@@ -29,7 +29,7 @@ pub(crate) fn doom_tree(context: &mut Context<'_>, mut inode: Inode) -> Result<(
         hangs_on = file.block_count > 0;
     }
     if hangs_on {
-        front::add(rows, DOOMED_TREE, &inode_key(id), encode(&inode))?;
+        queue_head::add(rows, DOOMED_TREE, &inode_key(id), encode(&inode))?;
         context.effects.has_doomed_tree = true;
     }
     Ok(())
@@ -38,7 +38,7 @@ pub(crate) fn doom_tree(context: &mut Context<'_>, mut inode: Inode) -> Result<(
 /// The one that is freed next.
 pub(crate) fn first_tree(rows: &dyn Rows) -> Result<Option<Inode>, RowsError> {
     let mut found = None;
-    front::scan(rows, DOOMED_TREE, &mut |_, value| {
+    queue_head::scan(rows, DOOMED_TREE, &mut |_, value| {
         found = Some(decode("reap a deleted tree", value));
         ControlFlow::Break(())
     })?;

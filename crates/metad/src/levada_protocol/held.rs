@@ -58,7 +58,7 @@ impl Drop for Held<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealing::tests::with_node;
+    use crate::container_sealing::tests::with_node;
     use namespace::{AddBlock, AddLeased, Allocated};
     use std::net::{IpAddr, Ipv4Addr};
     use types::{ContainerId, FsPath, Generation, InodeId};

@@ -1,0 +1,117 @@
+//! Heartbeats of datanodes. What they lead to is decided by `lead::Leader`.
+
+use super::messages::{copy, deletion, node_id, reported, short, told};
+use super::replicas::{VIEW_COUNT, check_replicas, look_up, owners, reconcile};
+use crate::core::Core;
+use crate::refusal;
+use crate::repair;
+use crate::to_hdfs;
+use hdfs::Exception;
+use lead::{CopyFailure, ReportedReplica};
+use namespace::BlockView;
+use std::sync::Arc;
+use std::time::Duration;
+use types::{BlockId, NodeId};
+use wire::node::{DISK_COUNT_MAX, Deletion, HeartbeatRequest, Orders, PAGE_COUNT_MAX, Replica};
+
+pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders, Exception> {
+    let node = node_id(&request.node)?;
+    check_lists(&request)?;
+    let now = core.monotonic();
+    let heartbeat = reported(&request);
+    let Some(came) = core.leader().on_heartbeat(node, &heartbeat, now) else { return Ok(Orders::default()) };
+    for CopyFailure { number, block, .. } in came.failures {
+        let told = request.copy_failures.iter().find(|failure| failure.number == number);
+        let (source, reason) = told.map_or(("", ""), |failure| (short(&failure.source), short(&failure.reason)));
+        tracing::warn!(%block, %node, source, reason, "a replica was not copied");
+    }
+    if came.wakes_repair {
+        core.repair_wake.notify_one();
+    }
+    if came.has_complaint {
+        core.reported.notify_one();
+    }
+    bad(core, node, request.bad).await?;
+    let told = request.put.iter().chain(&request.stale).map(told).collect();
+    let mut orders = reconcile(core, node, told).await?;
+    let is_safe_mode = core.safe_mode().map_err(refusal::rows)?.is_some();
+    let again = core.leader().to_judge_again(node, is_safe_mode, core.monotonic());
+    let later = reconcile(core, node, again).await?;
+    orders.delete.extend(later.delete);
+    orders.owners.extend(later.owners);
+    let deleted: Vec<BlockId> = request.deleted.into_iter().map(BlockId).collect();
+    let owed = core.leader().on_deleted(node, &deleted, is_safe_mode, now);
+    orders.delete.extend(owed.into_iter().map(deletion));
+    if !deleted.is_empty() {
+        core.reap.notify_one();
+    }
+    if !is_safe_mode {
+        orders.delete.extend(surplus(core, node, now).await?);
+    }
+    let mut leader = core.leader();
+    orders.copy = leader.copy_orders(node, now).into_iter().map(copy).collect();
+    orders.tell_all = leader.surplus.take_ask(node);
+    orders.scrub = repair::scrub::report(&mut leader, node, request.scrub.as_ref());
+    orders.disk_balance = repair::disks::report(&mut leader, node, request.disk_balance.as_ref());
+    for disk in leader.on_disks(node, request.disks.iter().map(to_hdfs::kept_disk).collect()) {
+        tracing::warn!(%node, dir = disk.dir, why = disk.failure, "a disk of a datanode has failed");
+    }
+    Ok(orders)
+}
+
+/// Whatever a heartbeat lists is gone through under locks that others wait for.
+fn check_lists(request: &HeartbeatRequest) -> Result<(), Exception> {
+    let HeartbeatRequest { put, stale, deleted, copying, copy_failures, bad, disks, .. } = request;
+    let replicas = put.len() + stale.len();
+    let others = [deleted.len(), copying.len(), copy_failures.len(), bad.len()];
+    check_replicas(replicas)?;
+    if others.into_iter().any(|count| count > PAGE_COUNT_MAX) {
+        return Err(refusal::illegal(format!(
+            "a list in a heartbeat is too long; send at most {PAGE_COUNT_MAX} entries"
+        )));
+    }
+    if disks.len() > DISK_COUNT_MAX {
+        return Err(refusal::illegal(format!("{} disks are too many; a node may have {DISK_COUNT_MAX}", disks.len())));
+    }
+    Ok(())
+}
+
+/// Surplus replicas that others have, as they said a moment ago. Each is looked up again.
+async fn surplus(core: &Arc<Core>, node: NodeId, now: Duration) -> Result<Vec<Deletion>, Exception> {
+    let going = core.leader().take_surplus(node, now);
+    if going.is_empty() {
+        return Ok(Vec::new());
+    }
+    let at = core;
+    let core = Arc::clone(core);
+    at.chore(move || {
+        let found = core.rows_here(|rows| look_up(rows, &going))?;
+        assert_eq!(found.len(), going.len(), "each replica is deleted by its own block");
+        let found: Vec<(ReportedReplica, Option<BlockView>)> = going.into_iter().zip(found).collect();
+        Ok(core.leader().confirm_surplus(node, &found, now).into_iter().map(deletion).collect())
+    })
+    .await
+}
+
+/// Replicas that a node has found damaged, by its own reading of them.
+async fn bad(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Result<(), Exception> {
+    if replicas.is_empty() {
+        return Ok(());
+    }
+    let at = core;
+    let core = Arc::clone(core);
+    at.chore(move || {
+        let told: Vec<ReportedReplica> = replicas.iter().map(told).collect();
+        for page in told.chunks(VIEW_COUNT) {
+            let found = owners(&core, page, core.monotonic())?;
+            core.heal(|healing| {
+                for (told, wanted, may_be_put) in found {
+                    healing.on_bad_reported((told.block, told.generation), node, wanted.as_ref(), may_be_put);
+                }
+            });
+        }
+        core.repair_wake.notify_one();
+        Ok(())
+    })
+    .await
+}

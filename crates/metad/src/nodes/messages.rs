@@ -1,0 +1,135 @@
+//! Messages of datanodes as this server sees them, and its orders as they are sent. Decides nothing.
+
+use crate::refusal;
+use crate::topology_script::DEFAULT_RACK;
+use blocks::{Incarnation, Node};
+use bytes::Bytes;
+use hdfs::Exception;
+use lead::{CopyFailure, CopyOrder, Heartbeat, ReportedReplica, Usage};
+use prost::Message;
+use std::net::{IpAddr, SocketAddr};
+use types::{BlockId, Generation, NodeId, ReplicaState};
+use wire::node::{Copy, Deletion, HeartbeatRequest, RegisterRequest, Replica, Source};
+
+/// Texts of a registration: names and addresses are shorter.
+const TEXT_LEN_MAX: usize = 256;
+/// Letters of a program's version that are shown.
+const VERSION_LEN_MAX: usize = 64;
+/// Bytes of a text of strangers that go into the log.
+const LOGGED_LEN_MAX: usize = 100;
+
+pub(super) fn encode(message: &impl Message) -> Bytes {
+    message.encode_to_vec().into()
+}
+
+pub(super) fn node_id(text: &str) -> Result<NodeId, Exception> {
+    NodeId::parse(text).ok_or_else(|| refusal::illegal(format!("{text:.80} is no id of a datanode")))
+}
+
+/// The beginning of a text that is logged before anything else of it was checked.
+pub(super) fn short(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LOGGED_LEN_MAX)]
+}
+
+pub(super) fn version(request: &RegisterRequest) -> String {
+    request.version.chars().take(VERSION_LEN_MAX).collect()
+}
+
+pub(super) fn incarnation(told: Option<wire::node::Incarnation>) -> Result<Incarnation, Exception> {
+    let told = told.filter(|told| told.nonce != 0).ok_or_else(no_incarnation)?;
+    Ok(Incarnation { start_ms: told.start_ms, nonce: told.nonce })
+}
+
+pub(super) fn no_incarnation() -> Exception {
+    refusal::illegal("a datanode's message names no incarnation: run the same version of levada on it as here")
+}
+
+/// The node as its registration describes it. Nothing of it goes anywhere before it was checked.
+pub(super) fn described(request: RegisterRequest, peer: SocketAddr) -> Result<Node, Exception> {
+    let port = |port: u32| u16::try_from(port).map_err(|_| refusal::illegal(format!("{port} is no port")));
+    let texts = [&request.ip, &request.host, &request.storage, &request.rack];
+    if texts.iter().any(|text| text.len() > TEXT_LEN_MAX) {
+        return Err(refusal::illegal(format!(
+            "a datanode's address, name or rack is longer than {TEXT_LEN_MAX} bytes; shorten it in its configuration"
+        )));
+    }
+    let from = peer.ip().to_canonical();
+    let ip = request.ip.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+    let Some(ip) = ip.filter(|ip| !ip.is_unspecified() && !ip.is_multicast()) else {
+        return Err(refusal::illegal(format!("{:.80} is no address of a datanode", request.ip)));
+    };
+    let is_same = ip == from || (ip.is_loopback() && from.is_loopback());
+    if !is_same && !request.advertised {
+        return Err(refusal::illegal(format!(
+            "the datanode calls from {from} and takes its address for {ip}; if clients reach it there, set ip = \"{ip}\" in its configuration"
+        )));
+    }
+    let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
+    Ok(Node {
+        id: node_id(&request.node)?,
+        host: or(request.host, &request.ip),
+        ip: ip.to_string(),
+        xfer_port: port(request.xfer_port)?,
+        ipc_port: port(request.ipc_port)?,
+        info_port: port(request.info_port)?,
+        storage: or(request.storage, &request.node),
+        rack: if request.rack.starts_with('/') { request.rack } else { DEFAULT_RACK.to_owned() },
+        incarnation: incarnation(request.incarnation)?,
+        from: from.to_string(),
+    })
+}
+
+pub(super) fn usage(told: Option<wire::node::Usage>, transfer_count: u32) -> Usage {
+    let usage = told.unwrap_or_default();
+    Usage { capacity_len: usage.capacity_len, used_len: usage.used_len, free_len: usage.free_len, transfer_count }
+}
+
+/// What a heartbeat says of the node, and of its copies.
+pub(super) fn reported(request: &HeartbeatRequest) -> Heartbeat {
+    let failure = |failure: &wire::node::CopyFailure| CopyFailure {
+        number: failure.number,
+        block: BlockId(failure.block),
+        source: NodeId::parse(&failure.source),
+        is_corrupt: failure.corrupt,
+    };
+    Heartbeat {
+        usage: usage(request.usage, request.transfer_count),
+        is_diskless: has_no_disk(request),
+        put: request.put.iter().map(|replica| (replica.block_id(), replica.generation_stamp())).collect(),
+        copy_failures: request.copy_failures.iter().map(failure).collect(),
+        copying: request.copying.iter().map(|block| BlockId(*block)).collect(),
+    }
+}
+
+pub(super) fn deletion((block, at_most): (BlockId, Generation)) -> Deletion {
+    Deletion { block: block.0, generation_at_most: at_most.0 }
+}
+
+/// All disks of the node have failed, and nothing counts that is there: it lives for nobody.
+fn has_no_disk(request: &HeartbeatRequest) -> bool {
+    let disks = &request.disks;
+    request.usage.is_none_or(|usage| usage.capacity_len == 0)
+        && !disks.is_empty()
+        && disks.iter().all(|disk| !disk.failure.is_empty())
+}
+
+pub(super) fn copy(order: CopyOrder) -> Copy {
+    let CopyOrder { copy, sources } = order;
+    let source = |(id, addr): (NodeId, String)| Source { node: id.to_string(), addr };
+    Copy {
+        block: copy.block.0,
+        generation: copy.generation.0,
+        len: copy.len,
+        file: copy.file.0,
+        home: copy.home.0,
+        sources: sources.into_iter().map(source).collect(),
+        replaces: copy.unfit,
+    }
+}
+
+pub(crate) fn told(replica: &Replica) -> ReportedReplica {
+    let (block, generation) = (replica.block_id(), replica.generation_stamp());
+    // One in a state that this program does not know is no source.
+    let finalized = ReplicaState::try_from(replica.state) == Ok(ReplicaState::Finalized);
+    ReportedReplica { block, generation, len: replica.len, file: replica.file_id(), home: replica.home_id(), finalized }
+}

@@ -1,0 +1,174 @@
+//! Which process is a datanode: registrations, and whether a message of a process counts.
+//!
+//! `Cluster::claim` and `Cluster::standing` decide.
+
+use super::messages::{described, incarnation, no_incarnation, short, usage, version};
+use crate::core::Core;
+use crate::racks;
+use crate::refusal;
+use crate::seat::Seat;
+use crate::topology_script::DEFAULT_RACK;
+use blocks::Node;
+use hdfs::Exception;
+use lead::{Claim, Crowded, Leader, Standing, Usage};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use types::mutation::{self, Mutation};
+use types::{Millis, NodeId};
+use wire::node::{NODE_IN_USE, NODE_SUPERSEDED, RegisterRequest, RegisterResponse, Sender};
+
+/// By which a datanode's clock may be ahead of this server's when it begins. A guess, far above what clocks differ by.
+const CLOCK_AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
+
+/// Whether a message counts. False: its sender is to register. A newcomer becomes a node by its first heartbeat, which
+/// has a `usage`.
+pub(super) async fn admit(
+    core: &Arc<Core>,
+    seat: &Seat,
+    node: NodeId,
+    sender: Option<&Sender>,
+    usage: Option<Usage>,
+) -> Result<bool, Exception> {
+    let sender = sender.ok_or_else(no_incarnation)?;
+    let (now, incarnation) = (core.monotonic(), incarnation(sender.incarnation)?);
+    match core.with_cluster(|cluster, _| cluster.standing(now, node, incarnation, &sender.addr)) {
+        Standing::Superseded { .. } if mutation::is(Mutation::BelieveCopies) => Ok(true),
+        Standing::Current => Ok(true),
+        Standing::Superseded { addr } => {
+            tracing::warn!(%node, was = short(&sender.addr), is = addr, "a process is refused: another one has its node's id");
+            Err(Exception::new(
+                NODE_SUPERSEDED,
+                format!(
+                    "another process has registered as datanode {node}, at {addr}. Two cannot have one id: if a disk or machine was \
+                     copied, empty the directories of one of them, and start it again as a new datanode"
+                ),
+            ))
+        }
+        Standing::Unknown => {
+            let Some(usage) = usage else { return Ok(false) };
+            let newcomer = core.leader().newcomers.take(now, node, incarnation, &sender.addr);
+            let Some((newcomer, version)) = newcomer else { return Ok(false) };
+            // Another process may have become the node since this one registered.
+            let since = core.claims_since();
+            match core.with_cluster(|cluster, _| cluster.claim(now, since, &newcomer)) {
+                Claim::InUse { .. } => Ok(false),
+                _ => accept(core, seat, newcomer, usage, version, true).await.map(|()| true),
+            }
+        }
+    }
+}
+
+/// A node of another cluster. It is told which pool is ours, and refuses by that; until then nobody here shall believe
+/// in it.
+pub(super) fn is_foreign(request: &RegisterRequest, pool: &str) -> bool {
+    let foreign = !request.pool.is_empty() && request.pool != pool;
+    if foreign {
+        tracing::warn!(
+            node = short(&request.node),
+            ip = short(&request.ip),
+            pool = short(&request.pool),
+            "a datanode of another cluster asks to be taken"
+        );
+    }
+    foreign
+}
+
+pub(super) async fn register(
+    core: &Arc<Core>,
+    seat: &Seat,
+    peer: SocketAddr,
+    request: RegisterRequest,
+) -> Result<RegisterResponse, Exception> {
+    let answer = RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term, new: false };
+    if is_foreign(&request, &core.pool) {
+        return Ok(answer);
+    }
+    let (usage, version) = (usage(request.usage, 0), version(&request));
+    let node = described(request, peer)?;
+    must_have_begun(&node, core.now())?;
+    // This call was served, so this server leads at this moment.
+    core.confirm_hearing();
+    let (now, since) = (core.monotonic(), core.claims_since());
+    match core.with_cluster(|cluster, _| cluster.claim(now, since, &node)) {
+        Claim::New => {
+            let entered =
+                core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.enter(now, node, version, cluster));
+            entered.map_err(crowded)?;
+            Ok(RegisterResponse { new: true, ..answer })
+        }
+        Claim::InUse { .. } if mutation::is(Mutation::BelieveCopies) => {
+            accept(core, seat, node, usage, version, true).await?;
+            Ok(answer)
+        }
+        Claim::InUse { addr } => {
+            let (id, new) = (node.id, node.xfer_addr());
+            tracing::warn!(node = %id, addr, refused = new, from = node.from, "a second process registers with a datanode's id");
+            Err(Exception::new(
+                NODE_IN_USE,
+                format!(
+                    "datanode {id} is at {addr} and sends heartbeats, so the process at {new} is refused. If its disk or machine is a copy, \
+                     empty its directories, and it is a new datanode; if it is to take the other's place, stop that one"
+                ),
+            ))
+        }
+        claim @ (Claim::Known | Claim::Takes) => {
+            accept(core, seat, node, usage, version, claim == Claim::Takes).await?;
+            Ok(answer)
+        }
+    }
+}
+
+fn crowded(crowded: Crowded) -> Exception {
+    tracing::warn!(%crowded, "a datanode is not registered");
+    Exception::io(crowded.to_string())
+}
+
+/// The process is the node from now on. `must_write`: also if its row says so already, as that of another process may
+/// be under way.
+async fn accept(
+    core: &Arc<Core>,
+    seat: &Seat,
+    mut node: Node,
+    usage: Usage,
+    version: String,
+    must_write: bool,
+) -> Result<(), Exception> {
+    seat.heard.registered(node.clone(), usage, version, core.monotonic());
+    // What a datanode's own configuration says stands above the script.
+    if node.rack == DEFAULT_RACK {
+        node.rack = racks::of_node(core, &node).await;
+    }
+    let is_written = core.with_cluster(|cluster, _| cluster.node(node.id).is_some_and(|member| member.node == node));
+    let (id, addr, claimed) = (node.id, node.xfer_addr(), node.clone());
+    if !is_written || must_write {
+        let now = core.monotonic();
+        let spent = core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.spend(now, &node, cluster));
+        spent.map_err(crowded)?;
+        let answer = core.change_blocks(blocks::Command::Register(node)).await.map_err(refusal::raft)?;
+        answer.map_err(|refused| Exception::io(refused.to_string()))?;
+    }
+    let now = core.monotonic();
+    let Some(has_complaint) = core.leader().on_registered(&claimed, usage, now) else {
+        return Err(Exception::io(format!("another process registers as datanode {id}; try again in a second")));
+    };
+    if has_complaint {
+        core.reported.notify_one();
+    }
+    core.repair_wake.notify_one();
+    tracing::info!(node = %id, addr, "a datanode registered");
+    core.prepare.notify_one();
+    Ok(())
+}
+
+/// Of two processes on a port the later one is the datanode: one that begins in the year 3000 would be it for ever.
+fn must_have_begun(node: &Node, now: Millis) -> Result<(), Exception> {
+    let start_ms = node.incarnation.start_ms;
+    if start_ms <= now.0.saturating_add(CLOCK_AHEAD_MAX_MS) {
+        return Ok(());
+    }
+    Err(refusal::illegal(format!(
+        "the datanode says that it began at {start_ms} ms, and here it is {} ms: its clock is more than a day ahead; correct the one that \
+         is wrong, and start it again",
+        now.0
+    )))
+}
