@@ -336,17 +336,22 @@ pub(crate) fn promises(world: &Rc<World>) {
 fn readable(world: &World, leader: &Rc<Metad>, tag: u64, file: FileId, view: &BlockView) -> Result<(), String> {
     let members = leader.see_cluster(|cluster| cluster.member_ids(view.home).to_vec()).unwrap_or_default();
     let mut found = Vec::new();
-    for member in &members {
-        let number = World::node_number(*member);
+    let mut numbers: Vec<usize> = members.iter().map(|member| World::node_number(*member)).collect();
+    let member_count = numbers.len();
+    numbers.extend((0..world.plan.node_count).filter(|number| !members.contains(&World::node_id(*number))));
+    for (at, number) in numbers.into_iter().enumerate() {
         let platter = world.node_platter(number).borrow();
         let Some(image) = platter.shelf.get(&view.block).map(|stored| stored.image()) else {
-            found.push(format!("node {number}: nothing"));
+            if at < member_count {
+                found.push(format!("node {number}: nothing"));
+            }
             continue;
         };
         let len = view.len as usize;
         let fits = image.identity.generation >= view.generation && image.data.len() >= len && image.verifies(len);
-        if !fits {
-            found.push(format!("node {number}: {:?}, {} bytes", image.identity.generation, image.data.len()));
+        if !fits || at >= member_count {
+            let which = if at < member_count { "" } else { ", no member" };
+            found.push(format!("node {number}{which}: {:?}, {} bytes", image.identity.generation, image.data.len()));
             continue;
         }
         let start = view.offset as usize;

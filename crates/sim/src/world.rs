@@ -455,14 +455,12 @@ impl World {
     }
 
     /// A node deleted a replica as it was told. Those who have the block now hold what was promised of it; somebody
-    /// must.
+    /// must. Who has an older generation does not: a recovery went on without it.
     pub(crate) fn was_deleted(&self, number: usize, block: BlockId) {
         self.note_recoveries();
-        let holds = |other: &usize| {
-            let platter = self.nodes[*other].platter.borrow();
-            let image = platter.shelf.get(&block).map(|stored| stored.image());
-            image.is_some_and(|image| image.verifies(image.data.len())) && !self.is_spoiled(*other, block)
-        };
+        let recorded = self.leader().and_then(|leader| leader.view_of(block));
+        let recorded = recorded.map_or(Generation(0), |view| view.generation);
+        let holds = |other: &usize| self.has_sound(*other, block, recorded);
         let others = (0..self.plan.node_count).filter(|other| *other != number).filter(holds);
         let holders: Vec<(NodeId, u64)> = others.map(|other| (Self::node_id(other), self.falls(other))).collect();
         let mut oracle = self.oracle.borrow_mut();
