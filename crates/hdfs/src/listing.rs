@@ -17,8 +17,6 @@ use prost::Message;
 #[derive(Debug)]
 pub struct PageWriter {
     bytes: Vec<u8>,
-    /// One entry, until its length is known.
-    entry: Vec<u8>,
 }
 
 const DIR_LIST: u64 = tag(1, LEN);
@@ -27,8 +25,8 @@ const REMAINING: u64 = tag(2, NUMBER);
 /// A tag and the longest length.
 const HEAD_LEN: usize = 1 + NUMBER_LEN_MAX;
 const NUMBER_LEN_MAX: usize = 10;
-/// Space for an entry at first: 67 bytes, with its name, owner and group. A guess; more is taken if need be.
-const ENTRY_LEN: usize = 128;
+/// Space at first: a few entries.
+const START_LEN: usize = 1 << 10;
 
 /// Protobuf's wire types: a number, or a length and so many bytes.
 const NUMBER: u64 = 0;
@@ -84,17 +82,28 @@ impl From<Entry<'_>> for HdfsFileStatusProto {
     }
 }
 
-impl PageWriter {
-    pub fn new(entry_count: usize) -> Self {
-        let mut bytes = Vec::with_capacity(HEAD_LEN + entry_count * ENTRY_LEN);
+impl Default for PageWriter {
+    fn default() -> Self {
+        let mut bytes = Vec::with_capacity(START_LEN);
         bytes.resize(HEAD_LEN, 0);
-        Self { bytes, entry: Vec::with_capacity(ENTRY_LEN) }
+        Self { bytes }
     }
+}
 
+impl PageWriter {
     pub fn push(&mut self, entry: &Entry<'_>) {
-        self.entry.clear();
-        put_status(entry, &mut self.entry);
-        put_field(ENTRY, &self.entry, &mut self.bytes);
+        // Most entries are shorter than 128 bytes, and their length has one.
+        put_numbers([ENTRY, 0], &mut self.bytes);
+        let start = self.bytes.len();
+        put_status(entry, &mut self.bytes);
+        let len = self.bytes.len() - start;
+        if len < 0x80 {
+            self.bytes[start - 1] = len as u8;
+            return;
+        }
+        let mut digits = Vec::with_capacity(NUMBER_LEN_MAX);
+        put_numbers([len as u64], &mut digits);
+        self.bytes.splice(start - 1..start, digits);
     }
 
     /// The answer: a page that so many entries follow.
@@ -178,7 +187,7 @@ mod tests {
         {
             let name = vec![b'a'; name_len];
             let entries: Vec<_> = (0..count).map(|number| entry(number, &name, &text, &locations)).collect();
-            let mut page = PageWriter::new(count as usize);
+            let mut page = PageWriter::default();
             entries.iter().for_each(|entry| page.push(entry));
             let partial_listing = entries.into_iter().map(Into::into).collect();
             let dir_list = Some(DirectoryListingProto { partial_listing, remaining_entries: remaining });

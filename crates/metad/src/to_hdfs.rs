@@ -17,7 +17,7 @@ use hdfs::proto::{
 use io::OsRandom;
 use lead::{Cluster, Disk, Member, kept_text};
 use namespace::BlockRef;
-use namespace::{BlockView, FileBlocks, Kind, Status};
+use namespace::{BlockView, FileBlocks, Kind, Status, StatusRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::limits::{MODE_MASK, REPLICATION_MAX};
@@ -37,21 +37,21 @@ pub(crate) fn mode(bits: u32) -> u16 {
 
 /// `locations`: for listings and calls that ask for them; every file must have them then.
 pub(crate) fn status(status: &Status, locations: Option<LocatedBlocksProto>) -> HdfsFileStatusProto {
-    HdfsFileStatusProto { locations, ..entry(status, None).into() }
+    HdfsFileStatusProto { locations, ..entry(status.row(), None).into() }
 }
 
 /// As [`status`], for a page.
-pub(crate) fn entry<'a>(status: &'a Status, locations: Option<&'a LocatedBlocksProto>) -> Entry<'a> {
+pub(crate) fn entry<'a>(status: StatusRow<'a>, locations: Option<&'a LocatedBlocksProto>) -> Entry<'a> {
     Entry {
         kind: match status.kind {
             Kind::File => FileType::IsFile,
             Kind::Directory => FileType::IsDir,
         },
-        path: &status.name,
+        path: status.name,
         len: status.len,
         perm: u32::from(status.mode & MODE_MASK),
-        owner: &status.owner,
-        group: &status.group,
+        owner: status.owner,
+        group: status.group,
         modified_ms: status.modified.0,
         accessed_ms: status.accessed.0,
         replication: status.replication.into(),

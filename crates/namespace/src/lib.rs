@@ -81,6 +81,6 @@ pub use reply::{Recovery, Reply};
 pub use request::Request;
 pub use safe_mode::SafeMode;
 pub use tree_usage::TreeUsage;
-pub use view::{BlockRef, BlockView, DoomedBlock, FileBlocks, Kind, Status};
+pub use view::{BlockRef, BlockView, DoomedBlock, FileBlocks, Kind, Status, StatusRow};
 pub use xattr::{XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX};
 pub use xattr_name::{Xattr, XattrName, XattrSpace};

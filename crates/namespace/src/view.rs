@@ -10,16 +10,17 @@ pub enum Kind {
 }
 types::numbered!(Kind { 0 => File, 1 => Directory });
 
+/// `T`: of texts, `N`: of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct Status<T = String, N = Vec<u8>> {
     pub kind: Kind,
     /// Last component; empty unless the status is an entry of a listing.
-    pub name: Vec<u8>,
+    pub name: N,
     /// Of an open file: with what is recorded of the last block. 0 for directories.
     pub len: u64,
     pub mode: u16,
-    pub owner: String,
-    pub group: String,
+    pub owner: T,
+    pub group: T,
     pub modified: Millis,
     /// 0 for directories, unless it was set.
     pub accessed: Millis,
@@ -36,6 +37,25 @@ types::record!(Status {
     0: kind, 1: name, 2: len, 3: mode, 4: owner, 5: group, 6: modified, 7: accessed, 8: replication, 9: block_len,
     10: id, 11: child_count,
 } without { acl });
+
+/// A status that borrows its texts from where it was found.
+pub type StatusRow<'a> = Status<&'a str, &'a [u8]>;
+
+impl Status {
+    pub fn row(&self) -> StatusRow<'_> {
+        let Self { kind, len, mode, modified, accessed, replication, block_len, id, child_count, acl, .. } = *self;
+        let (name, owner, group) = (self.name.as_slice(), self.owner.as_str(), self.group.as_str());
+        Status { kind, name, len, mode, owner, group, modified, accessed, replication, block_len, id, child_count, acl }
+    }
+}
+
+impl StatusRow<'_> {
+    pub fn to_status(&self) -> Status {
+        let Self { kind, len, mode, modified, accessed, replication, block_len, id, child_count, acl, .. } = *self;
+        let (name, owner, group) = (self.name.to_vec(), self.owner.to_owned(), self.group.to_owned());
+        Status { kind, name, len, mode, owner, group, modified, accessed, replication, block_len, id, child_count, acl }
+    }
+}
 
 /// One block of a file. The nodes that hold it are those of its `home` container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +111,11 @@ pub struct DoomedBlock {
 types::record!(DoomedBlock { 0: block, 1: home, 2: generation });
 
 pub(crate) fn status_of(inode: &Inode, name: &str) -> Status {
-    into_status(inode.clone(), name.as_bytes().to_vec())
+    status_row(inode, name.as_bytes()).to_status()
 }
 
-/// As [`status_of`], without a copy of the texts: for listings.
-pub(crate) fn into_status(inode: Inode, name: Vec<u8>) -> Status {
+/// As [`status_of`], without a copy of the texts.
+pub(crate) fn status_row<'a, T: AsRef<str>>(inode: &'a Inode<T>, name: &'a [u8]) -> StatusRow<'a> {
     let directory = Status {
         kind: Kind::Directory,
         name,
@@ -108,10 +128,10 @@ pub(crate) fn into_status(inode: Inode, name: Vec<u8>) -> Status {
         id: inode.id,
         child_count: inode.child_count(),
         acl: !inode.extra.acl.is_empty(),
-        owner: inode.owner,
-        group: inode.group,
+        owner: inode.owner.as_ref(),
+        group: inode.group.as_ref(),
     };
-    match inode.body {
+    match &inode.body {
         Body::Directory { .. } => directory,
         Body::File(file) => Status {
             kind: Kind::File,

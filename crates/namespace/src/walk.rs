@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, NsError, corrupt};
 use crate::limits::TREE_DEPTH_MAX;
-use crate::record::{Inode, decode};
+use crate::record::{Inode, InodeRow};
 use crate::tables::{ENTRY, entry_key, split_entry};
 use std::ops::{Bound, ControlFlow};
 use types::InodeId;
@@ -11,12 +11,24 @@ use types::rows::Rows;
 /// What a scan shows each child to.
 type VisitChild<'a> = dyn FnMut(&str, Inode) -> Result<ControlFlow<()>, Failure> + 'a;
 
+type VisitEntry<'a> = dyn FnMut(&str, InodeRow<'_>) -> Result<ControlFlow<()>, Failure> + 'a;
+
 /// Shows the children of a directory in order of their names, from behind `after` on, until the visitor breaks.
 pub(crate) fn scan_children(
     rows: &dyn Rows,
     parent: InodeId,
     after: &[u8],
     visit: &mut VisitChild<'_>,
+) -> Result<(), Failure> {
+    scan_entries(rows, parent, after, &mut |name, row| visit(name, row.to_inode()))
+}
+
+/// As [`scan_children`], without a copy of their texts.
+pub(crate) fn scan_entries(
+    rows: &dyn Rows,
+    parent: InodeId,
+    after: &[u8],
+    visit: &mut VisitEntry<'_>,
 ) -> Result<(), Failure> {
     // No child has an empty name, so an empty `after` excludes none.
     let from = entry_key(parent, after);
@@ -36,7 +48,7 @@ pub(crate) fn scan_children(
                 return ControlFlow::Break(());
             }
         };
-        match decode("scan a directory", value).map_err(Failure::from).and_then(|inode| visit(name, inode)) {
+        match InodeRow::decode("scan a directory", value).map_err(Failure::from).and_then(|row| visit(name, row)) {
             Ok(flow) => flow,
             Err(error) => {
                 failed = Some(error);

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::listing::{Entry, PageWriter};
 use hdfs::proto::*;
+use namespace::StatusRow;
 use namespace::read::{self, Listing, PageLimits};
 use prost::Message;
 use std::sync::Arc;
@@ -25,9 +26,9 @@ pub(super) async fn get_listing(
     let Some(path) = find_path("getListing", &request.src)? else { return Ok(absent()) };
     // A page is a thousand rows, which may lie on a cold disk.
     let (its_core, its_session) = (Arc::clone(core), session.clone());
-    let list = move || {
-        let listing = listing(&its_core, &its_session, &path, &request.start_after, request.need_location)?;
-        Ok(listing.map(|listing| encode(&its_core, &its_session, listing)))
+    let list = move || match request.need_location {
+        true => located_page(&its_core, &its_session, &path, &request.start_after),
+        false => plain_page(&its_core, &its_session, &path, &request.start_after),
     };
     Ok(core.walk(session, list).await?.map_or_else(absent, Encoded))
 }
@@ -40,34 +41,32 @@ pub(super) fn page(
     after: &[u8],
     with_locations: bool,
 ) -> Result<Option<DirectoryListingProto>, Exception> {
-    let Some(listing) = listing(core, session, path, after, with_locations)? else { return Ok(None) };
+    let limits = PageLimits::new(with_locations);
+    let listing = core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))?;
+    let Some(listing) = listing else { return Ok(None) };
     let (mut partial_listing, remaining_entries) = (Vec::with_capacity(listing.entries.len()), listing.remaining);
     each(core, session, listing, |entry| partial_listing.push(entry.into()));
     Ok(Some(DirectoryListingProto { partial_listing, remaining_entries }))
 }
 
-fn listing(
-    core: &Core,
-    session: &Session,
-    path: &FsPath,
-    after: &[u8],
-    with_locations: bool,
-) -> Result<Option<Listing>, Exception> {
-    let limits = PageLimits::new(with_locations);
-    let found = core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))?;
-    if let Some(listing) = &found {
-        let count = listing.entries.len();
-        assert!(count <= limits.entries, "a page of {path} has {count} entries");
-        assert!(count > 0 || listing.remaining == 0, "a page of {path} is empty, and more are to come");
-    }
-    Ok(found)
+/// Entries go from the rows into the answer.
+fn plain_page(core: &Core, session: &Session, path: &FsPath, after: &[u8]) -> Result<Option<Bytes>, Exception> {
+    let mut page = PageWriter::default();
+    let end = core.read_here(|rows| {
+        let mut show = |status: StatusRow<'_>, _| page.push(&to_hdfs::entry(status, None));
+        read::list_each(rows, &session.caller, path, after, PageLimits::new(false), &mut show)
+    })?;
+    Ok(end.map(|end| page.finish(end.remaining)))
 }
 
-fn encode(core: &Core, session: &Session, listing: Listing) -> Bytes {
-    let mut page = PageWriter::new(listing.entries.len());
-    let remaining = listing.remaining;
+/// Nodes are looked up when all rows are read: nobody waits for the leader's memory with rows in his hands.
+fn located_page(core: &Core, session: &Session, path: &FsPath, after: &[u8]) -> Result<Option<Bytes>, Exception> {
+    let limits = PageLimits::new(true);
+    let listing = core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))?;
+    let Some(listing) = listing else { return Ok(None) };
+    let (mut page, remaining) = (PageWriter::default(), listing.remaining);
     each(core, session, listing, |entry| page.push(&entry));
-    page.finish(remaining)
+    Ok(Some(page.finish(remaining)))
 }
 
 fn each(core: &Core, session: &Session, listing: Listing, mut take: impl FnMut(Entry<'_>)) {
@@ -75,6 +74,6 @@ fn each(core: &Core, session: &Session, listing: Listing, mut take: impl FnMut(E
     let locator = Locator::new(core, &host);
     for entry in listing.entries {
         let blocks = entry.blocks.as_ref().map(|file| locator.located_blocks(core, file));
-        take(to_hdfs::entry(&entry.status, blocks.as_ref()));
+        take(to_hdfs::entry(entry.status.row(), blocks.as_ref()));
     }
 }

@@ -8,11 +8,11 @@ use crate::permission::{self, Access, Ask};
 use crate::record::Inode;
 use crate::reserved;
 use crate::resolve::{Purpose, resolve};
-use crate::view::{FileBlocks, Status, into_status};
-use crate::walk::scan_children;
+use crate::view::{FileBlocks, Status, StatusRow, status_row};
+use crate::walk::scan_entries;
 use std::ops::ControlFlow;
 use types::limits::LISTING_PAGE_COUNT;
-use types::rows::{Rows, RowsError};
+use types::rows::Rows;
 use types::{FsPath, InodeId};
 
 /// How much one page may hold. At least one entry is returned if there is one.
@@ -41,9 +41,18 @@ pub struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     pub entries: Vec<Entry>,
+    pub remaining: u32,
+}
+
+/// What a page was shown to the end with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageEnd {
     /// Entries behind this page: exact on the first page and on the last, otherwise at least 1. 0 if the page is empty.
     pub remaining: u32,
 }
+
+/// What a page's entries are shown to, one by one, as they are read: the blocks of files come if they were asked for.
+pub type ShowEntry<'a> = dyn FnMut(StatusRow<'_>, Option<FileBlocks>) + 'a;
 
 /// Entries of a directory with names greater than `start_after`, which need not exist; a file lists itself, without a
 /// name. `None`: there is nothing. `/.reserved/.inodes/<id>` as `start_after` means the name of that inode.
@@ -54,7 +63,24 @@ pub fn list(
     start_after: &[u8],
     limits: PageLimits,
 ) -> Answer<Option<Listing>> {
-    split(run(rows, caller, path, start_after, limits))
+    let mut entries = Vec::new();
+    let mut take = |status: StatusRow<'_>, blocks: Option<FileBlocks>| {
+        entries.push(Entry { status: status.to_status(), blocks: blocks.map(Box::new) });
+    };
+    let end = split(run(rows, caller, path, start_after, limits, &mut take))?;
+    Ok(end.map(|end| end.map(|PageEnd { remaining }| Listing { entries, remaining })))
+}
+
+/// As [`list`], without a copy of any entry. Where it fails, some may have been shown.
+pub fn list_each(
+    rows: &dyn Rows,
+    caller: &Caller,
+    path: &FsPath,
+    start_after: &[u8],
+    limits: PageLimits,
+    show: &mut ShowEntry<'_>,
+) -> Answer<Option<PageEnd>> {
+    split(run(rows, caller, path, start_after, limits, show))
 }
 
 fn run(
@@ -63,18 +89,23 @@ fn run(
     path: &FsPath,
     start_after: &[u8],
     limits: PageLimits,
-) -> Result<Option<Listing>, Failure> {
+    show: &mut ShowEntry<'_>,
+) -> Result<Option<PageEnd>, Failure> {
     if reserved::is_top(path) {
         let statuses = reserved::entries(&root(rows)?.inode.group);
-        let entries = statuses.into_iter().filter(|status| status.name.as_slice() > start_after);
-        let entries = entries.map(|status| Entry { status, blocks: None });
-        return Ok(Some(Listing { entries: entries.collect(), remaining: 0 }));
+        let statuses = statuses.iter().filter(|status| status.name.as_slice() > start_after);
+        statuses.for_each(|status| show(status.row(), None));
+        return Ok(Some(PageEnd { remaining: 0 }));
     }
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     let Some(node) = resolved.last() else { return Ok(None) };
+    let blocks = |inode: &Inode| match inode.file() {
+        Some(file) if limits.blocks.is_some() => all_blocks(rows, inode, file).map(Some),
+        _ => Ok(None),
+    };
     if !node.inode.is_directory() {
-        let entry = entry(rows, node.inode.clone(), Vec::new(), limits.blocks.is_some())?;
-        return Ok(Some(Listing { entries: vec![entry], remaining: 0 }));
+        show(status_row(&node.inode, b""), blocks(&node.inode)?);
+        return Ok(Some(PageEnd { remaining: 0 }));
     }
     let ask = Ask { path: Some(Access::READ_EXECUTE), ..Ask::default() };
     permission::check(caller, &resolved, ask)?;
@@ -82,35 +113,28 @@ fn run(
         Some(id) => name_of(rows, id, node.inode.id)?,
         None => start_after.to_vec(),
     };
-    let (wanted_count, with_blocks) = (limits.entries.max(1), limits.blocks.is_some());
-    let mut entries = Vec::with_capacity(wanted_count.min(node.inode.child_count() as usize));
-    let mut block_count = 0;
-    let mut more = false;
-    scan_children(rows, node.inode.id, &after, &mut |name, inode| {
+    let wanted_count = limits.entries.max(1);
+    let (mut count, mut block_count, mut more) = (0, 0, false);
+    scan_entries(rows, node.inode.id, &after, &mut |name, row| {
         let full = limits.blocks.is_some_and(|max| block_count >= max.max(1));
-        if entries.len() >= wanted_count || full {
+        if count >= wanted_count || full {
             more = true;
             return Ok(ControlFlow::Break(()));
         }
-        block_count += inode.file().map_or(0, |file| file.block_count as usize);
-        entries.push(entry(rows, inode, name.as_bytes().to_vec(), with_blocks)?);
+        count += 1;
+        block_count += row.file().map_or(0, |file| file.block_count as usize);
+        let blocks = if limits.blocks.is_some() { blocks(&row.to_inode())? } else { None };
+        show(status_row(&row, name.as_bytes()), blocks);
         Ok(ControlFlow::Continue(()))
     })?;
-    let behind = node.inode.child_count().saturating_sub(entries.len() as u32);
+    assert!(count > 0 || !more, "a page of {path} is empty, and more are to come");
+    let behind = node.inode.child_count().saturating_sub(count as u32);
     let remaining = match more {
         false => 0,
         true if after.is_empty() => behind.max(1),
         true => 1,
     };
-    Ok(Some(Listing { entries, remaining }))
-}
-
-fn entry(rows: &dyn Rows, inode: Inode, name: Vec<u8>, with_blocks: bool) -> Result<Entry, RowsError> {
-    let blocks = match inode.file() {
-        Some(file) if with_blocks => Some(Box::new(all_blocks(rows, &inode, file)?)),
-        _ => None,
-    };
-    Ok(Entry { status: into_status(inode, name), blocks })
+    Ok(Some(PageEnd { remaining }))
 }
 
 fn name_of(rows: &dyn Rows, id: &[u8], directory: InodeId) -> Result<Vec<u8>, Failure> {

@@ -82,10 +82,17 @@ pub fn decode_known<T: Encoded>(bytes: &[u8]) -> Result<T, DecodeError> {
 fn whole<T: Encoded>(bytes: &[u8], skips_unknown: bool) -> Result<T, DecodeError> {
     let mut input = Input { bytes, skips_unknown };
     let value = T::decode(&mut input)?;
-    match input.bytes.len() {
-        0 => Ok(value),
-        len => Err(DecodeError::Behind { len }),
-    }
+    input.end()?;
+    Ok(value)
+}
+
+/// The fields of the record that `bytes` are, as [`decode`] understands it: for who borrows texts from it.
+#[inline]
+pub fn fields<'a>(of: &'static str, bytes: &'a [u8]) -> Result<Fields<'a>, DecodeError> {
+    let mut input = Input { bytes, skips_unknown: false };
+    let fields = input.record(of)?;
+    input.end()?;
+    Ok(fields)
 }
 
 /// Bytes that were not read yet.
@@ -115,6 +122,14 @@ impl<'a> Input<'a> {
         self.bytes.is_empty()
     }
 
+    #[inline]
+    fn end(self) -> Result<(), DecodeError> {
+        match self.bytes.len() {
+            0 => Ok(()),
+            len => Err(DecodeError::Behind { len }),
+        }
+    }
+
     /// The fields of a record that begins here.
     #[inline]
     pub fn record(&mut self, of: &'static str) -> Result<Fields<'a>, DecodeError> {
@@ -132,7 +147,18 @@ pub struct Fields<'a> {
     next: u32,
 }
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    /// A field that is a text, and cannot be missing.
+    #[inline]
+    pub fn text(&mut self) -> Result<&'a str, DecodeError> {
+        let field = self.next;
+        self.next += 1;
+        if self.input.is_empty() {
+            return Err(DecodeError::Missing { of: self.of, field });
+        }
+        values::text(&mut self.input)
+    }
+
     #[inline]
     pub fn field<T: Encoded>(&mut self) -> Result<T, DecodeError> {
         let field = self.next;

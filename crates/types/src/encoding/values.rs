@@ -112,7 +112,7 @@ impl Encoded for String {
 }
 
 #[inline]
-fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, DecodeError> {
+pub(super) fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, DecodeError> {
     let len = u64::decode(input)?;
     str::from_utf8(input.take(len)?).map_err(|_| DecodeError::Text)
 }
