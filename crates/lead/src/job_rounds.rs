@@ -83,6 +83,7 @@ impl Leader {
         };
         self.jobs.set_state(scrub.job, JobState::Done(note.clone()), now);
         self.scrub = None;
+        self.hash_trees.all_due();
         Some(note)
     }
 

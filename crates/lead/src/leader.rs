@@ -18,6 +18,7 @@ use crate::disk::{self, Disk};
 use crate::disk_balance::{DiskBalance, DiskBalanceTerms};
 use crate::doomed::Doomed;
 use crate::effects::{EffectHandler, Wakeups};
+use crate::hash_tree_queue::HashTreeQueue;
 use crate::healing::RepairContext;
 use crate::jobs::{JobState, Jobs};
 use crate::leased::Leased;
@@ -54,6 +55,8 @@ pub struct Leader {
     pub repair: Repair,
     /// Replicas where none belong.
     pub surplus: Surplus,
+    /// What sealed containers hold, as their members' hash trees tell it.
+    pub hash_trees: HashTreeQueue,
     /// Replicas that were reported as damaged, and not read since.
     pub complaints: Complaints,
     /// What writers' chains may still cost.
@@ -88,6 +91,7 @@ impl Leader {
             withheld_deletions: Undecided::default(),
             repair: Repair::default(),
             surplus: Surplus::default(),
+            hash_trees: HashTreeQueue::default(),
             complaints: Complaints::default(),
             chain_sets: ChainSets::default(),
             unresponsive: Unresponsive::default(),
@@ -126,6 +130,7 @@ impl Leader {
                 self.jobs.begun(*id, row.kind, &row.subject, rules.now);
                 self.take_on(*id, row.task.clone(), rules.now);
             }
+            Command::RemoveContainer { container } => self.hash_trees.on_removed(*container),
             Command::EndJob { id, end } => self.on_job_ended(*id, end, rules.now),
             _ => {}
         }
@@ -203,6 +208,7 @@ impl Leader {
         self.withheld_deletions.check();
         self.repair.check();
         self.surplus.check();
+        self.hash_trees.check(&self.cluster);
         self.complaints.check();
         self.chain_sets.check();
         self.jobs.check();

@@ -32,6 +32,7 @@ mod exchange;
 #[cfg(test)]
 mod first;
 mod fullness;
+mod hash_tree_queue;
 mod healing;
 mod index;
 mod job_rounds;
@@ -80,6 +81,7 @@ pub use doomed::Doomed;
 pub use drain::{DrainPicture, LeftBehind};
 pub use effects::{EffectHandler, Wakeups};
 pub use fullness::FULL_PARTS;
+pub use hash_tree_queue::{HashTreeQueue, TreeOutcome, TreesCompared};
 pub use healing::RepairContext;
 pub use jobs::{Job, JobState, Jobs};
 pub use leader::Leader;

@@ -5,7 +5,6 @@ use crate::census_cache::Counted;
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
-use crate::hash_tree_queue::HashTreeQueue;
 use crate::hearing::HeartbeatReception;
 use crate::leader_lock::{LeaderLock, Leading};
 use crate::machine::Machine;
@@ -23,8 +22,8 @@ use lead::{Allocation, Ask, Batch, Cluster, Complainant, Leader, PlaceError, Pla
 use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use types::mutation::{self, Mutation};
@@ -86,7 +85,6 @@ pub(crate) struct Core {
     telemetry: Arc<Telemetry>,
     /// Somebody may have reported a replica as damaged.
     pub(crate) reported: Notify,
-    contents: Mutex<HashTreeQueue>,
     /// How many blocks have too few copies.
     pub(crate) counted: Counted,
 }
@@ -146,7 +144,6 @@ impl Core {
             calls,
             telemetry,
             reported: Notify::new(),
-            contents: Mutex::default(),
             counted: Counted::default(),
         })
     }
@@ -207,11 +204,6 @@ impl Core {
 
     pub(crate) fn monotonic(&self) -> Duration {
         self.clock.monotonic()
-    }
-
-    /// What is known of what sealed containers hold.
-    pub(crate) fn contents(&self) -> MutexGuard<'_, HashTreeQueue> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All that is known here and not replicated. Not to be held for long: every call that needs any of it waits.

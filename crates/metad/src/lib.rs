@@ -46,7 +46,6 @@ mod fsck;
 mod golden;
 mod groups;
 mod ha;
-mod hash_tree_queue;
 mod hearing;
 mod heartbeat_connections;
 #[cfg(test)]

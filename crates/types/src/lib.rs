@@ -14,6 +14,7 @@ pub mod random;
 pub mod replica;
 pub mod rows;
 pub mod time;
+pub mod tree_sum;
 
 pub use checksum::{ChecksumKind, ChecksumSpec};
 pub use digest::RowsDigest;
@@ -23,3 +24,4 @@ pub use path::FsPath;
 pub use random::Random;
 pub use replica::{Fitness, ReplicaState};
 pub use time::Millis;
+pub use tree_sum::TreeSum;

@@ -2,12 +2,11 @@
 
 use crate::census_cache::LackingBlock;
 use crate::core::Core;
-use crate::hash_tree_queue::Compared;
 use crate::refusal;
 use crate::repair::census::{self, Known};
 use blocks::ContainerState;
 use hdfs::Exception;
-use lead::Cluster;
+use lead::{Cluster, TreesCompared};
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,12 +44,12 @@ pub(super) fn pipelines(core: &Core, request: PageRequest) -> told::ListPipeline
 
 pub(super) fn containers(core: &Core, request: PageRequest) -> told::ListContainersResponse {
     let mut page = placed(core, request);
-    let contents = core.contents();
+    let leader = core.leader();
     for container in &mut page.containers {
-        let (compared, root) = match contents.of(ContainerId(container.id)) {
-            Compared::Never => (told::Compared::Never, String::new()),
-            Compared::Alike(root) => (told::Compared::Alike, format!("{:016x}{:016x}", root.high, root.low)),
-            Compared::Differ => (told::Compared::Differ, String::new()),
+        let (compared, root) = match leader.hash_trees.of(ContainerId(container.id)) {
+            TreesCompared::Never => (told::Compared::Never, String::new()),
+            TreesCompared::Alike(root) => (told::Compared::Alike, format!("{:016x}{:016x}", root.high, root.low)),
+            TreesCompared::Differ => (told::Compared::Differ, String::new()),
         };
         (container.compared, container.root) = (compared.into(), root);
     }
@@ -102,7 +101,6 @@ pub(crate) async fn under_replicated(
     _request: told::UnderReplicatedRequest,
 ) -> Result<told::UnderReplicatedResponse, Exception> {
     let census = census::latest(core).await.map_err(refusal::rows)?;
-    let contradictions: Vec<_> = core.contents().contradictions().take(PAGE_COUNT_MAX).collect();
     let (progress, found) = {
         let leader = core.leader();
         let repair = &leader.repair;
@@ -114,7 +112,8 @@ pub(crate) async fn under_replicated(
         let of = |block, home, trouble, node| Found { block, home, trouble, node };
         let (missing, short) = census.named.split_at(census.named.partition_point(|poor| poor.live == 0));
         let missing = missing.iter().map(|one| poor(one, Trouble::Missing));
-        let at_odds = contradictions.into_iter().map(|(block, home)| of(block, home, Trouble::Contradictory, None));
+        let at_odds =
+            leader.hash_trees.contradictions().map(|(block, home)| of(block, home, Trouble::Contradictory, None));
         let damaged = repair.bad().map(|(block, node)| of(block, ContainerId(0), Trouble::Damaged, Some(node)));
         let short = short.iter().map(|one| poor(one, Trouble::Short));
         let found: Vec<Found> = missing.chain(at_odds).chain(damaged).chain(short).take(PAGE_COUNT_MAX).collect();

@@ -15,21 +15,22 @@
 use super::error::RepairError;
 use super::rules::{ANSWER_MAX, askable};
 use crate::core::Core;
-use crate::hash_tree_queue::{Compared, LATER, LISTED_COUNT};
+use lead::{Leader, TreeOutcome};
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use types::{BlockId, ContainerId, Fitness, Generation, NodeId};
+use types::{BlockId, ContainerId, Fitness, Generation, NodeId, TreeSum};
 use wire::tree::{
     ANEW_COUNT_MAX, DEPTH_MAX, FAN_OUT, LEAF_COUNT_MAX, Leaf, TREE, TREE_NODE_COUNT_MAX, TreeNode, TreeRequest,
-    TreeResponse, TreeSum,
+    TreeResponse,
 };
 
 /// Between looks for containers whose turn it is.
 const ROUND_EACH: Duration = Duration::from_secs(2);
-/// A container whose members agree is compared again after so long.
-const AGAIN_AFTER: Duration = Duration::from_secs(3600);
+/// Steps of listing in a round: a million sealed containers are known after some minutes, and none is compared before
+/// its turn in any case.
+const LIST_STEP_COUNT: usize = 5;
 /// With fewer leaves below a node of the tree they are asked for at once.
 const LEAVES_AT_ONCE: u64 = 256;
 /// Questions about branches in one comparison. What is not found by then is found by the next.
@@ -48,55 +49,24 @@ pub(crate) async fn run(core: Arc<Core>) {
 }
 
 async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
-    for home in take_due(core) {
-        if !core.contents().may_ask(home) {
-            continue; // others of this round make their trees
+    for _ in 0..LIST_STEP_COUNT {
+        let has_more = core.with_leader(|Leader { cluster, hash_trees, .. }, _| hash_trees.list_some(cluster));
+        if !has_more {
+            break;
         }
-        let (after, compared) = match compare(core, home).await? {
-            Outcome::Alike(root) => (AGAIN_AFTER, Some(Compared::Alike(root))),
-            Outcome::Differ { contradictions_only: true } => (AGAIN_AFTER, Some(Compared::Differ)),
-            Outcome::Differ { contradictions_only: false } => (LATER, Some(Compared::Differ)),
-            Outcome::Building => {
-                let now = core.monotonic();
-                core.contents().set_building(home, now);
-                continue;
-            }
-            Outcome::Later => (LATER, None),
-        };
-        let due = core.monotonic() + after;
-        let mut contents = core.contents();
-        let compared = compared.unwrap_or_else(|| contents.of(home));
-        contents.set(home, due, compared);
+    }
+    let due = core.leader().hash_trees.due(core.monotonic());
+    for home in due {
+        if !core.leader().hash_trees.may_ask(home) {
+            continue; // others of this round make their trees, or it was removed
+        }
+        let outcome = compare(core, home).await?;
+        let is_in_time = core.leader().hash_trees.on_outcome(home, outcome, core.monotonic());
+        if !is_in_time {
+            tracing::warn!(%home, "a container's members made no hash trees in time; others go first");
+        }
     }
     Ok(())
-}
-
-/// Containers whose turn it is; those that were removed meanwhile are forgotten. Of all that are sealed some are listed
-/// each time.
-fn take_due(core: &Core) -> Vec<ContainerId> {
-    let after = core.contents().listed();
-    let some = core.with_cluster(|cluster, _| cluster.sealed_after(after, LISTED_COUNT));
-    let (due, named) = {
-        let mut contents = core.contents();
-        contents.list(&some);
-        (contents.take_due(core.monotonic()), contents.contradicting())
-    };
-    let gone: Vec<ContainerId> = core.with_cluster(|cluster, _| {
-        due.iter().chain(&named).copied().filter(|home| !cluster.is_sealed(*home)).collect()
-    });
-    gone.iter().for_each(|home| core.contents().forget(*home));
-    due.into_iter().filter(|home| !gone.contains(home)).collect()
-}
-
-#[derive(Debug)]
-enum Outcome {
-    Alike(TreeSum),
-    Differ {
-        contradictions_only: bool,
-    },
-    Building,
-    /// Somebody did not answer, or still copies.
-    Later,
 }
 
 type Nodes = [(NodeId, String)];
@@ -110,7 +80,7 @@ async fn ask(core: &Core, members: &Nodes, request: &TreeRequest) -> Option<Vec<
     members.iter().map(|(id, _)| answers.remove(id)).collect()
 }
 
-async fn compare(core: &Arc<Core>, home: ContainerId) -> Result<Outcome, RepairError> {
+async fn compare(core: &Arc<Core>, home: ContainerId) -> Result<TreeOutcome, RepairError> {
     let (ids, whole) = core.with_cluster(|cluster, _| {
         let ids = cluster.member_ids(home).to_vec();
         let whole = ids.iter().all(|id| cluster.is_whole(home, *id));
@@ -118,17 +88,17 @@ async fn compare(core: &Arc<Core>, home: ContainerId) -> Result<Outcome, RepairE
     });
     let members = askable(core, ids.iter().copied());
     if members.is_empty() || members.len() < ids.len() || !whole {
-        return Ok(Outcome::Later);
+        return Ok(TreeOutcome::Later);
     }
     let question = TreeRequest { home: home.0, ..TreeRequest::default() };
-    let Some(answers) = ask(core, &members, &question).await else { return Ok(Outcome::Later) };
-    let roots: Option<Vec<TreeSum>> = answers.iter().map(|answer| answer.root).collect();
-    let Some(roots) = roots else { return Ok(Outcome::Building) };
+    let Some(answers) = ask(core, &members, &question).await else { return Ok(TreeOutcome::Later) };
+    let roots: Option<Vec<TreeSum>> = answers.iter().map(|answer| answer.root.map(TreeSum::from)).collect();
+    let Some(roots) = roots else { return Ok(TreeOutcome::Building) };
     if roots.iter().all(|root| *root == roots[0]) {
-        return Ok(Outcome::Alike(roots[0]));
+        return Ok(TreeOutcome::Alike(roots[0]));
     }
     let count = roots.iter().map(|root| root.count).max().unwrap_or_default();
-    let Some(differing) = descend(core, home, &members, count).await else { return Ok(Outcome::Later) };
+    let Some(differing) = descend(core, home, &members, count).await else { return Ok(TreeOutcome::Later) };
     judge(core, home, &members, differing).await
 }
 
@@ -211,7 +181,7 @@ async fn judge(
     home: ContainerId,
     members: &Nodes,
     rows: BTreeMap<BlockId, Row>,
-) -> Result<Outcome, RepairError> {
+) -> Result<TreeOutcome, RepairError> {
     let mut suspects = Vec::new();
     let mut contradictions_only = true;
     let blocks: Vec<BlockId> = rows.keys().copied().collect();
@@ -229,24 +199,20 @@ async fn judge(
             core.doubt(block);
         }
     }
-    let before: Vec<BlockId> =
-        core.contents().contradictions().filter(|(_, of)| *of == home).map(|(block, _)| block).collect();
-    for block in before.iter().filter(|block| !suspects.contains(block)) {
-        core.contents().settle(*block);
-    }
+    core.leader().hash_trees.on_differing(home, &suspects);
     contradictions_only &= suspects.len() <= ANEW_COUNT_MAX;
     suspects.truncate(ANEW_COUNT_MAX);
     if suspects.is_empty() {
-        return Ok(Outcome::Differ { contradictions_only: false });
+        return Ok(TreeOutcome::Differ { contradictions_only: false });
     }
     let anew = suspects.iter().map(|block| block.0).collect();
     let question = TreeRequest { home: home.0, anew, ..TreeRequest::default() };
-    let Some(answers) = ask(core, members, &question).await else { return Ok(Outcome::Later) };
+    let Some(answers) = ask(core, members, &question).await else { return Ok(TreeOutcome::Later) };
     let rows = differing_leaves(answers.iter().map(|answer| &answer.leaves[..]).collect());
     for (block, row) in rows {
         contradictions_only &= is_held_alike(&row) && verify_all(core, home, members, block, &row).await?;
     }
-    Ok(Outcome::Differ { contradictions_only })
+    Ok(TreeOutcome::Differ { contradictions_only })
 }
 
 /// Every member reads its own. True: all verify, so nobody can say which one is right.
@@ -267,7 +233,7 @@ async fn verify_all(
     if !answers.iter().all(|(_, answer)| *answer == Some(Fitness::Fit)) {
         return Ok(false);
     }
-    if core.contents().contradict(block, home) {
+    if core.leader().hash_trees.on_contradiction(block, home) {
         let mut by_content: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         for ((node, _), leaf) in members.iter().zip(row) {
             by_content.entry(leaf.map_or(0, |leaf| leaf.content)).or_default().push(node.to_string());

@@ -52,6 +52,5 @@ pub(super) fn round(core: &Core) {
     let ended = core.leader().settle_scrub(&damaged, &rules);
     if let Some(note) = ended {
         tracing::info!(note, "a scrub has ended");
-        core.contents().all_due();
     }
 }

@@ -85,6 +85,12 @@ impl TreeSum {
     }
 }
 
+impl From<TreeSum> for types::TreeSum {
+    fn from(TreeSum { count, high, low }: TreeSum) -> Self {
+        Self { count, high, low }
+    }
+}
+
 /// A hash of a replica's stored checksums, in the order of its chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct Content(u64);
