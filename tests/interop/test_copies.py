@@ -37,7 +37,7 @@ def told(store) -> dict[str, tuple]:
     fetch = lambda path: urllib.request.urlopen(f"http://{store.http}{path}", timeout=20).read().decode()
     blocks = json.loads(fetch("/status"))["blocks"]
     said["/status"] = (blocks["under_replicated"], blocks["missing"])
-    gauge = lambda name: int(re.search(rf'(?m)^levada_blocks{{state="{name}"}} (\d+)', fetch("/metrics"))[1])
+    gauge = lambda name: int(re.search(rf"(?m)^levada_{name}_blocks (\d+)", fetch("/metrics"))[1])
     said["/metrics"] = (gauge("under_replicated"), gauge("missing"))
     return said
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 const FAMILIES: &[Described] = &[
     gauge("levada_leading_seconds", "How long this server has been leading", &[]),
     gauge("levada_datanodes", "Known datanodes: live ones sent a heartbeat within 10 s, dead ones did not", &["state"]),
-    gauge("levada_capacity_bytes", "Capacity of the disks of all live datanodes", &[]),
-    gauge("levada_used_bytes", "Taken by replicas on all live datanodes", &[]),
-    gauge("levada_free_bytes", "Free for replicas on all live datanodes", &[]),
+    gauge("levada_cluster_capacity_bytes", "Capacity of the disks of all live datanodes", &[]),
+    gauge("levada_cluster_used_bytes", "Taken by replicas on all live datanodes", &[]),
+    gauge("levada_cluster_free_bytes", "Free for replicas on all live datanodes", &[]),
     gauge("levada_datanode_heartbeat_age_seconds", "Time since a datanode's last heartbeat", NODE),
     gauge("levada_datanode_live", "1 if the datanode sent a heartbeat within 10 s", NODE),
     gauge("levada_datanode_capacity_bytes", "Capacity of the disks of a datanode, as it reported last", NODE),
@@ -20,21 +20,20 @@ const FAMILIES: &[Described] = &[
     gauge("levada_datanode_free_bytes", "Free for replicas on a datanode, as it reported last", NODE),
     gauge("levada_datanode_transfers", "Transfers under way on a datanode, as it reported last", NODE),
     gauge("levada_disks", "Disks of live datanodes: with room, full, failed and left out", &["state"]),
-    gauge("levada_disk_unread_seconds_max", "Time since the replica that waits longest for the scrub was read", &[]),
+    gauge("levada_disk_unread_max_seconds", "Time since the replica that waits longest for the scrub was read", &[]),
     gauge("levada_containers", "Known containers", &[]),
     gauge("levada_pipelines", "Known pipelines", &[]),
-    gauge(
-        "levada_blocks",
-        "Blocks that lack copies: under_replicated, missing, corrupt, and pending for ordered copies",
-        &["state"],
-    ),
-    gauge("levada_room_lacking_bytes", "Copies that no datanode has room for", &[]),
-    gauge("levada_room_lacking_containers", "Containers that lack such copies", &[]),
+    gauge("levada_under_replicated_blocks", "Blocks with a sound copy, and fewer copies than asked for", &[]),
+    gauge("levada_missing_blocks", "Blocks without a sound copy on a live datanode", &[]),
+    gauge("levada_corrupt_blocks", "Blocks of which a copy is damaged", &[]),
+    gauge("levada_copy_pending_blocks", "Blocks of which a copy is ordered, or waits for its turn", &[]),
+    gauge("levada_placement_shortage_bytes", "Copies that no datanode has room for", &[]),
+    gauge("levada_placement_shortage_containers", "Containers that lack such copies", &[]),
     gauge("levada_writers", "Clients with leases on files", &[]),
     gauge("levada_leased_blocks", "Blocks that clients hold for small files and have not used yet", &[]),
     gauge("levada_recoveries", "Recoveries of blocks under way", &[]),
-    gauge("levada_doomed_blocks", "Deleted blocks with replicas that datanodes still have to delete", &[]),
-    gauge("levada_reported_replicas", "Replicas reported as damaged and not yet verified by their nodes", &[]),
+    gauge("levada_pending_deletion_blocks", "Deleted blocks with replicas that datanodes still have to delete", &[]),
+    gauge("levada_suspect_replicas", "Replicas reported as damaged and not yet verified by their nodes", &[]),
 ];
 
 /// Its id, and where it serves.
@@ -57,12 +56,12 @@ fn read(core: &Core, readings: &mut Readings<'_>) {
         let counts = [
             ("levada_containers", leader.cluster.container_count() as f64),
             ("levada_pipelines", leader.cluster.pipeline_count() as f64),
-            ("levada_room_lacking_bytes", leader.shortage.len as f64),
-            ("levada_room_lacking_containers", leader.shortage.container_count as f64),
+            ("levada_placement_shortage_bytes", leader.shortage.len as f64),
+            ("levada_placement_shortage_containers", leader.shortage.container_count as f64),
             ("levada_writers", leader.leases.len() as f64),
             ("levada_leased_blocks", leader.leased.len() as f64),
-            ("levada_doomed_blocks", leader.doomed.len() as f64),
-            ("levada_reported_replicas", leader.complaints.len() as f64),
+            ("levada_pending_deletion_blocks", leader.doomed.len() as f64),
+            ("levada_suspect_replicas", leader.complaints.len() as f64),
         ];
         counts.into_iter().for_each(|(name, value)| readings.put(name, &[], value));
     });
@@ -70,12 +69,12 @@ fn read(core: &Core, readings: &mut Readings<'_>) {
     readings.put("levada_recoveries", &[], core.recoveries.count() as f64);
     let census = core.counted.last();
     let blocks = [
-        ("under_replicated", census.under_replicated),
-        ("missing", census.missing),
-        ("corrupt", census.corrupt),
-        ("pending", census.pending),
+        ("levada_under_replicated_blocks", census.under_replicated),
+        ("levada_missing_blocks", census.missing),
+        ("levada_corrupt_blocks", census.corrupt),
+        ("levada_copy_pending_blocks", census.pending),
     ];
-    blocks.into_iter().for_each(|(state, count)| readings.put("levada_blocks", &[state], count as f64));
+    blocks.into_iter().for_each(|(name, count)| readings.put(name, &[], count as f64));
 }
 
 fn nodes(leader: &Leader, now: Duration, readings: &mut Readings<'_>) {
@@ -115,11 +114,11 @@ fn nodes(leader: &Leader, now: Duration, readings: &mut Readings<'_>) {
     let mut put = |family, label: &[&str], value: u64| readings.put(family, label, value as f64);
     put("levada_datanodes", &["live"], live);
     put("levada_datanodes", &["dead"], dead);
-    put("levada_capacity_bytes", &[], capacity_len);
-    put("levada_used_bytes", &[], used_len);
-    put("levada_free_bytes", &[], free_len);
+    put("levada_cluster_capacity_bytes", &[], capacity_len);
+    put("levada_cluster_used_bytes", &[], used_len);
+    put("levada_cluster_free_bytes", &[], free_len);
     put("levada_disks", &["ok"], sound);
     put("levada_disks", &["full"], full);
     put("levada_disks", &["failed"], failed);
-    readings.put("levada_disk_unread_seconds_max", &[], unread_ms_max as f64 / 1e3);
+    readings.put("levada_disk_unread_max_seconds", &[], unread_ms_max as f64 / 1e3);
 }

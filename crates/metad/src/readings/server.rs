@@ -19,7 +19,7 @@ const FAMILIES: &[Described] = &[
     gauge("levada_meta_free_reserve_bytes", "With less free than this it refuses changes that need room", &[]),
     gauge("levada_meta_refuses_changes", "1 while it refuses changes that need room", &[]),
     counter("levada_audit_lines_total", "Lines of the audit log: written, or dropped for a slow disk", &["result"]),
-    counter("levada_failed_entries_total", "Entries of the log that failed by a bug and changed nothing", &[]),
+    counter("levada_raft_failed_entries_total", "Entries of the log that failed by a bug and changed nothing", &[]),
     gauge("levada_raft_term", "Raft's term: it rises with each election", &[]),
     gauge("levada_raft_last_index", "Last entry of this server's log", &[]),
     gauge("levada_raft_applied_index", "Last entry that this server has applied to its rows", &[]),
@@ -71,7 +71,7 @@ fn read(seat: &Seat, readings: &mut Readings<'_>) {
     put("levada_meta_free_warn_bytes", limits.warn as f64);
     put("levada_meta_free_reserve_bytes", limits.reserve as f64);
     put("levada_meta_refuses_changes", flag(reading.level >= Level::Exhausted));
-    put("levada_failed_entries_total", seat.machine.faults.counted().count as f64);
+    put("levada_raft_failed_entries_total", seat.machine.faults.counted().count as f64);
     let group = seat.raft.group();
     put("levada_raft_term", group.term as f64);
     put("levada_raft_last_index", group.last as f64);

@@ -31,7 +31,7 @@ impl Queues {
             &["queue"],
         );
         let waits = registry.latencies(
-            "levada_queue_wait_seconds",
+            "levada_queue_wait_duration_seconds",
             "Time that work on rows waited for its turn; what came at once counts as zero",
             &["queue"],
         );
