@@ -160,7 +160,7 @@ impl rpc::Service for Ipc {
         let began = self.node.now();
         let answer = self.pass(Some(&ROWS[place]), &call).await;
         let time = self.node.now().saturating_sub(began);
-        self.node.telemetry.call_ended(place, time, answer.as_ref().err().map(|error| error.class));
+        self.node.telemetry.calls.ended(place, time, answer.as_ref().err().map(|error| error.class));
         answer
     }
 }

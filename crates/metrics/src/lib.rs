@@ -15,6 +15,7 @@ mod family;
 mod histogram;
 mod reading;
 mod registry;
+mod rpc_calls;
 mod text;
 
 pub use family::{Family, SERIES_MAX};
@@ -23,6 +24,7 @@ pub use prometheus_client::metrics::counter::Counter;
 pub use prometheus_client::metrics::gauge::Gauge;
 pub use reading::{Readings, counter, gauge};
 pub use registry::{Described, Kind, Registry};
+pub use rpc_calls::{RpcCalls, class_name};
 pub use text::Format;
 
 /// Names and values of a series' labels.

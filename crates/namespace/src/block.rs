@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::damage;
 use crate::effects::DoubtCause;
 use crate::error::{Failure, NsError, corrupt};
-use crate::inode::Node;
+use crate::inode::{Node, next_generation};
 use crate::record::{BlockRow, BlockState, DoomedRow, File, Inode, decode, encode};
 use crate::tables::{
     BLOCK, DOOMED_BLOCK, OWNER, VISITOR, block_key, doomed_block_key, owner_key, split_pair, visitor_key,
@@ -27,6 +27,19 @@ pub(crate) fn last_row(rows: &dyn Rows, inode: &Inode) -> Result<Option<Placed>,
         Some(file) if file.block_count == 0 => Ok(None),
         _ => row_at_most(rows, inode.id, u64::MAX),
     }
+}
+
+/// Issues a generation for a block: above all that were ever issued.
+pub(crate) fn issue_generation(rows: &mut dyn RowsMut, row: &mut BlockRow) -> Result<Generation, RowsError> {
+    let generation = next_generation(rows)?;
+    debug_assert!(
+        damage::is_expected() || row.issued < generation,
+        "{} was issued for {} already",
+        row.issued,
+        row.block
+    );
+    row.issued = generation;
+    Ok(generation)
 }
 
 /// The block before the one that begins at `offset`.

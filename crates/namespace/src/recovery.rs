@@ -12,9 +12,8 @@
 
 use crate::block::{self, last_row, write_row};
 use crate::context::Context;
-use crate::damage;
 use crate::error::{Failure, NsError};
-use crate::inode::{Node, next_generation, write_node};
+use crate::inode::{Node, write_node};
 use crate::lease::{self, RECOVERY_HOLDER, close};
 use crate::reply::Recovery;
 
@@ -25,14 +24,7 @@ pub(crate) fn begin(context: &mut Context<'_>, node: &mut Node, message: String)
         close(context, node);
         return Ok(Recovery::Closed { file: id });
     };
-    let generation = next_generation(context.rows)?;
-    debug_assert!(
-        damage::is_expected() || row.issued < generation,
-        "{} was issued for {} already",
-        row.issued,
-        row.block
-    );
-    row.issued = generation;
+    let generation = block::issue_generation(context.rows, &mut row)?;
     write_row(context.rows, id, offset, &row);
     if let Some(open) = node.inode.file_mut().and_then(|file| file.open.as_mut()) {
         lease::release(context.rows, id, &open.holder);

@@ -9,41 +9,20 @@ pub(crate) use operations::{Operation, Operations};
 
 use crate::ipc;
 use crate::node::Node;
-use metrics::{Counter, Family, Histogram, Registry};
+use metrics::{Registry, RpcCalls};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Handles of what is counted, made once.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     pub(crate) operations: Operations,
-    calls: Vec<Histogram>,
-    errors: Family<Counter>,
+    /// By the place of a row in [`ipc::calls`].
+    pub(crate) calls: RpcCalls,
 }
 
 impl Telemetry {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let times = registry.latencies(
-            "levada_rpc_call_duration_seconds",
-            "Time from a call's arrival at the door to its answer, the refused ones included",
-            &["protocol", "method"],
-        );
-        let errors = registry.counters(
-            "levada_rpc_call_errors_total",
-            "Calls answered with an exception, by its class",
-            &["protocol", "method", "error"],
-        );
-        let calls = ipc::calls().map(|(protocol, method)| times.with(&[short(protocol), method])).collect();
-        Self { operations: Operations::new(registry), calls, errors }
-    }
-
-    /// A call of RPC was answered; `row` is its place in [`ipc::calls`].
-    pub(crate) fn call_ended(&self, row: usize, time: Duration, error: Option<&'static str>) {
-        self.calls[row].observe(time);
-        if let Some(class) = error {
-            let (protocol, method) = ipc::calls().nth(row).expect("a row that was called");
-            self.errors.with(&[short(protocol), method, short(class)]).inc();
-        }
+        Self { operations: Operations::new(registry), calls: RpcCalls::new(registry, ipc::calls()) }
     }
 }
 
@@ -58,9 +37,4 @@ impl Default for Telemetry {
 pub(crate) fn read(registry: &mut Registry, node: &Arc<Node>) {
     host::process::register(registry, env!("CARGO_PKG_VERSION"), "datanode");
     node::register(registry, node);
-}
-
-/// Without the package.
-fn short(name: &'static str) -> &'static str {
-    name.rsplit(['.', '$']).next().unwrap_or(name)
 }

@@ -46,7 +46,7 @@ pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exceptio
         Err(refused) => Err(refused),
     };
     let time = came.passed(seat);
-    seat.telemetry.calls.ended(row, time, answer.as_ref().err());
+    seat.telemetry.calls.ended(row.0, time, answer.as_ref().err().map(|refused| refused.class));
     if is_recorded(seat, method, &answer) {
         let Call { user, peer, .. } = &visit.call;
         let mut caller = Caller {

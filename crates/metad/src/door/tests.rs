@@ -3,9 +3,10 @@
 use super::table::PROTOCOLS;
 use super::*;
 use crate::container_sealing::tests::with_node;
-use crate::telemetry::{RowNumber, short};
+use crate::telemetry::RowNumber;
 use hdfs::exception::{ACCESS_CONTROL, RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
 use hdfs::proto::{FsPermissionProto, GetFileInfoRequestProto, MkdirsRequestProto};
+use metrics::class_name;
 use prost::Message;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -54,7 +55,7 @@ fn rows_are_numbered_in_the_order_of_their_names() {
     let mut labels = BTreeSet::new();
     for (number, (protocol, method)) in names.iter().enumerate() {
         assert_eq!(table::find(protocol, method).unwrap().2, RowNumber(number), "{protocol} {method}");
-        labels.insert((short(protocol), method));
+        labels.insert((class_name(protocol), method));
     }
     // Calls without a row, of HDFS's protocol for clients and of ours, share a series.
     assert_eq!(labels.len() + 1, names.len());

@@ -5,27 +5,28 @@
 //!               └── Registry ──┘ ◀── readings, process   read when a scraper asks
 //! ```
 
-mod calls;
 mod queues;
 
-#[cfg(test)]
-pub(crate) use calls::short;
-pub(crate) use calls::{Calls, RowNumber};
 pub(crate) use queues::{Queue, Queues};
 
-use metrics::Registry;
+use metrics::{Registry, RpcCalls};
+
+/// The place of a row in the door's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowNumber(pub(crate) usize);
 
 /// Handles of what is counted, made once.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
-    pub(crate) calls: Calls,
+    /// By [`RowNumber`].
+    pub(crate) calls: RpcCalls,
     pub(crate) queues: Queues,
 }
 
 impl Telemetry {
     /// `rows`: protocol and method of each row of the door's table, in its order.
     pub(crate) fn new(registry: &mut Registry, rows: impl Iterator<Item = (&'static str, &'static str)>) -> Self {
-        Self { calls: Calls::new(registry, rows), queues: Queues::new(registry) }
+        Self { calls: RpcCalls::new(registry, rows), queues: Queues::new(registry) }
     }
 }
 

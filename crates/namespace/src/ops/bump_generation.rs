@@ -1,10 +1,8 @@
 //! A new generation for a block whose chain broke (HDFS: updateBlockForPipeline).
 
-use crate::block::write_row;
+use crate::block::{self, write_row};
 use crate::context::Context;
-use crate::damage;
 use crate::error::Failure;
-use crate::inode::next_generation;
 use crate::lease::find_under_construction;
 use crate::record::BlockState;
 use crate::reply::Reply;
@@ -22,14 +20,7 @@ types::record!(BumpGeneration { 0: block, 1: client });
 impl BumpGeneration {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let (node, (offset, mut row)) = find_under_construction(context.rows, self.block, &self.client)?;
-        let generation = next_generation(context.rows)?;
-        debug_assert!(
-            damage::is_expected() || row.issued < generation,
-            "{} was issued for {} already",
-            row.issued,
-            row.block
-        );
-        row.issued = generation;
+        block::issue_generation(context.rows, &mut row)?;
         row.state = BlockState::Written;
         write_row(context.rows, node.inode.id, offset, &row);
         Ok(Reply::Generation(row.issued))
