@@ -317,7 +317,9 @@ mod tests {
         assert!(refused.starts_with(begin), "{refused}");
         let refused = self::session(&users, "bob", Some("admin")).await.unwrap_err();
         assert_eq!(refused.class, RETRIABLE, "{}", refused.message);
-        let unknown = namespace::NsError::GroupsUnknown("Permission denied: user=bob".into());
+        let unknown = namespace::NsError::GroupsUnknown(Box::new(namespace::error::denial::Denial::NewOwner {
+            user: "bob".into(),
+        }));
         assert_eq!(refusal::namespace(unknown).class, RETRIABLE);
     }
 

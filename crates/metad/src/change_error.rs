@@ -1,5 +1,6 @@
 //! Why a change of this server's own was not made.
 
+use crate::room::NoRoom;
 use raft::RaftError;
 
 /// Why a change of this server's own was not made.
@@ -7,6 +8,8 @@ use raft::RaftError;
 pub(crate) enum ChangeError {
     #[error(transparent)]
     Refused(namespace::NsError),
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     #[error(transparent)]
     Raft(#[from] RaftError),
 }

@@ -45,7 +45,10 @@ pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change_error::ChangeError;
     use crate::container_sealing::tests::{create, with_node, write_block};
+    use namespace::NsError;
+    use namespace::error::block_fault::BlockFault;
     use namespace::{Complete, Delete, ForgetDoomed};
     use types::FsPath;
 
@@ -84,8 +87,9 @@ mod tests {
         // Somebody decided before that the next block of the other file comes here.
         let allocated = namespace::Allocated { block: types::BlockId::new(full, 1000), home: full };
         let add = namespace::AddBlock { path: second, client: "writer".into(), file: None, previous: None, allocated };
-        let refused = core.change_unasked(add).await.unwrap_err().to_string();
-        assert!(refused.contains("is gone"), "{refused}");
+        let refused = core.change_unasked(add).await.unwrap_err();
+        let is_gone = |fault: &BlockFault| *fault == BlockFault::HomeGone(full);
+        assert!(matches!(&refused, ChangeError::Refused(NsError::Block(fault)) if is_gone(fault)), "{refused}");
         drop(core);
         metad.shutdown().await;
     }

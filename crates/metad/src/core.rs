@@ -294,7 +294,10 @@ impl Core {
     /// Refuses what would lead to a change, before anything is done for it, while safe mode is on. The change itself is
     /// refused when it is applied. `cannot` is the beginning of HDFS's message.
     pub(crate) fn must_be_changeable(&self, cannot: impl FnOnce() -> String) -> Result<(), Exception> {
-        self.read_here(|rows| namespace::read::changeable(rows, cannot))
+        match self.rows_here(namespace::read::safe_mode)? {
+            Some(_) => Err(refusal::safe_mode(&cannot())),
+            None => Ok(()),
+        }
     }
 
     /// Makes a change a client asked for. It is durable when this returns.
@@ -309,14 +312,14 @@ impl Core {
         op: impl Into<Op>,
     ) -> Result<namespace::Reply, ChangeError> {
         let op = op.into();
-        self.admit(&op).map_err(ChangeError::Refused)?;
+        self.admit(&op)?;
         self.change_admitted(session, op).await
     }
 
     /// Refuses what is not proposed at all.
-    pub(crate) fn admit(&self, op: &Op) -> Result<(), namespace::NsError> {
-        op.check_lens()?;
-        self.room.admit(op)
+    pub(crate) fn admit(&self, op: &Op) -> Result<(), ChangeError> {
+        op.check_lens().map_err(ChangeError::Refused)?;
+        Ok(self.room.admit(op)?)
     }
 
     /// As [`Core::change_or_doubt`], for who has asked [`Core::admit`]: a refusal is what the log has said.
@@ -370,7 +373,7 @@ impl Core {
 
     /// A block and its nodes for the file at `path`, which a client on `host` writes.
     pub(crate) async fn allocate(&self, path: &FsPath, ask: &Ask, host: IpAddr) -> Result<Allocation, Exception> {
-        self.room.admit_growth().map_err(refusal::namespace)?;
+        self.room.admit_growth().map_err(refusal::room)?;
         self.nodes_arrived(ask.replication).await;
         self.decide(Placed::File(path), self.payer(ask, host), || {
             let now = self.monotonic();
@@ -387,7 +390,7 @@ impl Core {
         host: IpAddr,
         count: u32,
     ) -> Result<Batch, Exception> {
-        self.room.admit_growth().map_err(refusal::namespace)?;
+        self.room.admit_growth().map_err(refusal::room)?;
         self.nodes_arrived(ask.replication).await;
         self.decide(Placed::File(path), self.payer(ask, host), || {
             let now = self.monotonic();

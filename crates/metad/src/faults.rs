@@ -49,10 +49,9 @@ impl Faults {
         let mut counted = self.lock();
         counted.count += 1;
         (counted.last_entry, counted.last_operation) = (entry, Some(operation.clone()));
-        let fault = BlocksError::Fault { operation };
         match command {
-            Command::Namespace(_) => Reply::Namespace(Err(NsError::Other(fault.to_string()))),
-            Command::Blocks(_) => Reply::Blocks(Err(fault)),
+            Command::Namespace(_) => Reply::Namespace(Err(NsError::Panicked { operation })),
+            Command::Blocks(_) => Reply::Blocks(Err(BlocksError::Fault { operation })),
             Command::Found(_) | Command::Raise { .. } => Reply::Failed,
         }
     }
@@ -257,9 +256,7 @@ mod tests {
         };
         let replies =
             run(&one, &[format(), mkdirs("/poison/below"), register(1, POISON), register(2, "sound"), mkdirs("/a")]);
-        assert!(
-            matches!(&replies[1], Reply::Namespace(Err(NsError::Other(why))) if why.contains("internal error in mkdirs"))
-        );
+        assert!(matches!(&replies[1], Reply::Namespace(Err(NsError::Panicked { operation })) if operation == "mkdirs"));
         assert!(matches!(&replies[2], Reply::Blocks(Err(BlocksError::Fault { operation })) if operation == "Register"));
         assert!(matches!(&replies[3..], [Reply::Blocks(Ok(_)), Reply::Namespace(Ok(_))]));
         let nodes: Vec<NodeId> = leader.0.lock().unwrap().nodes().map(|member| member.node.id).collect();
@@ -377,7 +374,10 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let members = Members::start(dir.path(), count).await;
             members.propose(format()).await;
-            assert!(matches!(members.propose(mkdirs("/poison")).await, Reply::Namespace(Err(NsError::Other(_)))));
+            assert!(matches!(
+                members.propose(mkdirs("/poison")).await,
+                Reply::Namespace(Err(NsError::Panicked { .. }))
+            ));
             assert!(matches!(members.propose(register(1, POISON)).await, Reply::Blocks(Err(_))));
             assert!(matches!(members.propose(mkdirs("/a")).await, Reply::Namespace(Ok(_))));
             members.agree().await;

@@ -65,7 +65,7 @@ pub(crate) async fn take(core: &Arc<Core>, file: FileId, holder: &str) {
         Ok(_) => tracing::debug!(%file, holder, "a file needed no recovery"),
         // It was deleted meanwhile.
         Err(ChangeError::Refused(refused)) => tracing::debug!(%file, %refused, "a file is not recovered"),
-        Err(ChangeError::Raft(error)) => tracing::error!(%file, %error, "a recovery could not begin"),
+        Err(error) => tracing::error!(%file, %error, "a recovery could not begin"),
     }
 }
 
@@ -251,7 +251,7 @@ async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generat
             tracing::debug!(%file, %refused, "a recovery was overtaken");
             false
         }
-        Err(ChangeError::Raft(error)) => {
+        Err(error) => {
             tracing::error!(%file, %error, "a recovery could not be recorded");
             false
         }

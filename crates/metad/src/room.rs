@@ -18,7 +18,7 @@
 
 use crate::config::Config;
 use crate::machine::Machine;
-use namespace::{NsError, Op};
+use namespace::Op;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -166,21 +166,18 @@ impl Room {
     }
 
     /// Refuses a client's change that would take space while none is left.
-    pub(crate) fn admit(&self, op: &Op) -> Result<(), NsError> {
+    pub(crate) fn admit(&self, op: &Op) -> Result<(), NoRoom> {
         if op.takes_room() { self.admit_growth() } else { Ok(()) }
     }
 
     /// As [`Room::admit`], of something whose change comes later.
-    pub(crate) fn admit_growth(&self) -> Result<(), NsError> {
+    pub(crate) fn admit_growth(&self) -> Result<(), NoRoom> {
         let Reading { level, free_len } = self.reading();
         if level < Level::Exhausted {
             return Ok(());
         }
         let reserve = self.limits.reserve;
-        Err(NsError::Other(format!(
-            "The metadata server has {free_len} bytes of disk space left, and keeps {reserve} in reserve (free_reserve_len): \
-             it takes only what deletes, renames or closes files until files are deleted, or its disk has more space"
-        )))
+        Err(NoRoom { free_len, reserve })
     }
 
     /// Looks again and again.
@@ -191,6 +188,14 @@ impl Room {
             io::task::blocking(move || room.look()).await;
         }
     }
+}
+
+/// A change that takes space was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{free_len} bytes of disk space are left, and {reserve} are kept in reserve")]
+pub(crate) struct NoRoom {
+    pub(crate) free_len: u64,
+    pub(crate) reserve: u64,
 }
 
 /// Free bytes of a disk, with those inside the store's file.

@@ -13,14 +13,14 @@
 
 use crate::acl_entry::{AclEntry, AclKey, AclKind, AclScope};
 use crate::damage;
-use crate::error::NsError;
+use crate::error::acl_fault::AclFault;
 use crate::record::Inode;
 use std::collections::BTreeMap;
 
 /// Entries of one scope. HDFS has the same limit.
 pub const ACL_ENTRY_COUNT_MAX: usize = 32;
 /// Bytes of a user's or group's name in an entry.
-const ACL_NAME_LEN_MAX: usize = 256;
+pub const ACL_NAME_LEN_MAX: usize = 256;
 
 /// What a client wants changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +42,14 @@ types::variants!(AclChange {
 
 impl AclChange {
     /// As HDFS says what it cannot do.
-    pub(crate) fn in_words(&self) -> &'static str {
+    /// What is asked, as an error names it.
+    pub(crate) fn operation(&self) -> &'static str {
         match self {
-            Self::Replace(_) => "set ACL on",
-            Self::Modify(_) => "modify ACL entries on",
-            Self::Remove(_) => "remove ACL entries on",
-            Self::RemoveDefault => "remove default ACL entries on",
-            Self::RemoveAll => "remove ACL on",
+            Self::Replace(_) => "setAcl",
+            Self::Modify(_) => "modifyAclEntries",
+            Self::Remove(_) => "removeAclEntries",
+            Self::RemoveDefault => "removeDefaultAcl",
+            Self::RemoveAll => "removeAcl",
         }
     }
 }
@@ -76,7 +77,7 @@ impl AclKey {
 }
 
 /// The list that the inode has after the change; whether it may have one is checked here too.
-pub(crate) fn change(inode: &mut Inode, change: &AclChange) -> Result<(), NsError> {
+pub(crate) fn change(inode: &mut Inode, change: &AclChange) -> Result<(), AclFault> {
     let draft = match change {
         AclChange::RemoveAll => return remove_all(inode),
         AclChange::RemoveDefault => {
@@ -92,7 +93,7 @@ pub(crate) fn change(inode: &mut Inode, change: &AclChange) -> Result<(), NsErro
     keep(inode, entries)
 }
 
-fn replaced(inode: &Inode, spec: &[AclEntry]) -> Result<Draft, NsError> {
+fn replaced(inode: &Inode, spec: &[AclEntry]) -> Result<Draft, AclFault> {
     let spec = checked(spec)?;
     let scopes: Vec<AclScope> = SCOPES.into_iter().filter(|scope| spec.keys().any(|key| key.scope == *scope)).collect();
     let mut entries = whole(inode);
@@ -102,7 +103,7 @@ fn replaced(inode: &Inode, spec: &[AclEntry]) -> Result<Draft, NsError> {
     Ok(Draft { entries, touched: scopes, mask_touched })
 }
 
-fn modified(inode: &Inode, spec: &[AclEntry]) -> Result<Draft, NsError> {
+fn modified(inode: &Inode, spec: &[AclEntry]) -> Result<Draft, AclFault> {
     let spec = checked(spec)?;
     let touched = spec.keys().map(|key| key.scope).collect();
     let mask_touched = spec.keys().filter(|key| key.is_mask()).map(|key| key.scope).collect();
@@ -111,7 +112,7 @@ fn modified(inode: &Inode, spec: &[AclEntry]) -> Result<Draft, NsError> {
     Ok(Draft { entries, touched, mask_touched })
 }
 
-fn removed(inode: &Inode, keys: &[AclKey]) -> Result<Draft, NsError> {
+fn removed(inode: &Inode, keys: &[AclKey]) -> Result<Draft, AclFault> {
     check_keys(keys.iter())?;
     let mut entries = whole(inode);
     let gone: Vec<&AclKey> = keys.iter().filter(|key| entries.contains_key(key)).collect();
@@ -121,7 +122,7 @@ fn removed(inode: &Inode, keys: &[AclKey]) -> Result<Draft, NsError> {
     Ok(Draft { entries, touched, mask_touched })
 }
 
-fn remove_all(inode: &mut Inode) -> Result<(), NsError> {
+fn remove_all(inode: &mut Inode) -> Result<(), AclFault> {
     let mut entries = whole(inode);
     if inode.extra.has_access_acl() {
         // The group gets back what its own entry says; the mask was in its place.
@@ -132,23 +133,22 @@ fn remove_all(inode: &mut Inode) -> Result<(), NsError> {
 }
 
 /// What a client sent, one entry for each key.
-fn checked(spec: &[AclEntry]) -> Result<BTreeMap<AclKey, u8>, NsError> {
+fn checked(spec: &[AclEntry]) -> Result<BTreeMap<AclKey, u8>, AclFault> {
     check_keys(spec.iter().map(|entry| &entry.key))?;
     let mut entries = BTreeMap::new();
     for AclEntry { key, access } in spec {
         if key.name.is_some() && matches!(key.kind, AclKind::Mask | AclKind::Other) {
-            let text = told(key, *access);
-            return Err(NsError::Acl(format!("Invalid ACL: this entry type must not have a name: {text}.")));
+            return Err(AclFault::Named { key: key.clone(), access: *access });
         }
         if entries.insert(key.clone(), access & 7).is_some() {
-            return Err(NsError::Acl("Invalid ACL: multiple entries with same scope, type and name.".into()));
+            return Err(AclFault::Repeated);
         }
     }
     Ok(entries)
 }
 
 /// Refuses what no list can be, whatever the inode has: it has too many entries, or too long ones.
-pub(crate) fn check_lens(change: &AclChange) -> Result<(), NsError> {
+pub(crate) fn check_lens(change: &AclChange) -> Result<(), AclFault> {
     match change {
         AclChange::Replace(spec) | AclChange::Modify(spec) => check_keys(spec.iter().map(|entry| &entry.key)),
         AclChange::Remove(keys) => check_keys(keys.iter()),
@@ -156,25 +156,23 @@ pub(crate) fn check_lens(change: &AclChange) -> Result<(), NsError> {
     }
 }
 
-fn check_keys<'a>(keys: impl Iterator<Item = &'a AclKey> + Clone) -> Result<(), NsError> {
+fn check_keys<'a>(keys: impl Iterator<Item = &'a AclKey> + Clone) -> Result<(), AclFault> {
     check_count(keys.clone())?;
     let mut names = keys.filter_map(|key| key.name.as_ref());
     if names.any(|name| name.is_empty() || name.len() > ACL_NAME_LEN_MAX) {
-        return Err(NsError::Acl(format!("Invalid ACL: a name has 1 to {ACL_NAME_LEN_MAX} bytes.")));
+        return Err(AclFault::NameLen);
     }
     Ok(())
 }
 
-fn check_count<'a>(keys: impl Iterator<Item = &'a AclKey>) -> Result<(), NsError> {
+fn check_count<'a>(keys: impl Iterator<Item = &'a AclKey>) -> Result<(), AclFault> {
     let mut counts = [0; SCOPES.len()];
     for key in keys {
         counts[key.scope as usize] += 1;
     }
-    for (count, name) in counts.into_iter().zip(["access", "default"]) {
+    for (count, scope) in counts.into_iter().zip(SCOPES) {
         if count > ACL_ENTRY_COUNT_MAX {
-            return Err(NsError::Acl(format!(
-                "Invalid ACL: ACL has {count} {name} entries, which exceeds maximum of {ACL_ENTRY_COUNT_MAX}."
-            )));
+            return Err(AclFault::TooMany { scope, count });
         }
     }
     Ok(())
@@ -182,7 +180,7 @@ fn check_count<'a>(keys: impl Iterator<Item = &'a AclKey>) -> Result<(), NsError
 
 impl Draft {
     /// Fills in what follows from the rest: base entries of the defaults, and the masks.
-    fn finish(mut self) -> Result<BTreeMap<AclKey, u8>, NsError> {
+    fn finish(mut self) -> Result<BTreeMap<AclKey, u8>, AclFault> {
         if self.entries.keys().any(|key| key.scope == AclScope::Default && !key.is_mask()) {
             for kind in BASE {
                 if let Some(access) = self.entries.get(&AclKey::base(AclScope::Access, kind)).copied() {
@@ -199,7 +197,7 @@ impl Draft {
     }
 
     /// A mask that was given stays; one that was not follows the entries it masks, as soon as any of them was changed.
-    fn mask(&mut self, scope: AclScope) -> Result<(), NsError> {
+    fn mask(&mut self, scope: AclScope) -> Result<(), AclFault> {
         let key = AclKey::base(scope, AclKind::Mask);
         let others = || self.entries.iter().filter(|(other, _)| other.scope == scope && !other.is_mask());
         if others().next().is_none() {
@@ -212,7 +210,7 @@ impl Draft {
             .fold(0, |union, (_, access)| union | access);
         let (given, touched) = (self.entries.contains_key(&key), self.mask_touched.contains(&scope));
         if !given && needed && touched {
-            return Err(NsError::Acl("Invalid ACL: mask is required and cannot be deleted.".into()));
+            return Err(AclFault::NoMask);
         }
         let stays = given && (touched || !self.touched.contains(&scope));
         if !stays && (needed || given) {
@@ -221,14 +219,13 @@ impl Draft {
         Ok(())
     }
 
-    fn check_base(&self) -> Result<(), NsError> {
+    fn check_base(&self) -> Result<(), AclFault> {
         let has = |scope| BASE.into_iter().all(|kind| self.entries.contains_key(&AclKey::base(scope, kind)));
-        let what = "the user, group and other entries are required.";
         if !has(AclScope::Access) {
-            return Err(NsError::Acl(format!("Invalid ACL: {what}")));
+            return Err(AclFault::NoBase(AclScope::Access));
         }
         if self.entries.keys().any(|key| key.scope == AclScope::Default) && !has(AclScope::Default) {
-            return Err(NsError::Acl(format!("Invalid default ACL: {what}")));
+            return Err(AclFault::NoBase(AclScope::Default));
         }
         Ok(())
     }
@@ -247,10 +244,9 @@ fn whole(inode: &Inode) -> BTreeMap<AclKey, u8> {
 }
 
 /// Parts a whole list into the mode and what is kept beside.
-fn keep(inode: &mut Inode, mut entries: BTreeMap<AclKey, u8>) -> Result<(), NsError> {
+fn keep(inode: &mut Inode, mut entries: BTreeMap<AclKey, u8>) -> Result<(), AclFault> {
     if !inode.is_directory() && entries.keys().any(|key| key.scope == AclScope::Default) {
-        // HDFS names the path twice.
-        return Err(NsError::AclOfFile("Invalid ACL: only directories may have a default ACL.".into()));
+        return Err(AclFault::DefaultOfFile);
     }
     let mut take = |kind| entries.remove(&AclKey::base(AclScope::Access, kind));
     let (user, mask, other) = (take(AclKind::User), take(AclKind::Mask), take(AclKind::Other));
@@ -319,18 +315,4 @@ pub(crate) fn granted(inode: &Inode, user: &str, groups: Option<&[String]>, want
         }
     }
     found
-}
-
-/// As HDFS writes an entry.
-fn told(key: &AclKey, access: u8) -> String {
-    let scope = if key.scope == AclScope::Default { "default:" } else { "" };
-    let kind = match key.kind {
-        AclKind::User => "user",
-        AclKind::Group => "group",
-        AclKind::Mask => "mask",
-        AclKind::Other => "other",
-    };
-    let right = |bit: u8, letter: char| if access & bit == bit { letter } else { '-' };
-    let name = key.name.as_deref().unwrap_or_default();
-    format!("{scope}{kind}:{name}:{}{}{}", right(4, 'r'), right(2, 'w'), right(1, 'x'))
 }

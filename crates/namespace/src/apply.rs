@@ -3,7 +3,8 @@
 use crate::caller::Caller;
 use crate::context::Context;
 use crate::effects::{Applied, Effects};
-use crate::error::{Answer, Failure, INVALID_PATH, NsError, split};
+use crate::error::block_fault::BlockFault;
+use crate::error::{Answer, Failure, NsError, Purpose, ReservedName, split};
 use crate::ops::Op;
 use crate::request::Request;
 use crate::{reserved, retry, safe_mode, safe_mode_gate};
@@ -33,19 +34,19 @@ fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> 
         return Ok(Applied { reply, effects: Effects::default() });
     }
     if safe_mode::get(&*rows)?.is_some()
-        && let Some(cannot) = safe_mode_gate::cannot(&request.op)
+        && let Some(blocked) = safe_mode_gate::blocked(&request.op)
     {
-        return Err(NsError::SafeMode(cannot).into());
+        return Err(NsError::SafeMode(blocked).into());
     }
     for home in request.op.homes() {
         if !is_there(&*rows, home)? {
-            return Err(NsError::Other(format!("{home} was empty and is gone; ask for another block")).into());
+            return Err(BlockFault::HomeGone(home).into());
         }
     }
     check_reserved(&request.caller, &request.op)?;
     let effects = Effects::default();
     let mut context = Context { rows: &mut *rows, now: request.now, caller: &request.caller, effects };
-    let reply = request.op.run(&mut context).map_err(|failure| in_its_words(&request.op, failure))?;
+    let reply = request.op.run(&mut context)?;
     let Context { effects, .. } = context;
     effects.check();
     retry::purge(rows, request.now)?;
@@ -59,35 +60,15 @@ fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> 
 fn check_reserved(caller: &Caller, op: &Op) -> Result<(), NsError> {
     let (path, other) = op.paths();
     if !caller.superuser && [path, other].into_iter().flatten().any(reserved::is_raw) {
-        return Err(NsError::denied(
-            caller,
-            format!(
-                "Access denied for user {}. Superuser privilege is required for operation {}",
-                caller.user,
-                op.name()
-            ),
-        ));
+        return Err(NsError::needs_superuser(caller, op.name()));
     }
     match (op, path) {
-        (Op::Mkdirs(_), Some(path)) if !reserved::may_be_made(path) => Err(NsError::IllegalArgument(
-            "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of the existing \
-             file or directory to another name before upgrading to the new release."
-                .into(),
-        )),
+        (Op::Mkdirs(_), Some(path)) if !reserved::may_be_made(path) => {
+            Err(NsError::ReservedName(ReservedName::Reserved))
+        }
         (Op::Delete(_) | Op::SetPermission(_) | Op::SetOwner(_), Some(path)) if reserved::is_top(path) => {
-            Err(NsError::invalid_path(path))
+            Err(NsError::InvalidPath { path: path.clone(), purpose: Purpose::Find })
         }
         _ => Ok(()),
-    }
-}
-
-/// HDFS names a path that can be no new one in two ways.
-fn in_its_words(op: &Op, failure: Failure) -> Failure {
-    match (op, failure) {
-        (Op::Mkdirs(_) | Op::Rename(_) | Op::Rename2(_), Failure::Refused(NsError::InvalidPath(text))) => {
-            let path = text.strip_prefix(INVALID_PATH).unwrap_or(&text);
-            NsError::InvalidPath(format!("{INVALID_PATH}Invalid file name: {path}")).into()
-        }
-        (_, failure) => failure,
     }
 }

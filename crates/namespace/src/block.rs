@@ -3,6 +3,8 @@
 use crate::context::Context;
 use crate::damage;
 use crate::effects::DoubtCause;
+use crate::error::block_fault::BlockFault;
+use crate::error::limit::Limit;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, next_generation};
 use crate::record::{BlockRow, BlockState, DoomedRow, File, Inode, decode, encode};
@@ -209,19 +211,12 @@ pub(crate) fn commit(
 
 /// True if the claim may be what became of the block in `row`.
 pub(crate) fn check_claim(row: &BlockRow, claim: &BlockRef) -> Result<(), NsError> {
-    let have = named(row.block, row.generation);
-    let want = named(claim.block, claim.generation);
     let known = if row.is_complete() { row.generation } else { row.issued };
     if claim.generation < row.generation || claim.generation > known {
-        return Err(NsError::Other(format!(
-            "Commit block with mismatching GS. NN has {have}, client submitted {want}"
-        )));
+        return Err(BlockFault::OtherGeneration { have: row.named(), claimed: claim.named() }.into());
     }
     if claim.len < row.len || row.is_complete() && claim.len != row.len {
-        return Err(NsError::Other(format!(
-            "Commit block {want} with {} bytes, but {} bytes of it are recorded already",
-            claim.len, row.len
-        )));
+        return Err(BlockFault::OtherLen { claimed: claim.named(), len: claim.len, recorded: row.len }.into());
     }
     Ok(())
 }
@@ -231,11 +226,7 @@ pub(crate) fn check_claim(row: &BlockRow, claim: &BlockRef) -> Result<(), NsErro
 pub(crate) fn check_len(file: &Inode, offset: u64, len: u64) -> Result<(), NsError> {
     let len_max = block_len(file);
     if len > len_max {
-        return Err(NsError::Other(format!(
-            "A block of {len} bytes in {}, whose blocks have at most {len_max} bytes, and no datanode has so much of \
-             it: close the file with the length that was written",
-            file.id
-        )));
+        return Err(BlockFault::TooLong { len, file: file.id, len_max }.into());
     }
     check_end(offset, len)
 }
@@ -248,10 +239,10 @@ pub(crate) fn block_len(file: &Inode) -> u64 {
 /// Refuses a block longer than any may be, and a file that would be too long with `len` bytes at `offset`.
 pub(crate) fn check_end(offset: u64, len: u64) -> Result<(), NsError> {
     if len > BLOCK_LEN_MAX {
-        return Err(NsError::Other(format!("A block of {len} bytes is too long; it may have {BLOCK_LEN_MAX} at most")));
+        return Err(Limit::WrittenLen { len }.into());
     }
     if offset.checked_add(len).is_none_or(|end| end > FILE_LEN_MAX) {
-        return Err(NsError::Other(format!("A block of {len} bytes at offset {offset} makes the file too long")));
+        return Err(Limit::FileLen { offset, len }.into());
     }
     Ok(())
 }
@@ -265,11 +256,6 @@ pub(crate) fn resize(node: &mut Node, block_before: u64, block_after: u64, count
     file.len = rest.checked_add(block_after).ok_or_else(damaged)?;
     file.block_count = file.block_count.checked_add_signed(count).ok_or_else(damaged)?;
     Ok(())
-}
-
-/// As HDFS writes a block.
-pub(crate) fn named(block: BlockId, generation: Generation) -> String {
-    format!("{block}_{}", generation.0)
 }
 
 /// Bytes of all blocks but the one under construction.

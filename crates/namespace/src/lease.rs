@@ -2,14 +2,18 @@
 //!
 //! When a client's lease runs out is the leader's business (it sees the renewals); here stands only who holds what.
 
-use crate::block::{self, Placed, last_row, named};
+use crate::block::{self, Placed, last_row};
 use crate::context::Context;
 use crate::damage;
-use crate::error::{Failure, NsError};
+use crate::error::absent::Absent;
+use crate::error::block_fault::BlockFault;
+use crate::error::lease_fault::{LeaseFault, Writing};
+use crate::error::limit::Limit;
+use crate::error::{Failure, NsError, Purpose};
 use crate::inode::{Node, find_standing, write_node};
 use crate::limits::HOLDER_LEN_MAX;
 use crate::record::OpenFile;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::tables::{LEASE, OPEN, inode_key, lease_key, lease_prefix};
 use std::ops::{Bound, ControlFlow};
 use types::mutation::{self, Mutation};
@@ -19,15 +23,14 @@ use types::{BlockId, FileId, FsPath};
 /// Holds files whose writer was shut out, until their last block is recovered. No client may call itself so.
 pub const RECOVERY_HOLDER: &str = "levada-recovery";
 
-/// Most leases counted for a message.
+/// Most leases counted for an error.
 const COUNTED_MAX: usize = 1000;
+/// Characters of a client's name that an error shows.
+const HOLDER_SHOWN_MAX: usize = 100;
 
 pub(crate) fn check_holder_name(holder: &str) -> Result<(), NsError> {
     if holder.is_empty() || holder.len() > HOLDER_LEN_MAX || holder.contains('\0') || holder == RECOVERY_HOLDER {
-        return Err(NsError::IllegalArgument(format!(
-            "{:?} can not be the name of a client: 1 to {HOLDER_LEN_MAX} bytes, no zero byte, not {RECOVERY_HOLDER:?}",
-            holder.chars().take(100).collect::<String>()
-        )));
+        return Err(Limit::HolderName(holder.chars().take(HOLDER_SHOWN_MAX).collect()).into());
     }
     Ok(())
 }
@@ -95,25 +98,23 @@ pub(crate) fn find_file(
     match found {
         Some((node, path)) if node.inode.is_directory() => {
             let id = node.inode.id;
-            Err(NsError::LeaseExpired(format!("INode is not a regular file: {}", told(rows, &path, id, client)?))
-                .into())
+            Err(LeaseFault::NotAFile(writing(rows, path, id, client)?).into())
         }
         Some(found) => Ok(found),
         None => {
-            let told = told(rows, path.as_str(), file.unwrap_or_default(), client)?;
-            Err(NsError::NotFound(format!("File does not exist: {told}")).into())
+            let writing = writing(rows, path.to_string(), file.unwrap_or_default(), client)?;
+            Err(Absent::Written(writing).into())
         }
     }
 }
 
 pub(crate) fn check_writer(rows: &dyn Rows, node: &Node, path: &str, client: &str) -> Result<(), Failure> {
-    let told = || told(rows, path, node.inode.id, client);
+    let writing = || writing(rows, path.to_owned(), node.inode.id, client);
     let Some(open) = node.inode.file().and_then(|file| file.open.as_ref()) else {
-        return Err(NsError::LeaseExpired(format!("File is not open for writing: {}", told()?)).into());
+        return Err(LeaseFault::NotOpen(writing()?).into());
     };
     if !writes(open, client) && !mutation::is(Mutation::AnyWriter) {
-        let message = format!("Client (={client}) is not the lease owner (={}: {}", open.holder, told()?);
-        return Err(NsError::LeaseExpired(message).into());
+        return Err(LeaseFault::OtherHolder { holder: open.holder.clone(), writing: writing()? }.into());
     }
     Ok(())
 }
@@ -125,27 +126,20 @@ pub(crate) fn find_under_construction(
     client: &str,
 ) -> Result<(Node, Placed), Failure> {
     let Some((file, (offset, row))) = block::find(rows, block)? else {
-        return Err(NsError::Other(format!("{block} does not exist.")).into());
+        return Err(BlockFault::Unknown(block).into());
     };
-    let name = named(block, row.generation);
     let standing = find_standing(rows, file)?.map(|(node, _)| node);
     let Some((node, open)) = standing.and_then(|node| {
         let open = node.inode.file()?.open.clone()?;
         Some((node, open))
     }) else {
-        return Err(NsError::Other(format!(
-            "The file {name} belonged to does not exist or it is not under construction."
-        ))
-        .into());
+        return Err(BlockFault::FileNotOpen(row.named()).into());
     };
     if !writes(&open, client) && !mutation::is(Mutation::AnyWriter) {
-        return Err(NsError::LeaseExpired(format!(
-            "Lease mismatch: {name} is accessed by a non lease holder {client}"
-        ))
-        .into());
+        return Err(LeaseFault::BlockOfOther { block: row.named(), client: client.to_owned() }.into());
     }
     if row.is_complete() {
-        return Err(NsError::Other(format!("{name} is not under construction.")).into());
+        return Err(BlockFault::Complete(row.named()).into());
     }
     Ok((node, (offset, row)))
 }
@@ -155,14 +149,10 @@ pub(crate) fn writes(open: &OpenFile, client: &str) -> bool {
     open.holder == client && open.recovery.is_none()
 }
 
-/// How HDFS tells about a lease in its messages.
-fn told(rows: &dyn Rows, path: &str, file: FileId, client: &str) -> Result<String, RowsError> {
-    let count = if client.len() > HOLDER_LEN_MAX { 0 } else { files(rows, client, None, COUNTED_MAX)?.len() };
-    let lease = match count {
-        0 => format!("Holder {client} does not have any open files."),
-        count => format!("[Lease.  Holder: {client}, pending creates: {count}]"),
-    };
-    Ok(format!("{path} (inode {}) {lease}", file.0))
+/// What a client says it writes, and how many files it does write.
+fn writing(rows: &dyn Rows, path: String, file: FileId, client: &str) -> Result<Writing, RowsError> {
+    let open_count = if client.len() > HOLDER_LEN_MAX { 0 } else { files(rows, client, None, COUNTED_MAX)?.len() };
+    Ok(Writing { path, file, client: client.to_owned(), open_count })
 }
 
 /// Files that `holder` has open, by id.

@@ -16,6 +16,7 @@
 //! it (`usage`), and what needs the rights on every directory of a tree is examined in steps before it is proposed
 //! ([`read::Removal`]). What must hold at all times is written down in [`check`].
 
+mod access;
 mod acl;
 mod acl_entry;
 mod apply;
@@ -27,7 +28,7 @@ mod context;
 pub mod damage;
 mod deleted_trees;
 mod effects;
-mod error;
+pub mod error;
 #[doc(hidden)]
 pub mod fuzz;
 #[cfg(test)]
@@ -60,7 +61,8 @@ mod walk;
 mod xattr;
 mod xattr_name;
 
-pub use acl::{ACL_ENTRY_COUNT_MAX, AclChange};
+pub use access::Access;
+pub use acl::{ACL_ENTRY_COUNT_MAX, ACL_NAME_LEN_MAX, AclChange};
 pub use acl_entry::{AclEntry, AclKey, AclKind, AclScope};
 pub use apply::{IsThere, apply, apply_with};
 pub use caller::{Caller, RetryKey};
@@ -68,14 +70,14 @@ pub use effects::{Applied, Doubt, DoubtCause, Effects, Written};
 pub use error::{Answer, NsError};
 pub use inode::ROOT;
 pub use lease::RECOVERY_HOLDER;
-pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT};
+pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT, TREE_DEPTH_MAX};
 pub use ops::{
     AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BumpGeneration, Complete, Concat,
-    Create, Delete, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync, Mkdirs, MoveBlocks, Op, PutBlock,
-    PutFile, QuotaChange, Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner, SetPermission,
-    SetQuota, SetReplication, SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline,
+    Create, Delete, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync, Mkdirs, MoveBlocks, OWNER_NAME_LEN_MAX,
+    Op, PutBlock, PutFile, QuotaChange, Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner,
+    SetPermission, SetQuota, SetReplication, SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate,
+    UpdatePipeline,
 };
-pub use permission::Access;
 pub use quota::{Limits, StorageType};
 pub use reply::{Recovery, Reply};
 pub use request::Request;

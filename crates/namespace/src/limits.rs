@@ -12,7 +12,7 @@ pub const BLOCKS_CHANGED_MAX: u32 = 10_000;
 /// Levels of a tree, the root excluded. By moving deep trees below each other anybody can make one deeper than a path
 /// reaches, as in HDFS. Twice as deep, a tree that was made by its path can be moved to any path; and who writes to a
 /// file at its end changes as many counts above, which takes 10 to 20 ms, in which all other changes wait.
-pub(crate) const TREE_DEPTH_MAX: usize = 2 * PATH_DEPTH_MAX;
+pub const TREE_DEPTH_MAX: usize = 2 * PATH_DEPTH_MAX;
 /// Bytes of a lease holder's name, so that its rows' keys fit LMDB. HDFS clients send about 50.
 pub const HOLDER_LEN_MAX: usize = 400;
 /// Ids of files that one request may reserve. What the leader does not use is lost with it; ids are 64 bits.

@@ -1,7 +1,8 @@
 //! Which block a request for the next one of a file asks for.
 
-use crate::block::{self, Placed, last_row, named, row_before};
-use crate::error::{Failure, NsError};
+use crate::block::{self, Placed, last_row, row_before};
+use crate::error::Failure;
+use crate::error::block_fault::{BlockFault, BlockRequest};
 use crate::record::Inode;
 use crate::view::BlockRef;
 use types::rows::Rows;
@@ -21,16 +22,12 @@ pub(crate) fn next_step(
     inode: &Inode,
     previous: Option<&BlockRef>,
 ) -> Result<Step, Failure> {
-    let told = |claim: Option<&BlockRef>| claim.map_or("null".into(), |claim| named(claim.block, claim.generation));
-    let mismatch = |last: String| {
-        Err(NsError::Other(format!(
-            "Cannot allocate block in {path}: passed 'previous' block {} does not match actual last block in file {last}",
-            told(previous)
-        ))
-        .into())
+    let not_last = |last| {
+        let (path, claimed) = (path.to_owned(), previous.map(BlockRef::named));
+        Err(BlockFault::NotLast { path, request: BlockRequest::Add, claimed, last }.into())
     };
     let Some((offset, row)) = last_row(rows, inode)? else {
-        return if previous.is_some() { mismatch("null".into()) } else { Ok(Step::Behind(None)) };
+        return if previous.is_some() { not_last(None) } else { Ok(Step::Behind(None)) };
     };
     if let Some(claim) = previous
         && claim.block == row.block
@@ -48,16 +45,11 @@ pub(crate) fn next_step(
         (Some(claim), Some((_, before))) => claim.block == before.block && claim.generation == before.generation,
         _ => false,
     };
-    let last = named(row.block, row.generation);
     if !repeated {
-        return mismatch(last);
+        return not_last(Some(row.named()));
     }
     if row.len > 0 || row.is_complete() {
-        return Err(NsError::Other(format!(
-            "Request looked like a retry to allocate block {last} but it already contains {} bytes",
-            row.len
-        ))
-        .into());
+        return Err(BlockFault::Written { last: row.named(), len: row.len }.into());
     }
     Ok(Step::Again((offset, row)))
 }

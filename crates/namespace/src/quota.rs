@@ -3,7 +3,7 @@
 //!
 //! As in HDFS, a limit that is passed already refuses only what makes it worse.
 
-use crate::error::NsError;
+use crate::error::passed::Passed;
 use crate::tree_usage::TreeUsage;
 
 /// Where bytes may lie; the number is HDFS's.
@@ -28,30 +28,11 @@ pub struct Limits {
 }
 types::record!(Limits { 0: names, 1: space, 2: of_types });
 
-/// A limit that a change would pass, with what there would be then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passed {
-    Names { limit: u64, count: u64 },
-    Space { limit: u64, space: u128 },
-    DiskSpace { limit: u64, space: u128 },
-}
-
 impl StorageType {
     pub const ALL: [Self; 6] = [Self::Disk, Self::Ssd, Self::Archive, Self::RamDisk, Self::Provided, Self::Nvdimm];
 
     pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as i32 == number)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "DISK",
-            Self::Ssd => "SSD",
-            Self::Archive => "ARCHIVE",
-            Self::RamDisk => "RAM_DISK",
-            Self::Provided => "PROVIDED",
-            Self::Nvdimm => "NVDIMM",
-        }
     }
 }
 
@@ -95,61 +76,5 @@ impl Passed {
             Self::Names { limit, .. } => Self::Names { limit, count: before.names().max(limit).saturating_add(1) },
             passed => passed,
         }
-    }
-
-    /// In HDFS's words.
-    pub(crate) fn refusal(self, path: &str) -> NsError {
-        match self {
-            Self::Names { limit, count } => NsError::NameQuota(format!(
-                "The NameSpace quota (directories and files) of directory {path} is exceeded: quota={limit} file count={count}"
-            )),
-            Self::Space { limit, space } => NsError::SpaceQuota(format!(
-                "The DiskSpace quota of {path} is exceeded: quota = {limit} B = {} but diskspace consumed = {space} B = {}",
-                told(limit.into()),
-                told(space)
-            )),
-            Self::DiskSpace { limit, space } => NsError::TypeQuota(format!(
-                "Quota by storage type : {} on path : {path} is exceeded. quota = {} but space consumed = {}",
-                StorageType::Disk.name(),
-                told(limit.into()),
-                told(space)
-            )),
-        }
-    }
-}
-
-/// Bytes as HDFS tells them: `384 MB`, `1.50 GB`.
-fn told(bytes: u128) -> String {
-    const PREFIXES: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut place = (bytes.ilog2() as usize / 10 - 1).min(PREFIXES.len() - 1);
-    let unit = |place: usize| 1_u128 << (10 * (place + 1));
-    if bytes.is_multiple_of(unit(place)) {
-        return format!("{} {}B", bytes / unit(place), PREFIXES[place]);
-    }
-    let rounded = |place: usize| format!("{:.2}", bytes as f64 / unit(place) as f64);
-    if rounded(place).starts_with("1024") && place + 1 < PREFIXES.len() {
-        place += 1;
-    }
-    format!("{} {}B", rounded(place), PREFIXES[place])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_told_as_hdfs_tells_them() {
-        let check = |bytes: u128, text: &str| assert_eq!(told(bytes), text);
-        check(0, "0 B");
-        check(1023, "1023 B");
-        check(1 << 20, "1 MB");
-        check(402_653_184, "384 MB");
-        check(1_048_590, "1.00 MB");
-        check((1 << 30) - 1, "1.00 GB");
-        check(3 << 29, "1.50 GB");
-        check(u128::from(u64::MAX), "16.00 EB");
     }
 }

@@ -4,6 +4,7 @@
 //! docs/adr/0014 for when a program may write it.
 
 use crate::acl_entry::{AclEntry, AclScope};
+use crate::error::block_fault::BlockName;
 use crate::error::corrupt;
 use types::encoding::{self, DecodeError, Encoded, Fields};
 use types::rows::RowsError;
@@ -173,6 +174,10 @@ impl<T> Inode<T> {
 }
 
 impl BlockRow {
+    pub(crate) fn named(&self) -> BlockName {
+        BlockName { block: self.block, generation: self.generation }
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         self.state == BlockState::Complete
     }

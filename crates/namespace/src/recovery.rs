@@ -7,18 +7,19 @@
 //!         └──────────────────────────────────────────────────▶ closed
 //! ```
 //!
-//! From `begin` on the old writer is told LeaseExpired. Its data connections are fenced by the new generation, which
+//! From `begin` on the old writer is refused with LeaseExpired. Its data connections are fenced by the new generation, which
 //! the leader takes to the nodes before it lets anybody see the file closed.
 
 use crate::block::{self, last_row, write_row};
 use crate::context::Context;
+use crate::error::held::{Held, Holder, Opening};
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, write_node};
 use crate::lease::{self, RECOVERY_HOLDER, close};
 use crate::reply::Recovery;
 
 /// Begins, or begins again, the recovery of an open file.
-pub(crate) fn begin(context: &mut Context<'_>, node: &mut Node, message: String) -> Result<Recovery, Failure> {
+pub(crate) fn begin(context: &mut Context<'_>, node: &mut Node) -> Result<Recovery, Failure> {
     let id = node.inode.id;
     let Some((offset, mut row)) = last_row(context.rows, &node.inode)?.filter(|(_, row)| !row.is_complete()) else {
         close(context, node);
@@ -33,13 +34,12 @@ pub(crate) fn begin(context: &mut Context<'_>, node: &mut Node, message: String)
         open.recovery = Some(generation);
     }
     write_node(context.rows, node);
-    Ok(Recovery::Started { file: id, last: block::view(id, &(offset, row)), generation, message })
+    Ok(Recovery::Started { file: id, last: block::view(id, &(offset, row)), generation })
 }
 
 /// A client that wants to open a file.
 pub(crate) struct Newcomer<'a> {
-    /// HDFS's name of the call, for messages.
-    pub(crate) call: &'static str,
+    pub(crate) opening: Opening,
     pub(crate) client: &'a str,
     pub(crate) client_host: &'a str,
     pub(crate) takeover: Option<&'a str>,
@@ -54,22 +54,22 @@ pub(crate) fn meet_open(
     newcomer: &Newcomer<'_>,
 ) -> Result<Option<Recovery>, Failure> {
     let Some(open) = node.inode.file().and_then(|file| file.open.as_ref()) else { return Ok(None) };
-    let Newcomer { call, client, client_host, takeover } = newcomer;
-    let because = |reason: String| format!("Failed to {call} {path} for {client} on {client_host} because {reason}");
-    if open.holder == *client {
-        let reason = format!("{client} is already the current lease holder.");
-        return Err(NsError::AlreadyBeingCreated(because(reason)).into());
+    let Newcomer { opening, client, client_host, takeover } = *newcomer;
+    let held = |by| {
+        let (client, client_host) = (client.to_owned(), client_host.to_owned());
+        Box::new(Held { opening, path: path.to_owned(), client, client_host, by })
+    };
+    let (holder, host) = (open.holder.clone(), open.client_host.clone());
+    if open.holder == client {
+        return Err(NsError::AlreadyBeingCreated(held(Holder::Itself)).into());
     }
     if open.recovery.is_some() {
-        let reason = format!("another recovery is in progress by {} on {}", open.holder, open.client_host);
-        return Err(NsError::RecoveryInProgress(because(reason)).into());
+        return Err(NsError::RecoveryInProgress(held(Holder::Recovery { holder, host })).into());
     }
-    if *takeover != Some(open.holder.as_str()) {
-        let reason = format!("this file lease is currently owned by {} on {}", open.holder, open.client_host);
-        return Err(NsError::AlreadyBeingCreated(because(reason)).into());
+    if takeover != Some(open.holder.as_str()) {
+        return Err(NsError::AlreadyBeingCreated(held(Holder::Other { holder, host })).into());
     }
-    let message = because("lease recovery is in progress. Try again later.".into());
-    match begin(context, node, message)? {
+    match begin(context, node)? {
         Recovery::Closed { .. } => Ok(None),
         started => Ok(Some(started)),
     }

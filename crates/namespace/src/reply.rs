@@ -20,7 +20,7 @@ pub enum Reply {
     Block(BlockView),
     Generation(Generation),
     /// Answer to `BeginRecovery`; also of `Create` and `Append` when they took a lease over and the last block must be
-    /// recovered first: the client is then told RecoveryInProgress.
+    /// recovered first: the client has to come back later.
     Recovery(Recovery),
     /// `more`: another step is needed.
     Reaped {
@@ -60,11 +60,11 @@ pub enum Recovery {
     /// The holder named in the request holds the file no more. Nothing was changed.
     NotHeld { file: FileId },
     /// The old writer is shut out. The replicas of `last` must be fenced with `generation`, cut to one length, and
-    /// `FinishRecovery` brings that length. `message` is what a waiting client is told.
-    Started { file: FileId, last: BlockView, generation: Generation, message: String },
+    /// `FinishRecovery` brings that length.
+    Started { file: FileId, last: BlockView, generation: Generation },
 }
 types::variants!(Recovery {
     0 => Closed { 0: file },
     1 => NotHeld { 0: file },
-    2 => Started { 0: file, 1: last, 2: generation, 3: message },
+    2 => Started { 0: file, 1: last, 2: generation },
 });

@@ -1,28 +1,21 @@
 //! From a path to the inodes along it.
 
+use crate::access::Access;
 use crate::caller::Caller;
-use crate::error::{Failure, NsError};
+use crate::error::absent::Absent;
+use crate::error::{Failure, NsError, Purpose, ReservedName};
 use crate::inode::root;
 use crate::inode::{Node, Place, read_entry};
-use crate::permission::{self, Access};
+use crate::permission;
 use crate::reserved::{self, Meaning};
 use crate::resolved::Resolved;
 use types::FsPath;
 use types::rows::{Rows, RowsError};
 
-/// What the path is wanted for; decides how a file in the middle of it is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// Something that exists. A file in the middle: ThroughFile.
-    Find,
-    /// A new name, so it must be a valid one. A file in the middle: ParentNotDirectory.
-    Make,
-}
-
 /// Walks down, checking that the caller may pass each directory on the way.
 pub(crate) fn resolve(rows: &dyn Rows, caller: &Caller, path: &FsPath, purpose: Purpose) -> Result<Resolved, Failure> {
-    if purpose == Purpose::Make {
-        check_new_path(path)?;
+    if purpose != Purpose::Find {
+        check_new_path(path, purpose)?;
     }
     let path = match reserved::meaning(rows, path)? {
         Meaning::Ordinary => path.clone(),
@@ -30,7 +23,7 @@ pub(crate) fn resolve(rows: &dyn Rows, caller: &Caller, path: &FsPath, purpose: 
         Meaning::Nothing if purpose == Purpose::Find => return Ok(missing_below_root(rows, path)?),
         // Nothing may come to stand below `/.reserved`: nobody would find it there.
         Meaning::Nothing => {
-            return Err(NsError::NotFound(format!("File for given inode path does not exist: {path}")).into());
+            return Err(Absent::Reserved(path.clone()).into());
         }
     };
     let mut resolved = Resolved { path: path.clone(), nodes: vec![root(rows)?], missing: Vec::new() };
@@ -39,10 +32,10 @@ pub(crate) fn resolve(rows: &dyn Rows, caller: &Caller, path: &FsPath, purpose: 
         let above = resolved.nodes.len() - 1;
         let directory = &resolved.nodes[above].inode;
         if !directory.is_directory() {
-            let message = format!("{} (is not a directory)", resolved.path_at(above));
+            let path = resolved.path_at(above);
             return Err(match purpose {
-                Purpose::Find => NsError::ThroughFile(message),
-                Purpose::Make => NsError::ParentNotDirectory(message),
+                Purpose::Find => NsError::ThroughFile { path },
+                Purpose::Create | Purpose::Make => NsError::ParentNotDirectory { path },
             }
             .into());
         }
@@ -71,12 +64,12 @@ fn missing_below_root(rows: &dyn Rows, path: &FsPath) -> Result<Resolved, RowsEr
 }
 
 /// Names HDFS refuses for new inodes. What no path can have at all, the parser refused already.
-fn check_new_path(path: &FsPath) -> Result<(), NsError> {
+fn check_new_path(path: &FsPath, purpose: Purpose) -> Result<(), NsError> {
     if !reserved::may_be_made(path) || path.components().any(|name| name.contains(':')) {
-        return Err(NsError::invalid_path(path));
+        return Err(NsError::InvalidPath { path: path.clone(), purpose });
     }
     if path.components().any(|name| name == ".snapshot") {
-        return Err(NsError::IllegalArgument("\".snapshot\" is a reserved name.".into()));
+        return Err(NsError::ReservedName(ReservedName::Snapshot));
     }
     Ok(())
 }

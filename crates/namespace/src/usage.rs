@@ -25,6 +25,7 @@
 
 use crate::block::last_row;
 use crate::damage;
+use crate::error::limit::Limit;
 use crate::error::{Failure, NsError, corrupt};
 use crate::inode::{Node, ROOT, path_of, read_place};
 use crate::limits::TREE_DEPTH_MAX;
@@ -116,10 +117,7 @@ fn counting(rows: &dyn Rows, directory: InodeId) -> Result<Vec<InodeId>, Failure
         let Some(place) = read_place(rows, at)? else { return Ok(Vec::new()) };
         if found.len() > TREE_DEPTH_MAX {
             // Not an error of the rows: all members would stop over a bound that is wrong.
-            return Err(NsError::Other(format!(
-                "{directory} stands too deep: below {TREE_DEPTH_MAX} levels; move it up first"
-            ))
-            .into());
+            return Err(Limit::DirectoryDepth(directory).into());
         }
         at = place.parent;
         found.push(at);
@@ -157,7 +155,7 @@ fn change(rows: &mut dyn RowsMut, directory: InodeId, step: &Step) -> Result<(),
     {
         let passed = if step.excess == Excess::RefusedByName { passed.at_first_name(before) } else { passed };
         let path = path_of(rows, directory)?.unwrap_or_default();
-        return Err(passed.refusal(&path).into());
+        return Err(NsError::Quota { path, passed }.into());
     }
     write(rows, directory, &row);
     Ok(())
@@ -248,12 +246,7 @@ pub(crate) fn move_tree(rows: &mut dyn RowsMut, from: InodeId, to: InodeId, top:
     // The root is no level.
     let depth = to.len() - 1 + height as usize;
     if depth > TREE_DEPTH_MAX {
-        return Err(NsError::Other(format!(
-            "rename: Pathname too long. Limit {TREE_DEPTH_MAX} levels, and with what is or was below it {} may take {depth}: \
-             move what is in it to a new directory, one after the other, and move that",
-            path_of(rows, top.id)?.unwrap_or_default()
-        ))
-        .into());
+        return Err(Limit::RenamedDepth { path: path_of(rows, top.id)?.unwrap_or_default(), depth }.into());
     }
     let mut common = Vec::new();
     while let (Some(one), Some(other)) = (from.last(), to.last())

@@ -1,5 +1,6 @@
 //! What readers are shown: status, blocks.
 
+use crate::error::block_fault::BlockName;
 use crate::record::{Body, Inode};
 use types::{BlockId, ContainerId, FileId, Generation, InodeId, Millis};
 
@@ -81,6 +82,12 @@ pub struct BlockRef {
     pub len: u64,
 }
 types::record!(BlockRef { 0: block, 1: generation, 2: len });
+
+impl BlockRef {
+    pub(crate) fn named(&self) -> BlockName {
+        BlockName { block: self.block, generation: self.generation }
+    }
+}
 
 /// Blocks of a file that overlap a range, and what a reader needs beside them.
 #[derive(Clone, Debug, PartialEq, Eq)]

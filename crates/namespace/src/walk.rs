@@ -1,6 +1,7 @@
 //! Walking over a tree in memory that grows with its depth alone, a few entries at a time.
 
-use crate::error::{Failure, NsError, corrupt};
+use crate::error::limit::Limit;
+use crate::error::{Failure, corrupt};
 use crate::limits::TREE_DEPTH_MAX;
 use crate::record::{Inode, InodeRow};
 use crate::tables::{ENTRY, entry_key, split_entry};
@@ -138,9 +139,7 @@ impl Walk {
                 if self.levels.len() == TREE_DEPTH_MAX {
                     // Not an error of the rows: what moves between two steps of a walk may take it deeper than any tree
                     // is.
-                    let message =
-                        format!("The tree below {} is too deep: more than {TREE_DEPTH_MAX} levels", directory.id);
-                    return Err(NsError::Other(message).into());
+                    return Err(Limit::TreeDepth(directory.id).into());
                 }
                 self.levels.push(Level { directory, after: String::new(), path_len });
             } else if ended {

@@ -2,6 +2,7 @@
 
 use crate::caller::Caller;
 use crate::damage;
+use crate::error::denial::Denial;
 use crate::error::{NsError, corrupt};
 use crate::record::Inode;
 use crate::reserved;
@@ -90,10 +91,13 @@ pub(crate) fn check_space(caller: &Caller, name: &XattrName, path: &FsPath) -> R
         XattrSpace::Raw if reserved::is_raw(path) => Ok(()),
         _ if name.is_unreadable_mark() => Ok(()),
         space => {
-            let message = format!("User doesn't have permission for xattr: {name}");
+            let denial = Denial::XattrSpace(name.clone());
             // The others are refused to superusers, too.
             let depends_on_groups = space == XattrSpace::Trusted;
-            Err(if depends_on_groups { NsError::denied(caller, message) } else { NsError::AccessDenied(message) })
+            Err(match depends_on_groups {
+                true => NsError::denied(caller, denial),
+                false => NsError::AccessDenied(denial.into()),
+            })
         }
     }
 }

@@ -76,6 +76,7 @@ pub(super) async fn grant(core: &Core, session: &Session, holder: &str, op: impl
     core.leader().leases.asks(holder);
     let mut asking = LeaseRequestGuard { core, holder, granted: true };
     let changed = core.change_or_doubt(session, op).await;
-    asking.granted = !matches!(changed, Err(ChangeError::Refused(_)) | Ok(Reply::Recovery(_)));
+    let refused = matches!(changed, Err(ChangeError::Refused(_) | ChangeError::NoRoom(_)) | Ok(Reply::Recovery(_)));
+    asking.granted = !refused;
     changed.map_err(refusal::change)
 }

@@ -6,12 +6,13 @@ use super::leases::grant;
 use super::length_claim::is_outgrown_and_seen;
 use crate::caller::Session;
 use crate::core::{Core, make_path, must_find};
-use crate::recovery;
 use crate::to_hdfs::{self, Locator, MINUS_ONE, block_ref};
+use crate::{recovery, refusal};
 use hdfs::Exception;
-use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, RECOVERY_IN_PROGRESS};
+use hdfs::exception::HADOOP_ILLEGAL_ARGUMENT;
 use hdfs::proto::*;
 use lead::Ask;
+use namespace::error::held::Opening;
 use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BlockRef, BlockView, BumpGeneration, Complete, Create, Fsync, Recovery,
     Reply, Truncate, UpdatePipeline, read,
@@ -38,8 +39,8 @@ fn file_id(id: Option<u64>) -> Option<FileId> {
 }
 
 fn surprise(reply: &Reply) -> Exception {
-    tracing::error!(?reply, "a request was answered with something else");
-    Exception::io("the metadata server misunderstood itself; see its log")
+    tracing::error!(?reply, "unexpected reply to a request");
+    Exception::io("internal error: unexpected reply; see the metadata server's log")
 }
 
 pub(super) async fn create(
@@ -74,7 +75,10 @@ pub(super) async fn create(
     let reply = grant(core, session, holder, create).await?;
     match reply {
         Reply::Status(status) => Ok(CreateResponseProto { fs: Some(to_hdfs::status(&status, None)) }),
-        Reply::Recovery(recovery) => Err(wait_for(core, recovery)),
+        Reply::Recovery(recovery) => {
+            let refused = refusal::recovering(session, Opening::Create, &request.src, &request.client_name);
+            Err(wait_for(core, recovery, refused))
+        }
         reply => Err(surprise(&reply)),
     }
 }
@@ -94,7 +98,10 @@ pub(super) async fn append(
     };
     let (last, status) = match grant(core, session, &request.client_name, append).await? {
         Reply::Append { last, status } => (last, status),
-        Reply::Recovery(recovery) => return Err(wait_for(core, recovery)),
+        Reply::Recovery(recovery) => {
+            let refused = refusal::recovering(session, Opening::Append, &request.src, &request.client_name);
+            return Err(wait_for(core, recovery, refused));
+        }
         reply => return Err(surprise(&reply)),
     };
     // Right after a start only some nodes are known to live, and a Java client with too short a chain gives up.
@@ -124,7 +131,7 @@ pub(super) async fn truncate(
     })?;
     let truncate = Truncate {
         takeover: silent_holder(core, &path).await?,
-        client: request.client_name,
+        client: request.client_name.clone(),
         client_host: session.host(),
         len: len.unsigned_abs(),
         path,
@@ -135,7 +142,10 @@ pub(super) async fn truncate(
             recovery::start(core, file, last, generation);
             Ok(TruncateResponseProto { result: false })
         }
-        Reply::Recovery(recovery) => Err(wait_for(core, recovery)),
+        Reply::Recovery(recovery) => {
+            let refused = refusal::recovering(session, Opening::Truncate, &request.src, &request.client_name);
+            Err(wait_for(core, recovery, refused))
+        }
         reply => Err(surprise(&reply)),
     }
 }
@@ -174,12 +184,12 @@ async fn writing_of(
     core.read(move |rows| read::writing(rows, &caller, &path, file, &client)).await
 }
 
-/// The file's last writer is being shut out; the client comes back later.
-pub(crate) fn wait_for(core: &Arc<Core>, recovery: Recovery) -> Exception {
+/// The file's last writer is being shut out; the client comes back later, as `refused` says.
+pub(crate) fn wait_for(core: &Arc<Core>, recovery: Recovery, refused: Exception) -> Exception {
     match recovery {
-        Recovery::Started { file, last, generation, message } => {
+        Recovery::Started { file, last, generation } => {
             recovery::start(core, file, last, generation);
-            Exception::new(RECOVERY_IN_PROGRESS, message)
+            refused
         }
         Recovery::Closed { .. } | Recovery::NotHeld { .. } => surprise(&Reply::Recovery(recovery)),
     }

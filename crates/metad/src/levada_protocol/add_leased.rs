@@ -7,7 +7,7 @@ use crate::core::{Core, must_find};
 use crate::refusal;
 use hdfs::Exception;
 use lead::{Grant, LeasedHome};
-use namespace::{AddBlock, AddLeased, Allocated, BlockRef, NsError};
+use namespace::{AddBlock, AddLeased, Allocated, BlockRef};
 use types::{BlockId, Generation, InodeId};
 use wire::client::{AddLeasedRequest, AddLeasedResponse};
 
@@ -29,9 +29,7 @@ pub(super) async fn add_leased(
         return Ok(AddLeasedResponse {}); // the call before this one was well, its answer got lost
     }
     let held = Held::begin(core, &client, Grant { block, file }, false);
-    let (mut held, LeasedHome { container: home, .. }) = held.map_err(|_| {
-        refusal::namespace(NsError::LeaseExpired(format!("{block} is not on lease to {client} for {file}")))
-    })?;
+    let (mut held, LeasedHome { container: home, .. }) = held.map_err(|_| refusal::not_leased(block, &client))?;
     if !core.with_cluster(|cluster, _| cluster.was_given_out(block)) {
         return Err(refusal::illegal(format!("{block} was never given out here")));
     }

@@ -37,7 +37,7 @@ impl<'a> Held<'a> {
     pub(super) async fn change(&mut self, session: &Session, op: impl Into<Op>) -> Result<Reply, Exception> {
         let op = op.into();
         // What is refused here never came to the log, which so has said nothing of the puts before.
-        self.core.admit(&op).map_err(refusal::namespace)?;
+        self.core.admit(&op).map_err(refusal::change)?;
         self.fate = PutFate::InDoubt;
         let changed = self.core.change_admitted(session, op).await;
         if !matches!(changed, Err(ChangeError::Raft(_))) {

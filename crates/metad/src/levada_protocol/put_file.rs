@@ -7,7 +7,8 @@ use crate::core::{Core, make_path};
 use crate::{refusal, to_hdfs};
 use hdfs::Exception;
 use lead::{Grant, LeasedHome};
-use namespace::{Create, NsError, PutBlock, PutFile, Reply, read};
+use namespace::error::held::Opening;
+use namespace::{Create, PutBlock, PutFile, Reply, read};
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
 use types::{BlockId, FileId, Generation, InodeId};
@@ -22,7 +23,7 @@ pub(super) async fn put_file(
     let create = Create {
         // Whoever replaces a file asks nobody who has it open.
         takeover: if request.overwrite { None } else { silent_holder(core, &path).await? },
-        client: request.holder,
+        client: request.holder.clone(),
         client_host: session.host(),
         mode: to_hdfs::mode(request.mode),
         unmasked: request.unmasked.map(to_hdfs::mode),
@@ -34,8 +35,9 @@ pub(super) async fn put_file(
         block_len_min: core.config.block_len_min,
         path,
     };
+    let recovering = || refusal::recovering(session, Opening::Create, &request.path, &request.holder);
     let Some(block) = request.block else {
-        return was_put(core, core.change(session, PutFile { create, block: None }).await?);
+        return was_put(core, core.change(session, PutFile { create, block: None }).await?, recovering);
     };
     let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
     let held = Held::begin(core, &create.client, grant, request.short);
@@ -43,8 +45,7 @@ pub(super) async fn put_file(
         if let Some(file) = repeated(core, session).await? {
             return Ok(PutFileResponse { file: file.0 });
         }
-        let message = format!("{} is not on lease to {}; write the block again", grant.block, create.client);
-        return Err(refusal::namespace(NsError::LeaseExpired(message)));
+        return Err(refusal::not_leased(grant.block, &create.client));
     };
     if !core.with_cluster(|cluster, _| cluster.was_given_out(grant.block)) {
         return Err(refusal::illegal(format!("{} was never given out here", grant.block)));
@@ -56,7 +57,7 @@ pub(super) async fn put_file(
         len: block.len,
         home,
     };
-    was_put(core, held.change(session, PutFile { create, block: Some(put_block) }).await?)
+    was_put(core, held.change(session, PutFile { create, block: Some(put_block) }).await?, recovering)
 }
 
 /// The file that an earlier attempt at this call has put: its lease ended with that, but its answer got lost.
@@ -70,13 +71,17 @@ async fn repeated(core: &Core, session: &Session) -> Result<Option<FileId>, Exce
     })
 }
 
-fn was_put(core: &Arc<Core>, reply: Reply) -> Result<PutFileResponse, Exception> {
+fn was_put(
+    core: &Arc<Core>,
+    reply: Reply,
+    recovering: impl FnOnce() -> Exception,
+) -> Result<PutFileResponse, Exception> {
     match reply {
         Reply::Status(status) => Ok(PutFileResponse { file: status.id.0 }),
-        Reply::Recovery(recovery) => Err(wait_for(core, recovery)),
+        Reply::Recovery(recovery) => Err(wait_for(core, recovery, recovering())),
         reply => {
-            tracing::error!(?reply, "a put was answered with something else");
-            Err(Exception::io("the metadata server misunderstood itself; see its log"))
+            tracing::error!(?reply, "unexpected reply to a put");
+            Err(Exception::io("internal error: unexpected reply; see the metadata server's log"))
         }
     }
 }

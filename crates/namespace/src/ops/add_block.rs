@@ -4,6 +4,8 @@ use crate::block::{self, Placed, commit, hook_row, last_row};
 use crate::context::Context;
 use crate::damage;
 use crate::effects::DoubtCause;
+use crate::error::block_fault::BlockFault;
+use crate::error::limit::Limit;
 use crate::error::{Failure, NsError};
 use crate::inode::{next_generation, write_node};
 use crate::lease::find_written;
@@ -63,9 +65,7 @@ impl AddBlock {
         check_count(node.inode.file())?;
         let Allocated { block, home } = self.allocated;
         if block::find(context.rows, block)?.is_some() {
-            return Err(
-                NsError::Other(format!("{block} belongs to a file already, and can not be given out again")).into()
-            );
+            return Err(BlockFault::Owned(block).into());
         }
         let generation = match leased {
             Some(leased) => leased,
@@ -86,10 +86,7 @@ impl AddBlock {
 
 fn check_count(file: Option<&File>) -> Result<(), NsError> {
     match file {
-        Some(file) if file.block_count >= BLOCK_COUNT_MAX => Err(NsError::Other(format!(
-            "File has reached the limit on maximum number of blocks (dfs.namenode.fs-limits.max-blocks-per-file): {} >= {BLOCK_COUNT_MAX}",
-            file.block_count
-        ))),
+        Some(file) if file.block_count >= BLOCK_COUNT_MAX => Err(Limit::BlockCount { count: file.block_count }.into()),
         _ => Ok(()),
     }
 }

@@ -3,7 +3,9 @@
 
 use super::add_block::AddBlock;
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::Failure;
+use crate::error::block_fault::BlockFault;
+use crate::error::lease_fault::LeaseFault;
 use crate::inode::read_counters;
 use crate::reply::Reply;
 use crate::tables::{DOOMED_BLOCK, doomed_block_key};
@@ -24,14 +26,12 @@ impl AddLeased {
         let issued = read_counters(context.rows)?.map_or(Generation(0), |counters| counters.generation);
         let doomed = context.rows.get(DOOMED_BLOCK, &doomed_block_key(allocated.block, allocated.home))?.is_some();
         if self.generation == Generation(0) || self.generation > issued || doomed {
-            let block = allocated.block;
-            return Err(NsError::LeaseExpired(format!("{block} was used already, or never given out")).into());
+            return Err(LeaseFault::IdsNotLeased { block: allocated.block, file: None }.into());
         }
         let reply = self.add.run_as(context, Some(self.generation))?;
         match &reply {
             Reply::Block(view) if view.block != allocated.block => {
-                let message = format!("{} stands where {} should", view.block, allocated.block);
-                Err(NsError::Other(message).into())
+                Err(BlockFault::Misplaced { found: view.block, wanted: allocated.block }.into())
             }
             _ => Ok(reply),
         }

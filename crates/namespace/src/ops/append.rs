@@ -1,15 +1,18 @@
 //! Opening a closed file again, to write at its end.
 
+use crate::access::Access;
 use crate::block::{self, last_row, write_row};
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::absent::Absent;
+use crate::error::held::Opening;
+use crate::error::{Failure, NsError, Purpose};
 use crate::inode::write_node;
 use crate::lease;
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::record::{BlockState, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::usage::{self, Excess};
 use crate::view::status_of;
 use types::FsPath;
@@ -35,26 +38,21 @@ impl Append {
         lease::check_holder_name(&self.client)?;
         let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
         if resolved.last().is_some_and(|node| node.inode.is_directory()) {
-            return Err(NsError::ExistsAsDirectory(format!(
-                "Cannot append to directory {}; already exists as a directory.",
-                resolved.path
-            ))
-            .into());
+            return Err(NsError::ExistsAsDirectory { path: resolved.path, append: true }.into());
         }
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
         permission::check(context.caller, &resolved, ask)?;
-        let path = resolved.path.to_string();
+        let path = resolved.path.clone();
         let Some(mut node) = resolved.into_last() else {
-            let message = format!("Failed to append to non-existent file {path} for client {}", self.client_host);
-            return Err(NsError::NotFound(message).into());
+            return Err(Absent::Appended { path, client_host: self.client_host.clone() }.into());
         };
         let newcomer = Newcomer {
-            call: "APPEND_FILE",
+            opening: Opening::Append,
             client: &self.client,
             client_host: &self.client_host,
             takeover: self.takeover.as_deref(),
         };
-        if let Some(started) = meet_open(context, &mut node, &path, &newcomer)? {
+        if let Some(started) = meet_open(context, &mut node, path.as_str(), &newcomer)? {
             return Ok(Reply::Recovery(started));
         }
         let id = node.inode.id;

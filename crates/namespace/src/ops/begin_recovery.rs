@@ -1,12 +1,14 @@
 //! Taking an open file from its writer.
 
+use crate::access::Access;
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::absent::Absent;
+use crate::error::{Failure, NsError, Purpose};
 use crate::inode::{Node, find_standing};
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::recovery;
 use crate::reply::{Recovery, Reply};
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use types::{FileId, FsPath};
 
 /// Shuts the writer out and closes the file, at once if all its blocks are whole; otherwise the last block must be
@@ -31,7 +33,7 @@ types::variants!(RecoveryTarget { 0 => Path(0: path), 1 => File(0: file) });
 
 impl BeginRecovery {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
-        let (mut node, path) = self.find(context)?;
+        let mut node = self.find(context)?;
         let id = node.inode.id;
         let Some(open) = node.inode.file().and_then(|file| file.open.as_ref()) else {
             return Ok(Reply::Recovery(Recovery::Closed { file: id }));
@@ -39,18 +41,14 @@ impl BeginRecovery {
         if self.holder.as_ref().is_some_and(|holder| *holder != open.holder) {
             return Ok(Reply::Recovery(Recovery::NotHeld { file: id }));
         }
-        let message = format!(
-            "Failed to RECOVER_LEASE {path} because lease recovery is in progress. Try again later. (It was held by {} on {}.)",
-            open.holder, open.client_host
-        );
-        Ok(Reply::Recovery(recovery::begin(context, &mut node, message)?))
+        Ok(Reply::Recovery(recovery::begin(context, &mut node)?))
     }
 
-    fn find(&self, context: &Context<'_>) -> Result<(Node, String), Failure> {
+    fn find(&self, context: &Context<'_>) -> Result<Node, Failure> {
         match &self.target {
             RecoveryTarget::File(id) => match find_standing(context.rows, *id)? {
-                Some((node, path)) if !node.inode.is_directory() => Ok((node, path)),
-                _ => Err(NsError::NotFound(format!("File does not exist: {id}")).into()),
+                Some((node, _)) if !node.inode.is_directory() => Ok(node),
+                _ => Err(Absent::Inode(*id).into()),
             },
             RecoveryTarget::Path(path) => {
                 let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
@@ -59,8 +57,7 @@ impl BeginRecovery {
                 }
                 let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
                 permission::check(context.caller, &resolved, ask)?;
-                let node = resolved.into_last().ok_or_else(|| NsError::no_file(path))?;
-                Ok((node, path.to_string()))
+                Ok(resolved.into_last().ok_or_else(|| NsError::no_file(path))?)
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Closing a file.
 
-use crate::block::{commit, last_row, named, write_row};
+use crate::block::{commit, last_row, write_row};
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::Failure;
+use crate::error::block_fault::{BlockFault, BlockRequest};
 use crate::inode::Node;
 use crate::lease::{check_writer, close, find_file};
 use crate::record::{BlockRow, BlockState};
@@ -38,12 +39,8 @@ impl Complete {
                 commit(context, &mut node, last, claim, self.seen)?;
             }
             (Some(claim), last) => {
-                let have = last.map_or("null".into(), |(_, row)| named(row.block, row.generation));
-                return Err(NsError::Other(format!(
-                    "Cannot complete {path}: passed 'last' block {} does not match actual last block in file {have}",
-                    named(claim.block, claim.generation)
-                ))
-                .into());
+                let (claimed, last) = (Some(claim.named()), last.map(|(_, row)| row.named()));
+                return Err(BlockFault::NotLast { path, request: BlockRequest::Complete, claimed, last }.into());
             }
             (None, Some((offset, row))) if row.state == BlockState::Reopened => {
                 // Opened for appending and closed again: some clients do not name the block then.

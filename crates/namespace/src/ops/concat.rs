@@ -1,16 +1,19 @@
 //! Joining files: the blocks of several become the end of one.
 
+use crate::access::Access;
 use crate::block::{hook_row, scan_rows};
 use crate::context::Context;
 use crate::damage;
 use crate::deleted_trees;
-use crate::error::{Failure, NsError, corrupt};
+use crate::error::concat_fault::ConcatFault;
+use crate::error::limit::Limit;
+use crate::error::{Failure, NsError, Purpose, corrupt};
 use crate::inode::{Node, change_children, unhook_node, write_node};
 use crate::limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX};
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::record::File;
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::resolved::Resolved;
 use crate::tables::{BLOCK, RESIZED, block_key, inode_key};
 use crate::usage::{self, Excess};
@@ -32,9 +35,7 @@ impl Concat {
     pub(super) fn check_len(&self) -> Result<(), NsError> {
         let count = self.sources.len();
         if count > BLOCKS_CHANGED_MAX as usize {
-            return Err(NsError::Other(format!(
-                "concat: {count} sources are too many, one call joins {BLOCKS_CHANGED_MAX} at most; join them in several calls"
-            )));
+            return Err(Limit::ConcatSources { count }.into());
         }
         Ok(())
     }
@@ -43,25 +44,20 @@ impl Concat {
         self.check_len()?;
         let (mut parent, mut target) = self.find_target(context)?;
         if self.sources.is_empty() {
-            return Err(NsError::IllegalArgument("No sources given".into()).into());
+            return Err(ConcatFault::NoSources.into());
         }
         let mut sources: Vec<Node> = Vec::new();
         for path in &self.sources {
             let source = self.find_source(context, path, &target)?;
             if sources.iter().any(|known| known.inode.id == source.inode.id) {
-                let message = "concat: at least two of the source files are the same";
-                return Err(NsError::IllegalArgument(message.into()).into());
+                return Err(ConcatFault::Repeated.into());
             }
             sources.push(source);
         }
         let blocks = sources.iter().map(|source| source.inode.file().map_or(0, |file| u64::from(file.block_count)));
         let block_count: u64 = blocks.sum();
         if block_count > BLOCKS_CHANGED_MAX.into() {
-            let message = format!(
-                "concat: the sources have {block_count} blocks, and one call moves {BLOCKS_CHANGED_MAX} at most; \
-                 join them in several calls"
-            );
-            return Err(NsError::Other(message).into());
+            return Err(Limit::ConcatBlocks { count: block_count }.into());
         }
         let mut bill = usage::bill(context.rows, &target)?;
         for source in sources {
@@ -89,7 +85,7 @@ impl Concat {
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
         permission::check(context.caller, &resolved, ask)?;
         if file_of(&resolved, path)?.open.is_some() {
-            return Err(NsError::IllegalArgument(format!("concat: target file {path} is under construction")).into());
+            return Err(ConcatFault::TargetOpen(path.clone()).into());
         }
         match (resolved.parent().cloned(), resolved.into_last()) {
             (Some(parent), Some(target)) => Ok((parent, target)),
@@ -102,24 +98,19 @@ impl Concat {
         let ask = Ask { path: Some(Access::READ), parent: Some(Access::WRITE), ..Ask::default() };
         permission::check(context.caller, &resolved, ask)?;
         let file = file_of(&resolved, path)?;
-        let refused = |reason: String| Err(NsError::IllegalArgument(reason).into());
         let block_len_max = target.inode.file().map_or(0, |target| target.block_len);
-        let target_path = &self.target;
+        let (source, target_path) = (path.clone(), self.target.clone());
         if resolved.parent().is_none_or(|parent| parent.inode.id != target.place.parent) {
-            return refused(format!("Source file {path} is not in the same directory with the target {target_path}"));
+            return Err(ConcatFault::OtherDirectory { source, target: target_path }.into());
         }
         if resolved.last().is_some_and(|source| source.inode.id == target.inode.id) {
-            return refused(format!("concat: the src file {path} is the same with the target file {target_path}"));
+            return Err(ConcatFault::SourceIsTarget { source, target: target_path }.into());
         }
         if file.open.is_some() || file.block_count == 0 {
-            return refused(format!("concat: source file {path} is invalid or empty or underConstruction"));
+            return Err(ConcatFault::OpenOrEmpty { source }.into());
         }
         if file.block_len > block_len_max {
-            return refused(format!(
-                "concat: source file {path} has preferred block size {} which is greater than the target file's preferred block \
-                 size {block_len_max}",
-                file.block_len
-            ));
+            return Err(ConcatFault::BlockLen { source, len: file.block_len, len_max: block_len_max }.into());
         }
         resolved.into_last().ok_or_else(|| NsError::no_file(path).into())
     }
@@ -148,7 +139,7 @@ fn move_blocks(context: &mut Context<'_>, source: &Node, target: &mut Node) -> R
     let file = target.inode.file_mut().ok_or_else(|| corrupt("join files", format!("{to} is a directory")))?;
     for (offset, mut row) in moved {
         if file.block_count >= BLOCK_COUNT_MAX {
-            return Err(NsError::Other(format!("A file has {BLOCK_COUNT_MAX} blocks at most")).into());
+            return Err(Limit::JoinedBlockCount.into());
         }
         crate::block::check_end(file.len, row.len)?;
         context.rows.delete(BLOCK, &block_key(from, offset));

@@ -1,15 +1,19 @@
 //! Creating a file, open for writing.
 
+use crate::access::Access;
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::absent::{Absent, Existing};
+use crate::error::held::Opening;
+use crate::error::limit::Limit;
+use crate::error::{Failure, NsError, Purpose};
 use crate::inode::Node;
 use crate::lease;
 use crate::make::{Mode, New, check_parent, make, remove_child};
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::record::{Body, File, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
 use crate::reply::{Recovery, Reply};
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::view::status_of;
 use types::limits::BLOCK_LEN_MAX;
 use types::{FileId, FsPath};
@@ -76,14 +80,14 @@ impl Create {
 
     /// Makes the file, under a new id or one that was reserved, after whatever stands in the way is gone.
     pub(crate) fn make(&self, context: &mut Context<'_>, id: Option<FileId>, file: File) -> Result<Made, Failure> {
-        let mut resolved = resolve(context.rows, context.caller, &self.path, Purpose::Make)?;
+        let mut resolved = resolve(context.rows, context.caller, &self.path, Purpose::Create)?;
         self.check_wishes()?;
         let exists = resolved.last().is_some();
         let path_right = (exists && self.overwrite).then_some(Access::WRITE);
         let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
         permission::check(context.caller, &resolved, ask)?;
         if resolved.last().is_some_and(|node| node.inode.is_directory()) {
-            return Err(NsError::ExistsAsDirectory(format!("{} already exists as a directory", resolved.path)).into());
+            return Err(NsError::ExistsAsDirectory { path: resolved.path, append: false }.into());
         }
         permission::check(context.caller, &resolved, Ask { path: path_right, ..Ask::default() })?;
         if !exists {
@@ -91,13 +95,13 @@ impl Create {
                 check_parent(&resolved)?;
             }
             if !self.create {
-                return Err(NsError::NotFound(format!("Can't overwrite non-existent {}", resolved.path)).into());
+                return Err(Absent::Overwritten(resolved.path).into());
             }
         } else if self.overwrite {
             remove_child(context, &mut resolved)?;
         } else if let Some(node) = resolved.nodes.last_mut() {
             let newcomer = Newcomer {
-                call: "CREATE_FILE",
+                opening: Opening::Create,
                 client: &self.client,
                 client_host: &self.client_host,
                 takeover: self.takeover.as_deref(),
@@ -105,8 +109,8 @@ impl Create {
             if let Some(started) = meet_open(context, node, resolved.path.as_str(), &newcomer)? {
                 return Ok(Made::Must(started));
             }
-            let message = format!("{} for client {} already exists", resolved.path, self.client_host);
-            return Err(NsError::AlreadyExists(message).into());
+            let client_host = self.client_host.clone();
+            return Err(NsError::AlreadyExists(Existing::File { path: resolved.path, client_host }).into());
         }
         // Parents made on the way are like the directory they stand in.
         let parent_mode = resolved.nodes.last().map_or(0, |node| node.inode.mode);
@@ -124,16 +128,10 @@ impl Create {
         lease::check_holder_name(&self.client)?;
         super::set_replication::check_replication(self.replication, &self.path, Some(&self.client_host))?;
         if self.block_len < self.block_len_min {
-            return Err(NsError::Other(format!(
-                "Specified block size {} is less than configured minimum value dfs.namenode.fs-limits.min-block-size={}",
-                self.block_len, self.block_len_min
-            )));
+            return Err(Limit::BlockLenMin { len: self.block_len, min: self.block_len_min }.into());
         }
         if self.block_len > BLOCK_LEN_MAX {
-            return Err(NsError::IllegalArgument(format!(
-                "A block size of {} bytes is too large; ask for at most {BLOCK_LEN_MAX}",
-                self.block_len
-            )));
+            return Err(Limit::BlockLenMax { len: self.block_len }.into());
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! Deleting a file or a tree, in constant time.
 
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::{Failure, NsError, Purpose};
 use crate::make::remove_child;
 use crate::permission::check_top;
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use types::{FsPath, InodeId};
 
 /// Unhooks the tree; `Reap` frees it bit by bit. Answers `Reply::Bool`: false if there was nothing, or for the root.
@@ -27,7 +27,7 @@ impl Delete {
         let examined = if self.recursive { self.examined } else { top };
         check_top(context.caller, &resolved, examined)?;
         if !self.recursive && top.is_some() {
-            return Err(NsError::NotEmpty(format!("`{} is non empty': Directory is not empty", resolved.path)).into());
+            return Err(NsError::NotEmpty(resolved.path).into());
         }
         if resolved.last().is_none() || resolved.path.is_root() {
             return Ok(Reply::Bool(false));

@@ -4,7 +4,9 @@ use crate::block::{self, check_end, doom_row, last_row, write_row};
 use crate::context::Context;
 use crate::damage;
 use crate::effects::DoubtCause;
-use crate::error::{Failure, NsError};
+use crate::error::Failure;
+use crate::error::absent::Absent;
+use crate::error::block_fault::BlockFault;
 use crate::inode::find_standing;
 use crate::lease::close;
 use crate::record::BlockState;
@@ -28,7 +30,7 @@ types::record!(FinishRecovery { 0: file, 1: block, 2: generation, 3: len });
 impl FinishRecovery {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let Some((mut node, _)) = find_standing(context.rows, self.file)? else {
-            return Err(NsError::NotFound(format!("File does not exist: {}", self.file)).into());
+            return Err(Absent::Inode(self.file).into());
         };
         let open = node.inode.file().and_then(|file| file.open.as_ref());
         let last = last_row(context.rows, &node.inode)?.filter(|(_, row)| row.block == self.block);
@@ -37,11 +39,7 @@ impl FinishRecovery {
         }
         let current = open.and_then(|open| open.recovery);
         let Some((offset, mut row)) = last.filter(|_| current == Some(self.generation)) else {
-            return Err(NsError::Other(format!(
-                "The recovery of {} under {} is over, or another one has overtaken it: now {current:?}",
-                self.block, self.generation
-            ))
-            .into());
+            return Err(BlockFault::RecoveryOver { block: self.block, generation: self.generation, current }.into());
         };
         debug_assert!(
             damage::is_expected() || row.issued == self.generation,
@@ -52,12 +50,7 @@ impl FinishRecovery {
             // The last who can say no: these bytes were acknowledged, so somebody has them, who was not asked or did
             // not answer.
             None | Some(0) if row.len > 0 => {
-                return Err(NsError::Other(format!(
-                    "{} has {} bytes, and no node showed any of them: the recovery waits for those that had them, until the file is \
-                     deleted",
-                    self.block, row.len
-                ))
-                .into());
+                return Err(BlockFault::Lost { block: self.block, len: row.len }.into());
             }
             None | Some(0) => {
                 doom_row(context, self.file, offset, &row)?;

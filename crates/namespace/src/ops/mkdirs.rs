@@ -1,12 +1,14 @@
 //! Making directories.
 
+use crate::access::Access;
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::absent::Existing;
+use crate::error::{Failure, NsError, Purpose};
 use crate::make::{Mode, New, check_parent, make};
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::record::Body;
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use types::FsPath;
 
 /// Makes a directory, and with `create_parent` all that is missing above it. `true` also if it exists.
@@ -28,7 +30,7 @@ impl Mkdirs {
         match resolved.last() {
             Some(node) if node.inode.is_directory() => return Ok(Reply::Bool(true)),
             Some(_) => {
-                return Err(NsError::AlreadyExists(format!("Path is not a directory: {}", resolved.path)).into());
+                return Err(NsError::AlreadyExists(Existing::NotADirectory(resolved.path)).into());
             }
             None => {}
         }

@@ -57,7 +57,7 @@ pub use rename::Rename;
 pub use rename2::Rename2;
 pub use reserve::Reserve;
 pub use set_acl::SetAcl;
-pub use set_owner::SetOwner;
+pub use set_owner::{OWNER_NAME_LEN_MAX, SetOwner};
 pub use set_permission::SetPermission;
 pub use set_quota::{QuotaChange, SetQuota};
 pub use set_replication::SetReplication;

@@ -4,7 +4,9 @@ use super::create::{Create, Made};
 use crate::block::{self, check_end, hook_row};
 use crate::context::Context;
 use crate::effects::DoubtCause;
-use crate::error::{Failure, NsError};
+use crate::error::Failure;
+use crate::error::lease_fault::LeaseFault;
+use crate::error::limit::Limit;
 use crate::inode::{read_counters, read_place};
 use crate::record::{BlockRow, BlockState, File};
 use crate::reply::Reply;
@@ -62,17 +64,12 @@ impl PutFile {
 impl PutBlock {
     fn check(&self, rows: &dyn Rows, file: &File) -> Result<(), Failure> {
         if self.len == 0 || self.len > file.block_len {
-            let message = format!(
-                "a block of {} bytes in a file with blocks of {}; put at least a byte, and one block at most",
-                self.len, file.block_len
-            );
-            return Err(NsError::IllegalArgument(message).into());
+            return Err(Limit::PutLen { len: self.len, block_len: file.block_len }.into());
         }
         check_end(0, self.len)?;
         if !self.is_free(rows)? {
             // The client takes other ids, and puts the file again.
-            let message = format!("{} or {} is used already, or was never given out", self.block, self.file);
-            return Err(NsError::LeaseExpired(message).into());
+            return Err(LeaseFault::IdsNotLeased { block: self.block, file: Some(self.file) }.into());
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! The old rename, which answers false where others raise an error, and moves into directories.
 
+use crate::access::Access;
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::{Failure, NsError, Purpose};
 use crate::make::move_node;
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::reply::Reply;
 use crate::reserved;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use types::FsPath;
 
 /// Answers `Reply::Bool`.
@@ -25,7 +26,7 @@ impl Rename {
         let from = resolve(context.rows, context.caller, &self.from, Purpose::Find)?;
         let mut to = resolve(context.rows, context.caller, &self.to, Purpose::Make)?;
         if to.last().is_some_and(|node| node.inode.is_directory()) && !from.path.is_root() {
-            let into = to.path.join(from.path.name()).map_err(|error| NsError::InvalidPath(error.to_string()))?;
+            let into = to.path.join(from.path.name()).map_err(NsError::UnusablePath)?;
             to = resolve(context.rows, context.caller, &into, Purpose::Make)?;
         }
         let ask = Ask { parent: Some(Access::WRITE), ..Ask::default() };

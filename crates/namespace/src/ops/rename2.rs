@@ -1,12 +1,15 @@
 //! The rename that says why not, and may replace its target.
 
+use crate::access::Access;
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::absent::{Absent, Existing};
+use crate::error::rename_fault::RenameFault;
+use crate::error::{Failure, NsError, Purpose};
 use crate::make::{move_node, remove_child};
-use crate::permission::{self, Access, Ask, check_top};
+use crate::permission::{self, Ask, check_top};
 use crate::reply::Reply;
 use crate::reserved;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::resolved::Resolved;
 use types::{FsPath, InodeId};
 
@@ -27,7 +30,7 @@ impl Rename2 {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let from = resolve(context.rows, context.caller, &self.from, Purpose::Find)?;
         if from.last().is_some() && !reserved::may_be_made(&self.to) {
-            return Err(NsError::NotFound(format!("rename destination parent {} not found.", self.to)).into());
+            return Err(Absent::RenameParent(self.to.clone()).into());
         }
         let mut to = resolve(context.rows, context.caller, &self.to, Purpose::Make)?;
         if self.to_trash {
@@ -54,34 +57,34 @@ impl Rename2 {
     fn check_ends(&self, from: &Resolved, to: &Resolved) -> Result<(), NsError> {
         let (src, dst) = (&from.path, &to.path);
         let Some(source) = from.last() else {
-            return Err(NsError::NotFound(format!("rename source {src} is not found.")));
+            return Err(NsError::NotFound(Absent::RenameSource(src.clone())));
         };
         if src.is_root() {
-            return Err(NsError::Other("rename source cannot be the root".into()));
+            return Err(RenameFault::SourceIsRoot.into());
         }
         if src == dst {
-            return Err(NsError::AlreadyExists(format!("The source {src} and destination {dst} are the same")));
+            return Err(NsError::AlreadyExists(Existing::RenameSource { from: src.clone(), to: dst.clone() }));
         }
         if dst.is_below(src) {
-            return Err(NsError::Other(format!("Rename destination {dst} is a directory or file under source {src}")));
+            return Err(RenameFault::TargetBelowSource { from: src.clone(), to: dst.clone() }.into());
         }
         if dst.is_root() {
-            return Err(NsError::Other("rename destination cannot be the root".into()));
+            return Err(RenameFault::TargetIsRoot.into());
         }
         let Some(target) = to.last() else {
             return match to.parent_index() {
                 Some(_) => Ok(()),
-                None => Err(NsError::NotFound(format!("rename destination parent {dst} not found."))),
+                None => Err(NsError::NotFound(Absent::RenameParent(dst.clone()))),
             };
         };
         if source.inode.is_directory() != target.inode.is_directory() {
-            return Err(NsError::Other(format!("Source {src} and destination {dst} must both be directories")));
+            return Err(RenameFault::KindsDiffer { from: src.clone(), to: dst.clone() }.into());
         }
         if !self.overwrite {
-            return Err(NsError::AlreadyExists(format!("rename destination {dst} already exists")));
+            return Err(NsError::AlreadyExists(Existing::RenameTarget(dst.clone())));
         }
         if target.inode.child_count() > 0 {
-            return Err(NsError::Other(format!("rename destination directory is not empty: {dst}")));
+            return Err(RenameFault::TargetNotEmpty(dst.clone()).into());
         }
         Ok(())
     }

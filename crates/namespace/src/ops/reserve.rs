@@ -1,7 +1,8 @@
 //! Ids of files taken ahead of time, for clients that put whole files.
 
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::Failure;
+use crate::error::limit::Limit;
 use crate::inode::{next_generation, read_counters, write_counters};
 use crate::limits::RESERVED_COUNT_MAX;
 use crate::reply::Reply;
@@ -19,8 +20,7 @@ types::record!(Reserve { 0: count });
 impl Reserve {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         if self.count == 0 || self.count > RESERVED_COUNT_MAX {
-            let message = format!("{} ids can not be reserved; ask for 1 to {RESERVED_COUNT_MAX}", self.count);
-            return Err(NsError::IllegalArgument(message).into());
+            return Err(Limit::ReservedIds { count: self.count }.into());
         }
         let generation = next_generation(context.rows)?;
         let mut counters = read_counters(context.rows)?.expect("the generation just came from there");

@@ -3,6 +3,8 @@
 use super::set_permission::find_owned_as;
 use crate::acl::{self, AclChange};
 use crate::context::Context;
+use crate::error::absent::Absent;
+use crate::error::acl_fault::AclFault;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::reply::Reply;
@@ -17,23 +19,18 @@ types::record!(SetAcl { 0: path, 1: change });
 
 impl SetAcl {
     pub(super) fn check_len(&self) -> Result<(), NsError> {
-        acl::check_lens(&self.change).map_err(|error| self.at_path(error))
+        acl::check_lens(&self.change).map_err(|fault| self.refused(fault))
     }
 
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let path = &self.path;
-        let mut node = find_owned_as(context, path, || format!("cannot find {path}"))?;
-        acl::change(&mut node.inode, &self.change).map_err(|error| self.at_path(error))?;
+        let mut node = find_owned_as(context, path, || Absent::Attributed(path.clone()))?;
+        acl::change(&mut node.inode, &self.change).map_err(|fault| self.refused(fault))?;
         write_node(context.rows, &node);
         Ok(Reply::Done)
     }
 
-    fn at_path(&self, error: NsError) -> NsError {
-        let path = &self.path;
-        match error {
-            NsError::Acl(reason) => NsError::Acl(format!("{reason} Path: {path}")),
-            NsError::AclOfFile(reason) => NsError::Acl(format!("{reason} Path: {path} Path: {path}")),
-            error => error,
-        }
+    fn refused(&self, fault: AclFault) -> NsError {
+        NsError::Acl { path: self.path.clone(), fault }
     }
 }

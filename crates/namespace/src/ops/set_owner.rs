@@ -2,6 +2,8 @@
 
 use super::set_permission::find_owned;
 use crate::context::Context;
+use crate::error::denial::Denial;
+use crate::error::limit::Limit;
 use crate::error::{Failure, NsError};
 use crate::inode::write_node;
 use crate::reply::Reply;
@@ -17,15 +19,12 @@ pub struct SetOwner {
 types::record!(SetOwner { 0: path, 1: owner, 2: group });
 
 /// Bytes of a user's or group's name: those of the connections' users have no more. HDFS has no limit of its own.
-const NAME_LEN_MAX: usize = 255;
+pub const OWNER_NAME_LEN_MAX: usize = 255;
 
 impl SetOwner {
     pub(super) fn check_len(&self) -> Result<(), NsError> {
-        match [&self.owner, &self.group].into_iter().flatten().find(|name| name.len() > NAME_LEN_MAX) {
-            Some(name) => Err(NsError::IllegalArgument(format!(
-                "The name of an owner or group has at most {NAME_LEN_MAX} bytes, not {}",
-                name.len()
-            ))),
+        match [&self.owner, &self.group].into_iter().flatten().find(|name| name.len() > OWNER_NAME_LEN_MAX) {
+            Some(name) => Err(Limit::OwnerNameLen { len: name.len() }.into()),
             None => Ok(()),
         }
     }
@@ -36,16 +35,13 @@ impl SetOwner {
         let mut node = find_owned(context, &self.path)?;
         if !caller.superuser {
             if self.owner.as_ref().is_some_and(|owner| *owner != caller.user) {
-                return Err(NsError::denied(
-                    caller,
-                    format!("User {} is not a super user (non-super user cannot change owner).", caller.user),
-                )
-                .into());
+                return Err(NsError::denied(caller, Denial::NewOwner { user: caller.user.clone() }).into());
             }
             if let Some(group) = &self.group
                 && !caller.groups.contains(group)
             {
-                return Err(NsError::denied(caller, format!("User {} does not belong to {group}", caller.user)).into());
+                let denial = Denial::NotInGroup { user: caller.user.clone(), group: group.clone() };
+                return Err(NsError::denied(caller, denial).into());
             }
         }
         for (have, want) in [(&mut node.inode.owner, &self.owner), (&mut node.inode.group, &self.group)] {

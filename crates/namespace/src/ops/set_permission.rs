@@ -1,11 +1,12 @@
 //! Changing a mode.
 
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::absent::Absent;
+use crate::error::{Failure, Purpose};
 use crate::inode::{Node, write_node};
 use crate::permission::{self, Ask};
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use types::FsPath;
 use types::limits::MODE_MASK;
 
@@ -28,16 +29,16 @@ impl SetPermission {
 
 /// What the path names, if the caller owns it.
 pub(crate) fn find_owned(context: &Context<'_>, path: &FsPath) -> Result<Node, Failure> {
-    find_owned_as(context, path, || format!("Directory/File does not exist {path}"))
+    find_owned_as(context, path, || Absent::Owned(path.clone()))
 }
 
-/// With the words for nothing being there.
+/// With the error for nothing being there.
 pub(crate) fn find_owned_as(
     context: &Context<'_>,
     path: &FsPath,
-    absent: impl FnOnce() -> String,
+    absent: impl FnOnce() -> Absent,
 ) -> Result<Node, Failure> {
     let resolved = resolve(context.rows, context.caller, path, Purpose::Find)?;
     permission::check(context.caller, &resolved, Ask { owner: true, ..Ask::default() })?;
-    resolved.into_last().ok_or_else(|| NsError::NotFound(absent()).into())
+    resolved.into_last().ok_or_else(|| absent().into())
 }

@@ -1,10 +1,11 @@
 //! Limits on what may be in a directory's tree.
 
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::absent::Absent;
+use crate::error::{Failure, NsError, Purpose};
 use crate::quota::StorageType;
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::usage;
 use types::FsPath;
 
@@ -41,23 +42,15 @@ impl QuotaChange {
 impl SetQuota {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         if !context.caller.superuser {
-            return Err(NsError::denied(
-                context.caller,
-                format!(
-                    "Access denied for user {}. Superuser privilege is required for operation {}",
-                    context.caller.user,
-                    self.command()
-                ),
-            )
-            .into());
+            return Err(NsError::needs_superuser(context.caller, self.operation()).into());
         }
         let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
         let path = resolved.path.clone();
         let Some(node) = resolved.into_last() else {
-            return Err(NsError::NotFound(format!("Directory does not exist: {path}")).into());
+            return Err(Absent::Limited(path).into());
         };
         if !node.inode.is_directory() {
-            return Err(NsError::NotDirectory(format!("`{path}': Is not a directory")).into());
+            return Err(NsError::NotDirectory(path).into());
         }
         let mut limits = usage::tally(context.rows, node.inode.id)?.limits;
         limits.names = self.names.apply(limits.names);
@@ -69,8 +62,8 @@ impl SetQuota {
         Ok(Reply::Done)
     }
 
-    /// HDFS's name of what is asked, for its message.
-    fn command(&self) -> &'static str {
+    /// What is asked, as an error names it.
+    fn operation(&self) -> &'static str {
         match (self.names, self.space) {
             (QuotaChange::Lift, QuotaChange::Keep) => "clearQuota",
             (QuotaChange::Keep, QuotaChange::Lift) => "clearSpaceQuota",

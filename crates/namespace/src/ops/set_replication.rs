@@ -1,11 +1,13 @@
 //! Changing how many replicas a file should have.
 
+use crate::access::Access;
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::limit::Limit;
+use crate::error::{Failure, NsError, Purpose};
 use crate::inode::write_node;
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::tables::{RESIZED, inode_key};
 use crate::usage::{self, Excess};
 use types::FsPath;
@@ -41,12 +43,9 @@ impl SetReplication {
     }
 }
 
-pub(crate) fn check_replication(replication: u16, path: &FsPath, client: Option<&str>) -> Result<(), NsError> {
-    let why = match replication {
-        0 => "is less than the required minimum of 1".to_string(),
-        1..=REPLICATION_MAX => return Ok(()),
-        _ => format!("exceeds maximum of {REPLICATION_MAX}"),
-    };
-    let by = client.map(|client| format!(", clientName={client}")).unwrap_or_default();
-    Err(NsError::Other(format!("Requested replication factor of {replication} {why} for {path}{by}")))
+pub(crate) fn check_replication(replication: u16, path: &FsPath, client_host: Option<&str>) -> Result<(), NsError> {
+    if (1..=REPLICATION_MAX).contains(&replication) {
+        return Ok(());
+    }
+    Err(Limit::Replication { replication, path: path.clone(), client_host: client_host.map(Into::into) }.into())
 }

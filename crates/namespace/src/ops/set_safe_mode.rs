@@ -17,15 +17,8 @@ types::record!(SetSafeMode { 0: on });
 impl SetSafeMode {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         if !context.caller.superuser {
-            return Err(NsError::denied(
-                context.caller,
-                format!(
-                    "Access denied for user {}. Superuser privilege is required for operation safemode_{}",
-                    context.caller.user,
-                    if self.on { "enter" } else { "leave" }
-                ),
-            )
-            .into());
+            let operation = if self.on { "enterSafeMode" } else { "leaveSafeMode" };
+            return Err(NsError::needs_superuser(context.caller, operation).into());
         }
         if !self.on {
             context.effects.left_safe_mode = safe_mode::get(context.rows)?.is_some();

@@ -1,11 +1,13 @@
 //! Changing times.
 
+use crate::access::Access;
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::absent::Absent;
+use crate::error::{Failure, Purpose};
 use crate::inode::write_node;
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use types::{FsPath, Millis};
 
 /// `None` leaves one alone.
@@ -22,9 +24,7 @@ impl SetTimes {
         let resolved = resolve(context.rows, context.caller, &self.path, Purpose::Find)?;
         let ask = Ask { path: Some(Access::WRITE), ..Ask::default() };
         permission::check(context.caller, &resolved, ask)?;
-        let path = &self.path;
-        let mut node =
-            resolved.into_last().ok_or_else(|| NsError::NotFound(format!("File/Directory {path} does not exist.")))?;
+        let mut node = resolved.into_last().ok_or_else(|| Absent::Timed(self.path.clone()))?;
         if let Some(modified) = self.modified {
             node.inode.modified = modified;
         }

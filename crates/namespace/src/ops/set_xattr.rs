@@ -1,11 +1,16 @@
 //! Setting and removing extended attributes.
 
+use crate::access::Access;
 use crate::context::Context;
+use crate::error::Purpose;
+use crate::error::absent::Absent;
+use crate::error::denial::Denial;
+use crate::error::xattr_fault::XattrFault;
 use crate::error::{Failure, NsError};
 use crate::inode::{Node, write_node};
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::xattr::{self, XATTR_COUNT_MAX, XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, check_space};
 use crate::xattr_name::{Xattr, XattrName, XattrSpace};
 use types::FsPath;
@@ -33,32 +38,22 @@ impl SetXattr {
         self.check_len()?;
         check_space(context.caller, name, &self.path)?;
         if name.is_unreadable_mark() && !self.attribute.value.is_empty() {
-            let message = format!("Attempt to set a value for '{name}'. Values are not allowed for this xattr.");
-            return Err(NsError::AccessDenied(message).into());
+            return Err(NsError::AccessDenied(Denial::MarkWithValue(name.clone()).into()).into());
         }
         let mut node = find_changeable(context, &self.path, name)?;
         if name.is_unreadable_mark() && node.inode.is_directory() {
-            return Err(NsError::Other(format!("Can only set '{name}' on a file.")).into());
+            return Err(XattrFault::MarkOnDirectory(name.clone()).into());
         }
         let exists = xattr::exists(context.rows, &node.inode, name)?;
         if exists && !self.replace {
-            return Err(NsError::Other(format!(
-                "XAttr: {} already exists. The REPLACE flag must be specified.",
-                name.name
-            ))
-            .into());
+            return Err(XattrFault::Exists(name.clone()).into());
         }
         if !exists && !self.create {
-            return Err(NsError::Other(format!(
-                "XAttr: {} does not exist. The CREATE flag must be specified.",
-                name.name
-            ))
-            .into());
+            return Err(XattrFault::Missing(name.clone()).into());
         }
         if !exists {
             if node.inode.extra.xattr_count >= XATTR_COUNT_MAX {
-                let message = format!("Cannot add additional XAttr to inode, would exceed limit of {XATTR_COUNT_MAX}");
-                return Err(NsError::Other(message).into());
+                return Err(XattrFault::TooMany.into());
             }
             node.inode.extra.xattr_count += 1;
             write_node(context.rows, &node);
@@ -71,14 +66,10 @@ impl SetXattr {
         let Xattr { name, value } = &self.attribute;
         let len = name.name.len() + value.len();
         if len > XATTR_LEN_MAX {
-            return Err(NsError::IllegalArgument(format!(
-                "The XAttr is too big. The maximum combined size of the name and value is {XATTR_LEN_MAX}, but the total size is {len}"
-            )));
+            return Err(NsError::Xattr(XattrFault::TooLong { len }));
         }
         if name.name.is_empty() || name.name.len() > XATTR_NAME_LEN_MAX || name.name.contains('\0') {
-            return Err(NsError::IllegalArgument(format!(
-                "The name of an XAttr has 1 to {XATTR_NAME_LEN_MAX} bytes, and none of them zero"
-            )));
+            return Err(NsError::Xattr(XattrFault::NameLen));
         }
         Ok(())
     }
@@ -87,21 +78,18 @@ impl SetXattr {
 impl RemoveXattr {
     /// Nothing has a longer name.
     pub(super) fn check_len(&self) -> Result<(), NsError> {
-        if self.name.name.len() > XATTR_NAME_LEN_MAX { Err(Self::no_match()) } else { Ok(()) }
-    }
-
-    fn no_match() -> NsError {
-        NsError::Other("No matching attributes found for remove operation".into())
+        let is_possible = self.name.name.len() <= XATTR_NAME_LEN_MAX;
+        if is_possible { Ok(()) } else { Err(NsError::Xattr(XattrFault::NotThereToRemove)) }
     }
 
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         check_space(context.caller, &self.name, &self.path)?;
         if self.name.is_unreadable_mark() {
-            return Err(NsError::AccessDenied(format!("The xattr '{}' can not be deleted.", self.name)).into());
+            return Err(NsError::AccessDenied(Denial::MarkRemoved(self.name.clone()).into()).into());
         }
         let mut node = find_changeable(context, &self.path, &self.name)?;
         if !xattr::exists(context.rows, &node.inode, &self.name)? {
-            return Err(Self::no_match().into());
+            return Err(XattrFault::NotThereToRemove.into());
         }
         xattr::remove(context.rows, &node.inode, &self.name);
         node.inode.extra.xattr_count = node.inode.extra.xattr_count.saturating_sub(1);
@@ -127,5 +115,5 @@ fn find_changeable(context: &Context<'_>, path: &FsPath, name: &XattrName) -> Re
         };
         permission::check(context.caller, &resolved, ask)?;
     }
-    resolved.into_last().ok_or_else(|| NsError::NotFound(format!("cannot find {path}")).into())
+    resolved.into_last().ok_or_else(|| Absent::Attributed(path.clone()).into())
 }

@@ -3,9 +3,10 @@
 use crate::caller::Caller;
 use crate::context::Context;
 use crate::error::Failure;
+use crate::error::Purpose;
 use crate::inode::write_node;
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use types::{FsPath, Millis};
 
 /// Sets the access time of a file. The leader proposes this only when the time there is older than its precision (1 h

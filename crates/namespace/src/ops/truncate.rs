@@ -1,16 +1,19 @@
 //! Making a file shorter.
 
+use crate::access::Access;
 use crate::block::{self, Placed, doom_row, row_at_most, scan_rows, write_row};
 use crate::context::Context;
-use crate::error::{Failure, NsError};
+use crate::error::held::{Held, Holder, Opening};
+use crate::error::limit::Limit;
+use crate::error::{Failure, NsError, Purpose};
 use crate::inode::{Node, next_generation, write_node};
 use crate::lease::{self, RECOVERY_HOLDER};
 use crate::limits::BLOCKS_CHANGED_MAX;
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::record::{BlockState, OpenFile};
 use crate::recovery::{Newcomer, meet_open};
 use crate::reply::Reply;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::usage::{self, Excess};
 use std::ops::ControlFlow;
 use types::FsPath;
@@ -43,7 +46,7 @@ impl Truncate {
             return self.once_more(&path, wanted);
         }
         let newcomer = Newcomer {
-            call: "TRUNCATE_FILE",
+            opening: Opening::Truncate,
             client: &self.client,
             client_host: &self.client_host,
             takeover: self.takeover.as_deref(),
@@ -53,9 +56,7 @@ impl Truncate {
         }
         let old = node.inode.file().map_or(0, |file| file.len);
         if old < self.len {
-            let message =
-                format!("Cannot truncate to a larger file size. Current size: {old}, truncate size: {}.", self.len);
-            return Err(NsError::IllegalArgument(message).into());
+            return Err(Limit::TruncateLen { have: old, wanted: self.len }.into());
         }
         if old == self.len {
             return Ok(Reply::Bool(true));
@@ -84,11 +85,14 @@ impl Truncate {
         if wanted == self.len {
             return Ok(Reply::Bool(false));
         }
-        Err(NsError::AlreadyBeingCreated(format!(
-            "Failed to TRUNCATE_FILE {path} for {} on {} because {path} is being truncated.",
-            self.client, self.client_host
-        ))
-        .into())
+        let held = Held {
+            opening: Opening::Truncate,
+            path: path.to_string(),
+            client: self.client.clone(),
+            client_host: self.client_host.clone(),
+            by: Holder::Truncation,
+        };
+        Err(NsError::AlreadyBeingCreated(held.into()).into())
     }
 
     /// Takes away all blocks that begin at the new end or behind it. The one that reaches over the end, if there is
@@ -107,11 +111,7 @@ impl Truncate {
             if behind.len() <= BLOCKS_CHANGED_MAX as usize { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         if behind.len() > BLOCKS_CHANGED_MAX as usize {
-            let message = format!(
-                "{} has more than {BLOCKS_CHANGED_MAX} blocks behind byte {}, which is too many for one call; cut it in steps",
-                self.path, self.len
-            );
-            return Err(NsError::Other(message).into());
+            return Err(Limit::TruncatedBlocks { path: self.path.clone(), len: self.len }.into());
         }
         for (offset, row) in behind {
             doom_row(context, id, offset, &row)?;

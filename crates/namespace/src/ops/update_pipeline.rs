@@ -1,9 +1,10 @@
 //! A block goes on under a new generation, perhaps elsewhere.
 
-use crate::block::{self, check_len, doom_replicas, named, write_row};
+use crate::block::{self, check_len, doom_replicas, write_row};
 use crate::context::Context;
 use crate::effects::DoubtCause;
-use crate::error::{Failure, NsError};
+use crate::error::Failure;
+use crate::error::block_fault::{BlockFault, BlockName, UpdateFault};
 use crate::inode::write_node;
 use crate::lease::find_under_construction;
 use crate::record::BlockState;
@@ -33,19 +34,18 @@ impl UpdatePipeline {
         if self.new == row.generation && home == row.home && self.len == row.len {
             return Ok(Reply::Done); // A repeat, of a client that has no retry key.
         }
-        let refuse = |why: String| {
-            let (old, new) = (named(self.block, self.old), named(self.block, self.new));
-            Err(NsError::Other(format!("Update {old} but the new block {new} {why}")).into())
+        let refuse = |fault| {
+            let named = |generation| BlockName { block: self.block, generation };
+            Err(BlockFault::Update { old: named(self.old), new: named(self.new), fault }.into())
         };
         if self.new <= row.generation && !mutation::is(Mutation::StaleUpdate) {
-            let have = named(row.block, row.generation);
-            return refuse(format!("does not have a larger generation stamp than the last block {have}"));
+            return refuse(UpdateFault::NotNewer { recorded: row.named() });
         }
         if self.new > row.issued {
-            return refuse("has a generation stamp that was never issued".into());
+            return refuse(UpdateFault::NeverIssued);
         }
         if self.len < row.len && !mutation::is(Mutation::ShrinkingUpdate) {
-            return refuse(format!("of {} bytes is shorter than the {} bytes recorded", self.len, row.len));
+            return refuse(UpdateFault::Shorter { len: self.len, recorded: row.len });
         }
         check_len(&node.inode, offset, self.len)?;
         if home != row.home {

@@ -1,9 +1,11 @@
 //! May this caller do that?
 
+use crate::access::Access;
 use crate::caller::Caller;
-use crate::error::{Answer, Failure, NsError, split};
-use crate::permission::{self, Access, Ask};
-use crate::resolve::{Purpose, resolve};
+use crate::error::absent::Absent;
+use crate::error::{Answer, Failure, Purpose, split};
+use crate::permission::{self, Ask};
+use crate::resolve::resolve;
 use types::FsPath;
 use types::rows::Rows;
 
@@ -15,7 +17,7 @@ pub fn check_access(rows: &dyn Rows, caller: &Caller, path: &FsPath, access: Acc
 fn run(rows: &dyn Rows, caller: &Caller, path: &FsPath, access: Access) -> Result<(), Failure> {
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     if resolved.last().is_none() {
-        return Err(NsError::NotFound(format!("Path not found: {path}")).into());
+        return Err(Absent::Examined(path.clone()).into());
     }
     Ok(permission::check(caller, &resolved, Ask { path: Some(access), ..Ask::default() })?)
 }

@@ -1,10 +1,13 @@
 //! Access lists and extended attributes, as far as the caller may see them.
 
+use crate::access::Access;
 use crate::acl_entry::AclEntry;
 use crate::caller::Caller;
-use crate::error::{Answer, Failure, NsError, split};
-use crate::permission::{self, Access, Ask};
-use crate::resolve::{Purpose, resolve};
+use crate::error::absent::Absent;
+use crate::error::xattr_fault::XattrFault;
+use crate::error::{Answer, Failure, NsError, Purpose, split};
+use crate::permission::{self, Ask};
+use crate::resolve::resolve;
 use crate::view::{Status, status_of};
 use crate::xattr::{self, check_space};
 use crate::xattr_name::{Xattr, XattrName};
@@ -14,7 +17,7 @@ use types::rows::Rows;
 /// The status, and what the access list says beyond the mode. Needs no right but to pass the directories above.
 pub fn acl(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<(Status, Vec<AclEntry>)> {
     split(resolve(rows, caller, path, Purpose::Find).and_then(|resolved| {
-        let node = resolved.into_last().ok_or_else(|| NsError::NotFound(format!("cannot find {path}")))?;
+        let node = resolved.into_last().ok_or_else(|| Absent::Attributed(path.clone()))?;
         let status = status_of(&node.inode, "");
         Ok((status, node.inode.extra.acl))
     }))
@@ -31,7 +34,7 @@ fn find(rows: &dyn Rows, caller: &Caller, path: &FsPath, names: &[XattrName]) ->
     }
     let resolved = resolve(rows, caller, path, Purpose::Find)?;
     permission::check(caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
-    let node = resolved.into_last().ok_or_else(|| NsError::NotFound(format!("cannot find {path}")))?;
+    let node = resolved.into_last().ok_or_else(|| Absent::Attributed(path.clone()))?;
     let mut all = Vec::new();
     for attribute in xattr::all(rows, &node.inode)? {
         match check_space(caller, &attribute.name, path) {
@@ -46,6 +49,5 @@ fn find(rows: &dyn Rows, caller: &Caller, path: &FsPath, names: &[XattrName]) ->
     }
     let wanted = |name: &XattrName| all.iter().find(|attribute| attribute.name == *name).cloned();
     let found: Option<Vec<Xattr>> = names.iter().map(wanted).collect();
-    let message = "At least one of the attributes provided was not found.";
-    found.ok_or_else(|| NsError::XattrNotFound(message.into()).into())
+    found.ok_or_else(|| XattrFault::NotFound.into())
 }

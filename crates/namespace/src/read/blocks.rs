@@ -1,12 +1,14 @@
 //! Blocks of files, for readers and for those who delete replicas.
 
+use crate::access::Access;
 use crate::block::{self, complete_len, last_row, row_at_most, scan_rows};
 use crate::caller::Caller;
 use crate::deleted_trees::first_tree;
-use crate::error::{Answer, Failure, NsError, corrupt, split};
-use crate::permission::{self, Access, Ask};
+use crate::error::denial::Denial;
+use crate::error::{Answer, Failure, NsError, Purpose, corrupt, split};
+use crate::permission::{self, Ask};
 use crate::record::{DoomedRow, File, Inode, decode};
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::tables::{DOOMED_BLOCK, doomed_block_key, split_pair};
 use crate::view::{BlockView, DoomedBlock, FileBlocks, status_of};
 use crate::xattr;
@@ -35,11 +37,8 @@ fn run(rows: &dyn Rows, caller: &Caller, path: &FsPath, offset: u64, len: u64) -
     let file = node.inode.file().ok_or_else(|| NsError::not_a_file(path))?;
     let may_be_superuser = caller.superuser || !caller.groups_known;
     if may_be_superuser && xattr::is_marked_unreadable(rows, &node.inode)? {
-        let message = format!(
-            "Access is denied for {} since the superuser is not allowed to perform this operation.",
-            caller.user
-        );
-        return Err(NsError::denied(caller, message).into());
+        let denial = Denial::UnreadableForSuperusers { user: caller.user.clone() };
+        return Err(NsError::denied(caller, denial).into());
     }
     permission::check(caller, &resolved, Ask { path: Some(Access::READ), ..Ask::default() })?;
     Ok(blocks_in(rows, &node.inode, file, offset, len)?)

@@ -1,11 +1,12 @@
 //! Open files, and who holds them.
 
 use crate::caller::Caller;
+use crate::error::Purpose;
 use crate::error::{Answer, Failure, NsError, corrupt, split};
 use crate::inode::find_standing;
 use crate::lease;
 use crate::record::OpenFile;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::tables::{LEASE, OPEN, RESERVED, RESERVED_KEY, inode_key, split_inode, split_lease};
 use std::ops::{Bound, ControlFlow};
 use types::rows::{Rows, RowsError};

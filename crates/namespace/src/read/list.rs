@@ -1,13 +1,15 @@
 //! A page of a directory.
 
 use super::blocks::all_blocks;
+use crate::access::Access;
 use crate::caller::Caller;
+use crate::error::Purpose;
 use crate::error::{Answer, Failure, NsError, split};
 use crate::inode::{read_place, root};
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::record::Inode;
 use crate::reserved;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::view::{FileBlocks, Status, StatusRow, status_row};
 use crate::walk::scan_entries;
 use std::ops::ControlFlow;
@@ -145,6 +147,6 @@ fn name_of(rows: &dyn Rows, id: &[u8], directory: InodeId) -> Result<Vec<u8>, Fa
     };
     match place {
         Some(place) if place.parent == directory => Ok(place.name.into_bytes()),
-        _ => Err(NsError::ListingStartGone("The entry the listing was to go on from is gone".into()).into()),
+        _ => Err(NsError::ListingStartGone.into()),
     }
 }

@@ -23,6 +23,6 @@ pub use list::{Entry, Listing, PageEnd, PageLimits, ShowEntry, list, list_each};
 pub use plan::{BlockPlan, Writing, is_outgrown, plan_block, writing, written_block};
 pub use quota::{Quota, quota};
 pub use removal::Removal;
-pub use safe_mode::{changeable, safe_mode};
+pub use safe_mode::safe_mode;
 pub use status::{path_of_inode, status};
 pub use summary::{Summary, Totals};

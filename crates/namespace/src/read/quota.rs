@@ -1,10 +1,12 @@
 //! Limits of a directory, and what is counted against them.
 
+use crate::access::Access;
 use crate::caller::Caller;
+use crate::error::Purpose;
 use crate::error::{Answer, NsError, split};
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::quota::Limits;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::tree_usage::TreeUsage;
 use crate::usage::tally;
 use types::FsPath;

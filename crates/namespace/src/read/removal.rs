@@ -8,11 +8,13 @@
 //! What comes into the tree behind the walk's place is not examined: the directories of others are deleted with the
 //! rest if they were made, or moved there, while the walk went on. HDFS excludes that by letting all others wait.
 
+use crate::access::Access;
 use crate::caller::Caller;
+use crate::error::Purpose;
 use crate::error::{Answer, Failure, split};
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::record::Inode;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::usage::tally;
 use crate::walk::{Seen, Walk};
 use types::rows::{Rows, RowsError};

@@ -1,10 +1,11 @@
 //! What an inode looks like from outside.
 
 use crate::caller::Caller;
+use crate::error::Purpose;
 use crate::error::{Answer, Failure, NsError, split};
 use crate::inode;
 use crate::reserved;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::view::Status;
 use crate::view::status_of;
 use types::rows::{Rows, RowsError};
@@ -18,7 +19,7 @@ pub fn status(rows: &dyn Rows, caller: &Caller, path: &FsPath) -> Answer<Option<
     split(match resolve(rows, caller, path, Purpose::Find) {
         Ok(resolved) => Ok(resolved.last().map(|node| status_of(&node.inode, ""))),
         // HDFS tells others so, and the superuser not.
-        Err(Failure::Refused(NsError::ThroughFile(_))) if caller.superuser => Ok(None),
+        Err(Failure::Refused(NsError::ThroughFile { .. })) if caller.superuser => Ok(None),
         Err(failure) => Err(failure),
     })
 }

@@ -1,10 +1,12 @@
 //! Totals of a tree. They stand in the row of its top; what takes steps is the look whether the caller may know them.
 
+use crate::access::Access;
 use crate::caller::Caller;
+use crate::error::Purpose;
 use crate::error::{Answer, Failure, NsError, split};
-use crate::permission::{self, Access, Ask};
+use crate::permission::{self, Ask};
 use crate::record::Inode;
-use crate::resolve::{Purpose, resolve};
+use crate::resolve::resolve;
 use crate::tree_usage::TreeUsage;
 use crate::usage::{tally, usage_of_tree};
 use crate::walk::{Seen, Walk};

@@ -33,7 +33,7 @@ impl Outcome {
             Ok(Reply::Reserved { first, generation }) => format!("reserved {} g{}", first.0, generation.0),
             Err(error) => {
                 let variant = format!("{error:?}");
-                format!("refused {}", variant.split('(').next().unwrap())
+                format!("refused {}", variant.split(['(', ' ']).next().unwrap())
             }
         })
     }
@@ -95,10 +95,10 @@ impl File {
         let last = self.blocks.last_mut().unwrap();
         let generation = claim.generation.0;
         if last.complete {
-            return if (generation, claim.len) == (last.generation, last.len) { Ok(()) } else { Err("Other") };
+            return if (generation, claim.len) == (last.generation, last.len) { Ok(()) } else { Err("Block") };
         }
         if !(last.generation..=last.issued).contains(&generation) || !(last.len..=len_max).contains(&claim.len) {
-            return Err("Other");
+            return Err("Block");
         }
         if claim.len == 0 {
             self.blocks.pop();
@@ -154,7 +154,7 @@ impl Model {
                 }
                 let answer = self.add_block(&op.add, Some(op.generation.0))?;
                 let wanted = format!("block {:?} ", op.add.allocated.block);
-                if answer.starts_with(&wanted) { Ok(answer) } else { Err("Other") }
+                if answer.starts_with(&wanted) { Ok(answer) } else { Err("Block") }
             }
             Op::AbandonBlock(op) => {
                 let file = self.written(&op.path, op.file, &op.client)?;
@@ -178,7 +178,7 @@ impl Model {
                     return Ok("done".into());
                 }
                 if op.new.0 <= block.generation || op.new.0 > block.issued || !(block.len..=FULL).contains(&op.len) {
-                    return Err("Other");
+                    return Err("Block");
                 }
                 (block.generation, block.len, block.home, block.as_before) = (op.new.0, op.len, home, false);
                 Ok("done".into())
@@ -191,7 +191,7 @@ impl Model {
                     && len > last.len
                 {
                     if len > FULL {
-                        return Err("Other");
+                        return Err("Block");
                     }
                     (last.len, last.as_before) = (len, false);
                 }
@@ -328,7 +328,7 @@ impl Model {
         let (now, generation) = (self.now, self.next_generation);
         let file = self.file_at(&op.path).unwrap();
         if len < op.len {
-            return Err("IllegalArgument");
+            return Err("Limit");
         }
         if len == op.len {
             return Ok("true".into());
@@ -406,7 +406,7 @@ impl Model {
         match (last, file.recovery) {
             (Some(last), Some(recovery)) if recovery == op.generation.0 => {
                 match op.len {
-                    None | Some(0) if last.len > 0 => return Err("Other"),
+                    None | Some(0) if last.len > 0 => return Err("Block"),
                     None | Some(0) => {
                         file.blocks.pop();
                     }
@@ -420,7 +420,7 @@ impl Model {
             }
             (None, _) if file.open.is_none() => Ok("done".into()),
             (Some(last), _) if file.open.is_none() && last.generation == op.generation.0 => Ok("done".into()),
-            _ => Err("Other"),
+            _ => Err("Block"),
         }
     }
 
@@ -431,7 +431,7 @@ impl Model {
         let mut instead_of = None;
         let fresh = match (file.blocks.last(), &op.previous) {
             (None, None) => true,
-            (None, Some(_)) => return Err("Other"),
+            (None, Some(_)) => return Err("Block"),
             (Some(last), Some(claim)) if last.id == claim.block => {
                 let empty = !last.complete && claim.len == 0;
                 instead_of = empty.then_some(last.id);
@@ -440,13 +440,13 @@ impl Model {
             }
             (Some(last), None) if last.complete && last.len >= FULL => true,
             (Some(last), None) if count == 1 && last.len == 0 && !last.complete => false,
-            (Some(_), None) => return Err("Other"),
+            (Some(_), None) => return Err("Block"),
             (Some(last), Some(claim)) => {
                 let before = count >= 2
                     && file.blocks[count - 2].id == claim.block
                     && file.blocks[count - 2].generation == claim.generation.0;
                 if !(before || last.instead_of == Some(claim.block)) || last.len > 0 || last.complete {
-                    return Err("Other");
+                    return Err("Block");
                 }
                 false
             }
@@ -492,7 +492,7 @@ impl Model {
             (Some(last), Some(claim)) if last.id == claim.block => {
                 file.commit(claim, if op.seen { u64::MAX } else { FULL })?;
             }
-            (_, Some(_)) => return Err("Other"),
+            (_, Some(_)) => return Err("Block"),
             (Some(last), None) if !last.complete && last.as_before => last.complete = true,
             (Some(last), None) if !last.complete => return Ok("false".into()),
             _ => {}
@@ -530,14 +530,14 @@ impl Model {
             return Err("AlreadyExists");
         }
         if op.to.is_below(&op.from) {
-            return Err("Other");
+            return Err("Rename");
         }
         match target {
             None if self.parent_missing(&op.to) => return Err("NotFound"),
             None => {}
-            Some((file, _)) if file != is_file => return Err("Other"),
+            Some((file, _)) if file != is_file => return Err("Rename"),
             Some(_) if !op.overwrite => return Err("AlreadyExists"),
-            Some((_, false)) => return Err("Other"),
+            Some((_, false)) => return Err("Rename"),
             Some(_) => {
                 self.take(&op.to);
             }
@@ -658,10 +658,10 @@ impl Model {
     fn block_written(&mut self, id: BlockId, client: &str) -> Result<&mut Block, &'static str> {
         let file = self.files().into_iter().find(|file| file.blocks.iter().any(|block| block.id == id));
         match file {
-            Some(file) if file.open.is_none() => Err("Other"),
+            Some(file) if file.open.is_none() => Err("Block"),
             Some(file) if file.open.as_deref() != Some(client) || file.recovery.is_some() => Err("LeaseExpired"),
-            Some(file) => file.blocks.last_mut().filter(|last| last.id == id && !last.complete).ok_or("Other"),
-            None => Err("Other"),
+            Some(file) => file.blocks.last_mut().filter(|last| last.id == id && !last.complete).ok_or("Block"),
+            None => Err("Block"),
         }
     }
 

@@ -34,16 +34,16 @@ fn create_says_what_is_in_its_way() {
         "root:w create /f
          root:w complete /f
          root mkdir /d
-         root:w create /f => refused AlreadyExists: /f for client 10.0.0.1 already exists
-         root:w create /d => refused ExistsAsDirectory: /d already exists as a directory
+         root:w create /f => refused AlreadyExists(File { path: '/f', client_host: '10.0.0.1' })
+         root:w create /d => refused ExistsAsDirectory { path: '/d', append: false }
          root:w create /d overwrite => refused ExistsAsDirectory
          root:w create / overwrite => refused ExistsAsDirectory
-         root:w create /n/f noparent => refused NotFound: Parent directory doesn't exist: /n
-         root:w create /n nocreate => refused NotFound: Can't overwrite non-existent /n
-         root:w create /f/x => refused ParentNotDirectory: /f (is not a directory)
-         root:w create /x block=9 => refused Other: Specified block size 9 is less than configured minimum value dfs.namenode.fs-limits.min-block-size=10
-         root:w create /x r=0 => refused Other: Requested replication factor of 0 is less than the required minimum of 1 for /x, clientName=10.0.0.1
-         root:levada-recovery create /x => refused IllegalArgument
+         root:w create /n/f noparent => refused NotFound(Parent('/n'))
+         root:w create /n nocreate => refused NotFound(Overwritten('/n'))
+         root:w create /f/x => refused ParentNotDirectory { path: '/f' }
+         root:w create /x block=9 => refused Limit(BlockLenMin { len: 9, min: 10 })
+         root:w create /x r=0 => refused Limit(Replication { replication: 0, path: '/x', client_host: Some
+         root:levada-recovery create /x => refused Limit
          root:w create /f nocreate overwrite => file",
     );
 }
@@ -57,8 +57,8 @@ fn overwriting_gives_a_new_inode_and_shuts_the_old_writer_out() {
          root:w2 create /f overwrite => file
          root id /f => 16387
          root leases => [w2:1]
-         root:w1 add /f b a=10 id=16386 => refused NotFound: File does not exist: /f (inode 16386) Holder w1 does not have any open files.
-         root:w1 add /f b a=10 => refused LeaseExpired: Client (=w1) is not the lease owner (=w2: /f (inode 16387) Holder w1
+         root:w1 add /f b a=10 id=16386 => refused NotFound(Written(Writing { path: '/f', file: InodeId(16386)
+         root:w1 add /f b a=10 => refused LeaseExpired(OtherHolder { holder: 'w2', writing: Writing { path: '/f'
          root reap 10 => more=false [a:g1001:c1]",
     );
 }
@@ -73,9 +73,9 @@ fn a_repeated_request_for_a_block_gets_the_same_block() {
          root:w plan /f a=100 => r=3 existing=none
          root:w add /f b a=100 => b@100+0! g1002
          root:w add /f x a=100 => b@100+0! g1002
-         root:w add /f x => refused Other: Cannot allocate block in /f: passed 'previous' block null does not match
+         root:w add /f x => refused Block(NotLast { path: '/f', request: Add, claimed: None, last: Some(BlockName
          root:w fsync /f 7
-         root:w add /f x a=100 => refused Other: Request looked like a retry to allocate block
+         root:w add /f x a=100 => refused Block(Written { last: BlockName { block: blk_1048579(1/3), generation:
          root:w complete /f b=7 => true
          root blocks /f => 107 bytes closed last=b true",
     );
@@ -104,16 +104,16 @@ fn what_the_writer_says_of_its_block_must_fit() {
         "root:w create /f
          root:w add /f a
          root:w fsync /f 50
-         root:w add /f b a=40 => refused Other: Commit block
-         root:w add /f b a=60@1000 => refused Other: Commit block with mismatching GS
-         root:w add /f b a=60@1005 => refused Other: Commit block with mismatching GS
-         root:w complete /f a=9223372036854775808 => refused Other
+         root:w add /f b a=40 => refused Block(OtherLen { claimed: BlockName { block: blk_1048577(1/1), generation:
+         root:w add /f b a=60@1000 => refused Block(OtherGeneration { have: BlockName { block: blk_1048577(1/1)
+         root:w add /f b a=60@1005 => refused Block(OtherGeneration { have: BlockName { block: blk_1048577(1/1)
+         root:w complete /f a=9223372036854775808 => refused Block
          root:w complete /f => false
          root:w fsync /f 20
          root stat /f => len=50
          root:w complete /f a=60 => true
          root:w complete /f a=60 => true
-         root:w complete /f a=61 => refused LeaseExpired: File is not open for writing: /f (inode 16386)
+         root:w complete /f a=61 => refused LeaseExpired(NotOpen(Writing { path: '/f', file: InodeId(16386), client:
          root:w fsync /f 70 => refused LeaseExpired",
     );
 }
@@ -146,16 +146,16 @@ fn a_broken_chain_goes_on_under_a_new_generation() {
          root:w bump a => generation 1002
          root:w bump a => generation 1003
          # the block itself is as before until the pipeline stands
-         root:x bump a => refused LeaseExpired: Lease mismatch: blk_1048577_1001 is accessed by a non lease holder x
+         root:x bump a => refused LeaseExpired(BlockOfOther { block: BlockName { block: blk_1048577(1/1), generation:
          root:w update a 40 1003 => done
          root:w update a 40 1003 => done
          root stat /f => len=40
-         root:w update a 50 1003 => refused Other
-         root:w update a 40 1004 => refused Other
+         root:w update a 50 1003 => refused Block
+         root:w update a 40 1004 => refused Block
          root:w bump a => generation 1004
-         root:w update a 30 1004 => refused Other
+         root:w update a 30 1004 => refused Block
          root:w complete /f a=60@1004 => true
-         root:w bump a => refused Other: The file blk_1048577_1004 belonged to does not exist or it is not under construction.",
+         root:w bump a => refused Block(FileNotOpen(BlockName { block: blk_1048577(1/1), generation: Generation",
     );
 }
 
@@ -218,7 +218,7 @@ fn append_behind_a_full_block_starts_a_new_one() {
          root:w complete /f a=100
          root:v append /f => last=none
          root:v add /f b => b@100+0!
-         root:v add /f x => refused Other
+         root:v add /f x => refused Block
          root:v complete /f b=1 => true
          root create /empty
          root complete /empty
@@ -246,12 +246,12 @@ fn append_can_insist_on_a_new_block() {
 fn append_says_what_is_in_its_way() {
     check(
         "root mkdir /d
-         root:w append /d => refused ExistsAsDirectory: Cannot append to directory /d; already exists as a directory.
-         root:w append /none => refused NotFound: Failed to append to non-existent file /none for client 10.0.0.1
+         root:w append /d => refused ExistsAsDirectory { path: '/d', append: true }
+         root:w append /none => refused NotFound(Appended { path: '/none', client_host: '10.0.0.1' })
          root:w create /f
-         root:w append /f => refused AlreadyBeingCreated: Failed to APPEND_FILE /f for w on 10.0.0.1 because w is already the current lease holder.
-         root:v append /f => refused AlreadyBeingCreated: Failed to APPEND_FILE /f for v on 10.0.0.1 because this file lease is currently owned by w on 10.0.0.1
-         root:v create /f => refused AlreadyBeingCreated: Failed to CREATE_FILE /f for v",
+         root:w append /f => refused AlreadyBeingCreated(Held { opening: Append, path: '/f', client: 'w'
+         root:v append /f => refused AlreadyBeingCreated(Held { opening: Append, path: '/f', client: 'v'
+         root:v create /f => refused AlreadyBeingCreated(Held { opening: Create, path: '/f', client: 'v'",
     );
 }
 
@@ -287,14 +287,14 @@ fn joined_files_keep_their_blocks() {
          alice complete /d/b three=7
          alice create /d/c
          alice add /d/c four
-         alice concat /d/a /d/c => refused IllegalArgument: concat: source file /d/c is invalid or empty or underConstruction
+         alice concat /d/a /d/c => refused Concat(OpenOrEmpty { source: '/d/c' })
          alice complete /d/c four=1
          alice setfattr /d/c user.x y
          carol concat /d/a /d/b => refused AccessDenied
-         alice concat /d/a /d/b /d/b => refused IllegalArgument: concat: at least two of the source files are the same
-         alice concat /d/a /d/a => refused IllegalArgument: concat: the src file /d/a is the same with the target file /d/a
-         alice concat /d/a /d/none => refused NotFound: File does not exist: /d/none
-         root concat /d/a /d => refused IsDirectory: Path is not a file: /d
+         alice concat /d/a /d/b /d/b => refused Concat(Repeated)
+         alice concat /d/a /d/a => refused Concat(SourceIsTarget { source: '/d/a', target: '/d/a' })
+         alice concat /d/a /d/none => refused NotFound(Path('/d/none'))
+         root concat /d/a /d => refused IsDirectory('/d')
          retry 5 alice concat /d/a /d/b /d/c => done
          retry 5 alice concat /d/a /d/b /d/c => done
          root ls /d => a +0
@@ -311,17 +311,17 @@ fn a_writer_is_believed_up_to_the_length_of_a_block() {
     check(
         "root:w create /f block=100
          root:w add /f a => a@0+0! g1001 c1
-         root:w fsync /f 101 => refused Other: A block of 101 bytes in inode 16386, whose blocks have at most 100 bytes, and no datanode
-         root:w add /f b a=101 => refused Other: A block of 101 bytes
-         root:w complete /f a=101 => refused Other: A block of 101 bytes
+         root:w fsync /f 101 => refused Block(TooLong { len: 101, file: InodeId(16386), len_max: 100 })
+         root:w add /f b a=101 => refused Block(TooLong { len: 101, file: InodeId(16386), len_max: 100 })
+         root:w complete /f a=101 => refused Block(TooLong { len: 101, file: InodeId(16386), len_max: 100 })
          root:w bump a => generation 1002
-         root:w update a 101 1002 => refused Other: A block of 101 bytes
-         root:w complete /f a=1099511627777 seen => refused Other: A block of 1099511627777 bytes is too long; it may have 1099511627776 at most
+         root:w update a 101 1002 => refused Block(TooLong { len: 101, file: InodeId(16386), len_max: 100 })
+         root:w complete /f a=1099511627777 seen => refused Limit(WrittenLen { len: 1099511627777 })
          root:w complete /f a=250 seen => true
          root blocks /f => 250 bytes closed last=a
          root:w append /f => last=none
          root:w add /f c => c@250+0! g1003 c1
-         root:w create /g block=1099511627777 => refused IllegalArgument: A block size of 1099511627777 bytes is too large; ask for at most 1099511627776
+         root:w create /g block=1099511627777 => refused Limit(BlockLenMax { len: 1099511627777 })
          root:w create /g block=1099511627776 => file",
     );
 }

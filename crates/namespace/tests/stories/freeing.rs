@@ -88,11 +88,11 @@ fn no_block_gets_a_home_that_is_gone() {
          root:w add /g a
          root:w bump a
          gone 2
-         root:w put /h y len=7 file=16387 g=1001 home=2 => refused Other: container 2 was empty and is gone; ask for another block
+         root:w put /h y len=7 file=16387 g=1001 home=2 => refused Block(HomeGone(ContainerId(2)))
          retry 5 root:w put /f x len=7 file=16386 g=1001 home=2 => file
-         root:w update a 1 1003 home=2 => refused Other
+         root:w update a 1 1003 home=2 => refused Block
          root:w create /i
-         root:w add /i b home=2 => refused Other
+         root:w add /i b home=2 => refused Block
          root:w add /i b home=3",
     );
 }

@@ -12,12 +12,12 @@ fn a_recovery_shuts_the_writer_out_and_cuts_the_block() {
          root recover /f => recovering a@0+50! g1001 c1 at generation 1003
          root holder /f => levada-recovery recovering
          root leases => [levada-recovery:1]
-         root:w fsync /f 60 => refused LeaseExpired: Client (=w) is not the lease owner (=levada-recovery: /f
+         root:w fsync /f 60 => refused LeaseExpired(OtherHolder { holder: 'levada-recovery', writing: Writing { path:
          root:w complete /f a=60 => refused LeaseExpired
          root:w update a 60 1002 => refused LeaseExpired
          root:levada-recovery complete /f a=60 => refused LeaseExpired
          root is_closed /f => false
-         root finish /f a 1002 45 => refused Other
+         root finish /f a 1002 45 => refused Block
          at 9000
          root finish /f a 1003 45 => done
          root finish /f a 1003 45 => done
@@ -44,8 +44,8 @@ fn a_file_whose_blocks_are_whole_is_closed_at_once() {
          root recover /f holder=v => closed
          root stat /f => len=100
          root leases => []
-         root recover /none => refused NotFound: File does not exist: /none
-         root recover / => refused IsDirectory: Path is not a file: /",
+         root recover /none => refused NotFound(Path('/none'))
+         root recover / => refused IsDirectory('/')",
     );
 }
 
@@ -56,7 +56,7 @@ fn a_recovery_begun_again_overtakes_the_first() {
          root:w add /f a
          root recover /f => at generation 1002
          root recover /f => at generation 1003
-         root finish /f a 1002 1 => refused Other: The recovery of blk_1048577 under generation 1002 is over
+         root finish /f a 1002 1 => refused Block(RecoveryOver { block: blk_1048577(1/1), generation: Generation
          root finish /f a 1003 1 => done",
     );
 }
@@ -83,7 +83,7 @@ fn a_block_with_recorded_bytes_stays_until_somebody_shows_them() {
          root:w add /f a
          root:w fsync /f 5
          root recover /f => recovering a@0+5!
-         root finish /f a 1002 => refused Other
+         root finish /f a 1002 => refused Block
          root is_closed /f => false
          root finish /f a 1002 5 => done
          root stat /f => len=5",
@@ -98,8 +98,8 @@ fn append_and_create_take_over_a_silent_holder() {
          # nothing to recover: the append goes on at once
          root:v append /f takeover=w => last=none
          root:v add /f a
-         root:u append /f takeover=v => recovering a@0+0! g1001 c1 at generation 1002: Failed to APPEND_FILE /f for u on 10.0.0.1 because lease recovery is in progress. Try again later.
-         root:u append /f takeover=v => refused RecoveryInProgress: Failed to APPEND_FILE /f for u on 10.0.0.1 because another recovery is in progress by
+         root:u append /f takeover=v => recovering a@0+0! g1001 c1 at generation 1002
+         root:u append /f takeover=v => refused RecoveryInProgress(Held { opening: Append, path: '/f', client: 'u'
          root:u create /f => refused RecoveryInProgress
          root finish /f a 1002 30
          root:u append /f => last=a@0+30! g1002
@@ -119,15 +119,15 @@ fn deleting_an_open_file_ends_its_lease() {
          root open_files => [\"/d/f\", \"/d/g\"]
          root delete /d/f => true
          root leases => [w:1]
-         root:w add /d/f b a=1 => refused NotFound: File does not exist: /d/f (inode 0) [Lease.  Holder: w, pending creates: 1]
-         root:w bump a => refused Other: The file blk_1048577_1001 belonged to does not exist
+         root:w add /d/f b a=1 => refused NotFound(Written(Writing { path: '/d/f', file: InodeId(0), client: 'w'
+         root:w bump a => refused Block(FileNotOpen(BlockName { block: blk_1048577(1/1), generation: Generation(1001)
          # with a whole directory it ends when the tree is freed, but nobody gets at the file before
          root delete /d -r => true
          root open_files => []
          root:w complete /d/g id=16388 => refused NotFound
          root reap 100 => more=false
          root leases => []
-         root:w bump a => refused Other: blk_1048577 does not exist.",
+         root:w bump a => refused Block(Unknown(blk_1048577(1/1)))",
     );
 }
 

@@ -28,7 +28,7 @@ fn rights_parents_and_what_is_there_count_as_for_create() {
          root:w put /f y len=8 file=16387 g=1001 overwrite => file
          root blocks /f => 8 bytes closed last=y
          root reap 9 => [x:g1001:c1]
-         root:w put /g z len=101 file=16388 g=1001 => refused IllegalArgument
+         root:w put /g z len=101 file=16388 g=1001 => refused Limit
          root:v create /h
          root:w put /h z len=9 file=16388 g=1001 => refused AlreadyBeingCreated
          root:w put /h z len=9 file=16388 g=1001 overwrite => file",
@@ -50,8 +50,8 @@ fn ids_serve_once() {
          root:w put /g y len=7 file=16386 g=1001 => refused LeaseExpired
          root reap 9 => [x:g1001:c1]
          root:w put /g x len=7 file=16387 g=1001 => refused LeaseExpired
-         root reserve 0 => refused IllegalArgument
-         root reserve 65537 => refused IllegalArgument",
+         root reserve 0 => refused Limit
+         root reserve 65537 => refused Limit",
     );
 }
 

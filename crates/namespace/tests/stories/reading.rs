@@ -82,8 +82,8 @@ fn locations_are_those_that_overlap() {
          root blocks /f 1000 10 => last=c true: []
          root blocks /f 150 9223372036854775807 => [\"b@100+100 g1002 c1\", \"c@200+50 g1003 c1\"]
          root blocks /f 18446744073709551615 18446744073709551615 => last=c true: []
-         root blocks /none => refused NotFound: File does not exist: /none
-         root blocks / => refused IsDirectory: Path is not a file: /",
+         root blocks /none => refused NotFound(Path('/none'))
+         root blocks / => refused IsDirectory('/')",
     );
 }
 

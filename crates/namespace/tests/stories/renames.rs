@@ -16,7 +16,7 @@ fn the_old_rename_answers_false_for_almost_everything() {
          root rename /a /a => false
          root rename /f /f => true
          root rename /none /none => false
-         root rename /a /f/x => refused ParentNotDirectory: /f (is not a directory)
+         root rename /a /f/x => refused ParentNotDirectory { path: '/f' }
          root rename /f/x /a => refused ThroughFile
          root rename /f /h:x => refused InvalidPath
          root ls / => a f g +0",
@@ -81,18 +81,18 @@ fn rename2_says_why_not() {
          root mkdir /empty
          root create /f
          root create /g
-         root rename2 /none /x => refused NotFound: rename source /none is not found.
-         root rename2 / /x => refused Other: rename source cannot be the root
-         root rename2 /d / => refused Other: rename destination cannot be the root
-         root rename2 /f /f => refused AlreadyExists: The source /f and destination /f are the same
-         root rename2 /d /d/e/x => refused Other: Rename destination /d/e/x is a directory or file under source /d
-         root rename2 /f /d overwrite => refused Other
-         root rename2 /d /f overwrite => refused Other
-         root rename2 /f /g => refused AlreadyExists: rename destination /g already exists
-         root rename2 /empty /d overwrite => refused Other: rename destination directory is not empty: /d
-         root rename2 /f /no/x => refused NotFound: rename destination parent /no/x not found.
+         root rename2 /none /x => refused NotFound(RenameSource('/none'))
+         root rename2 / /x => refused Rename(SourceIsRoot)
+         root rename2 /d / => refused Rename(TargetIsRoot)
+         root rename2 /f /f => refused AlreadyExists(RenameSource { from: '/f', to: '/f' })
+         root rename2 /d /d/e/x => refused Rename(TargetBelowSource { from: '/d', to: '/d/e/x' })
+         root rename2 /f /d overwrite => refused Rename
+         root rename2 /d /f overwrite => refused Rename
+         root rename2 /f /g => refused AlreadyExists(RenameTarget('/g'))
+         root rename2 /empty /d overwrite => refused Rename(TargetNotEmpty('/d'))
+         root rename2 /f /no/x => refused NotFound(RenameParent('/no/x'))
          root rename2 /f /g/x => refused ParentNotDirectory
-         root rename2 /f /d => refused Other
+         root rename2 /f /d => refused Rename
          root rename2 /d /empty overwrite => done
          root ls / => empty f g +0
          root ls /empty => e +0",

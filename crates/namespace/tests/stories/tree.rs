@@ -13,7 +13,7 @@ fn mkdir_makes_all_that_is_missing() {
          root stat /x => dir 744
          root stat /x/y => dir 444
          root mkdir /a => true
-         root mkdir /n/m noparent => refused NotFound: Parent directory doesn't exist: /n
+         root mkdir /n/m noparent => refused NotFound(Parent('/n'))
          root mkdir /a/n noparent => true
          root stat / => children=2",
     );
@@ -23,11 +23,11 @@ fn mkdir_makes_all_that_is_missing() {
 fn mkdir_meets_files() {
     check(
         "root create /f
-         root mkdir /f => refused AlreadyExists: Path is not a directory: /f
-         root mkdir /f/a => refused ParentNotDirectory: /f (is not a directory)
-         alice stat /f/a => refused ThroughFile: /f (is not a directory)
+         root mkdir /f => refused AlreadyExists(NotADirectory('/f'))
+         root mkdir /f/a => refused ParentNotDirectory { path: '/f' }
+         alice stat /f/a => refused ThroughFile { path: '/f' }
          root stat /f/a => nothing
-         root delete /f/a => refused ThroughFile: /f (is not a directory)",
+         root delete /f/a => refused ThroughFile { path: '/f' }",
     );
 }
 
@@ -35,9 +35,9 @@ fn mkdir_meets_files() {
 fn names_hdfs_refuses_are_refused_for_new_inodes_only() {
     check(
         "root mkdir /a:b => refused InvalidPath
-         root mkdir /a/.snapshot => refused IllegalArgument: \".snapshot\" is a reserved name.
-         root mkdir /a:b => refused InvalidPath: Invalid path name Invalid file name: /a:b
-         root create /a:b => refused InvalidPath: Invalid path name /a:b
+         root mkdir /a/.snapshot => refused ReservedName(Snapshot)
+         root mkdir /a:b => refused InvalidPath { path: '/a:b', purpose: Make }
+         root create /a:b => refused InvalidPath { path: '/a:b', purpose: Create }
          root mkdir /a
          root rename /a /b:c => refused InvalidPath
          root stat /a:b => nothing
@@ -60,16 +60,16 @@ fn reserved_paths_are_ways_to_what_stands_elsewhere() {
          alice ls /.reserved/raw/d => f +0
          alice stat /.reserved/raw/.reserved/raw => nothing
          alice stat /.reserved/.inodes/16385/.reserved => nothing
-         root mkdir /.reserved/.inodes/16385/.reserved/x => refused NotFound: File for given inode path does not exist: /.reserved/.inodes/16385/.reserved/x
+         root mkdir /.reserved/.inodes/16385/.reserved/x => refused NotFound(Reserved
          alice stat /.reserved/.inodes => nothing
          alice stat /.reserved/x => nothing
-         root mkdir /.reserved/x => refused IllegalArgument: File name \".reserved\" is reserved and cannot be created.
-         root create /.reserved/x => refused InvalidPath: Invalid path name /.reserved/x
+         root mkdir /.reserved/x => refused ReservedName(Reserved)
+         root create /.reserved/x => refused InvalidPath { path: '/.reserved/x', purpose: Create }
          root rename /d/f /.reserved/x => false
-         root rename2 /d/f /.reserved/x => refused NotFound: rename destination parent /.reserved/x not found.
+         root rename2 /d/f /.reserved/x => refused NotFound(RenameParent('/.reserved/x'))
          root rename /.reserved /x => false
-         root delete /.reserved -r => refused InvalidPath: Invalid path name /.reserved
-         root chmod /.reserved 777 => refused InvalidPath: Invalid path name /.reserved
+         root delete /.reserved -r => refused InvalidPath { path: '/.reserved', purpose: Find }
+         root chmod /.reserved 777 => refused InvalidPath { path: '/.reserved', purpose: Find }
          root delete /.reserved/raw -r => false
          root ls / => d +0",
     );
@@ -79,7 +79,7 @@ fn reserved_paths_are_ways_to_what_stands_elsewhere() {
 fn raw_paths_change_what_they_mean_for_superusers_alone() {
     check(
         "root mkdir /pub mode=777
-         alice mkdir /.reserved/raw/pub/d => refused AccessDenied: Access denied for user alice. Superuser privilege is required for operation mkdirs
+         alice mkdir /.reserved/raw/pub/d => refused AccessDenied(NotSuperuser { user: 'alice', operation: 'mkdirs' })
          alice create /.reserved/raw/pub/f => refused AccessDenied
          alice create /pub/f
          alice rename /pub/f /.reserved/raw/pub/g => refused AccessDenied
@@ -157,7 +157,7 @@ fn times_can_be_set() {
          root stat /d => a=0 m=1000
          root touch /d m=9 a=8
          root stat /d => a=8 m=9
-         root touch /none m=1 => refused NotFound: File/Directory /none does not exist.
+         root touch /none m=1 => refused NotFound(Timed('/none'))
          at 1500
          root was_read /f
          root stat /f => a=1500 m=5
@@ -181,11 +181,11 @@ fn mode_owner_and_replication_can_be_set() {
          root stat /f => bob:staff
          root setrep /f 5 => true
          root stat /f => r=5
-         root setrep /f 0 => refused Other: Requested replication factor of 0 is less
-         root setrep /f 513 => refused Other
+         root setrep /f 0 => refused Limit(Replication { replication: 0, path: '/f', client_host: None })
+         root setrep /f 513 => refused Limit
          root setrep / 2 => false
          root setrep /none 2 => false
-         root chmod /none 1 => refused NotFound: Directory/File does not exist /none
+         root chmod /none 1 => refused NotFound(Owned('/none'))
          root chown /none a:b => refused NotFound",
     );
 }
@@ -197,9 +197,9 @@ fn delete_tells_false_from_refused() {
          root delete / -r => false
          root mkdir /d/e
          root create /d/f
-         root delete /d => refused NotEmpty: `/d is non empty': Directory is not empty
+         root delete /d => refused NotEmpty('/d')
          root delete / => refused NotEmpty
-         alice delete / -r => refused AccessDenied: Permission denied: user=alice, access=ALL, inode=\"/\"
+         alice delete / -r => refused AccessDenied(Access { user: 'alice', access: Access(7), inode: Guarded { path: '/'
          root delete /d/e => true
          root stat /d => children=1
          root delete /d -r => true
@@ -222,7 +222,7 @@ fn a_path_by_inode_id_follows_the_inode() {
          root stat /.reserved/.inodes/16385/c => dir
          root stat /.reserved/.inodes/99999 => nothing
          root stat /.reserved/.inodes/x => nothing
-         root mkdir /.reserved/.inodes/99999 => refused NotFound: File for given inode path does not exist
+         root mkdir /.reserved/.inodes/99999 => refused NotFound(Reserved('/.reserved/.inodes/99999'))
          root create /.reserved/.inodes/99999/f => refused NotFound
          root rename /c /.reserved/.inodes/99999 => refused NotFound
          root delete /c -r => true

@@ -23,7 +23,7 @@ fn at_the_border_of_a_block_it_is_done_at_once() {
          root stat /f => file 644 root:supergroup len=200 r=3 a=1000 m=5000
          root blocks /f => 200 bytes closed last=b true
          root doomed => [c:g1003:c1]
-         root:w truncate /f 201 => refused IllegalArgument: Cannot truncate to a larger file size. Current size: 200, truncate size: 201.
+         root:w truncate /f 201 => refused Limit(TruncateLen { have: 200, wanted: 201 })
          root:w truncate /f 0 => true
          root blocks /f => 0 bytes closed last=none false
          root:w truncate /f 0 => true",
@@ -39,7 +39,7 @@ fn inside_a_block_its_replicas_are_cut_first() {
          root stat /f => len=200
          root blocks /f => 100 bytes open last=b false
          root:v truncate /f 130 => false
-         root:v truncate /f 120 => refused AlreadyBeingCreated: Failed to TRUNCATE_FILE /f for v on 10.0.0.1 because /f is being truncated.
+         root:v truncate /f 120 => refused AlreadyBeingCreated(Held { opening: Truncate, path: '/f', client: 'v'
          root:v append /f => refused RecoveryInProgress
          root:w complete /f b=100 => refused LeaseExpired
          at 7000
@@ -60,7 +60,7 @@ fn what_was_interrupted_begins_again_and_ends_at_the_same_length() {
     check_file(
         "root:w truncate /f 50 => cutting a@0+100! g1001 c1 at generation 1004
          root recover /f => recovering a@0+100! g1001 c1 at generation 1005
-         root finish /f a 1004 50 => refused Other
+         root finish /f a 1004 50 => refused Block
          root:w truncate /f 50 => false
          root finish /f a 1005 50 => done
          root blocks /f => 50 bytes closed last=a true
@@ -73,12 +73,12 @@ fn what_was_interrupted_begins_again_and_ends_at_the_same_length() {
 fn a_recovery_that_found_nothing_takes_no_bytes_away() {
     check_file(
         "root:w truncate /f 150 => cutting b
-         root finish /f b 1004 => refused Other: blk_1048578 has 100 bytes, and no node showed any of them
-         root finish /f b 1004 0 => refused Other
+         root finish /f b 1004 => refused Block(Lost { block: blk_1048578(1/2), len: 100 })
+         root finish /f b 1004 0 => refused Block
          root finish /f b 1004 50 => done
          root:w append /f => last=b
          root recover /f => recovering b@100+50! g1004 c1 at generation 1005
-         root finish /f b 1005 => refused Other
+         root finish /f b 1005 => refused Block
          root finish /f b 1005 50 => done
          root blocks /f => 150 bytes closed last=b true",
     );
@@ -89,7 +89,7 @@ fn an_open_file_is_cut_by_nobody_before_its_writer_is_out() {
     check(
         "root:w create /f
          root:w add /f a
-         root:w truncate /f 0 => refused AlreadyBeingCreated: Failed to TRUNCATE_FILE /f for w on 10.0.0.1 because w is already the current lease holder.
+         root:w truncate /f 0 => refused AlreadyBeingCreated(Held { opening: Truncate, path: '/f', client: 'w'
          root:v truncate /f 0 => refused AlreadyBeingCreated
          root:v truncate /f 0 takeover=w => recovering a
          root:v truncate /f 0 => refused RecoveryInProgress
@@ -104,9 +104,9 @@ fn an_open_file_is_cut_by_nobody_before_its_writer_is_out() {
 fn it_takes_the_right_to_write_and_a_file() {
     check_file(
         "root mkdir /d
-         alice:w truncate /f 0 => refused AccessDenied: Permission denied: user=alice, access=WRITE, inode=\"/f\"
-         root:w truncate /d 0 => refused IsDirectory: Path is not a file: /d
-         root:w truncate /missing 0 => refused NotFound: File does not exist: /missing",
+         alice:w truncate /f 0 => refused AccessDenied(Access { user: 'alice', access: Access(2), inode: Guarded { path: '/f'
+         root:w truncate /d 0 => refused IsDirectory('/d')
+         root:w truncate /missing 0 => refused NotFound(Path('/missing'))",
     );
 }
 

@@ -341,8 +341,8 @@ impl World {
             }
             Reply::Generation(generation) => generation.to_string(),
             Reply::Reserved { first, generation } => format!("from {} g{}", first.0, generation.0),
-            Reply::Recovery(Recovery::Started { last, generation, message, .. }) => {
-                format!("recovering {} at {generation}: {message}", self.shown_block(Some(&last)))
+            Reply::Recovery(Recovery::Started { last, generation, .. }) => {
+                format!("recovering {} at {generation}", self.shown_block(Some(&last)))
             }
             Reply::Recovery(Recovery::Closed { .. }) => "closed".into(),
             Reply::Recovery(Recovery::NotHeld { .. }) => "not held".into(),
@@ -528,8 +528,7 @@ fn summary(rows: &MemoryRows, who: &Caller, path: &FsPath) -> Result<read::Total
 }
 
 fn refused(error: &NsError) -> String {
-    let variant = format!("{error:?}");
-    format!("refused {}: {error}", variant.split('(').next().unwrap())
+    format!("refused {}", format!("{error:?}").replace('"', "'"))
 }
 
 fn shown_status(status: &Status) -> String {

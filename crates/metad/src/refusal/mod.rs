@@ -1,10 +1,22 @@
-//! From our refusals to Java's exceptions: the one place that knows which class stands for what.
+//! From our refusals to Java's exceptions: the one place that knows which class and which sentence of HDFS stand for
+//! what.
 
+mod safe_mode;
+mod sentence;
+#[cfg(test)]
+mod sentence_tests;
+
+use crate::caller::Session;
 use crate::change_error::ChangeError;
+use crate::room::NoRoom;
 use hdfs::Exception;
 use hdfs::exception::{self as class, Detail};
 use lead::PlaceError;
 use namespace::NsError;
+use namespace::error::held::Opening;
+use namespace::error::limit::Limit;
+use namespace::error::passed::Passed;
+use namespace::error::xattr_fault::XattrFault;
 use raft::RaftError;
 use std::fmt;
 use std::sync::OnceLock;
@@ -14,44 +26,95 @@ use types::rows::RowsError;
 use types::{BlockId, FsPath};
 
 pub(crate) fn namespace(error: NsError) -> Exception {
-    let name = match &error {
+    let sentence = sentence::of(&error);
+    let message = match &error {
+        NsError::SafeMode(_) => safe_mode_at_host(&sentence),
+        _ => sentence,
+    };
+    Exception { detail: detail(&error), ..Exception::new(class_of(&error), message) }
+}
+
+fn class_of(error: &NsError) -> &'static str {
+    match error {
         NsError::NotFound(_) | NsError::IsDirectory(_) => class::FILE_NOT_FOUND,
-        NsError::AlreadyExists(_) | NsError::ExistsAsDirectory(_) => class::FILE_ALREADY_EXISTS,
-        NsError::ParentNotDirectory(_) => class::PARENT_NOT_DIRECTORY,
+        NsError::AlreadyExists(_) | NsError::ExistsAsDirectory { .. } => class::FILE_ALREADY_EXISTS,
+        NsError::ParentNotDirectory { .. } => class::PARENT_NOT_DIRECTORY,
         NsError::NotEmpty(_) => class::PATH_IS_NOT_EMPTY_DIRECTORY,
-        NsError::InvalidPath(_) => class::INVALID_PATH,
-        NsError::AccessDenied(_) | NsError::ThroughFile(_) => class::ACCESS_CONTROL,
+        NsError::InvalidPath { .. } | NsError::UnusablePath(_) => class::INVALID_PATH,
+        // Java's `exists` takes the class for "no" where the path leads through a file.
+        NsError::AccessDenied(_) | NsError::ThroughFile { .. } => class::ACCESS_CONTROL,
         // Not a denial: on that no client tries again.
         NsError::GroupsUnknown(_) => class::RETRIABLE,
         NsError::LeaseExpired(_) => class::LEASE_EXPIRED,
         NsError::AlreadyBeingCreated(_) => class::ALREADY_BEING_CREATED,
         NsError::RecoveryInProgress(_) => class::RECOVERY_IN_PROGRESS,
-        NsError::NameTooLong(_) => class::NAME_TOO_LONG,
-        NsError::TooManyChildren(_) => class::DIRECTORY_FULL,
+        NsError::NameTooLong { .. } => class::NAME_TOO_LONG,
+        NsError::TooManyChildren { .. } => class::DIRECTORY_FULL,
         NsError::NotDirectory(_) => class::PATH_IS_NOT_DIRECTORY,
-        NsError::NameQuota(_) => class::NAMESPACE_QUOTA_EXCEEDED,
-        NsError::SpaceQuota(_) => class::SPACE_QUOTA_EXCEEDED,
-        NsError::TypeQuota(_) => class::TYPE_QUOTA_EXCEEDED,
-        NsError::ListingStartGone(_) => class::START_AFTER_NOT_FOUND,
-        NsError::Acl(_) | NsError::AclOfFile(_) => class::ACL,
-        // What tools that look for one attribute after the other catch.
-        NsError::XattrNotFound(_) => class::XATTR_NOT_FOUND,
-        NsError::IllegalArgument(_) => class::HADOOP_ILLEGAL_ARGUMENT,
-        NsError::SafeMode(_) => {
-            return Exception::new(class::SAFE_MODE, format!("{error} NamenodeHostName:{}", host()));
-        }
-        NsError::NotExamined(_) | NsError::Other(_) => class::IO,
-    };
-    Exception { detail: detail(&error), ..Exception::new(name, error.to_string()) }
+        NsError::Quota { passed: Passed::Names { .. }, .. } => class::NAMESPACE_QUOTA_EXCEEDED,
+        NsError::Quota { passed: Passed::Space { .. }, .. } => class::SPACE_QUOTA_EXCEEDED,
+        NsError::Quota { passed: Passed::DiskSpace { .. }, .. } => class::TYPE_QUOTA_EXCEEDED,
+        NsError::ListingStartGone => class::START_AFTER_NOT_FOUND,
+        NsError::Acl { .. } => class::ACL,
+        // `java.io.IOException` in HDFS up to 3.5; what tools that look for one attribute after the other catch.
+        NsError::Xattr(XattrFault::NotFound) => class::XATTR_NOT_FOUND,
+        NsError::Xattr(XattrFault::TooLong { .. } | XattrFault::NameLen)
+        | NsError::Concat(_)
+        | NsError::ReservedName(_) => class::HADOOP_ILLEGAL_ARGUMENT,
+        NsError::Limit(limit) => match **limit {
+            Limit::BlockLenMax { .. }
+            | Limit::TruncateLen { .. }
+            | Limit::PutLen { .. }
+            | Limit::ReservedIds { .. }
+            | Limit::HolderName(_)
+            | Limit::OwnerNameLen { .. } => class::HADOOP_ILLEGAL_ARGUMENT,
+            _ => class::IO,
+        },
+        // HDFS wraps one into a RetriableException only in the safe mode of its start, which ends by itself; there is
+        // none here.
+        NsError::SafeMode(_) => class::SAFE_MODE,
+        NsError::Xattr(_)
+        | NsError::Rename(_)
+        | NsError::Block(_)
+        | NsError::NotExamined(_)
+        | NsError::Panicked { .. } => class::IO,
+    }
 }
 
 /// What our own clients tell apart, and HDFS's classes do not.
 fn detail(error: &NsError) -> Option<Detail> {
     match error {
-        NsError::IsDirectory(_) | NsError::ExistsAsDirectory(_) => Some(Detail::IsADirectory),
-        NsError::ThroughFile(_) => Some(Detail::NotADirectory),
+        NsError::IsDirectory(_) | NsError::ExistsAsDirectory { .. } => Some(Detail::IsADirectory),
+        NsError::ThroughFile { .. } => Some(Detail::NotADirectory),
         _ => None,
     }
+}
+
+/// Safe mode is on. `cannot` is the beginning of HDFS's sentence.
+pub(crate) fn safe_mode(cannot: &str) -> Exception {
+    Exception::new(class::SAFE_MODE, safe_mode_at_host(&format!("{cannot}. {}", safe_mode::IS_ON)))
+}
+
+fn safe_mode_at_host(sentence: &str) -> String {
+    format!("{sentence} NamenodeHostName:{}", host())
+}
+
+/// The recovery of a file that a client wants to open has begun: the client has to come back.
+pub(crate) fn recovering(session: &Session, opening: Opening, path: &str, client: &str) -> Exception {
+    Exception::new(class::RECOVERY_IN_PROGRESS, sentence::recovering(opening, path, client, &session.host()))
+}
+
+/// Ids that a client says it holds are not on lease to it.
+pub(crate) fn not_leased(block: BlockId, client: &str) -> Exception {
+    Exception::new(class::LEASE_EXPIRED, format!("{block} is not on lease to {client}; write the block again"))
+}
+
+pub(crate) fn room(error: NoRoom) -> Exception {
+    let NoRoom { free_len, reserve } = error;
+    Exception::io(format!(
+        "The metadata server has {free_len} bytes of disk space left, and keeps {reserve} in reserve (free_reserve_len): \
+         it accepts only what deletes, renames or closes files until files are deleted, or its disk has more space"
+    ))
 }
 
 /// This machine's name, for a message that HDFS ends with it.
@@ -131,6 +194,7 @@ pub(crate) fn standby(leader: Option<&str>) -> Exception {
 pub(crate) fn change(error: ChangeError) -> Exception {
     match error {
         ChangeError::Refused(refused) => namespace(refused),
+        ChangeError::NoRoom(error) => room(error),
         ChangeError::Raft(error) => raft(error),
     }
 }
@@ -169,21 +233,26 @@ pub(crate) fn illegal(message: impl Into<String>) -> Exception {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use namespace::error::absent::{Absent, Existing};
+    use namespace::error::denial::Denial;
 
-    /// Class and detail follow from the variant; the text is for people.
     #[test]
-    fn a_detail_does_not_depend_on_the_text() {
-        for text in ["", "reworded", "Path is not a file: /x", "/x (is not a directory)"] {
-            let told = |error: fn(String) -> NsError| {
-                let refusal = namespace(error(text.into()));
-                (refusal.class, refusal.detail)
-            };
-            assert_eq!(told(NsError::NotFound), (class::FILE_NOT_FOUND, None));
-            assert_eq!(told(NsError::IsDirectory), (class::FILE_NOT_FOUND, Some(Detail::IsADirectory)));
-            assert_eq!(told(NsError::AlreadyExists), (class::FILE_ALREADY_EXISTS, None));
-            assert_eq!(told(NsError::ExistsAsDirectory), (class::FILE_ALREADY_EXISTS, Some(Detail::IsADirectory)));
-            assert_eq!(told(NsError::AccessDenied), (class::ACCESS_CONTROL, None));
-            assert_eq!(told(NsError::ThroughFile), (class::ACCESS_CONTROL, Some(Detail::NotADirectory)));
+    fn class_and_detail_follow_from_the_kind() {
+        let check = |error: NsError, class: &str, detail: Option<Detail>| {
+            let refusal = namespace(error.clone());
+            assert_eq!((refusal.class, refusal.detail), (class, detail), "{error:?}");
+        };
+        let path = || FsPath::parse("/d").unwrap();
+        check(NsError::NotFound(Absent::Path(path())), class::FILE_NOT_FOUND, None);
+        check(NsError::IsDirectory(path()), class::FILE_NOT_FOUND, Some(Detail::IsADirectory));
+        check(NsError::AlreadyExists(Existing::RenameTarget(path())), class::FILE_ALREADY_EXISTS, None);
+        for append in [false, true] {
+            let exists = NsError::ExistsAsDirectory { path: path(), append };
+            check(exists, class::FILE_ALREADY_EXISTS, Some(Detail::IsADirectory));
         }
+        let denial = Box::new(Denial::NewOwner { user: "bob".into() });
+        check(NsError::AccessDenied(denial.clone()), class::ACCESS_CONTROL, None);
+        check(NsError::GroupsUnknown(denial), class::RETRIABLE, None);
+        check(NsError::ThroughFile { path: "/f".into() }, class::ACCESS_CONTROL, Some(Detail::NotADirectory));
     }
 }
