@@ -10,6 +10,7 @@
 //! the rest from its datanodes and clients.
 
 use crate::balance_job::Balance;
+use crate::census::LastCensus;
 use crate::chain_sets::ChainSets;
 use crate::claim::Newcomers;
 use crate::cluster::Cluster;
@@ -64,6 +65,8 @@ pub struct Leader {
     pub unresponsive: Unresponsive,
     /// Copies that no datanode had room for when all pipelines were looked at last.
     pub shortage: Shortage,
+    /// How many blocks have too few copies.
+    pub census: LastCensus,
     pub jobs: Jobs,
     pub scrub: Option<Scrub>,
     pub balance: Option<Balance>,
@@ -96,6 +99,7 @@ impl Leader {
             chain_sets: ChainSets::default(),
             unresponsive: Unresponsive::default(),
             shortage: Shortage::default(),
+            census: LastCensus::default(),
             jobs: Jobs::load(rows, wall, now)?,
             scrub: None,
             balance: None,

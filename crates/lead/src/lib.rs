@@ -15,6 +15,8 @@
 mod balance;
 mod balance_job;
 mod block_recovery;
+mod census;
+mod census_round;
 mod chain_sets;
 mod claim;
 mod clearance;
@@ -62,11 +64,14 @@ mod surplus;
 mod tally;
 mod unconfirmed;
 mod unresponsive;
+mod unsound_replicas;
 mod worklists;
 
 pub use balance::{BalancePlan, Move};
 pub use balance_job::Balance;
 pub use block_recovery::{FencedReplica, Inquest, Next, RecoveryPlan, RecoveryReply, RecoveryRound, Step};
+pub use census::{Census, LackingBlock, LastCensus};
+pub use census_round::CensusRound;
 pub use chain_sets::{ChainSets, Spender, TooManySets};
 pub use claim::{Claim, Crowded, Newcomers, Standing};
 pub use clearance::{Clearance, Cleared};
@@ -104,3 +109,4 @@ pub use sealing::Sealing;
 pub use shown_jobs::Drained;
 pub use surplus::Surplus;
 pub use unresponsive::Unresponsive;
+pub use unsound_replicas::UnsoundReplicas;

@@ -3,6 +3,7 @@
 //! Promise: a drain has ended when its node is in no pipeline, no client may put anything there any more, and all that
 //! it has is with others or of no use to them; repair, when nothing is lacking and no block is under-replicated.
 
+use crate::census::Census;
 use crate::drain::{DrainPicture, LeftBehind};
 use crate::jobs::JobState;
 use crate::leader::Leader;
@@ -110,8 +111,9 @@ impl Leader {
         }
     }
 
-    /// Brings the job that shows repair up to date, by how many blocks are counted as under-replicated and as missing.
-    pub fn look_after_repair(&mut self, under_replicated: u64, missing: u64, rules: &LivenessRules) {
+    /// Brings the job that shows repair up to date, by what was counted last.
+    pub fn look_after_repair(&mut self, rules: &LivenessRules) {
+        let Census { under_replicated, missing, .. } = *self.census.last();
         let (now, progress) = (rules.now, self.repair.progress());
         let is_whole = self.repair.next_due().is_none_or(|due| due > now);
         let known = self.jobs.find(JobKind::Repair, "").map(|job| job.id);
@@ -227,7 +229,9 @@ mod tests {
     fn repair_is_a_job_while_something_is_lacking() {
         let mut leader = leader();
         let look = |leader: &mut Leader, under_replicated| {
-            leader.look_after_repair(under_replicated, 0, &rules());
+            let census = Census { under_replicated, missing_replicas: under_replicated, ..Census::default() };
+            leader.census.on_counted(census, NOW, NOW);
+            leader.look_after_repair(&rules());
             leader.check();
             leader.jobs.iter().last().map(|job| job.state.clone())
         };

@@ -1,7 +1,6 @@
 //! What every call and every background task works with.
 
 use crate::caller::{Session, Users};
-use crate::census_cache::Counted;
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
@@ -85,8 +84,8 @@ pub(crate) struct Core {
     telemetry: Arc<Telemetry>,
     /// Somebody may have reported a replica as damaged.
     pub(crate) reported: Notify,
-    /// How many blocks have too few copies.
-    pub(crate) counted: Counted,
+    /// Held while blocks with too few copies are counted: one counts at a time.
+    pub(crate) counting: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl std::fmt::Debug for Core {
@@ -144,7 +143,7 @@ impl Core {
             calls,
             telemetry,
             reported: Notify::new(),
-            counted: Counted::default(),
+            counting: Arc::default(),
         })
     }
 

@@ -27,7 +27,6 @@ mod balancer;
 mod block_deletion;
 mod call_record;
 mod caller;
-mod census_cache;
 mod change_error;
 mod client;
 mod command;

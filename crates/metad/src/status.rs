@@ -113,7 +113,7 @@ fn of_leader(core: &Core) -> Value {
         };
         (nodes, cluster.container_count(), cluster.pipeline_count(), counts)
     });
-    let (used, census, shortage) = (crate::meter::answer(), core.counted.last(), counts.shortage);
+    let (used, census, shortage) = (crate::meter::answer(), core.leader().census.last(), counts.shortage);
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pool": core.pool,

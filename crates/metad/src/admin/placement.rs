@@ -1,12 +1,11 @@
 //! Pipelines, containers, and blocks that have fewer copies than they should.
 
-use crate::census_cache::LackingBlock;
 use crate::core::Core;
 use crate::refusal;
-use crate::repair::census::{self, Known};
+use crate::repair::census;
 use blocks::ContainerState;
 use hdfs::Exception;
-use lead::{Cluster, TreesCompared};
+use lead::{Cluster, LackingBlock, TreesCompared, UnsoundReplicas};
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -122,7 +121,7 @@ pub(crate) async fn under_replicated(
     let at = core;
     let core = Arc::clone(core);
     at.look(move || {
-        let known = Known::of(&core);
+        let known = census::unsound(&core);
         let blocks = found.into_iter().map(|found| named(&core, &known, found)).collect::<Result<_, _>>()?;
         Ok(told::UnderReplicatedResponse {
             blocks,
@@ -139,7 +138,7 @@ pub(crate) async fn under_replicated(
     .await
 }
 
-fn named(core: &Core, known: &Known, found: Found) -> Result<told::ShortBlock, Exception> {
+fn named(core: &Core, known: &UnsoundReplicas, found: Found) -> Result<told::ShortBlock, Exception> {
     let Found { block, home, trouble, node } = found;
     let (path, view, wanted) = core.rows_here(|rows| match read::file_of_block(rows, block)? {
         Some((file, view)) => Ok((read::path_of_inode(rows, file)?, Some(view), read::replication(rows, view.file)?)),
@@ -152,7 +151,7 @@ fn named(core: &Core, known: &Known, found: Found) -> Result<told::ShortBlock, E
         path: path.unwrap_or_default(),
         trouble: trouble.into(),
         datanode: datanode.unwrap_or_default(),
-        source_count: view.map_or(0, |view| known.holders(core, &view).len() as u32),
+        source_count: view.map_or(0, |view| census::holders(core, known, &view).len() as u32),
         wanted_count: wanted.unwrap_or_default().into(),
         len: view.map_or(0, |view| view.len),
     })

@@ -8,7 +8,7 @@
 //! The filesystem under path '/' is HEALTHY                          the last line decides the client's exit code
 //! ```
 //!
-//! Which replicas count is what the census of all blocks goes by (`repair::census`), so both come to the same numbers.
+//! Which replicas count is what the census of all blocks goes by (`lead::CensusRound`), so both come to the same numbers.
 //! Nothing is read from the datanodes, and nothing is changed. The tree is read page by page, each from a new view, so
 //! a long check keeps nobody from writing; lines go out as they are found. Few checks run at a time, and one whose
 //! client takes nothing ends.
@@ -21,10 +21,11 @@ use crate::caller::Session;
 use crate::core::Core;
 use crate::date;
 use crate::refusal;
-use crate::repair::census::Known;
+use crate::repair::census::{holders, unsound};
 use crate::seat::Seat;
 use ask::Ask;
 use hdfs::Exception;
+use lead::UnsoundReplicas;
 use namespace::read::{self, Entry, PageLimits};
 use namespace::{FileBlocks, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +85,7 @@ pub(crate) fn corrupt_files(
     after: usize,
     limit: usize,
 ) -> Result<Vec<(BlockId, String)>, Exception> {
-    let known = Known::of(core);
+    let known = unsound(core);
     let mut found = Vec::new();
     let mut passed = 0;
     for block in known.without_sound() {
@@ -93,7 +94,7 @@ pub(crate) fn corrupt_files(
             None => Ok(None),
         })?;
         let Some((path, view)) = told else { continue };
-        if !is_below(&path, below) || !view.complete || !known.holders(core, &view).is_empty() {
+        if !is_below(&path, below) || !view.complete || !holders(core, &known, &view).is_empty() {
             continue;
         }
         passed += 1;
@@ -204,7 +205,7 @@ impl Check {
             self.say(self.corrupt(&path, after).await?).await?;
             return Ok(());
         }
-        let known = Known::of(core);
+        let known = unsound(core);
         let mut totals = Totals::default();
         self.tree(session, &path, status.kind == Kind::Directory, &known, &mut totals).await?;
         let now = core.monotonic();
@@ -212,7 +213,7 @@ impl Check {
             let live = cluster.nodes().filter(|member| member.is_live(now));
             (live.count(), cluster.nodes().map(|member| member.node.rack.clone()).collect::<BTreeSet<_>>().len())
         });
-        let cluster = Cluster { live_nodes, racks, replication: core.config.replication, pending: known.pending };
+        let cluster = Cluster { live_nodes, racks, replication: core.config.replication, pending: known.pending_count };
         let outcome = if totals.is_healthy() { "HEALTHY" } else { "CORRUPT" };
         let outcome = format!("\n\nThe filesystem under path '{path}' is {outcome}");
         self.say(format!("{}{}{outcome}", totals.told(cluster), end(core))).await?;
@@ -225,7 +226,7 @@ impl Check {
         session: &Session,
         top: &FsPath,
         is_directory: bool,
-        known: &Known,
+        known: &UnsoundReplicas,
         totals: &mut Totals,
     ) -> Result<(), Stop> {
         // Directories on the way: what is left of the page at hand, and the name to go on behind.
@@ -285,7 +286,7 @@ impl Check {
         path: &FsPath,
         status: &namespace::Status,
         file: &FileBlocks,
-        known: &Known,
+        known: &UnsoundReplicas,
         totals: &mut Totals,
     ) -> String {
         let ask = &self.ask;
@@ -315,7 +316,7 @@ impl Check {
         let mut is_short = false;
         for (number, view) in file.blocks.iter().enumerate() {
             let name = format!("{}:{}_{}", self.core.pool, view.block, view.generation.0);
-            let holders = known.holders(&self.core, view);
+            let holders = holders(&self.core, known, view);
             let (live, wanted) = (holders.len() as u64, u64::from(replication));
             totals.replicas += live;
             totals.wanted_replicas += wanted;
@@ -418,8 +419,8 @@ fn about_block(core: &Core, name: &str) -> Result<String, Exception> {
         None => None,
     };
     let Some((path, view)) = found else { return Ok(format!("\nBlock {name} does not exist\n")) };
-    let known = Known::of(core);
-    let holders = known.holders(core, &view);
+    let known = unsound(core);
+    let holders = holders(core, &known, &view);
     let text = FsPath::parse(&path).map_err(|error| Exception::io(error.to_string()))?;
     let system = namespace::Caller::system();
     let status = core.read_here(|rows| read::status(rows, &system, &text))?;

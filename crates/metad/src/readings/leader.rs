@@ -67,7 +67,7 @@ fn read(core: &Core, readings: &mut Readings<'_>) {
     });
     readings.put("levada_leading_seconds", &[], core.uptime().as_secs_f64());
     readings.put("levada_recoveries", &[], core.recoveries.count() as f64);
-    let census = core.counted.last();
+    let census = core.leader().census.last();
     let blocks = [
         ("levada_under_replicated_blocks", census.under_replicated),
         ("levada_missing_blocks", census.missing),

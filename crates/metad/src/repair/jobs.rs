@@ -43,9 +43,9 @@ pub(crate) async fn begin(
 }
 
 pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
-    let census = census::latest(core).await?;
+    census::latest(core).await?;
     let rules = rules(core);
-    core.leader().look_after_repair(census.under_replicated, census.missing, &rules);
+    core.leader().look_after_repair(&rules);
     for node in drains(core) {
         // Asked for, but its leader fell before the job was written down. If it cannot be, all the rest goes on.
         match begin(core, JobKind::Drain, &node.to_string(), JobTask::Known).await {
