@@ -3,17 +3,16 @@
 //! The moves themselves they cannot make here: the store balances by itself (`levada admin balance`), and says so to
 //! `hdfs balancer`, which asks for a server's version first.
 
+use crate::answer::Encoded;
 use crate::core::Core;
 use crate::to_hdfs;
-use bytes::Bytes;
+use crate::visit::Visit;
 use hdfs::Exception;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, UNSUPPORTED_OPERATION};
 use hdfs::proto::*;
 use lead::{Cluster, Member};
 use namespace::BlockView;
 use namespace::read::{Place, container_page};
-use prost::Message;
-use rpc::Call;
 use std::sync::Arc;
 use types::random::Random;
 use types::{ContainerId, NodeId};
@@ -25,21 +24,18 @@ const LOOK_COUNT_MAX: usize = 200_000;
 /// Read from the rows at once.
 const PAGE_COUNT: usize = 1000;
 
-pub(crate) async fn call(core: &Arc<Core>, call: &Call) -> Result<Bytes, Exception> {
-    match call.method.as_str() {
-        "getBlocks" => {
-            let request: GetBlocksRequestProto = call.request()?;
-            let its_core = Arc::clone(core);
-            let blocks = core.look(move || get_blocks(&its_core, &request)).await?;
-            let blocks = BlocksWithLocationsProto { blocks };
-            Ok(GetBlocksResponseProto { blocks }.encode_to_vec().into())
-        }
-        "versionRequest" => {
-            let message = "replicas are moved by the store itself: see `levada admin balance`";
-            Err(Exception::new(UNSUPPORTED_OPERATION, message))
-        }
-        _ => Err(call.no_such_method()),
-    }
+pub(crate) async fn blocks_of(
+    visit: &Visit,
+    request: GetBlocksRequestProto,
+) -> Result<GetBlocksResponseProto, Exception> {
+    let core = Arc::clone(visit.core());
+    let blocks = visit.core().look(move || get_blocks(&core, &request)).await?;
+    Ok(GetBlocksResponseProto { blocks: BlocksWithLocationsProto { blocks } })
+}
+
+pub(crate) async fn version(_visit: &Visit) -> Result<Encoded, Exception> {
+    let message = "replicas are moved by the store itself: see `levada admin balance`";
+    Err(Exception::new(UNSUPPORTED_OPERATION, message))
 }
 
 /// Blocks of a node that are not too small, until they have the size asked for. As in HDFS a new call begins elsewhere,

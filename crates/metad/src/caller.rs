@@ -55,8 +55,7 @@ pub(crate) struct Session {
     /// `None` if the client gave no id that could be recognised again.
     pub(crate) retry: Option<RetryKey>,
     pub(crate) peer: IpAddr,
-    /// `None`: its answer is not one of the RPC server.
-    pub(crate) untaken: Option<rpc::Untaken>,
+    pub(crate) untaken: rpc::Untaken,
 }
 
 impl Deref for Session {
@@ -68,21 +67,25 @@ impl Deref for Session {
 }
 
 impl Session {
-    /// `operation`: HDFS's name of it.
-    pub(crate) fn must_be_superuser(&self, operation: &str) -> Result<(), Exception> {
-        self.superuser(&format!(" for operation {operation}"))
-    }
-
-    /// As [`Session::must_be_superuser`]; `purpose` ends the refusal.
-    pub(crate) fn superuser(&self, purpose: &str) -> Result<(), Exception> {
+    /// `operation`: as HDFS names it in its refusal, where it does.
+    pub(crate) fn must_be_superuser(&self, operation: Option<&str>) -> Result<(), Exception> {
         if self.caller.superuser {
             return Ok(());
         }
         let user = &self.caller.user;
+        let purpose = operation.map(|operation| format!(" for operation {operation}")).unwrap_or_default();
         Err(not_superuser(
             &self.caller,
             format!("Access denied for user {user}. Superuser privilege is required{purpose}"),
         ))
+    }
+
+    /// Of somebody in no group, at this machine.
+    #[cfg(test)]
+    pub(crate) fn example(user: &str, superuser: bool) -> Self {
+        let caller = Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser };
+        let principal = Arc::new(Principal { caller, real: None, authentication: Authentication::Simple });
+        Self { principal, retry: None, peer: [127, 0, 0, 1].into(), untaken: rpc::Untaken::default() }
     }
 
     /// Where the client runs, as datanodes' addresses are written.
@@ -139,7 +142,7 @@ impl Users {
         };
         let client: Option<[u8; 16]> = call.client_id.as_ref().try_into().ok();
         let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
-        Ok(Session { principal, retry, peer: call.peer.ip(), untaken: Some(call.untaken.clone()) })
+        Ok(Session { principal, retry, peer: call.peer.ip(), untaken: call.untaken.clone() })
     }
 
     fn principals(&self) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
@@ -179,13 +182,6 @@ impl Users {
             }
         }
         Ok(Principal { caller: self.caller(user, now).await, real, authentication: Authentication::Simple })
-    }
-
-    /// Of somebody who names himself in a request over HTTP.
-    pub(crate) async fn session_of(&self, user: &str, peer: IpAddr, now: Duration) -> Result<Session, Exception> {
-        let identity = Identity { effective: user.to_owned(), real: None };
-        let principal = Arc::new(self.principal(&identity, now).await?);
-        Ok(Session { principal, retry: None, peer, untaken: None })
     }
 
     /// The owner's groups are not asked for: he may do everything without them, and as the servers of a group call each
@@ -309,7 +305,7 @@ mod tests {
         let users = users(|_| Err(std::io::Error::other("the directory server is down")));
         let session = session(&users, "admin", None).await.unwrap();
         assert!(session.caller.groups.is_empty() && !session.caller.groups_known);
-        let refused = session.must_be_superuser("fsck").unwrap_err();
+        let refused = session.must_be_superuser(Some("fsck")).unwrap_err();
         assert_eq!(refused.class, RETRIABLE);
         let refused = refused.message;
         let begin =

@@ -1,6 +1,6 @@
 //! What every call and every background task works with.
 
-use crate::caller::{Session, Users};
+use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
@@ -51,7 +51,6 @@ pub(crate) struct Core {
     pub(crate) machine: Arc<Machine>,
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<NodeRegistry>,
     pub(crate) room: Arc<Room>,
     /// `None`: racks are told by the datanodes alone.
@@ -100,7 +99,6 @@ pub(crate) struct Parts {
     pub(crate) machine: Arc<Machine>,
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<NodeRegistry>,
     pub(crate) room: Arc<Room>,
     pub(crate) calls: Arc<NodeCalls>,
@@ -112,7 +110,7 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, users, heard, room, calls, telemetry, pool, cluster, term } = parts;
+        let Parts { config, machine, raft, clock, heard, room, calls, telemetry, pool, cluster, term } = parts;
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
         let racks = config.topology_script.clone().map(Racks::new);
@@ -122,7 +120,6 @@ impl Core {
             machine,
             raft,
             clock,
-            users,
             heard,
             room,
             racks,
@@ -155,9 +152,7 @@ impl Core {
         look: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         let turn = self.turn_of(&self.walks, &self.telemetry.queues.walks).await;
-        if let Some(untaken) = &session.untaken {
-            untaken.wait_for_less().await;
-        }
+        session.untaken.wait_for_less().await;
         aside(turn, look).await
     }
 

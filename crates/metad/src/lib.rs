@@ -21,6 +21,7 @@
 
 mod admin;
 mod admission;
+mod answer;
 mod ask;
 mod audit;
 mod balancer;
@@ -49,6 +50,7 @@ mod hearing;
 mod heartbeat_connections;
 #[cfg(test)]
 mod histories;
+mod http_query;
 #[cfg(test)]
 mod identity;
 mod inspect;
@@ -76,7 +78,6 @@ mod seat;
 mod server;
 mod service;
 mod settings;
-mod standby;
 mod start_error;
 mod status;
 mod task_fault;

@@ -1,23 +1,16 @@
 //! Messages of other members of the group, for Raft.
 
 use crate::admission;
-use crate::seat::Seat;
-use bytes::Bytes;
+use crate::visit::Visit;
 use hdfs::Exception;
-use prost::Message;
-use rpc::Call;
-use wire::raft::{MemberMessage, TELL};
+use wire::raft::MemberMessage;
 
 /// A message of another member.
-pub(crate) async fn answer(seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
-    if call.method != TELL {
-        return Err(call.no_such_method());
-    }
-    let message: MemberMessage = call.request()?;
-    if seat.admission.is_stranger(call.peer) {
+pub(crate) async fn tell(visit: &Visit, message: MemberMessage) -> Result<MemberMessage, Exception> {
+    let seat = &visit.seat;
+    if seat.admission.is_stranger(visit.call.peer) {
         seat.raft.overhear(&message.bytes).await;
         return Err(admission::overheard());
     }
-    let answer = MemberMessage { bytes: seat.raft.handle(&message.bytes).await.into() };
-    Ok(answer.encode_to_vec().into())
+    Ok(MemberMessage { bytes: seat.raft.handle(&message.bytes).await.into() })
 }

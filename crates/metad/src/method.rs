@@ -1,9 +1,11 @@
-//! What can be called, by whom, of whom, and what is written down of it: a row of the table.
+//! What can be called, by whom, of whom, what is written down of it, and who carries it out: a row of the table.
 
+use crate::answer::Answering;
+use crate::visit::Visit;
 use rpc::Call;
 
-/// HDFS says `Superuser privilege is required for operation x` where it is its name node that refuses.
-pub(crate) const SUPERUSER: Who = Who::Superuser { names_operation: true };
+/// Carries out a call that was let in.
+pub(crate) type Handler = for<'a> fn(&'a Visit) -> Answering<'a>;
 
 /// Who may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +14,8 @@ pub(crate) enum Who {
     Anyone,
     /// A user under a name that can be one. Only a superuser acts for another.
     User,
-    /// The user who runs the server, and members of the supergroup. HDFS names the operation in its refusal, or not.
-    Superuser { names_operation: bool },
+    /// The user who runs the server, and members of the supergroup.
+    Superuser,
     /// A datanode. What SIMPLE can prove stands in its messages: the id of this store's block pool when it registers
     /// (`nodes::registration::is_foreign`), and the registration with each message after that (`nodes::registration::admit`).
     Node,
@@ -22,12 +24,12 @@ pub(crate) enum Who {
 }
 
 /// Of whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Needs {
     /// The leader, as a majority confirms it: others say that they stand by.
     Leader,
-    /// The leader; one that stands by has an answer of its own, the one beside the handler in its protocol.
-    LeaderOrStandby,
+    /// The leader; one that stands by has this answer of its own.
+    LeaderOr(Handler),
     /// Any server, of itself.
     Any,
 }
@@ -54,12 +56,10 @@ pub(crate) struct Method {
     pub(crate) paths: fn(&Call) -> Vec<String>,
     /// What else it is about: a datanode, a member, a job.
     pub(crate) subject: fn(&Call) -> Option<String>,
+    pub(crate) handler: Handler,
 }
 
-pub(crate) fn no_paths(_call: &Call) -> Vec<String> {
-    Vec::new()
-}
-
-pub(crate) fn no_subject(_call: &Call) -> Option<String> {
-    None
+/// A call that names no paths, and is about nothing that the audit log could name.
+pub(crate) const fn row(name: &'static str, who: Who, needs: Needs, audit: Audit, handler: Handler) -> Method {
+    Method { name, who, needs, audit, paths: |_call| Vec::new(), subject: |_call| None, handler }
 }

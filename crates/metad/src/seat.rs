@@ -318,7 +318,7 @@ impl Seat {
         let seat = Arc::clone(self);
         let core = io::task::blocking(move || {
             seat.machine.follow(|| {
-                let Seat { config, machine, raft, clock, users, heard, room, calls, telemetry, .. } = &*seat;
+                let Seat { config, machine, raft, clock, heard, room, calls, telemetry, .. } = &*seat;
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);
@@ -329,7 +329,6 @@ impl Seat {
                     cluster,
                     raft: raft.clone(),
                     clock: Arc::clone(clock),
-                    users: Arc::clone(users),
                     heard: Arc::clone(heard),
                     room: Arc::clone(room),
                     calls: Arc::clone(calls),

@@ -9,7 +9,7 @@ use crate::seat::{Seat, Ways};
 use crate::service::Service;
 use crate::start_error::StartError;
 use crate::telemetry::Telemetry;
-use crate::{audit, door, fsck, readings, status};
+use crate::{audit, door, http_query, readings, status};
 use bytes::Bytes;
 use hdfs::Exception;
 use io::task::Owned;
@@ -112,7 +112,7 @@ impl Server {
     /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `None`: too many
     /// run already. `pairs`: of the query.
     pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
-        fsck::start(&self.seat, pairs, peer)
+        http_query::fsck(&self.seat, pairs, peer)
     }
 
     /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should

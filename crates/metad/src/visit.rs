@@ -4,8 +4,10 @@ use crate::caller::Session;
 use crate::core::Core;
 use crate::seat::Seat;
 use hdfs::Exception;
+use prost::Message;
 use rpc::Call;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// A call that was let in.
 #[derive(Debug)]
@@ -15,9 +17,15 @@ pub(crate) struct Visit {
     pub(crate) core: Option<Arc<Core>>,
     pub(crate) session: Option<Session>,
     pub(crate) standby: Option<Exception>,
+    /// Where a report goes, if this is a query over HTTP.
+    pub(crate) report: Option<mpsc::Sender<String>>,
 }
 
 impl Visit {
+    pub(crate) fn request<M: Message + Default>(&self) -> Result<M, Exception> {
+        self.call.request()
+    }
+
     /// Of a row that needs the leader.
     pub(crate) fn core(&self) -> &Arc<Core> {
         self.core.as_ref().expect("a row whose handler asks for the leader needs it")
@@ -26,6 +34,11 @@ impl Visit {
     /// Of a row that is for users, at the leader.
     pub(crate) fn session(&self) -> &Session {
         self.session.as_ref().expect("a row whose handler asks who calls is not for anyone")
+    }
+
+    /// Of a row whose protocol has reports.
+    pub(crate) fn report(&self) -> &mpsc::Sender<String> {
+        self.report.as_ref().expect("a row whose handler reports is asked over HTTP")
     }
 
     /// How a server refuses that stands by.

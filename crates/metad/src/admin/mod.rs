@@ -7,37 +7,73 @@ mod meta;
 pub(crate) mod placement;
 mod refused;
 
-use crate::visit::Visit;
-use bytes::Bytes;
-use hdfs::Exception;
-use prost::Message;
-use wire::admin::{datanodes as nodes, jobs as work, meta as members, placement as places};
+use crate::answer::handler;
+use crate::method::Audit::{Change, Never, Read};
+use crate::method::Needs::{Any, Leader};
+use crate::method::Who::Superuser;
+use crate::method::{Method, row};
+use std::future::ready;
+use wire::admin::datanodes::{DRAIN, DrainRequest, LIST_DATANODES};
+use wire::admin::jobs::{BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, LIST_JOBS, STOP_JOB, StopJobRequest};
+use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, LIST_MEMBERS, REMOVE_MEMBER, RemoveMemberRequest};
+use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, UNDER_REPLICATED};
 
-/// What is asked of the group itself any member may answer, as far as it knows; all the rest is the leader's.
-pub(crate) async fn call(visit: &Visit) -> Result<Bytes, Exception> {
-    let (seat, call) = (&*visit.seat, &visit.call);
-    match call.method.as_str() {
-        members::LIST_MEMBERS => meta::list(seat, call.request()?).await.map(|answer| encode(&answer)),
-        members::ADD_MEMBER => meta::add(seat, call.request()?).await.map(|answer| encode(&answer)),
-        members::REMOVE_MEMBER => meta::remove(seat, call.request()?).await.map(|answer| encode(&answer)),
-        nodes::LIST_DATANODES => Ok(encode(&datanodes::list(visit.core(), call.request()?))),
-        nodes::DRAIN => datanodes::drain(visit.core(), call.request()?).await.map(|answer| encode(&answer)),
-        places::LIST_PIPELINES => Ok(encode(&placement::pipelines(visit.core(), call.request()?))),
-        places::LIST_CONTAINERS => Ok(encode(&placement::containers(visit.core(), call.request()?))),
-        places::UNDER_REPLICATED => {
-            placement::under_replicated(visit.core(), call.request()?).await.map(|answer| encode(&answer))
-        }
-        work::LIST_JOBS => Ok(encode(&jobs::list(visit.core(), call.request()?))),
-        work::BEGIN_SCRUB => jobs::scrub(visit.core(), call.request()?).await.map(|answer| encode(&answer)),
-        work::BEGIN_DISK_BALANCE => {
-            jobs::balance_disks(visit.core(), call.request()?).await.map(|answer| encode(&answer))
-        }
-        work::BEGIN_BALANCE => jobs::balance(visit.core(), call.request()?).await.map(|answer| encode(&answer)),
-        work::STOP_JOB => jobs::stop(visit.core(), call.request()?).await.map(|answer| encode(&answer)),
-        _ => Err(call.no_such_method()),
-    }
-}
-
-fn encode(message: &impl Message) -> Bytes {
-    message.encode_to_vec().into()
-}
+/// What the door goes by. What is asked of the group itself any member may answer, as far as it knows; all the rest is
+/// the leader's.
+pub(crate) const ROWS: &[Method] = &[
+    row(LIST_MEMBERS, Superuser, Any, Never, handler!(visit => meta::list(&visit.seat, visit.request()?))),
+    Method {
+        subject: |call| call.request().ok().map(|of: AddMemberRequest| format!("{} {}", of.id, of.addr)),
+        ..row(ADD_MEMBER, Superuser, Any, Change, handler!(visit => meta::add(&visit.seat, visit.request()?)))
+    },
+    Method {
+        subject: |call| call.request().ok().map(|of: RemoveMemberRequest| of.id.to_string()),
+        ..row(REMOVE_MEMBER, Superuser, Any, Change, handler!(visit => meta::remove(&visit.seat, visit.request()?)))
+    },
+    row(
+        LIST_DATANODES,
+        Superuser,
+        Leader,
+        Read,
+        handler!(visit => ready(Ok(datanodes::list(visit.core(), visit.request()?)))),
+    ),
+    Method {
+        subject: |call| call.request().ok().map(|of: DrainRequest| of.datanode),
+        ..row(DRAIN, Superuser, Leader, Change, handler!(visit => datanodes::drain(visit.core(), visit.request()?)))
+    },
+    row(
+        LIST_PIPELINES,
+        Superuser,
+        Leader,
+        Read,
+        handler!(visit => ready(Ok(placement::pipelines(visit.core(), visit.request()?)))),
+    ),
+    row(
+        LIST_CONTAINERS,
+        Superuser,
+        Leader,
+        Read,
+        handler!(visit => ready(Ok(placement::containers(visit.core(), visit.request()?)))),
+    ),
+    row(
+        UNDER_REPLICATED,
+        Superuser,
+        Leader,
+        Read,
+        handler!(visit => placement::under_replicated(visit.core(), visit.request()?)),
+    ),
+    row(LIST_JOBS, Superuser, Leader, Read, handler!(visit => ready(Ok(jobs::list(visit.core(), visit.request()?))))),
+    row(BEGIN_SCRUB, Superuser, Leader, Change, handler!(visit => jobs::scrub(visit.core(), visit.request()?))),
+    row(
+        BEGIN_DISK_BALANCE,
+        Superuser,
+        Leader,
+        Change,
+        handler!(visit => jobs::balance_disks(visit.core(), visit.request()?)),
+    ),
+    row(BEGIN_BALANCE, Superuser, Leader, Change, handler!(visit => jobs::balance(visit.core(), visit.request()?))),
+    Method {
+        subject: |call| call.request().ok().map(|of: StopJobRequest| of.id.to_string()),
+        ..row(STOP_JOB, Superuser, Leader, Change, handler!(visit => jobs::stop(visit.core(), visit.request()?)))
+    },
+];

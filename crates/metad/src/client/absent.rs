@@ -1,6 +1,7 @@
 //! What HDFS has and Levada has not: erasure coding, encryption zones, snapshots, a cache, links. The answers are those
 //! of an HDFS where nobody uses them, so that tools which merely ask go on.
 
+use crate::answer::Encoded;
 use crate::caller::Session;
 use crate::core::{Core, find_path, must_find};
 use crate::refusal;
@@ -19,25 +20,9 @@ fn unsupported(what: &str) -> Exception {
     Exception::new(UNSUPPORTED_OPERATION, format!("{what} not supported"))
 }
 
-/// Of methods that have no message here. Clients fall back when one of `getSnapshotDiffReportListing` is unknown; for
-/// others that would read as if the versions did not fit.
-pub(super) fn refusal(method: &str) -> Exception {
-    match method {
-        "addErasureCodingPolicies" => unsupported("Erasure coding is"),
-        "createEncryptionZone" | "reencryptEncryptionZone" | "listReencryptionStatus" => {
-            unsupported("Encryption zones are")
-        }
-        "addCacheDirective"
-        | "modifyCacheDirective"
-        | "removeCacheDirective"
-        | "addCachePool"
-        | "modifyCachePool"
-        | "removeCachePool" => unsupported("Caching on datanodes by directives is"),
-        "rollEdits" | "getCurrentEditLogTxid" | "getEditsFromTxid" => {
-            unsupported("Reading or rolling the log of changes is")
-        }
-        _ => Exception::no_such_method(method, hdfs::protocol::CLIENT),
-    }
+/// Of methods that have no message here.
+pub(super) async fn refuse(what: &str) -> Result<Encoded, Exception> {
+    Err(unsupported(what))
 }
 
 // ---- erasure coding

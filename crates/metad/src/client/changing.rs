@@ -199,11 +199,9 @@ mod tests {
     use super::*;
     use crate::container_sealing::tests::with_node;
     use namespace::RetryKey;
-    use std::net::{IpAddr, Ipv4Addr};
 
-    async fn session(core: &Core, call: i32) -> Session {
-        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut session = core.users.session_of("alice", here, core.monotonic()).await.unwrap();
+    fn session(call: i32) -> Session {
+        let mut session = Session::example("alice", false);
         session.retry = Some(RetryKey { client: [1; 16], call });
         session
     }
@@ -228,12 +226,12 @@ mod tests {
         mkdirs_as(&core, "alice", "/alices").await;
         mkdirs_as(&core, "alice", "/alices/t").await;
         mkdirs_as(&core, "alice", "/alices/t/u").await;
-        assert!(delete(&core, &session(&core, 1).await, delete_of("/alices/t")).await.unwrap().result);
+        assert!(delete(&core, &session(1), delete_of("/alices/t")).await.unwrap().result);
         mkdirs_as(&core, "alice", "/alices/t").await;
         mkdirs_as(&core, "root", "/alices/t/roots").await;
         mkdirs_as(&core, "root", "/alices/t/roots/own").await;
-        assert!(delete(&core, &session(&core, 1).await, delete_of("/alices/t")).await.unwrap().result, "it was done");
-        let refused = delete(&core, &session(&core, 2).await, delete_of("/alices/t")).await.unwrap_err();
+        assert!(delete(&core, &session(1), delete_of("/alices/t")).await.unwrap().result, "it was done");
+        let refused = delete(&core, &session(2), delete_of("/alices/t")).await.unwrap_err();
         assert!(refused.message.contains("/alices/t/roots"), "{refused:?}");
         let to_trash = Rename2RequestProto {
             src: "/alices/t".into(),
@@ -241,10 +239,10 @@ mod tests {
             overwrite_dest: false,
             move_to_trash: Some(true),
         };
-        let refused = rename2(&core, &session(&core, 3).await, to_trash.clone()).await.unwrap_err();
+        let refused = rename2(&core, &session(3), to_trash.clone()).await.unwrap_err();
         assert!(refused.message.contains("/alices/t/roots"), "{refused:?}");
         mkdirs_as(&core, "alice", "/alices/t/roots").await;
-        rename2(&core, &session(&core, 4).await, to_trash).await.unwrap();
+        rename2(&core, &session(4), to_trash).await.unwrap();
         drop(core);
         metad.shutdown().await;
     }

@@ -3,7 +3,7 @@
 //! A page is the longest answer that clients often ask for: a thousand entries, each a message of its own. So it is
 //! encoded entry by entry as the entries are read, on the thread that reads them, instead of as one message made first.
 
-use super::answer::Encoded;
+use crate::answer::Encoded;
 use crate::caller::Session;
 use crate::core::{Core, find_path};
 use crate::to_hdfs::{self, Locator};

@@ -1,7 +1,6 @@
 //! HDFS's ClientProtocol: one method a function, grouped by what they do.
 
 mod absent;
-mod answer;
 mod attributes;
 mod batched;
 mod changing;
@@ -16,57 +15,49 @@ mod quotas;
 mod reading;
 mod reports;
 mod safe_mode;
+mod standby;
 mod stats;
 mod tokens;
 mod totals;
 mod upkeep;
 mod writing;
 
-pub(crate) use safe_mode::wanted as wanted_safe_mode;
 pub(crate) use writing::{plan_block, silent_holder, wait_for};
 
-use crate::caller::Session;
-use crate::core::Core;
-use crate::method::{Audit, Method, Needs, SUPERUSER, Who, no_subject};
-use answer::Answer;
-use bytes::Bytes;
-use hdfs::Exception;
+use crate::answer::handler;
+use crate::method::{Audit, Method, Needs, Who, row};
 use hdfs::proto::*;
-use prost::Message;
-use std::sync::Arc;
 
 /// Each line: the method's name on the wire, what the audit log has of it, who may call it (users, if it does not say)
-/// and of whom (the leader, if it does not say), who runs it, its request, and which fields of that are paths.
+/// and of whom (the leader, if it does not say what one that stands by answers), who carries it out, its request, and
+/// which fields of that are paths. Then what HDFS has and Levada has not, which is refused in words that end with
+/// "not supported".
 macro_rules! methods {
-    ($($name:literal $audit:ident $($who:ident)? $(@ $needs:ident)? =>
-        $module:ident::$function:ident($request:ty $(; $($path:ident),+)?);)*) => {
+    ($($name:literal $audit:ident $($who:ident)? $(@ $standby:ident)? =>
+        $module:ident::$function:ident($request:ty $(; $($path:ident),+)?);)*
+    absent: $($absent:literal $absent_audit:ident => $what:literal;)*) => {
         /// What the door goes by.
-        pub(crate) const ROWS: &[Method] = &[$(Method {
-            name: $name,
-            who: who!($($who)?),
-            needs: needs!($($needs)?),
-            audit: Audit::$audit,
-            subject: no_subject,
-            paths: |_call| paths!(_call, $request $(; $($path),+)?),
-        }),*];
-
-        /// Runs one method. Of what we do not have, calls on which clients fall back are refused in the words for that.
-        pub(crate) async fn call(
-            core: &Arc<Core>,
-            session: &Session,
-            method: &str,
-            body: &Bytes,
-        ) -> Result<Bytes, Exception> {
-            match method {
-                // Each future is boxed: together they would make every call as large as the largest.
-                $($name => Box::pin(async {
-                    let decoded = <$request>::decode(body.clone());
-                    let request = decoded.map_err(|error| Exception::malformed_request($name, error))?;
-                    $module::$function(core, session, request).await.map(Answer::into_bytes)
-                }).await,)*
-                _ => Err(absent::refusal(method)),
-            }
-        }
+        pub(crate) const ROWS: &[Method] = &[
+            $(Method {
+                paths: |_call| paths!(_call, $request $(; $($path),+)?),
+                ..row(
+                    $name,
+                    who!($($who)?),
+                    needs!($($standby)?),
+                    Audit::$audit,
+                    handler!(visit => {
+                        $module::$function(visit.core(), visit.session(), visit.request::<$request>()?)
+                    }),
+                )
+            },)*
+            $(row(
+                $absent,
+                Who::User,
+                Needs::Leader,
+                Audit::$absent_audit,
+                handler!(_visit => absent::refuse($what)),
+            ),)*
+        ];
     };
 }
 
@@ -75,7 +66,7 @@ macro_rules! who {
         Who::User
     };
     (superuser) => {
-        SUPERUSER
+        Who::Superuser
     };
 }
 
@@ -83,8 +74,8 @@ macro_rules! needs {
     () => {
         Needs::Leader
     };
-    (standby) => {
-        Needs::LeaderOrStandby
+    ($standby:ident) => {
+        Needs::LeaderOr(handler!(visit => standby::$standby(visit)))
     };
 }
 
@@ -143,9 +134,9 @@ methods! {
     "getServerDefaults" Never => stats::get_server_defaults(GetServerDefaultsRequestProto);
     "getFsStats" Never => stats::get_fs_stats(GetFsStatusRequestProto);
     "getDatanodeReport" Never => stats::get_datanode_report(GetDatanodeReportRequestProto);
-    "setSafeMode" Change @ standby => safe_mode::set_safe_mode(SetSafeModeRequestProto);
+    "setSafeMode" Change @ set_safe_mode => safe_mode::set_safe_mode(SetSafeModeRequestProto);
     "reportBadBlocks" Change => stats::report_bad_blocks(ReportBadBlocksRequestProto);
-    "getHAServiceState" Never @ standby => stats::get_ha_service_state(HaServiceStateRequestProto);
+    "getHAServiceState" Never @ get_ha_service_state => stats::get_ha_service_state(HaServiceStateRequestProto);
     "msync" Never => stats::msync(MsyncRequestProto);
 
     "getAclStatus" Read => attributes::get_acl_status(GetAclStatusRequestProto; src);
@@ -202,12 +193,29 @@ methods! {
     "cancelDelegationToken" Change => tokens::cancel_delegation_token(CancelDelegationTokenRequestProto);
     "getDataEncryptionKey" Never => tokens::get_data_encryption_key(GetDataEncryptionKeyRequestProto);
 
-    "refreshNodes" Change superuser @ standby => upkeep::refresh_nodes(RefreshNodesRequestProto);
+    "refreshNodes" Change superuser @ nothing_to_do => upkeep::refresh_nodes(RefreshNodesRequestProto);
     "saveNamespace" Change superuser => upkeep::save_namespace(SaveNamespaceRequestProto);
-    "finalizeUpgrade" Change superuser @ standby => upkeep::finalize_upgrade(FinalizeUpgradeRequestProto);
+    "finalizeUpgrade" Change superuser @ nothing_to_do => upkeep::finalize_upgrade(FinalizeUpgradeRequestProto);
     "upgradeStatus" Never superuser => upkeep::upgrade_status(UpgradeStatusRequestProto);
     "rollingUpgrade" Change superuser => upkeep::rolling_upgrade(RollingUpgradeRequestProto);
     "setBalancerBandwidth" Change superuser => upkeep::set_balancer_bandwidth(SetBalancerBandwidthRequestProto);
     "restoreFailedStorage" Change superuser => upkeep::restore_failed_storage(RestoreFailedStorageRequestProto);
     "metaSave" Change superuser => meta_save::meta_save(MetaSaveRequestProto);
+
+    // A method that is not here is unknown: clients fall back when `getSnapshotDiffReportListing` is. For these that
+    // would read as if the versions did not fit.
+    absent:
+    "addErasureCodingPolicies" Change => "Erasure coding is";
+    "createEncryptionZone" Change => "Encryption zones are";
+    "reencryptEncryptionZone" Change => "Encryption zones are";
+    "listReencryptionStatus" Read => "Encryption zones are";
+    "addCacheDirective" Change => "Caching on datanodes by directives is";
+    "modifyCacheDirective" Change => "Caching on datanodes by directives is";
+    "removeCacheDirective" Change => "Caching on datanodes by directives is";
+    "addCachePool" Change => "Caching on datanodes by directives is";
+    "modifyCachePool" Change => "Caching on datanodes by directives is";
+    "removeCachePool" Change => "Caching on datanodes by directives is";
+    "rollEdits" Change => "Reading or rolling the log of changes is";
+    "getCurrentEditLogTxid" Read => "Reading or rolling the log of changes is";
+    "getEditsFromTxid" Read => "Reading or rolling the log of changes is";
 }

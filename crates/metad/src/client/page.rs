@@ -1,10 +1,10 @@
 //! docs/hdfs-calls.md against the code: each call that is answered is on the page, each call on the page is answered,
 //! and those that it calls refused are, with the exception that it names.
 
-use super::{ROWS, absent, call};
-use crate::caller::Session;
-use crate::core::Core;
+use super::ROWS;
+use crate::door;
 use crate::door::table::PROTOCOLS;
+use crate::seat::Seat;
 use bytes::Bytes;
 use hdfs::exception::{RPC_NO_SUCH_METHOD, RPC_SERVER, UNSUPPORTED_OPERATION};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,16 +54,13 @@ async fn every_call_of_clients_is_on_the_page_and_answered_as_it_says() {
     assert!(missing.is_empty(), "not on the page: {missing:?}");
 
     let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
-    let owner = core.users.owner().to_owned();
-    let session = core.users.session_of(&owner, [127, 0, 0, 1].into(), core.monotonic()).await.unwrap();
+    drop(core);
+    let seat = Arc::clone(&metad.running().as_ref().unwrap().server.seat);
     let mut wrong = Vec::new();
     for row in &rows {
         for name in row.calls(0) {
             let is_routed = routed.contains(name.as_str());
-            let class = match is_routed {
-                true => class_of(&core, &session, &name).await,
-                false => Some(absent::refusal(&name).class),
-            };
+            let class = class_of(&seat, &name).await;
             let as_said = match row.cells[1].as_str() {
                 "refused" => class == Some(UNSUPPORTED_OPERATION),
                 "unknown method" => class == Some(RPC_NO_SUCH_METHOD) && !is_routed,
@@ -76,18 +73,32 @@ async fn every_call_of_clients_is_on_the_page_and_answered_as_it_says() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    drop(core);
+    drop(seat);
     metad.shutdown().await;
 }
 
 /// How a call is refused that names the root, where its first field is a path, or nothing at all.
-async fn class_of(core: &Arc<Core>, session: &Session, name: &str) -> Option<&'static str> {
+async fn class_of(seat: &Arc<Seat>, name: &str) -> Option<&'static str> {
     const ROOT: &[u8] = &[0x0a, 1, b'/'];
-    let refused = call(core, session, name, &Bytes::from_static(ROOT)).await.err()?;
-    if refused.class == RPC_SERVER {
-        return call(core, session, name, &Bytes::new()).await.err().map(|refused| refused.class);
+    let ask = async |body| {
+        let call = rpc::Call {
+            protocol: hdfs::protocol::CLIENT.to_owned(),
+            method: name.to_owned(),
+            version: hdfs::protocol::VERSION,
+            body: Bytes::from_static(body),
+            user: rpc::Identity { effective: seat.users.owner().to_owned(), real: None }.into(),
+            client_id: Bytes::new(),
+            call_id: -1,
+            retry_count: 0,
+            peer: ([127, 0, 0, 1], 1).into(),
+            untaken: rpc::Untaken::default(),
+        };
+        door::pass(seat, call).await.err().map(|refused| refused.class)
+    };
+    match ask(ROOT).await {
+        Some(RPC_SERVER) => ask(&[]).await,
+        class => class,
     }
-    Some(refused.class)
 }
 
 /// Names in quotes that a source matches calls by.

@@ -1,8 +1,8 @@
 //! Methods that look: status, listings, locations, totals, rights.
 
-use super::answer::Encoded;
 use super::quotas;
 use super::totals::totals;
+use crate::answer::Encoded;
 use crate::caller::Session;
 use crate::core::{Core, find_path, must_find};
 use crate::refusal;

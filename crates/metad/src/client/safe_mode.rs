@@ -26,7 +26,7 @@ pub(super) async fn set_safe_mode(
 }
 
 /// `None`: it is only asked for.
-pub(crate) fn wanted(request: &SetSafeModeRequestProto) -> Result<Option<bool>, Exception> {
+pub(super) fn wanted(request: &SetSafeModeRequestProto) -> Result<Option<bool>, Exception> {
     match SafeModeActionProto::try_from(request.action) {
         Ok(SafeModeActionProto::SafemodeGet) => Ok(None),
         Ok(SafeModeActionProto::SafemodeEnter) => Ok(Some(true)),
@@ -42,12 +42,11 @@ mod tests {
     use crate::container_sealing::tests::with_node;
     use crate::nodes::heartbeat::heartbeat;
     use lead::Ask;
-    use prost::Message;
     use types::{BlockId, FsPath, NodeId};
     use wire::node::{Deletion, HeartbeatRequest, Orders, Replica};
 
-    async fn order(core: &Arc<Core>, user: &str, action: SafeModeActionProto) -> Result<bool, Exception> {
-        let session = core.users.session_of(user, [127, 0, 0, 1].into(), core.monotonic()).await.unwrap();
+    async fn order(core: &Arc<Core>, action: SafeModeActionProto) -> Result<bool, Exception> {
+        let session = Session::example("root", true);
         let request = SetSafeModeRequestProto { action: action.into(), checked: None };
         set_safe_mode(core, &session, request).await.map(|answer| answer.result)
     }
@@ -56,14 +55,13 @@ mod tests {
     #[tokio::test]
     async fn what_it_keeps_is_not_looked_up_with_every_heartbeat() {
         let (_dir, metad, core) = with_node().await;
-        let (node, owner) = (NodeId([1; 16]), core.users.owner().to_owned());
+        let node = NodeId([1; 16]);
         let ask = Ask { replication: 1, block_len: 1, ..Ask::default() };
         let block = core.allocate(&FsPath::root(), &ask, [127, 0, 0, 1].into()).await.unwrap().block;
         let deletion = Deletion { block: block.0, generation_at_most: 1001 };
         let leaves = async || -> bool {
             let orders = Orders { delete: vec![deletion], ..Orders::default() };
-            let bytes = crate::nodes::orders::command(&core, node, orders).await.unwrap();
-            !Orders::decode(bytes).unwrap().delete.is_empty()
+            !crate::nodes::orders::command(&core, node, orders).await.unwrap().delete.is_empty()
         };
         let beat = async |put: &[BlockId]| -> Orders {
             let replica = |block: &BlockId| Replica { block: block.0, generation: 1001, len: 1, ..Replica::default() };
@@ -72,7 +70,7 @@ mod tests {
             heartbeat(&core, request).await.unwrap()
         };
         assert!(leaves().await);
-        assert!(order(&core, &owner, SafeModeActionProto::SafemodeEnter).await.unwrap());
+        assert!(order(&core, SafeModeActionProto::SafemodeEnter).await.unwrap());
         assert!(!leaves().await, "it was thought of before");
         assert!(core.leader().surplus.take_ask(node), "and is looked at again");
         for put in [&[block][..], &[]] {
@@ -80,7 +78,7 @@ mod tests {
             assert_eq!(core.leader().undecided.of(node), [], "it would be looked up again");
             assert_eq!(core.leader().withheld_deletions.of(node).len(), 1);
         }
-        assert!(!order(&core, &owner, SafeModeActionProto::SafemodeLeave).await.unwrap());
+        assert!(!order(&core, SafeModeActionProto::SafemodeLeave).await.unwrap());
         assert_eq!(beat(&[]).await.delete.iter().map(|order| order.block).collect::<Vec<_>>(), [block.0]);
         assert_eq!(core.leader().withheld_deletions.of(node), []);
         drop(core);

@@ -403,15 +403,13 @@ mod tests {
     use super::*;
     use crate::container_sealing::tests::{create, with_node};
     use hdfs::proto::DatanodeIdProto;
-    use std::net::{IpAddr, Ipv4Addr};
 
     /// Each entry is looked for while all others wait, and one frame has room for hundreds of thousands.
     #[tokio::test]
     async fn lists_of_datanodes_are_bounded() {
         const MAX: usize = 1024;
         let (_dir, metad, core) = with_node().await;
-        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let session = core.users.session_of("root", here, core.monotonic()).await.unwrap();
+        let session = Session::example("root", true);
         create(&core, &FsPath::parse("/f").unwrap()).await;
         let id = DatanodeIdProto { ip_addr: "127.0.0.1".into(), xfer_port: 1, ..DatanodeIdProto::default() };
         let node = DatanodeInfoProto { id, ..DatanodeInfoProto::default() };

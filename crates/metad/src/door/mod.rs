@@ -18,21 +18,37 @@ mod tests;
 
 use crate::call_record::{CallTimer, Caller, Named, is_denied};
 use crate::caller::Authentication;
-use crate::method::{Audit, Method, Needs, Who};
+use crate::core::Core;
+use crate::method::{Audit, Handler, Method, Needs, Who};
 use crate::racks;
 use crate::seat::Seat;
 use crate::visit::Visit;
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::STANDBY;
-use protocol::{Handler, Protocol};
+use protocol::Protocol;
 use rpc::Call;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use types::mutation::{self, Mutation};
 
-/// Passes a call.
+/// Passes a call that came over RPC.
 pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exception> {
-    let Some((protocol, method, row)) = table::find(&call.protocol, &call.method) else {
+    pass_one(seat, call, None).await
+}
+
+/// Passes what was asked over HTTP; the report goes into `report`.
+pub(crate) async fn pass_for_report(
+    seat: &Arc<Seat>,
+    call: Call,
+    report: mpsc::Sender<String>,
+) -> Result<(), Exception> {
+    pass_one(seat, call, Some(report)).await.map(|empty| assert!(empty.is_empty(), "a report is all of the answer"))
+}
+
+async fn pass_one(seat: &Arc<Seat>, call: Call, report: Option<mpsc::Sender<String>>) -> Result<Bytes, Exception> {
+    let found = table::find(&call.protocol, &call.method);
+    let Some((protocol, method, row)) = found.filter(|(protocol, ..)| protocol.has_reports == report.is_some()) else {
         return Err(call.no_such_protocol());
     };
     if let Some(version) = protocol.version {
@@ -40,7 +56,7 @@ pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exceptio
     }
     assert!(method.name.is_empty() || method.name == call.method, "{} is not {}", method.name, call.method);
     let came = CallTimer::now(seat);
-    let mut visit = Visit { seat: Arc::clone(seat), call, core: None, session: None, standby: None };
+    let mut visit = Visit { seat: Arc::clone(seat), call, core: None, session: None, standby: None, report };
     let answer = match enter(protocol, method, &mut visit).await {
         Ok(handler) => handler(&visit).await,
         Err(refused) => Err(refused),
@@ -53,7 +69,8 @@ pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exceptio
             user: &user.effective,
             real: user.real.as_deref(),
             authentication: Authentication::Simple,
-            address: peer.to_string(),
+            // A query over HTTP has none.
+            address: if peer.port() == 0 { peer.ip().to_canonical().to_string() } else { peer.to_string() },
         };
         // Who was not let in is written down as he says he is.
         if let Some(session) = &visit.session {
@@ -76,10 +93,10 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
     if method.who == Who::Member && seat.peers.is_none() {
         return Err(call.no_such_method());
     }
-    let mut handler = protocol.handler;
-    match (method.needs, protocol.standby) {
-        (Needs::Any, _) => {}
-        (Needs::LeaderOrStandby, Some(standby)) => match seat.leading().await {
+    let mut handler = method.handler;
+    match method.needs {
+        Needs::Any => {}
+        Needs::LeaderOr(standby) => match seat.leading().await {
             Ok(core) => visit.core = Some(core),
             Err(refused) if refused.class == STANDBY => {
                 visit.standby = Some(refused);
@@ -87,28 +104,21 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
             }
             Err(error) => return Err(error),
         },
-        (Needs::Leader | Needs::LeaderOrStandby, _) => {
-            visit.core =
-                Some(match seat.core().filter(|_| mutation::is(Mutation::StaleReads) && protocol.has_clients) {
-                    Some(core) => core,
-                    None => seat.leading().await?,
-                });
-        }
+        Needs::Leader => visit.core = Some(leader(seat, protocol).await?),
     }
     // What every user may ask of a server that stands by is answered without the user database.
     let is_asked = match method.who {
         Who::Anyone | Who::Node => false,
         Who::User => visit.standby.is_none(),
-        Who::Superuser { .. } | Who::Member => true,
+        Who::Superuser | Who::Member => true,
     };
     if is_asked {
         let session = seat.users.session(call, seat.clock.monotonic()).await?;
         match method.who {
             Who::Anyone | Who::User | Who::Node => {}
-            Who::Superuser { names_operation: true } => session.must_be_superuser(&call.method)?,
-            Who::Superuser { names_operation: false } => session.superuser("")?,
+            Who::Superuser => session.must_be_superuser(protocol.names_operations.then_some(&call.method))?,
             Who::Member => {
-                session.superuser("")?;
+                session.must_be_superuser(None)?;
                 seat.admission.admit_still(call.peer).await?;
             }
         }
@@ -118,6 +128,16 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         visit.session = Some(session);
     }
     Ok(handler)
+}
+
+async fn leader(seat: &Seat, protocol: &Protocol) -> Result<Arc<Core>, Exception> {
+    if mutation::is(Mutation::StaleReads)
+        && protocol.has_clients
+        && let Some(core) = seat.core()
+    {
+        return Ok(core);
+    }
+    seat.leading().await
 }
 
 fn is_recorded(seat: &Seat, method: &Method, answer: &Result<Bytes, Exception>) -> bool {

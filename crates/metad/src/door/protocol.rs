@@ -1,26 +1,32 @@
-//! The rows of one protocol, and who answers them.
+//! The rows of one protocol.
 
 use crate::method::Method;
-use crate::visit::Visit;
-use bytes::Bytes;
-use hdfs::Exception;
-use std::pin::Pin;
 
-/// Rows of one protocol, and who answers them.
+/// Rows of one protocol.
 #[derive(Debug)]
 pub(crate) struct Protocol {
     pub(crate) name: &'static str,
     /// `None`: HDFS's tools name any.
     pub(crate) version: Option<u64>,
     pub(crate) methods: &'static [Method],
-    /// Stands for all that are not listed: the handler refuses them, in the words of the protocol.
+    /// Stands for all that are not listed: who may not call anything of a protocol is told no more than that.
     pub(crate) other: Method,
     /// Its callers are clients, whose racks decide where they read and write.
     pub(crate) has_clients: bool,
-    pub(crate) handler: Handler,
-    /// What a server answers that stands by, where a row says so.
-    pub(crate) standby: Option<Handler>,
+    /// HDFS's refusal of who is no superuser ends with ` for operation x`.
+    pub(crate) names_operations: bool,
+    /// It is spoken over HTTP, and not over RPC: its answers are reports, in pieces.
+    pub(crate) has_reports: bool,
 }
 
-pub(crate) type Answer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, Exception>> + Send + 'a>>;
-pub(crate) type Handler = for<'a> fn(&'a Visit) -> Answer<'a>;
+impl Protocol {
+    /// Without what few protocols have.
+    pub(super) const fn new(
+        name: &'static str,
+        version: Option<u64>,
+        methods: &'static [Method],
+        other: Method,
+    ) -> Self {
+        Self { name, version, methods, other, has_clients: false, names_operations: false, has_reports: false }
+    }
+}

@@ -1,52 +1,31 @@
-//! All that can be called here: each protocol, each method, who may call it and of whom.
+//! All that can be called here: each protocol, each method, who may call it and of whom, and what carries it out.
 //!
-//! The rows of HDFS's ClientProtocol stand beside the functions that answer them, in [`crate::client`].
+//! The rows of HDFS's ClientProtocol and of our AdminProtocol stand beside the functions that carry them out, in
+//! [`crate::client`] and [`crate::admin`].
 
 use super::protocol::Protocol;
+use crate::answer::{Encoded, handler};
 use crate::method::Audit::{Change, Never, Read};
-use crate::method::Needs::{Any, Leader, LeaderOrStandby};
-use crate::method::Who::{Anyone, Member, Node, User};
-use crate::method::{Audit, Method, Needs, SUPERUSER, Who, no_paths, no_subject};
+use crate::method::Needs::{Any, Leader, LeaderOr};
+use crate::method::Who::{Anyone, Member, Node, Superuser, User};
+use crate::method::{Method, Needs, Who, row};
 use crate::telemetry::RowNumber;
-use crate::{admin, balancer, client, ha, levada_protocol, mappings, member_messages, meter, nodes, settings, standby};
+use crate::{admin, balancer, client, fsck, ha, levada_protocol, mappings, member_messages, meter, nodes, settings};
 use hdfs::protocol;
 use rpc::Call;
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::LazyLock;
-use wire::admin::{datanodes, jobs, meta, placement};
 use wire::client::{ADD_LEASED, AddLeasedRequest, LEASE_BLOCKS, PUT_FILE, PutFileRequest};
-use wire::node::RegisterRequest;
+use wire::meter::{METER, MeterRequest};
+use wire::node::{CATALOGUE, HEARTBEAT, REGISTER, RegisterRequest};
 
-/// As the small protocols beside it say.
-const ADMINISTRATOR: Who = Who::Superuser { names_operation: false };
+/// What is asked over HTTP.
+pub(crate) const HTTP: &str = "http";
 
-const fn row(name: &'static str, who: Who, needs: Needs, audit: Audit) -> Method {
-    Method { name, who, needs, audit, paths: no_paths, subject: no_subject }
-}
-
-/// Stands for what is not listed: who may not call anything of a protocol is told no more than that.
+/// Stands for what is not listed.
 const fn other(who: Who, needs: Needs) -> Method {
-    row("", who, needs, Never)
-}
-
-fn datanode(call: &Call) -> Option<String> {
-    call.request().ok().map(|request: RegisterRequest| request.node)
-}
-
-fn drained(call: &Call) -> Option<String> {
-    call.request().ok().map(|request: datanodes::DrainRequest| request.datanode)
-}
-
-fn added_member(call: &Call) -> Option<String> {
-    call.request().ok().map(|request: meta::AddMemberRequest| format!("{} {}", request.id, request.addr))
-}
-
-fn removed_member(call: &Call) -> Option<String> {
-    call.request().ok().map(|request: meta::RemoveMemberRequest| request.id.to_string())
-}
-
-fn stopped_job(call: &Call) -> Option<String> {
-    call.request().ok().map(|request: jobs::StopJobRequest| request.id.to_string())
+    row("", who, needs, Never, handler!(visit => ready(Err::<Encoded, _>(visit.call.no_such_method()))))
 }
 
 fn put_path(call: &Call) -> Vec<String> {
@@ -57,169 +36,148 @@ fn leased_path(call: &Call) -> Vec<String> {
     call.request().map_or(Vec::new(), |request: AddLeasedRequest| vec![request.path])
 }
 
+fn checked_path(call: &Call) -> Vec<String> {
+    call.request().map_or(Vec::new(), |ask: fsck::Ask| vec![ask.path])
+}
+
+const LEVADA: &[Method] = &[
+    row(
+        LEASE_BLOCKS,
+        User,
+        Leader,
+        Never,
+        handler!(visit => levada_protocol::lease_blocks(visit.core(), visit.session(), visit.request()?)),
+    ),
+    Method {
+        paths: put_path,
+        ..row(
+            PUT_FILE,
+            User,
+            Leader,
+            Change,
+            handler!(visit => levada_protocol::put_file(visit.core(), visit.session(), visit.request()?)),
+        )
+    },
+    Method {
+        paths: leased_path,
+        ..row(
+            ADD_LEASED,
+            User,
+            Leader,
+            Change,
+            handler!(visit => levada_protocol::add_leased(visit.core(), visit.session(), visit.request()?)),
+        )
+    },
+];
+
+const NODES: &[Method] = &[
+    Method {
+        subject: |call| call.request().ok().map(|request: RegisterRequest| request.node),
+        ..row(
+            REGISTER,
+            Node,
+            LeaderOr(handler!(visit => nodes::standby::register(visit, visit.request()?))),
+            Change,
+            handler!(visit => nodes::register(visit, visit.request()?)),
+        )
+    },
+    row(
+        HEARTBEAT,
+        Node,
+        LeaderOr(handler!(visit => nodes::standby::heartbeat(visit, visit.request()?))),
+        Never,
+        handler!(visit => nodes::heartbeat(visit, visit.request()?)),
+    ),
+    row(
+        CATALOGUE,
+        Node,
+        LeaderOr(handler!(visit => nodes::standby::catalogue(visit, visit.request()?))),
+        Never,
+        handler!(visit => nodes::catalogue(visit, visit.request()?)),
+    ),
+];
+
+const GET_USER_MAPPINGS: &[Method] = &[
+    // Everybody may ask about everybody, as in HDFS.
+    row("getGroupsForUser", Anyone, Any, Read, handler!(visit => mappings::get(visit, visit.request()?))),
+];
+
+const REFRESH_USER_MAPPINGS: &[Method] = &[
+    row("refreshUserToGroupsMappings", Superuser, Any, Change, handler!(visit => mappings::refresh(visit))),
+    row("refreshSuperUserGroupsConfiguration", Superuser, Any, Change, handler!(visit => mappings::refresh(visit))),
+];
+
+const NAMENODE: &[Method] = &[
+    row("getBlocks", Superuser, Leader, Read, handler!(visit => balancer::blocks_of(visit, visit.request()?))),
+    row("versionRequest", User, Leader, Never, handler!(visit => balancer::version(visit))),
+];
+
+const HA_SERVICE: &[Method] = &[
+    row("getServiceStatus", Anyone, Any, Never, handler!(visit => ha::status(visit))),
+    row("monitorHealth", Superuser, Any, Never, handler!(visit => ha::health(visit))),
+    row("transitionToActive", Superuser, Any, Change, handler!(visit => ha::transition(visit))),
+    row("transitionToStandby", Superuser, Any, Change, handler!(visit => ha::transition(visit))),
+    row("transitionToObserver", Superuser, Any, Change, handler!(visit => ha::transition(visit))),
+];
+
+const REFRESH_AUTHORIZATION_POLICY: &[Method] =
+    &[row("refreshServiceAcl", Anyone, Any, Change, handler!(visit => settings::refresh_service_acl(visit)))];
+
+const REFRESH_CALL_QUEUE: &[Method] =
+    &[row("refreshCallQueue", Superuser, Any, Change, handler!(visit => settings::refresh_call_queue(visit)))];
+
+const GENERIC_REFRESH: &[Method] =
+    &[row("refresh", Superuser, Any, Change, handler!(visit => settings::refresh(visit)))];
+
+const RECONFIGURATION: &[Method] = &[
+    row("listReconfigurableProperties", Superuser, Any, Never, handler!(visit => settings::list_properties(visit))),
+    row("startReconfiguration", Superuser, Any, Change, handler!(visit => settings::reconfigure(visit))),
+    row("getReconfigurationStatus", Superuser, Any, Never, handler!(visit => settings::reconfigure(visit))),
+];
+
+const METERS: &[Method] =
+    &[row(METER, Anyone, Any, Never, handler!(visit => ready(visit.request().map(|MeterRequest {}| meter::answer()))))];
+
+const RAFT: &[Method] =
+    &[row(wire::raft::TELL, Member, Any, Never, handler!(visit => member_messages::tell(visit, visit.request()?)))];
+
+const OVER_HTTP: &[Method] = &[
+    // Each is recorded, as in HDFS: it looks at more than any other call.
+    Method {
+        paths: checked_path,
+        subject: |call| call.request().ok().and_then(|ask: fsck::Ask| ask.block_ids),
+        ..row(fsck::METHOD, User, Leader, Change, handler!(visit => fsck::check(visit, visit.request()?)))
+    },
+];
+
 pub(crate) static PROTOCOLS: &[Protocol] = &[
     Protocol {
-        name: protocol::CLIENT,
-        version: Some(protocol::VERSION),
-        methods: client::ROWS,
-        other: other(User, Leader),
         has_clients: true,
-        handler: |visit| Box::pin(client::call(visit.core(), visit.session(), &visit.call.method, &visit.call.body)),
-        standby: Some(|visit| Box::pin(standby::call(visit))),
+        names_operations: true,
+        ..Protocol::new(protocol::CLIENT, Some(protocol::VERSION), client::ROWS, other(User, Leader))
     },
     Protocol {
-        name: wire::client::CLIENT_PROTOCOL,
-        version: Some(wire::client::PROTOCOL_VERSION),
-        methods: &[
-            row(LEASE_BLOCKS, User, Leader, Never),
-            Method { paths: put_path, ..row(PUT_FILE, User, Leader, Change) },
-            Method { paths: leased_path, ..row(ADD_LEASED, User, Leader, Change) },
-        ],
-        other: other(User, Leader),
         has_clients: true,
-        handler: |visit| Box::pin(levada_protocol::call(visit.core(), visit.session(), &visit.call)),
-        standby: None,
+        ..Protocol::new(
+            wire::client::CLIENT_PROTOCOL,
+            Some(wire::client::PROTOCOL_VERSION),
+            LEVADA,
+            other(User, Leader),
+        )
     },
-    Protocol {
-        name: wire::node::NODE_PROTOCOL,
-        version: Some(wire::node::PROTOCOL_VERSION),
-        methods: &[
-            Method { subject: datanode, ..row(wire::node::REGISTER, Node, LeaderOrStandby, Change) },
-            row(wire::node::HEARTBEAT, Node, LeaderOrStandby, Never),
-            row(wire::node::CATALOGUE, Node, LeaderOrStandby, Never),
-        ],
-        other: other(Node, LeaderOrStandby),
-        has_clients: false,
-        handler: |visit| Box::pin(nodes::call(visit.core(), &visit.seat, &visit.call)),
-        standby: Some(|visit| Box::pin(async move { nodes::stand_by(&visit.seat, &visit.call) })),
-    },
-    Protocol {
-        name: wire::admin::ADMIN_PROTOCOL,
-        version: Some(wire::admin::ADMIN_VERSION),
-        methods: &[
-            row(meta::LIST_MEMBERS, ADMINISTRATOR, Any, Never),
-            Method { subject: added_member, ..row(meta::ADD_MEMBER, ADMINISTRATOR, Any, Change) },
-            Method { subject: removed_member, ..row(meta::REMOVE_MEMBER, ADMINISTRATOR, Any, Change) },
-            row(datanodes::LIST_DATANODES, ADMINISTRATOR, Leader, Read),
-            Method { subject: drained, ..row(datanodes::DRAIN, ADMINISTRATOR, Leader, Change) },
-            row(placement::LIST_PIPELINES, ADMINISTRATOR, Leader, Read),
-            row(placement::LIST_CONTAINERS, ADMINISTRATOR, Leader, Read),
-            row(placement::UNDER_REPLICATED, ADMINISTRATOR, Leader, Read),
-            row(jobs::LIST_JOBS, ADMINISTRATOR, Leader, Read),
-            row(jobs::BEGIN_SCRUB, ADMINISTRATOR, Leader, Change),
-            row(jobs::BEGIN_DISK_BALANCE, ADMINISTRATOR, Leader, Change),
-            row(jobs::BEGIN_BALANCE, ADMINISTRATOR, Leader, Change),
-            Method { subject: stopped_job, ..row(jobs::STOP_JOB, ADMINISTRATOR, Leader, Change) },
-        ],
-        other: other(ADMINISTRATOR, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(admin::call(visit)),
-        standby: None,
-    },
-    Protocol {
-        name: protocol::GET_USER_MAPPINGS,
-        version: None,
-        // Everybody may ask about everybody, as in HDFS.
-        methods: &[row("getGroupsForUser", Anyone, Any, Read)],
-        other: other(Anyone, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(mappings::get(&visit.seat, &visit.call)),
-        standby: None,
-    },
-    Protocol {
-        name: protocol::REFRESH_USER_MAPPINGS,
-        version: None,
-        methods: &[
-            row("refreshUserToGroupsMappings", ADMINISTRATOR, Any, Change),
-            row("refreshSuperUserGroupsConfiguration", ADMINISTRATOR, Any, Change),
-        ],
-        other: other(Anyone, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(async move { mappings::refresh(&visit.seat, &visit.call) }),
-        standby: None,
-    },
-    Protocol {
-        name: protocol::NAMENODE,
-        version: None,
-        methods: &[row("getBlocks", SUPERUSER, Leader, Read), row("versionRequest", User, Leader, Never)],
-        other: other(User, Leader),
-        has_clients: false,
-        handler: |visit| Box::pin(balancer::call(visit.core(), &visit.call)),
-        standby: None,
-    },
-    Protocol {
-        name: protocol::HA_SERVICE,
-        version: Some(protocol::VERSION),
-        methods: &[
-            row("getServiceStatus", Anyone, Any, Never),
-            row("monitorHealth", ADMINISTRATOR, Any, Never),
-            row("transitionToActive", ADMINISTRATOR, Any, Change),
-            row("transitionToStandby", ADMINISTRATOR, Any, Change),
-            row("transitionToObserver", ADMINISTRATOR, Any, Change),
-        ],
-        other: other(Anyone, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(ha::call(&visit.seat, &visit.call)),
-        standby: None,
-    },
-    Protocol {
-        name: protocol::REFRESH_AUTHORIZATION_POLICY,
-        version: None,
-        methods: &[row("refreshServiceAcl", Anyone, Any, Change)],
-        other: other(Anyone, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(async move { settings::call(&visit.call) }),
-        standby: None,
-    },
-    Protocol {
-        name: protocol::REFRESH_CALL_QUEUE,
-        version: None,
-        methods: &[row("refreshCallQueue", ADMINISTRATOR, Any, Change)],
-        other: other(Anyone, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(async move { settings::call(&visit.call) }),
-        standby: None,
-    },
-    Protocol {
-        name: protocol::GENERIC_REFRESH,
-        version: None,
-        methods: &[row("refresh", ADMINISTRATOR, Any, Change)],
-        other: other(Anyone, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(async move { settings::call(&visit.call) }),
-        standby: None,
-    },
-    Protocol {
-        name: protocol::RECONFIGURATION,
-        version: None,
-        methods: &[
-            row("listReconfigurableProperties", ADMINISTRATOR, Any, Never),
-            row("startReconfiguration", ADMINISTRATOR, Any, Change),
-            row("getReconfigurationStatus", ADMINISTRATOR, Any, Never),
-        ],
-        other: other(Anyone, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(async move { settings::call(&visit.call) }),
-        standby: None,
-    },
-    Protocol {
-        name: wire::meter::METER_PROTOCOL,
-        version: Some(wire::meter::PROTOCOL_VERSION),
-        methods: &[row(wire::meter::METER, Anyone, Any, Never)],
-        other: other(Anyone, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(async move { meter::call(&visit.call) }),
-        standby: None,
-    },
-    Protocol {
-        name: wire::raft::RAFT_PROTOCOL,
-        version: Some(wire::raft::RAFT_VERSION),
-        methods: &[row(wire::raft::TELL, Member, Any, Never)],
-        other: other(Anyone, Any),
-        has_clients: false,
-        handler: |visit| Box::pin(member_messages::answer(&visit.seat, &visit.call)),
-        standby: None,
-    },
+    Protocol::new(wire::node::NODE_PROTOCOL, Some(wire::node::PROTOCOL_VERSION), NODES, other(Node, Any)),
+    Protocol::new(wire::admin::ADMIN_PROTOCOL, Some(wire::admin::ADMIN_VERSION), admin::ROWS, other(Superuser, Any)),
+    Protocol::new(protocol::GET_USER_MAPPINGS, None, GET_USER_MAPPINGS, other(Anyone, Any)),
+    Protocol::new(protocol::REFRESH_USER_MAPPINGS, None, REFRESH_USER_MAPPINGS, other(Anyone, Any)),
+    Protocol { names_operations: true, ..Protocol::new(protocol::NAMENODE, None, NAMENODE, other(User, Leader)) },
+    Protocol::new(protocol::HA_SERVICE, Some(protocol::VERSION), HA_SERVICE, other(Anyone, Any)),
+    Protocol::new(protocol::REFRESH_AUTHORIZATION_POLICY, None, REFRESH_AUTHORIZATION_POLICY, other(Anyone, Any)),
+    Protocol::new(protocol::REFRESH_CALL_QUEUE, None, REFRESH_CALL_QUEUE, other(Anyone, Any)),
+    Protocol::new(protocol::GENERIC_REFRESH, None, GENERIC_REFRESH, other(Anyone, Any)),
+    Protocol::new(protocol::RECONFIGURATION, None, RECONFIGURATION, other(Anyone, Any)),
+    Protocol::new(wire::meter::METER_PROTOCOL, Some(wire::meter::PROTOCOL_VERSION), METERS, other(Anyone, Any)),
+    Protocol::new(wire::raft::RAFT_PROTOCOL, Some(wire::raft::RAFT_VERSION), RAFT, other(Anyone, Any)),
+    Protocol { has_reports: true, ..Protocol::new(HTTP, None, OVER_HTTP, other(Anyone, Any)) },
 ];
 
 /// Protocol and method of each row, in the order of their numbers; of each protocol the last one, `other`, stands for

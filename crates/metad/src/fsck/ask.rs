@@ -3,31 +3,41 @@
 /// Longest query taken: a path, and numbers of blocks.
 const PAIR_COUNT_MAX: usize = 64;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ask {
-    pub(super) path: String,
-    pub(super) user: String,
+/// It goes through the door as the message of a call does.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Ask {
+    #[prost(string, tag = "1")]
+    pub(crate) path: String,
+    #[prost(bool, tag = "2")]
     pub(super) files: bool,
+    #[prost(bool, tag = "3")]
     pub(super) blocks: bool,
+    #[prost(bool, tag = "4")]
     pub(super) locations: bool,
+    #[prost(bool, tag = "5")]
     pub(super) racks: bool,
+    #[prost(bool, tag = "6")]
     pub(super) open_files: bool,
     /// Only the blocks that nobody has whole, from this many on.
-    pub(super) corrupt_after: Option<usize>,
+    #[prost(uint64, optional, tag = "7")]
+    pub(super) corrupt_after: Option<u64>,
     /// Only these blocks: `blk_1`, `blk_2`.
-    pub(super) block_ids: Option<String>,
+    #[prost(string, optional, tag = "8")]
+    pub(crate) block_ids: Option<String>,
     /// Something was asked that would change files.
+    #[prost(bool, tag = "9")]
     pub(super) changes: bool,
 }
 
 impl Ask {
-    pub(super) fn of(pairs: Vec<(String, String)>) -> Self {
-        let mut ask = Self { path: "/".into(), ..Self::default() };
+    /// Who asks, and for what.
+    pub(crate) fn of(pairs: Vec<(String, String)>) -> (String, Self) {
+        let (mut user, mut ask) = (String::new(), Self { path: "/".into(), ..Self::default() });
         let (mut corrupt, mut after) = (false, 0);
         for (name, value) in pairs.into_iter().take(PAIR_COUNT_MAX) {
             match name.as_str() {
                 "path" => ask.path = value,
-                "ugi" => ask.user = value,
+                "ugi" => user = value,
                 "files" => ask.files = true,
                 "blocks" => ask.blocks = true,
                 "locations" | "replicadetails" => ask.locations = true,
@@ -41,6 +51,6 @@ impl Ask {
             }
         }
         ask.corrupt_after = corrupt.then_some(after);
-        ask
+        (user, ask)
     }
 }

@@ -11,71 +11,55 @@
 //! Which replicas count is what the census of all blocks goes by (`lead::CensusRound`), so both come to the same numbers.
 //! Nothing is read from the datanodes, and nothing is changed. The tree is read page by page, each from a new view, so
 //! a long check keeps nobody from writing; lines go out as they are found. Few checks run at a time, and one whose
-//! client takes nothing ends.
+//! client takes nothing ends (`http_query`).
 
 mod ask;
 mod totals;
 
-use crate::call_record::{CallTimer, Caller, Named};
+pub(crate) use ask::Ask;
+
+use crate::answer::Encoded;
 use crate::caller::Session;
 use crate::core::Core;
-use crate::date;
-use crate::refusal;
 use crate::repair::census::{holders, unsound};
 use crate::seat::Seat;
-use ask::Ask;
+use crate::visit::Visit;
+use crate::{date, refusal};
 use hdfs::Exception;
 use lead::UnsoundReplicas;
 use namespace::read::{self, Entry, PageLimits};
 use namespace::{FileBlocks, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use totals::{Cluster, Totals};
 use types::{BlockId, FsPath, NodeId};
 
+/// As it is called, and as HDFS names it in its refusal.
+pub(crate) const METHOD: &str = "fsck";
+
 /// A client that takes nothing for so long has gone, or might as well have.
-const TAKEN_WITHIN: Duration = Duration::from_secs(30);
-/// Pieces of a report on their way to a client.
-const PIECE_COUNT_MAX: usize = 16;
+pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// Files that nobody has whole, told at a time. HDFS: `dfs.corruptfilesreturned.max`, 500.
 const CORRUPT_COUNT_MAX: usize = 500;
 /// Blocks asked for by their ids.
 const BLOCK_COUNT_MAX: usize = 1000;
 
-/// Begins a check for whom the query names. The report ends when the channel does. `None`: too many run already.
-pub(crate) fn start(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
-    let turn = Arc::clone(&seat.checks).try_acquire_owned().ok()?;
-    let (out, report) = mpsc::channel(PIECE_COUNT_MAX);
-    let seat = Arc::clone(seat);
-    io::task::spawn("fsck", async move {
-        let _turn = turn;
-        let ask = Ask::of(pairs);
-        let path = ask.path.clone();
-        let mut check = None;
-        let done = match seat.leading().await {
-            Ok(core) => {
-                let begun = core.monotonic();
-                let end = |core: &Core| {
-                    let took = core.monotonic().saturating_sub(begun).as_millis();
-                    format!("FSCK ended at {} in {took} milliseconds\n", date::java(core.now()))
-                };
-                let run =
-                    check.insert(Check { seat: Arc::clone(&seat), core: Arc::clone(&core), out: out.clone(), ask });
-                run.whole(peer, &end).await.map_err(|error| (end(&core), error))
-            }
-            Err(standby) => Err((String::new(), standby)),
-        };
-        if let Err((end, error)) = done {
-            // Java takes the last line for the outcome.
-            let last = out.send(format!("{end}{}\n\n\nFsck on path '{path}' FAILED", error.message));
-            let _ = io::stage::timeout(TAKEN_WITHIN, last).await;
-        }
-    });
-    Some(report)
+/// Runs a check that was let in.
+pub(crate) async fn check(visit: &Visit, ask: Ask) -> Result<Encoded, Exception> {
+    let (seat, core, out) = (Arc::clone(&visit.seat), Arc::clone(visit.core()), visit.report().clone());
+    let check = Check { begun: seat.clock.monotonic(), seat, core, out, ask };
+    match check.report(visit.session()).await {
+        Ok(()) | Err(Stop::Gone) => Ok(Encoded::EMPTY),
+        Err(Stop::Refused(error)) => Err(error),
+    }
+}
+
+pub(crate) fn end_line(seat: &Seat, begun: Duration) -> String {
+    let took = seat.clock.monotonic().saturating_sub(begun).as_millis();
+    format!("FSCK ended at {} in {took} milliseconds\n", date::java(seat.clock.now()))
 }
 
 /// Files of which some block has no sound replica: `blk_1`, and the path. May wait for a disk.
@@ -118,6 +102,7 @@ struct Check {
     core: Arc<Core>,
     out: mpsc::Sender<String>,
     ask: Ask,
+    begun: Duration,
 }
 
 /// The client went away.
@@ -159,27 +144,12 @@ impl Check {
         }
     }
 
-    async fn whole(&self, peer: IpAddr, end: &(dyn Fn(&Core) -> String + Send + Sync)) -> Result<(), Exception> {
-        let came = CallTimer::now(&self.seat);
-        let session = self.core.users.session_of(&self.ask.user, peer, self.core.monotonic()).await?;
-        let done = match self.report(&session, end).await {
-            Ok(()) | Err(Stop::Gone) => Ok(()),
-            Err(Stop::Refused(error)) => Err(error),
-        };
-        let authentication = session.authentication;
-        let caller = Caller { user: &self.ask.user, real: None, authentication, address: session.host() };
-        let paths = vec![self.ask.path.clone()];
-        let named = Named { protocol: "http", method: "fsck", paths, subject: self.ask.block_ids.clone() };
-        came.record(&self.seat, came.passed(&self.seat), &caller, named, &done);
-        done
-    }
-
-    async fn report(&self, session: &Session, end: &(dyn Fn(&Core) -> String + Send + Sync)) -> Result<(), Stop> {
+    async fn report(&self, session: &Session) -> Result<(), Stop> {
         let (core, ask) = (&self.core, &self.ask);
         let who = format!("FSCK started by {} (auth:SIMPLE) from /{}", session.caller.user, session.host());
         let at = date::java(core.now());
         if let Some(blocks) = &ask.block_ids {
-            session.must_be_superuser("fsck")?;
+            session.must_be_superuser(Some(METHOD))?;
             self.say(format!("{who} at {at}\n")).await?;
             for name in blocks.split_whitespace().take(BLOCK_COUNT_MAX) {
                 let (core, name) = (Arc::clone(core), name.to_owned());
@@ -201,8 +171,8 @@ impl Check {
             return Ok(());
         };
         if let Some(after) = ask.corrupt_after {
-            session.must_be_superuser("listCorruptFileBlocks")?;
-            self.say(self.corrupt(&path, after).await?).await?;
+            session.must_be_superuser(Some("listCorruptFileBlocks"))?;
+            self.say(self.corrupt(&path, usize::try_from(after).unwrap_or(usize::MAX)).await?).await?;
             return Ok(());
         }
         let known = unsound(core);
@@ -216,7 +186,7 @@ impl Check {
         let cluster = Cluster { live_nodes, racks, replication: core.config.replication, pending: known.pending_count };
         let outcome = if totals.is_healthy() { "HEALTHY" } else { "CORRUPT" };
         let outcome = format!("\n\nThe filesystem under path '{path}' is {outcome}");
-        self.say(format!("{}{}{outcome}", totals.told(cluster), end(core))).await?;
+        self.say(format!("{}{}{outcome}", totals.told(cluster), end_line(&self.seat, self.begun))).await?;
         Ok(())
     }
 

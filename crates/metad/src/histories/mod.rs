@@ -9,7 +9,10 @@
 mod group;
 mod names;
 
-use crate::client;
+use crate::core::Core;
+use crate::door::table;
+use crate::seat::Seat;
+use crate::visit::Visit;
 use bytes::Bytes;
 use group::{Cut, Group, Member};
 use hdfs::exception::{ALREADY_BEING_CREATED, FILE_ALREADY_EXISTS, FILE_NOT_FOUND, STANDBY};
@@ -199,8 +202,15 @@ impl Client {
 /// As the door does it, but for asking whether the leadership is sure.
 async fn believe(member: &Member, call: Call) -> Result<Bytes, Exception> {
     let core = member.seat.core().ok_or_else(|| member.seat.standby())?;
-    let session = core.users.session(&call, core.monotonic()).await?;
-    client::call(&core, &session, &call.method, &call.body).await
+    carry_out(&member.seat, core, call).await
+}
+
+async fn carry_out(seat: &Arc<Seat>, core: Arc<Core>, call: Call) -> Result<Bytes, Exception> {
+    let (_, method, _) = table::find(&call.protocol, &call.method).unwrap();
+    let session = seat.users.session(&call, core.monotonic()).await?;
+    let seat = Arc::clone(seat);
+    let visit = Visit { seat, call, core: Some(core), session: Some(session), standby: None, report: None };
+    (method.handler)(&visit).await
 }
 
 /// `None`: ask elsewhere.
@@ -285,8 +295,7 @@ async fn make(group: &Arc<Group>, leader: usize, dir: &str) {
         peer: ([127, 0, 0, 1], 1).into(),
         untaken: rpc::Untaken::default(),
     };
-    let session = core.users.session(&call, core.monotonic()).await.unwrap();
-    client::call(&core, &session, "mkdirs", &call.body).await.unwrap();
+    carry_out(seat, core, call).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,7 +11,7 @@ use namespace::{AddBlock, AddLeased, Allocated, BlockRef};
 use types::{BlockId, Generation, InodeId};
 use wire::client::{AddLeasedRequest, AddLeasedResponse};
 
-pub(super) async fn add_leased(
+pub(crate) async fn add_leased(
     core: &Core,
     session: &Session,
     request: AddLeasedRequest,

@@ -60,20 +60,18 @@ mod tests {
     use super::*;
     use crate::container_sealing::tests::with_node;
     use namespace::{AddBlock, AddLeased, Allocated};
-    use std::net::{IpAddr, Ipv4Addr};
     use types::{ContainerId, FsPath, Generation, InodeId};
 
     /// A disk that is full refuses puts before they come to the log. That says nothing of those in doubt before.
     #[tokio::test]
     async fn a_put_that_is_refused_here_decides_nothing() {
         let (_dir, metad, core) = with_node().await;
-        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let session = core.users.session_of("alice", here, core.monotonic()).await.unwrap();
+        let session = Session::example("alice", false);
         let (home, now) = (LeasedHome { container: ContainerId(1), set: None }, core.monotonic());
         let [first, second] = [0, 1].map(|index| BlockId::new(home.container, index));
         let grants = core.with_leader(|leader, _| {
             leader.leased.reserved(InodeId(50), 10, Generation(1001));
-            leader.leased.grant("a", here, home, &[first, second], None, now).unwrap().0
+            leader.leased.grant("a", session.peer, home, &[first, second], None, now).unwrap().0
         });
         let (mut in_doubt, _) = Held::begin(&core, "a", grants[0], false).unwrap();
         in_doubt.fate = PutFate::InDoubt;

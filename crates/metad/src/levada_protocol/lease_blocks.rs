@@ -17,7 +17,7 @@ const _: () = assert!(RESERVE_COUNT >= LEASE_COUNT_MAX && RESERVE_COUNT <= names
 /// Others may take what was just reserved.
 const RESERVE_ATTEMPTS: usize = 8;
 
-pub(super) async fn lease_blocks(
+pub(crate) async fn lease_blocks(
     core: &Core,
     session: &Session,
     request: LeaseBlocksRequest,
@@ -119,14 +119,12 @@ async fn reserve(core: &Core, count: usize) -> Result<(), Exception> {
 mod tests {
     use super::*;
     use crate::container_sealing::tests::with_node;
-    use std::net::{IpAddr, Ipv4Addr};
 
     /// Each entry is gone through while all others wait.
     #[tokio::test]
     async fn lists_are_bounded() {
         let (_dir, metad, core) = with_node().await;
-        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let session = core.users.session_of("alice", here, core.monotonic()).await.unwrap();
+        let session = Session::example("alice", false);
         let lease = async |excluded, returned| {
             let request = LeaseBlocksRequest {
                 holder: "a".into(),
@@ -150,8 +148,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_excludes_nodes_has_its_share_of_new_sets() {
         let (_dir, metad, core) = with_node().await;
-        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let session = core.users.session_of("alice", here, core.monotonic()).await.unwrap();
+        let session = Session::example("alice", false);
         for number in 2..=10 {
             let command = blocks::Command::Register(blocks::Node::example(number, "/r"));
             core.change_blocks(command).await.unwrap().unwrap();

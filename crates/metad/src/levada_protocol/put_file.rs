@@ -14,7 +14,7 @@ use types::limits::REPLICATION_MAX;
 use types::{BlockId, FileId, Generation, InodeId};
 use wire::client::{PUT_FILE, PutFileRequest, PutFileResponse};
 
-pub(super) async fn put_file(
+pub(crate) async fn put_file(
     core: &Arc<Core>,
     session: &Session,
     request: PutFileRequest,

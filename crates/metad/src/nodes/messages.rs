@@ -3,10 +3,8 @@
 use crate::refusal;
 use crate::topology_script::DEFAULT_RACK;
 use blocks::{Incarnation, Node};
-use bytes::Bytes;
 use hdfs::Exception;
 use lead::{CopyFailure, CopyOrder, Heartbeat, ReportedReplica, Usage};
-use prost::Message;
 use std::net::{IpAddr, SocketAddr};
 use types::{BlockId, Generation, NodeId, ReplicaState};
 use wire::node::{Copy, Deletion, HeartbeatRequest, RegisterRequest, Replica, Source};
@@ -17,10 +15,6 @@ const TEXT_LEN_MAX: usize = 256;
 const VERSION_LEN_MAX: usize = 64;
 /// Bytes of a text of strangers that go into the log.
 const LOGGED_LEN_MAX: usize = 100;
-
-pub(super) fn encode(message: &impl Message) -> Bytes {
-    message.encode_to_vec().into()
-}
 
 pub(super) fn node_id(text: &str) -> Result<NodeId, Exception> {
     NodeId::parse(text).ok_or_else(|| refusal::illegal(format!("{text:.80} is no id of a datanode")))

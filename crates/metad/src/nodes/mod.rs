@@ -8,46 +8,36 @@ pub(crate) mod messages;
 pub(crate) mod orders;
 mod registration;
 mod replicas;
-mod standby;
+pub(crate) mod standby;
 
-pub(crate) use standby::stand_by;
-
-use crate::core::Core;
-use crate::seat::Seat;
-use bytes::Bytes;
+use crate::visit::Visit;
 use hdfs::Exception;
-use heartbeat::heartbeat;
-use messages::{encode, node_id, usage};
+use messages::{node_id, usage};
 use orders::command;
-use registration::{admit, register};
-use replicas::catalogue;
-use rpc::Call;
-use std::sync::Arc;
-use wire::node::{CATALOGUE, CatalogueRequest, HEARTBEAT, HeartbeatRequest, Orders, REGISTER};
+use wire::node::{CatalogueRequest, HeartbeatRequest, Orders, RegisterRequest, RegisterResponse};
 
-pub(crate) async fn call(core: &Arc<Core>, seat: &Seat, call: &Call) -> Result<Bytes, Exception> {
-    match call.method.as_str() {
-        REGISTER => register(core, seat, call.peer, call.request()?).await.map(|answer| encode(&answer)),
-        HEARTBEAT => {
-            let request: HeartbeatRequest = call.request()?;
-            let node = node_id(&request.node)?;
-            let usage = usage(request.usage, request.transfer_count);
-            let is_known = admit(core, seat, node, request.sender.as_ref(), Some(usage)).await?;
-            let (id, members) = seat.members();
-            let orders = if is_known { heartbeat(core, request).await? } else { Orders::default() };
-            if is_known {
-                seat.heard.beat(node, usage, core.monotonic());
-                seat.beat(call.peer, node);
-            }
-            command(core, node, Orders { id, members, ..orders }).await
-        }
-        CATALOGUE => {
-            let request: CatalogueRequest = call.request()?;
-            let node = node_id(&request.node)?;
-            let is_known = admit(core, seat, node, request.sender.as_ref(), None).await?;
-            let orders = if is_known { catalogue(core, request).await? } else { Orders::default() };
-            command(core, node, orders).await
-        }
-        _ => Err(call.no_such_method()),
+pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
+    registration::register(visit.core(), &visit.seat, visit.call.peer, request).await
+}
+
+pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Result<Orders, Exception> {
+    let (core, seat) = (visit.core(), &*visit.seat);
+    let node = node_id(&request.node)?;
+    let usage = usage(request.usage, request.transfer_count);
+    let is_known = registration::admit(core, seat, node, request.sender.as_ref(), Some(usage)).await?;
+    let (id, members) = seat.members();
+    let orders = if is_known { heartbeat::heartbeat(core, request).await? } else { Orders::default() };
+    if is_known {
+        seat.heard.beat(node, usage, core.monotonic());
+        seat.beat(visit.call.peer, node);
     }
+    command(core, node, Orders { id, members, ..orders }).await
+}
+
+pub(crate) async fn catalogue(visit: &Visit, request: CatalogueRequest) -> Result<Orders, Exception> {
+    let core = visit.core();
+    let node = node_id(&request.node)?;
+    let is_known = registration::admit(core, &visit.seat, node, request.sender.as_ref(), None).await?;
+    let orders = if is_known { replicas::catalogue(core, request).await? } else { Orders::default() };
+    command(core, node, orders).await
 }

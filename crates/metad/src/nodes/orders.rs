@@ -1,16 +1,14 @@
 //! The answer to a datanode, with its orders.
 
-use super::messages::encode;
 use crate::core::Core;
 use crate::refusal;
-use bytes::Bytes;
 use hdfs::Exception;
 use types::{BlockId, NodeId};
 use wire::node::Orders;
 
 /// Orders to delete leave only if this server led still when they were thought of: a leader that slept in the middle of
 /// it knows nothing of what another one has let happen since. Nor do they leave in safe mode, which may have come since.
-pub(crate) async fn command(core: &Core, node: NodeId, mut orders: Orders) -> Result<Bytes, Exception> {
+pub(crate) async fn command(core: &Core, node: NodeId, mut orders: Orders) -> Result<Orders, Exception> {
     if !orders.delete.is_empty() {
         let confirmed = core.raft.confirm().await;
         let leads = matches!(confirmed, Ok(term) if term == core.term) && !core.is_broken();
@@ -26,5 +24,5 @@ pub(crate) async fn command(core: &Core, node: NodeId, mut orders: Orders) -> Re
             return Err(refusal::standby(None));
         }
     }
-    Ok(encode(&Orders { term: core.term, ..orders }))
+    Ok(Orders { term: core.term, ..orders })
 }

@@ -2,46 +2,41 @@
 //! administrators ask of all servers of a group alike, such as whether safe mode is over. To anything else it says that
 //! it stands by.
 
+use super::safe_mode;
+use crate::answer::Encoded;
 use crate::node_calls::MemberCall;
+use crate::refusal;
 use crate::seat::Seat;
 use crate::visit::Visit;
-use crate::{client, refusal};
-use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::proto::*;
-use prost::Message;
 use rpc::Call;
 use std::time::Duration;
 
 /// For the leader to answer. A tool asks the members of a group one after the other.
 const LEADER_WAIT: Duration = Duration::from_secs(5);
 
-pub(crate) async fn call(visit: &Visit) -> Result<Bytes, Exception> {
-    let refused = visit.standby();
-    match visit.call.method.as_str() {
-        "getHAServiceState" => {
-            let state = HaServiceStateProto::Standby.into();
-            Ok(HaServiceStateResponseProto { state }.encode_to_vec().into())
-        }
-        "setSafeMode" => safe_mode(visit, refused).await,
-        // As the leader answers: there are no lists of hosts, and no upgrade is ever left open. Both answers are empty.
-        "refreshNodes" | "finalizeUpgrade" => Ok(Bytes::new()),
-        _ => Err(refused),
-    }
+pub(super) async fn get_ha_service_state(_visit: &Visit) -> Result<HaServiceStateResponseProto, Exception> {
+    Ok(HaServiceStateResponseProto { state: HaServiceStateProto::Standby.into() })
+}
+
+/// As the leader answers: there are no lists of hosts, and no upgrade is ever left open. Both answers are empty.
+pub(super) async fn nothing_to_do(_visit: &Visit) -> Result<Encoded, Exception> {
+    Ok(Encoded::EMPTY)
 }
 
 /// Safe mode is the group's: the leader enters and leaves it, and says whether it is on. While none is known, this
 /// server's own rows do. A client that wants to hear it from the leader itself says so.
-async fn safe_mode(visit: &Visit, refused: Exception) -> Result<Bytes, Exception> {
-    let (seat, call) = (&*visit.seat, &visit.call);
-    let request: SetSafeModeRequestProto = call.request()?;
-    let wanted = client::wanted_safe_mode(&request)?;
+pub(super) async fn set_safe_mode(visit: &Visit) -> Result<SetSafeModeResponseProto, Exception> {
+    let (seat, call, refused) = (&*visit.seat, &visit.call, visit.standby());
+    let request: SetSafeModeRequestProto = visit.request()?;
+    let wanted = safe_mode::wanted(&request)?;
     if request.checked() {
         return Err(refused);
     }
     // Everybody may ask whether it is on.
     if wanted.is_some() {
-        seat.users.session(call, seat.clock.monotonic()).await?.superuser("")?;
+        seat.users.session(call, seat.clock.monotonic()).await?.must_be_superuser(None)?;
     }
     let passed_on = pass_on(seat, call, SetSafeModeRequestProto { checked: Some(true), ..request }).await;
     let result = match passed_on {
@@ -49,7 +44,7 @@ async fn safe_mode(visit: &Visit, refused: Exception) -> Result<Bytes, Exception
         None if wanted.is_some() => return Err(refused),
         None => namespace::read::safe_mode(&seat.machine.store().view()).map_err(refusal::rows)?.is_some(),
     };
-    Ok(SetSafeModeResponseProto { result }.encode_to_vec().into())
+    Ok(SetSafeModeResponseProto { result })
 }
 
 /// What the leader answers; `None`: there is none that answers.

@@ -1,0 +1,48 @@
+//! What is asked over HTTP, and is answered by a report. It goes through the door, as a call does.
+
+use crate::door;
+use crate::fsck::{self, Ask};
+use crate::seat::Seat;
+use bytes::Bytes;
+use hdfs::exception::STANDBY;
+use prost::Message;
+use rpc::{Call, Identity, Untaken};
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Pieces of a report on their way to a client.
+const PIECE_COUNT_MAX: usize = 16;
+
+/// Begins a check for whom the query names, if the door lets him in. The report ends when the channel does. `None`: too
+/// many run already.
+pub(crate) fn fsck(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
+    let turn = Arc::clone(&seat.checks).try_acquire_owned().ok()?;
+    let (out, report) = mpsc::channel(PIECE_COUNT_MAX);
+    let seat = Arc::clone(seat);
+    io::task::spawn("fsck", async move {
+        let _turn = turn;
+        let (user, ask) = Ask::of(pairs);
+        let call = Call {
+            protocol: door::table::HTTP.to_owned(),
+            method: fsck::METHOD.to_owned(),
+            version: 1,
+            body: ask.encode_to_vec().into(),
+            user: Arc::new(Identity { effective: user, real: None }),
+            client_id: Bytes::new(),
+            call_id: -1,
+            retry_count: 0,
+            peer: (peer, 0).into(),
+            untaken: Untaken::default(),
+        };
+        let begun = seat.clock.monotonic();
+        if let Err(error) = door::pass_for_report(&seat, call, out.clone()).await {
+            // A server that stands by has begun nothing.
+            let end = if error.class == STANDBY { String::new() } else { fsck::end_line(&seat, begun) };
+            // Java takes the last line for the outcome.
+            let last = out.send(format!("{end}{}\n\n\nFsck on path '{}' FAILED", error.message, ask.path));
+            let _ = io::stage::timeout(fsck::TAKEN_WITHIN, last).await;
+        }
+    });
+    Some(report)
+}
