@@ -275,6 +275,25 @@ mod tests {
     }
     variants!(OldShape { 1 => Circle { 0: radius } });
 
+    proptest! {
+        /// However long it is, and whatever follows it: there are two ways to read a number.
+        #[test]
+        fn numbers_are_read_as_they_were_written(number in any::<u64>(), bits in 0u32..64, behind in 0usize..9, cut in 1usize..10) {
+            let number = number >> bits;
+            let written = encode(&number, Vec::new());
+            let mut bytes = written.clone();
+            bytes.resize(written.len() + behind, 0xff);
+            let mut input = Input { bytes: &bytes, skips_unknown: false };
+            assert_eq!(u64::decode(&mut input), Ok(number));
+            assert_eq!(input.len(), behind);
+            assert_eq!(decode::<u32>(&written).ok(), u32::try_from(number).ok());
+            assert_eq!(decode::<u16>(&written).ok(), u16::try_from(number).ok());
+            if cut < written.len() {
+                assert_eq!(decode::<u64>(&written[..cut]), Err(DecodeError::End));
+            }
+        }
+    }
+
     fn before() -> Before {
         Before { id: BlockId(300), path: FsPath::parse("/a/b").unwrap(), names: vec!["x".into()] }
     }

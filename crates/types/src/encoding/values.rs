@@ -22,10 +22,8 @@ macro_rules! numbers {
 
             #[inline]
             fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
-                // Most are small.
-                if let Some((first @ 0..0x80, rest)) = input.bytes.split_first() {
-                    input.bytes = rest;
-                    return Ok($type::from(*first));
+                if let Some(number) = short_number(input) {
+                    return $type::try_from(number).map_err(|_| DecodeError::Range);
                 }
                 let mut number: $type = 0;
                 for shift in (0..$bits).step_by(7) {
@@ -47,6 +45,29 @@ macro_rules! numbers {
 }
 
 numbers!(u16: 16, u32: 32, u64: 64, u128: 128);
+
+/// A number of at most 56 bits, read without a step for each of its bytes. `None`: it is longer, or the input ends so
+/// soon that it may be; nothing is taken then.
+#[inline]
+fn short_number(input: &mut Input<'_>) -> Option<u64> {
+    // Most are small.
+    if let Some((first @ 0..0x80, rest)) = input.bytes.split_first() {
+        input.bytes = rest;
+        return Some(u64::from(*first));
+    }
+    let eight = u64::from_le_bytes(*input.bytes.first_chunk()?);
+    let last = !eight & 0x8080_8080_8080_8080;
+    if last == 0 {
+        return None;
+    }
+    let len = last.trailing_zeros() / 8 + 1;
+    input.bytes = &input.bytes[len as usize..];
+    // Groups of seven bits move together: in pairs, in fours, all of them.
+    let sevens = eight & 0x7f7f_7f7f_7f7f_7f7f & (u64::MAX >> (64 - 8 * len));
+    let pairs = sevens & 0x007f_007f_007f_007f | (sevens & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    Some(fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4)
+}
 
 impl Encoded for usize {
     fn encode(&self, out: &mut Vec<u8>) {
