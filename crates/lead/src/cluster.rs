@@ -44,6 +44,8 @@ pub struct Container {
     /// Whoever joined up to this epoch of the pipeline has said what it has of all of it.
     pub(crate) told: Epoch,
     pub(crate) leased: u32,
+    /// Of those: by leaders before this one.
+    leased_before: u32,
     /// Bytes of its blocks, about.
     pub(crate) len: u64,
     /// Of those: bytes that no node has which is here. Nobody can copy them, or a writer said that they are there and
@@ -60,12 +62,14 @@ pub struct Container {
 
 impl Container {
     fn mirrored(row: &ContainerRow) -> Self {
+        let leased = if mutation::is(Mutation::LeaseIndexesAgain) { 0 } else { row.leased };
         Self {
             pipeline: row.pipeline,
             epoch: row.epoch,
             state: row.state,
             told: row.epoch,
-            leased: if mutation::is(Mutation::LeaseIndexesAgain) { 0 } else { row.leased },
+            leased,
+            leased_before: leased,
             len: row.len,
             missing_len: 0,
             unconfirmed_len: 0,
@@ -425,6 +429,12 @@ impl Cluster {
     pub fn was_given_out(&self, block: BlockId) -> bool {
         let home = block.born_in();
         self.containers.get(&home).map_or(self.was_removed(home), |container| block.index() < container.leased)
+    }
+
+    /// Whether a leader before this one may have given a block out: this one does not know to whom.
+    pub fn was_given_out_before(&self, block: BlockId) -> bool {
+        let home = block.born_in();
+        self.containers.get(&home).map_or(self.was_removed(home), |container| block.index() < container.leased_before)
     }
 
     /// It was there once, and emptied.

@@ -40,6 +40,7 @@ pub struct Wakeups {
 impl EffectHandler<'_> {
     pub fn on_effects(&mut self, effects: &Effects, now: Duration) -> Wakeups {
         let Effects { has_doomed_tree, doomed, written, doubts, has_resized, left_safe_mode } = effects;
+        effects.doomed.iter().for_each(|doomed| self.repair.end_moving(doomed.block));
         let has_room = self.doomed.has_room();
         if has_room {
             for block in doomed {
@@ -150,7 +151,7 @@ mod tests {
 
         fn put(&mut self, is_short: bool) {
             let grant = Grant { block: block(0), file: InodeId(50) };
-            self.leased.begin_put("a", grant, is_short, NOW).unwrap();
+            self.leased.begin_put("a", grant, is_short, false, NOW).unwrap();
         }
     }
 

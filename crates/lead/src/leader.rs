@@ -22,7 +22,7 @@ use crate::effects::{EffectHandler, Wakeups};
 use crate::hash_tree_queue::HashTreeQueue;
 use crate::healing::RepairContext;
 use crate::jobs::{JobState, Jobs};
-use crate::leased::Leased;
+use crate::leased::{Grant, LeaseRefused, Leased, LeasedHome};
 use crate::leases::WriterLeases;
 use crate::repair::Repair;
 use crate::replica_fate::Undecided;
@@ -141,6 +141,20 @@ impl Leader {
         Wakeups::default()
     }
 
+    /// `holder` puts a file with a block that it has on lease, of this leader or, as it says, of one before it. Where
+    /// the block will be at home, and the number of the put, for [`Leased::leave_put`].
+    pub fn begin_put(
+        &mut self,
+        holder: &str,
+        put: Grant,
+        is_short: bool,
+        now: Duration,
+    ) -> Result<(LeasedHome, u64), LeaseRefused> {
+        let given_before = self.cluster.was_given_out_before(put.block);
+        let home = self.leased.begin_put(holder, put, is_short, given_before, now)?;
+        Ok((home, self.leased.last_put()))
+    }
+
     /// A change of the namespace was applied, and had these effects.
     pub fn on_effects(&mut self, effects: &Effects, now: Duration) -> Wakeups {
         let Self { cluster, doomed, repair, leased, .. } = self;
@@ -245,7 +259,7 @@ pub(crate) mod tests {
     use crate::replica_fate::ReportedReplica;
     use crate::scrub::ScrubReport;
     use blocks::{JobRow, Node, Work, apply};
-    use types::rows::MemoryRows;
+    use types::rows::{MemoryRows, RowsMut};
     use types::{BlockId, ContainerId, Epoch, Generation, InodeId, PipelineId};
 
     pub(crate) const HOME: ContainerId = ContainerId(1);
@@ -310,6 +324,24 @@ pub(crate) mod tests {
         let row = JobRow { kind, subject: String::new(), started: Millis(1), task: task.clone(), end: None };
         run(rows, leader, &Command::BeginJob { id, row });
         id
+    }
+
+    /// What a client claims to have had from the leader before is nothing that this leader has to give: it would give
+    /// it to another one a moment later.
+    #[test]
+    fn a_claim_takes_no_block_that_this_leader_gives_out() {
+        let mut rows = rows();
+        rows.put(namespace::tables::RESERVED, &[], vec![0; 8]);
+        let mut leader = load(&rows);
+        let lease = Command::LeaseIndexes { container: HOME, from: 100, up_to: 200, lessee: 1, len: 0 };
+        run(&mut rows, &mut leader, &lease);
+        let claim = |index| Grant { block: block(index), file: InodeId(7) };
+        assert!(leader.begin_put("old", claim(99), false, NOW).is_ok(), "it may have been given out before");
+        assert_eq!(leader.begin_put("thief", claim(100), false, NOW), Err(LeaseRefused::NotHeld));
+        leader.leased.reserved(InodeId(50), 10, Generation(1001));
+        let home = LeasedHome { container: HOME, set: None };
+        leader.leased.grant("honest", [127, 0, 0, 1].into(), home, &[block(100)], None, NOW).unwrap();
+        leader.check();
     }
 
     /// What was asked for is carried out by the next leader too, under the same number.

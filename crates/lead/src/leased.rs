@@ -192,16 +192,17 @@ impl Leased {
     }
 
     /// `holder` puts a file with this block and id, which some nodes may lack (`is_short`). The block's home; it counts
-    /// as held until [`Leased::leave_put`], or longer.
-    pub fn begin_put(
+    /// as held until [`Leased::leave_put`], or longer. `given_before`: a leader before this one may have given it out.
+    pub(crate) fn begin_put(
         &mut self,
         holder: &str,
         put: Grant,
         is_short: bool,
+        given_before: bool,
         now: Duration,
     ) -> Result<LeasedHome, LeaseRefused> {
         self.renew(holder, now);
-        let young = self.is_in_first_lease_time(now);
+        let is_believed = given_before && self.is_in_first_lease_time(now);
         self.begun += 1;
         match self.out.get_mut(&put.block) {
             Some(out) if *out.holder == *holder && out.file == put.file => {
@@ -210,7 +211,7 @@ impl Leased {
                 out.attempt_count += 1;
                 Ok(out.home)
             }
-            None if young && holder.len() <= HOLDER_LEN_MAX => {
+            None if is_believed && holder.len() <= HOLDER_LEN_MAX => {
                 let home = LeasedHome { container: put.block.born_in(), set: None };
                 let (file, holder) = (put.file, Arc::from(holder));
                 let out = Out { file, home, holder, committing: Some(is_short), attempt_count: 1 };
@@ -236,7 +237,7 @@ impl Leased {
     }
 
     /// Of the put that was begun last.
-    pub fn last_put(&self) -> u64 {
+    pub(crate) fn last_put(&self) -> u64 {
         self.begun
     }
 
@@ -366,19 +367,19 @@ mod tests {
         assert!(leased.any_out(at(110)));
         leased.renew("a", at(211));
         assert!(!leased.may_be_put(block(0), at(211)), "too late");
-        assert_eq!(leased.begin_put("a", grants[0], false, at(211)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, true, at(211)), Err(LeaseRefused::NotHeld));
         leased.grant("a", HOST, PLACE, &[block(5)], None, at(212)).unwrap();
-        assert_eq!(leased.begin_put("a", grants[0], false, at(213)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, true, at(213)), Err(LeaseRefused::NotHeld));
         leased.check();
     }
 
     #[test]
     fn a_block_is_put_once_by_its_holder() {
         let (mut leased, grants) = leader(false);
-        assert_eq!(leased.begin_put("b", grants[0], false, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("b", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
         let other_file = Grant { file: InodeId(51), ..grants[0] };
-        assert_eq!(leased.begin_put("a", other_file, false, at(101)), Err(LeaseRefused::NotHeld));
-        assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Ok(PLACE));
+        assert_eq!(leased.begin_put("a", other_file, false, true, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, true, at(101)), Ok(PLACE));
         leased.check();
         leased.give_back("a", [block(0)].into_iter());
         leased.give_back("b", [block(1)].into_iter());
@@ -389,7 +390,7 @@ mod tests {
         assert!(!leased.may_be_put(block(1), at(1000)));
         leased.end_put(block(0));
         leased.check();
-        assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.len(), 0);
     }
 
@@ -400,13 +401,13 @@ mod tests {
         assert!(leased.may_be_put(block(9), at(160)));
         assert_eq!(leased.homes(at(160)), None);
         let strange = Grant { block: block(9), file: InodeId(7) };
-        assert_eq!(leased.begin_put("z", strange, false, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
+        assert_eq!(leased.begin_put("z", strange, false, true, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
         leased.check();
         assert!(leased.may_be_put(block(9), at(161)), "until it is applied");
         leased.end_put(block(9));
         leased.check();
         assert!(!leased.may_be_put(block(9), at(161)));
-        assert_eq!(leased.begin_put("z", strange, false, at(161)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("z", strange, false, true, at(161)), Err(LeaseRefused::NotHeld));
         assert_eq!(leased.homes(at(161)), Some(BTreeSet::from([HOME])));
     }
 
@@ -415,7 +416,7 @@ mod tests {
     #[test]
     fn a_put_that_nobody_waits_for_any_more_may_come_about() {
         let (mut leased, grants) = leader(false);
-        assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Ok(PLACE));
+        assert_eq!(leased.begin_put("a", grants[0], false, true, at(101)), Ok(PLACE));
         leased.check();
         let first = leased.last_put();
         leased.leave_put(block(0), first, PutFate::InDoubt);
@@ -424,11 +425,11 @@ mod tests {
         assert!(leased.may_be_put(block(0), at(1000)), "its replicas are not nobody's");
         leased.leave_put(block(9), first, PutFate::Decided);
         assert!(leased.may_be_put(block(0), at(1000)), "that was begun before");
-        assert_eq!(leased.begin_put("a", grants[0], false, at(1000)), Ok(PLACE), "and its client may ask again");
+        assert_eq!(leased.begin_put("a", grants[0], false, true, at(1000)), Ok(PLACE), "and its client may ask again");
         let second = leased.last_put();
         leased.leave_put(block(0), second, PutFate::NotProposed);
         assert!(leased.may_be_put(block(0), at(1000)), "the first one may still come about");
-        assert_eq!(leased.begin_put("a", grants[0], false, at(1000)), Ok(PLACE));
+        assert_eq!(leased.begin_put("a", grants[0], false, true, at(1000)), Ok(PLACE));
         let third = leased.last_put();
         leased.leave_put(block(0), third, PutFate::InDoubt);
         leased.check();
@@ -443,14 +444,14 @@ mod tests {
     fn a_put_that_is_under_way_is_not_ended_by_another_attempt() {
         for fate in [PutFate::NotProposed, PutFate::Decided] {
             let (mut leased, grants) = leader(false);
-            leased.begin_put("a", grants[0], false, at(101)).unwrap();
+            leased.begin_put("a", grants[0], false, true, at(101)).unwrap();
             let first = leased.last_put();
-            leased.begin_put("a", grants[0], false, at(101)).unwrap();
+            leased.begin_put("a", grants[0], false, true, at(101)).unwrap();
             leased.leave_put(block(0), leased.last_put(), fate);
             leased.check();
             assert!(leased.may_be_put(block(0), at(1000)), "{fate:?}: the first one is under way");
             // Another put that the log decided was begun after the first one, which nobody has left.
-            leased.begin_put("a", grants[1], false, at(101)).unwrap();
+            leased.begin_put("a", grants[1], false, true, at(101)).unwrap();
             leased.leave_put(block(1), leased.last_put(), PutFate::Decided);
             assert!(leased.may_be_put(block(0), at(1000)), "{fate:?}");
             leased.leave_put(block(0), first, PutFate::Decided);
@@ -467,10 +468,10 @@ mod tests {
         let (grants, _) = leased.grant("a", HOST, PLACE, &[block(3), block(4)], Some(open), at(100)).unwrap();
         assert_eq!(grants, [block(3), block(4)].map(|block| Grant { block, file: open }));
         assert_eq!(leased.files, left);
-        assert_eq!(leased.begin_put("a", grants[1], false, at(101)), Ok(PLACE));
+        assert_eq!(leased.begin_put("a", grants[1], false, true, at(101)), Ok(PLACE));
         leased.check();
         let other = Grant { file: InodeId(41), ..grants[0] };
-        assert_eq!(leased.begin_put("a", other, false, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", other, false, true, at(101)), Err(LeaseRefused::NotHeld));
     }
 
     #[test]
@@ -480,7 +481,7 @@ mod tests {
         leased.check();
         assert!(!leased.may_be_put(block(0), at(101)));
         assert!(leased.may_be_put(block(1), at(101)));
-        assert_eq!(leased.begin_put("a", grants[0], false, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leased.begin_put("a", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
     }
 
     #[test]

@@ -30,9 +30,6 @@ pub(crate) async fn add_leased(
     }
     let held = Held::begin(core, &client, Grant { block, file }, false);
     let (mut held, LeasedHome { container: home, .. }) = held.map_err(|_| refusal::not_leased(block, &client))?;
-    if !core.with_cluster(|cluster, _| cluster.was_given_out(block)) {
-        return Err(refusal::illegal(format!("{block} was never given out here")));
-    }
     let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
     held.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
     Ok(AddLeasedResponse {})

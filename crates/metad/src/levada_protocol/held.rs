@@ -26,10 +26,8 @@ impl<'a> Held<'a> {
         grant: Grant,
         is_short: bool,
     ) -> Result<(Self, LeasedHome), LeaseRefused> {
-        let (home, number) = core.with_leader(|leader, _| {
-            let home = leader.leased.begin_put(holder, grant, is_short, core.monotonic())?;
-            Ok((home, leader.leased.last_put()))
-        })?;
+        let (home, number) =
+            core.with_leader(|leader, _| leader.begin_put(holder, grant, is_short, core.monotonic()))?;
         Ok((Self { core, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }
 

@@ -47,9 +47,6 @@ pub(crate) async fn put_file(
         }
         return Err(refusal::not_leased(grant.block, &create.client));
     };
-    if !core.with_cluster(|cluster, _| cluster.was_given_out(grant.block)) {
-        return Err(refusal::illegal(format!("{} was never given out here", grant.block)));
-    }
     let put_block = PutBlock {
         file: grant.file,
         block: grant.block,
