@@ -54,8 +54,8 @@ pub struct Cleared {
 
 impl Clearance {
     /// `home` is what [`Surplus::next`] answered.
-    pub fn begin(home: ContainerId, surplus: &Surplus) -> Self {
-        let kept = surplus.of(home, PAGE_COUNT);
+    pub fn begin(home: ContainerId, surplus: &mut Surplus) -> Self {
+        let kept = surplus.next_of(home, PAGE_COUNT);
         Self { home, kept, found: BTreeMap::new(), asked: Vec::new(), before: None }
     }
 
@@ -182,7 +182,7 @@ mod tests {
         };
         surplus.keep(id(3), told, HOME, NOW);
         assert_eq!(surplus.next(NOW), Some(HOME));
-        let mut clearance = Clearance::begin(HOME, &surplus);
+        let mut clearance = Clearance::begin(HOME, &mut surplus);
         assert_eq!(clearance.blocks(), BTreeSet::from([BLOCK]));
         let lost_after = Duration::from_secs(15);
         let rules = LivenessRules { now: NOW, hearing_since: Duration::ZERO, lost_after, usual_replication: 2 };

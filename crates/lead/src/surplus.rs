@@ -15,11 +15,14 @@
 use crate::repair::Repair;
 use crate::replica_fate::ReportedReplica;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, NodeId};
 
 /// Replicas remembered, each about a hundred bytes. The others come with a later catalogue.
 const KEPT_COUNT_MAX: usize = 200_000;
+/// Of one node, so that one which reports many leaves room for others.
+const KEPT_OF_NODE_MAX: usize = KEPT_COUNT_MAX / 4;
 /// Orders in one answer.
 const ORDER_COUNT_MAX: usize = 5000;
 /// Between questions about one container whose members lack something.
@@ -37,8 +40,14 @@ pub struct Surplus {
     by_home: BTreeMap<ContainerId, Kept>,
     /// By block too, for those who look for a source.
     homes: BTreeMap<BlockId, BTreeSet<ContainerId>>,
+    /// And by node.
+    of_node: BTreeMap<NodeId, BTreeSet<(ContainerId, BlockId)>>,
     due: BTreeSet<(Duration, ContainerId)>,
+    /// Of containers of which only a part was asked about: the last replica.
+    asked_up_to: BTreeMap<ContainerId, (BlockId, NodeId)>,
     count: usize,
+    /// Nodes that have reported more than there was room for, since they began to tell all that they have.
+    overflowing: BTreeSet<NodeId>,
     /// Confirmed by others, and when; to be told to their nodes.
     going: BTreeMap<NodeId, BTreeMap<BlockId, (ReportedReplica, Duration)>>,
     /// Going, or ordered away and not told gone: up to which generation, and since when.
@@ -68,13 +77,16 @@ struct Out {
 enum Catalogue {
     NotAsked,
     Asked,
-    ReportedReplica,
+    Complete,
 }
 
 impl Surplus {
     /// `node` has a replica that does not belong there; the block's home is `home`.
     pub fn keep(&mut self, node: NodeId, told: ReportedReplica, home: ContainerId, now: Duration) {
-        if self.count >= KEPT_COUNT_MAX {
+        let of_node = self.of_node.get(&node);
+        let is_full = self.count >= KEPT_COUNT_MAX || of_node.is_some_and(|kept| kept.len() >= KEPT_OF_NODE_MAX);
+        if is_full && !of_node.is_some_and(|kept| kept.contains(&(home, told.block))) {
+            self.overflowing.insert(node);
             return;
         }
         let of_home = self.by_home.entry(home).or_default();
@@ -84,6 +96,7 @@ impl Surplus {
         if of_home.insert((told.block, node), (told, now)).is_none() {
             self.count += 1;
             self.homes.entry(told.block).or_default().insert(home);
+            self.of_node.entry(node).or_default().insert((home, told.block));
         }
     }
 
@@ -95,12 +108,13 @@ impl Surplus {
 
     /// `node` has told this process all that it has, since it was to tell it last.
     pub(crate) fn has_full_catalogue(&self, node: NodeId) -> bool {
-        self.told.contains(&node) && !self.awaited.contains_key(&node)
+        self.told.contains(&node) && !self.awaited.contains_key(&node) && !self.overflowing.contains(&node)
     }
 
     /// `node` begins to tell all that it has.
     pub fn on_catalogue_begun(&mut self, node: NodeId, now: Duration) {
         self.telling.insert(node, now);
+        self.overflowing.remove(&node);
         let is_asked = !self.to_ask.contains(&node);
         self.awaited.entry(node).and_modify(|begun| *begun = is_asked);
     }
@@ -111,13 +125,13 @@ impl Surplus {
         self.awaited.retain(|awaited, begun| *awaited != node || !*begun);
         let Some(begun) = self.telling.remove(&node) else { return };
         if let Some(out) = self.out.get_mut(&node).filter(|out| out.catalogue == Catalogue::Asked) {
-            out.catalogue = Catalogue::ReportedReplica;
+            out.catalogue = Catalogue::Complete;
         }
-        let mut gone = Vec::new();
-        for (home, kept) in &self.by_home {
-            let old = kept.iter().filter(|((_, holder), (_, at))| *holder == node && *at < begun);
-            gone.extend(old.map(|((block, _), _)| (*home, *block)));
-        }
+        let is_old = |(home, block): &&(ContainerId, BlockId)| {
+            let kept = self.by_home.get(home).and_then(|kept| kept.get(&(*block, node)));
+            kept.is_some_and(|(_, at)| *at < begun)
+        };
+        let gone: Vec<_> = self.of_node.get(&node).into_iter().flatten().filter(is_old).copied().collect();
         for (home, block) in gone {
             self.forget(home, node, block);
         }
@@ -134,7 +148,7 @@ impl Surplus {
     }
 
     /// Nobody can put anything on `node` any more: it is to tell all that it has, once more. True if it has, and
-    /// nothing of it is kept that others may lack, but what is of no use to them.
+    /// nothing of it is kept, or could not be kept, that others may lack, but what is of no use to them.
     pub(crate) fn is_settled(&mut self, node: NodeId, repair: &Repair) -> bool {
         let Some(out) = self.out.get_mut(&node) else { return false };
         if out.catalogue == Catalogue::NotAsked {
@@ -143,13 +157,13 @@ impl Surplus {
             // One that is under way may have gone past what came meanwhile.
             self.telling.remove(&node);
         }
-        let told = out.catalogue == Catalogue::ReportedReplica;
-        told && self.kept_of(node).all(|told| repair.is_useless(node, told))
+        let told = out.catalogue == Catalogue::Complete;
+        told && !self.overflowing.contains(&node) && self.kept_of(node).all(|told| repair.is_useless(node, told))
     }
 
     fn kept_of(&self, node: NodeId) -> impl Iterator<Item = &ReportedReplica> {
-        let kept = self.by_home.values().flatten();
-        kept.filter(move |((_, holder), _)| *holder == node).map(|(_, (told, _))| told)
+        let kept = self.of_node.get(&node).into_iter().flatten();
+        kept.filter_map(move |(home, block)| Some(&self.by_home.get(home)?.get(&(*block, node))?.0))
     }
 
     /// Replicas of `node` that are damaged, or not all of their blocks, which no node has any better.
@@ -169,17 +183,24 @@ impl Surplus {
         Some(home)
     }
 
-    /// What is kept of a container.
-    pub fn of(&self, home: ContainerId, limit: usize) -> Vec<(NodeId, ReportedReplica)> {
-        let kept = self.by_home.get(&home).into_iter().flatten();
-        kept.map(|((_, node), (told, _))| (*node, *told)).take(limit).collect()
+    /// What is kept of a container, some at a time: what cannot be settled keeps nothing behind it from its turn.
+    pub fn next_of(&mut self, home: ContainerId, limit: usize) -> Vec<(NodeId, ReportedReplica)> {
+        let Some(kept) = self.by_home.get(&home) else { return Vec::new() };
+        let after = self.asked_up_to.remove(&home).map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = kept.range((after, Bound::Unbounded)).map(|((_, node), (told, _))| (*node, *told));
+        let page: Vec<(NodeId, ReportedReplica)> = behind.take(limit).collect();
+        if let Some((node, told)) = page.last().filter(|_| page.len() == limit) {
+            self.asked_up_to.insert(home, (told.block, *node));
+        }
+        page
     }
 
     /// The question about `home` was answered: what is still kept is asked again later, or at once for what was not
     /// asked yet.
     pub fn asked(&mut self, home: ContainerId, now: Duration, settled_all: bool) {
         if self.by_home.contains_key(&home) {
-            self.due.insert((if settled_all { now } else { now + ASK_AGAIN_AFTER }, home));
+            let is_at_once = settled_all || self.asked_up_to.contains_key(&home);
+            self.due.insert((if is_at_once { now } else { now + ASK_AGAIN_AFTER }, home));
         }
     }
 
@@ -190,9 +211,20 @@ impl Surplus {
             return;
         }
         self.count -= 1;
+        if let Some(of_node) = self.of_node.get_mut(&node) {
+            of_node.remove(&(home, block));
+            if of_node.is_empty() {
+                self.of_node.remove(&node);
+                if self.overflowing.remove(&node) {
+                    self.ask_all(node);
+                }
+            }
+        }
+        let Some(of_home) = self.by_home.get_mut(&home) else { return };
         let others = of_home.range((block, NodeId([0; 16]))..=(block, NodeId([0xff; 16]))).next().is_some();
         if of_home.is_empty() {
             self.by_home.remove(&home);
+            self.asked_up_to.remove(&home);
         }
         if !others && let Some(homes) = self.homes.get_mut(&block) {
             homes.remove(&home);
@@ -278,14 +310,18 @@ impl Surplus {
     /// What is counted and listed along with what is kept. Looks at everything.
     pub fn check(&self) {
         let mut homes: BTreeMap<BlockId, BTreeSet<ContainerId>> = BTreeMap::new();
+        let mut of_node: BTreeMap<NodeId, BTreeSet<(ContainerId, BlockId)>> = BTreeMap::new();
         for (home, kept) in &self.by_home {
             assert!(!kept.is_empty(), "{home} is listed, and nothing of it is kept");
-            for ((block, _), (told, _)) in kept {
+            for ((block, node), (told, _)) in kept {
+                of_node.entry(*node).or_default().insert((*home, *block));
                 assert_eq!(told.block, *block, "a replica is listed under its block");
                 homes.entry(*block).or_default().insert(*home);
             }
         }
         assert_eq!(self.homes, homes, "containers of each block");
+        assert_eq!(self.of_node, of_node, "replicas of each node");
+        assert!(self.asked_up_to.keys().all(|home| self.by_home.contains_key(home)), "a turn among what is not kept");
         assert_eq!(self.count, self.by_home.values().map(BTreeMap::len).sum::<usize>(), "replicas that are kept");
         assert!(self.count <= KEPT_COUNT_MAX, "{} replicas are kept", self.count);
         for (node, going) in &self.going {
@@ -301,6 +337,40 @@ impl Surplus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One node takes no more than its share; the rest of what it has is asked for when that is dealt with, and until
+    /// then it counts as no empty node.
+    #[test]
+    fn a_node_that_reports_many_leaves_room_for_others() {
+        let (home, one, two) = (ContainerId(1), NodeId([1; 16]), NodeId([2; 16]));
+        let told = |index| {
+            let (block, generation) = (BlockId::new(home, index), Generation(1001));
+            ReportedReplica { block, generation, len: 5, file: None, home: None, finalized: true }
+        };
+        let (mut surplus, repair) = (Surplus::default(), Repair::default());
+        let at = Duration::from_secs;
+        let report = |surplus: &mut Surplus, count: u32, now| {
+            surplus.on_catalogue_begun(one, now);
+            (0..count).for_each(|index| surplus.keep(one, told(index), home, now));
+            surplus.on_catalogue_complete(one);
+        };
+        surplus.out_since(one, at(1));
+        assert!(!surplus.is_settled(one, &repair));
+        surplus.take_ask(one);
+        let max = u32::try_from(KEPT_OF_NODE_MAX).unwrap();
+        report(&mut surplus, max + 7, at(2));
+        surplus.keep(two, told(0), home, at(2));
+        surplus.check();
+        assert_eq!((surplus.len(), surplus.take_ask(one)), (KEPT_OF_NODE_MAX + 1, false));
+        assert!(!surplus.has_full_catalogue(one) && !surplus.is_settled(one, &repair));
+        report(&mut surplus, max + 7, at(3));
+        assert_eq!(surplus.len(), KEPT_OF_NODE_MAX + 1, "what is told again stays");
+        (0..max).for_each(|index| surplus.forget(home, one, told(index).block));
+        assert!(surplus.take_ask(one) && !surplus.has_full_catalogue(one));
+        report(&mut surplus, 0, at(4));
+        assert!(surplus.is_settled(one, &repair));
+        surplus.check();
+    }
 
     #[test]
     fn a_replica_is_kept_as_a_source_until_others_have_the_block() {
@@ -323,7 +393,13 @@ mod tests {
         surplus.check();
         assert_eq!(surplus.next(now), None, "not at once");
         assert_eq!(surplus.next(now + ASK_AGAIN_AFTER), Some(home));
-        assert_eq!(surplus.of(home, 10).len(), 3);
+        assert_eq!(surplus.next_of(home, 10).len(), 3);
+        let two_by_two: Vec<usize> = (0..3).map(|_| surplus.next_of(home, 2).len()).collect();
+        assert_eq!(two_by_two, [2, 1, 2], "all have their turn, and then the first again");
+        surplus.asked(home, now, false);
+        assert_eq!(surplus.next(now), Some(home), "the rest of them at once");
+        surplus.next_of(home, 2);
+        surplus.asked(home, now, false);
         surplus.approve_deletion(home, one, told, now);
         surplus.check();
         surplus.forget(home, two, block);

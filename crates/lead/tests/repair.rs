@@ -567,7 +567,7 @@ impl World {
             let Some(home) = self.surplus.next(self.now) else { break };
             let members = self.members[&home].clone();
             let mut settled_all = true;
-            for (node, told) in self.surplus.of(home, 1000) {
+            for (node, told) in self.surplus.next_of(home, 1000) {
                 let Some(wanted) = self.blocks.get(&told.block).copied() else {
                     self.surplus.approve_deletion(home, node, told, self.now);
                     continue;

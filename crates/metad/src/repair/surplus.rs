@@ -23,13 +23,16 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
             break; // others have their turn
         }
         let Some(home) = core.leader().surplus.next(now) else { break };
-        ask(core, home).await?;
+        if let Err(error) = ask(core, home).await {
+            core.leader().surplus.asked(home, now, false);
+            return Err(error);
+        }
     }
     Ok(())
 }
 
 async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<(), RepairError> {
-    let mut clearance = Clearance::begin(home, &core.leader().surplus);
+    let mut clearance = Clearance::begin(home, &mut core.leader().surplus);
     let found = look_up(core, clearance.blocks()).await?;
     let nodes = core.heal(|healing| clearance.on_found(found, healing));
     let answers = answers(core, clearance.asked(), &nodes).await;
