@@ -161,11 +161,10 @@ impl Copier {
         while state.failures.front().is_some_and(|(at, _)| old(at)) {
             state.failures.pop_front();
         }
-        state.bad.retain(|bad| !bad.told || !old(&bad.at));
         Report {
             copying: state.known.iter().map(|block| block.0).collect(),
             failures: state.failures.iter().map(|(_, failure)| failure.clone()).collect(),
-            bad: state.bad.iter().map(|bad| bad.replica).collect(),
+            bad: state.bad.iter().filter(|bad| !bad.told || !old(&bad.at)).map(|bad| bad.replica).collect(),
         }
     }
 
@@ -176,9 +175,16 @@ impl Copier {
         }
     }
 
-    /// So many damaged replicas are known that others should be found later.
+    /// Another metadata server leads, or this one has lost what it knew: it is to hear of all damage that is known.
+    pub(crate) fn report_bad_again(&self, now: Duration) {
+        for known in &mut self.lock().bad {
+            (known.told, known.at) = (false, now);
+        }
+    }
+
+    /// So many damaged replicas are to be reported that others should be found later.
     pub(crate) fn is_bad_full(&self) -> bool {
-        self.lock().bad.len() >= TOLD_COUNT_MAX / 2
+        self.lock().bad.iter().filter(|bad| !bad.told).count() >= TOLD_COUNT_MAX / 2
     }
 
     /// A replica of this node was found damaged: the metadata server is to hear of it.
@@ -186,7 +192,9 @@ impl Copier {
         let mut state = self.lock();
         state.bad.retain(|known| known.replica.block != replica.block);
         if state.bad.len() >= TOLD_COUNT_MAX {
-            state.bad.pop_front();
+            // One that was reported already, if there is one.
+            let at = state.bad.iter().position(|bad| bad.told).unwrap_or(0);
+            state.bad.remove(at);
         }
         state.bad.push_back(Bad { at: now, replica, told: false });
     }
@@ -405,5 +413,27 @@ impl Copier {
             }
             outcome => outcome.map(drop),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A leader forgets with its memory, and a scrub that the next one takes up would call the damage repaired.
+    #[test]
+    fn the_next_leader_hears_of_damage_too() {
+        let copier = Copier::default();
+        let (at, replica) = (Duration::from_secs(100), Replica { block: 7, ..Replica::default() });
+        copier.found_bad(at, replica);
+        assert_eq!(copier.report(at + TOLD_FOR * 2).bad, [replica], "nobody has heard of it");
+        copier.told(&[replica]);
+        assert_eq!(copier.report(at + TOLD_FOR * 2).bad, []);
+        assert!(!copier.is_bad_full());
+        copier.report_bad_again(at + TOLD_FOR * 3);
+        assert_eq!(copier.report(at + TOLD_FOR * 9).bad, [replica]);
+        copier.forget_bad(BlockId(7));
+        copier.report_bad_again(at + TOLD_FOR * 10);
+        assert_eq!(copier.report(at + TOLD_FOR * 10).bad, []);
     }
 }

@@ -318,6 +318,9 @@ impl Session {
             let leads = *standing != Standing::Standby;
             // Before the catalogue: a large node must not wait minutes until it may be used.
             self.leader.note(self.number, leads);
+            if leads {
+                self.node.copier.report_bad_again(self.node.now());
+            }
             let now = if leads { self.catalogue(*standing).await? } else { *standing };
             if now == std::mem::replace(standing, now) {
                 return Ok(self.node.now());
@@ -532,6 +535,7 @@ impl Session {
         }
         if orders.tell_all {
             self.node.changes.overflow();
+            self.node.copier.report_bad_again(self.node.now());
         }
         if let Some(scrub) = orders.scrub {
             self.node.scrubber.order(&self.node, scrub);

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! updatePipeline:        there is a set of these nodes ──▶ accepted
-//!                        they are a new set            ──▶ one of the file's allowance, as it is a row for ever
+//!                        they are a new set            ──▶ one of the file's allowance, as it is a row for ever, and of
+//!                                                          the allowance for chains of the writer's host
 //! addBlock, leaseBlocks: there is a set without those that are excluded ──▶ used
 //!                        there is none                                  ──▶ one of the host's allowance
 //! ```
@@ -24,6 +25,9 @@ const SET_COUNT_MAX: u32 = 32;
 /// Sets that the clients on one host may need at once: a guess. They exclude nodes that failed just now, and those that
 /// are left have a set as a rule.
 const HOST_SET_COUNT_MAX: u32 = 4 * SET_COUNT_MAX;
+/// Sets that the chains of all files which the clients on one host write may need at once: a guess. A host may write
+/// hundreds of files as a rack fails; files cost nothing, so that their own allowances bound nothing.
+const HOST_CHAIN_COUNT_MAX: u32 = 1024;
 /// After so long a file or a host may have one more.
 const SET_EACH: Duration = Duration::from_secs(60);
 /// Files and hosts remembered; beyond that those that spent longest ago are forgotten.
@@ -33,7 +37,10 @@ const SPENDER_COUNT_MAX: usize = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spender {
     File(FileId),
+    /// Its clients exclude nodes, or want another replication than the usual one.
     Host(IpAddr),
+    /// The chains of its clients change.
+    HostChains(IpAddr),
 }
 
 impl Spender {
@@ -41,6 +48,7 @@ impl Spender {
         match self {
             Self::File(_) => SET_COUNT_MAX,
             Self::Host(_) => HOST_SET_COUNT_MAX,
+            Self::HostChains(_) => HOST_CHAIN_COUNT_MAX,
         }
     }
 }
@@ -64,6 +72,11 @@ pub enum TooManySets {
          a short time; one more is accepted each minute: try again in a minute, or exclude fewer"
     )]
     Host(IpAddr),
+    #[error(
+        "the chains of files that clients on {0} write needed {HOST_CHAIN_COUNT_MAX} new sets of datanodes within a \
+         short time; one more is accepted each minute: try again in a minute"
+    )]
+    HostChains(IpAddr),
 }
 
 impl ChainSets {
@@ -75,6 +88,7 @@ impl ChainSets {
         Err(match spender {
             Spender::File(file) => TooManySets::File(file),
             Spender::Host(host) => TooManySets::Host(host),
+            Spender::HostChains(host) => TooManySets::HostChains(host),
         })
     }
 

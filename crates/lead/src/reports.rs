@@ -395,7 +395,7 @@ mod tests {
         assert!(confirm(&mut leader, Some(wanted())) && confirm(&mut leader, None));
         leader.repair.on_bad(block(1), node(2), GENERATION);
         assert!(!confirm(&mut leader, Some(wanted())), "a member has a damaged one");
-        assert_eq!(leader.surplus.of(HOME, 9).len(), 1, "the members are asked again");
+        assert_eq!(leader.surplus.next_of(HOME, 9).len(), 1, "the members are asked again");
         leader.repair.forget_bad(block(1), node(2));
         leader.repair.on_lack(lack(3, 1));
         assert!(!confirm(&mut leader, Some(wanted())), "it is wanted here");
@@ -415,13 +415,13 @@ mod tests {
         let heartbeat = Heartbeat { copy_failures: vec![failure], ..Heartbeat::default() };
         let unasked = Heartbeat { copy_failures: vec![CopyFailure { number: 9, ..failure }], ..Heartbeat::default() };
         assert!(!leader.on_heartbeat(node(1), &unasked, NOW).unwrap().has_complaint, "it was to copy nothing");
-        assert_eq!(leader.complaints.take(|_| true), None);
+        assert_eq!(leader.complaints.take(NOW, |_| true), None);
         let failure = CopyFailure { number: 10, ..failure };
         let heartbeat = Heartbeat { copy_failures: vec![failure], ..heartbeat };
         leader.repair.on_lack(lack(1, 2));
         let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
         assert_eq!(came, HeartbeatOutcome { failures: vec![failure], wakes_repair: true, has_complaint: true });
-        assert_eq!(leader.complaints.take(|_| true), Some((block(1), node(2))));
+        assert_eq!(leader.complaints.take(NOW, |_| true), Some((block(1), node(2))));
         let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
         assert_eq!((came.failures.len(), came.has_complaint), (0, false));
         assert_eq!(leader.on_heartbeat(node(7), &heartbeat, NOW), None, "it is to register");

@@ -369,7 +369,7 @@ impl Core {
     pub(crate) async fn allocate(&self, path: &FsPath, ask: &Ask, host: IpAddr) -> Result<Allocation, Exception> {
         self.room.admit_growth().map_err(refusal::room)?;
         self.nodes_arrived(ask.replication).await;
-        self.decide(Placed::File(path), self.payer(ask, host), || {
+        self.decide(Placed::File(path), self.payer(ask, host).as_slice(), || {
             let now = self.monotonic();
             self.with_cluster(|cluster, random| cluster.place(ask, now, random))
         })
@@ -386,7 +386,7 @@ impl Core {
     ) -> Result<Batch, Exception> {
         self.room.admit_growth().map_err(refusal::room)?;
         self.nodes_arrived(ask.replication).await;
-        self.decide(Placed::File(path), self.payer(ask, host), || {
+        self.decide(Placed::File(path), self.payer(ask, host).as_slice(), || {
             let now = self.monotonic();
             self.with_cluster(|cluster, random| cluster.place_batch(ask, count, now, random))
         })
@@ -405,24 +405,25 @@ impl Core {
         is_special.then_some(Spender::Host(host))
     }
 
-    /// The container whose members are `nodes`, for the chain of a block of `file`.
+    /// The container whose members are `nodes`, for the chain of a block of `file`, which a client on `host` writes.
     pub(crate) async fn home_for(
         &self,
         block: BlockId,
         file: FileId,
         nodes: &[NodeId],
         current: ContainerId,
+        host: IpAddr,
     ) -> Result<ContainerId, Exception> {
         let place = || self.with_cluster(|cluster, _| cluster.home_for(nodes, current));
-        self.decide(Placed::Chain(block), Some(Spender::File(file)), place).await
+        self.decide(Placed::Chain(block), &[Spender::File(file), Spender::HostChains(host)], place).await
     }
 
-    /// Asks until there is a decision, and makes the changes it needs on the way. `payer` pays for a set of nodes that
-    /// no plan asks for.
+    /// Asks until there is a decision, and makes the changes it needs on the way. All of `payers` pay for a set of nodes
+    /// that no plan asks for.
     async fn decide<T>(
         &self,
         what: Placed<'_>,
-        payer: Option<Spender>,
+        payers: &[Spender],
         ask: impl Fn() -> Result<Plan<T>, PlaceError>,
     ) -> Result<T, Exception> {
         for _ in 0..PROPOSAL_COUNT_MAX {
@@ -436,14 +437,14 @@ impl Core {
                 Plan::Use(decision) => return Ok(decision),
                 Plan::Propose(command) => {
                     let is_unplanned = matches!(command, blocks::Command::CreateSet { planned: false, .. });
-                    let payer = payer.filter(|_| is_unplanned);
-                    if let Some(payer) = payer {
-                        let may = self.leader().chain_sets.may_spend(payer, self.monotonic());
+                    let payers = if is_unplanned { payers } else { &[] };
+                    for payer in payers {
+                        let may = self.leader().chain_sets.may_spend(*payer, self.monotonic());
                         may.map_err(|refused| Exception::io(refused.to_string()))?;
                     }
                     match self.change_blocks(command).await.map_err(refusal::raft)? {
-                        Ok(_) => payer.into_iter().for_each(|payer| {
-                            self.leader().chain_sets.spend(payer, self.monotonic());
+                        Ok(_) => payers.iter().for_each(|payer| {
+                            self.leader().chain_sets.spend(*payer, self.monotonic());
                         }),
                         Err(refused) => tracing::debug!(%refused, "proposal superseded"),
                     }
@@ -486,10 +487,13 @@ impl Core {
     }
 
     /// Remembers that a replica was called bad. Belief waits until its node has read it.
-    pub(crate) fn note_bad(&self, block: BlockId, node: NodeId, by: Complainant) {
-        if self.leader().complaints.note(block, node, by, self.monotonic()) {
+    /// True: it is news, and will be looked into.
+    pub(crate) fn note_bad(&self, block: BlockId, node: NodeId, by: Complainant) -> bool {
+        let is_news = self.leader().complaints.note(block, node, by, self.monotonic());
+        if is_news {
             self.reported.notify_one();
         }
+        is_news
     }
 }
 

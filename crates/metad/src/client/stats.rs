@@ -100,8 +100,9 @@ pub(super) async fn report_bad_blocks(
             to_hdfs::node_id(cluster, &place.id).filter(|node| cluster.may_hold(view.home, *node))
         });
         let Some(node) = node else { continue };
-        tracing::warn!(%block, %node, user = session.caller.user, "a reader found a replica bad");
-        core.note_bad(block, node, Complainant::Client(session.host()));
+        if core.note_bad(block, node, Complainant::Client(session.host())) {
+            tracing::warn!(%block, %node, user = session.caller.user, "a reader found a replica bad");
+        }
     }
     Ok(ReportBadBlocksResponseProto {})
 }

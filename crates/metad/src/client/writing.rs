@@ -345,7 +345,7 @@ pub(super) async fn update_pipeline(
         core.with_cluster(|cluster, _| {
             dropped.extend(cluster.member_ids(current).iter().copied().filter(|member| !nodes.contains(member)));
         });
-        let found = core.home_for(old.block, written.file, &nodes, current).await?;
+        let found = core.home_for(old.block, written.file, &nodes, current, session.address()).await?;
         home = (found != current).then_some(found);
     }
     let update = UpdatePipeline {

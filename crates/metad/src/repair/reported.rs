@@ -37,30 +37,35 @@ fn round(core: &Arc<Core>, reading: &mut Reading) {
     while reading.len() < READING_COUNT_MAX {
         let free = |node: NodeId| !reading.contains_key(&node);
         let next = core.with_leader(|leader, _| {
-            let reported = leader.complaints.take(free);
-            reported.or_else(|| leader.repair.next_to_reread(core.monotonic(), free))
+            let now = core.monotonic();
+            let reported = leader.complaints.take(now, free);
+            reported.or_else(|| leader.repair.next_to_reread(now, free))
         });
         let Some((block, node)) = next else { return };
         let at = Arc::clone(core);
         let task = async move {
-            verify(&at, block, node).await;
+            let is_known = verify(&at, block, node).await;
+            at.with_leader(|leader, _| match is_known {
+                true => leader.complaints.on_read(block, node),
+                false => leader.complaints.on_unread(block, node, at.monotonic()),
+            });
             at.reported.notify_one();
         };
         reading.insert(node, spawn_owned("verify", task));
     }
 }
 
-/// The node is asked to read the replica, and believed.
-async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
-    let Ok(found) = core.chore_rows(move |rows| read::file_of_block(rows, block)).await else { return };
+/// The node is asked to read the replica, and believed. False: it did not say how it is.
+async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) -> bool {
+    let Ok(found) = core.chore_rows(move |rows| read::file_of_block(rows, block)).await else { return false };
     let Some((_, view)) = found else {
         // Its file was deleted meanwhile, and the node may be another one by now, which never says that it deleted it.
         core.leader().repair.forget_block(block);
-        return;
+        return true;
     };
     let nodes = askable(core, [node]);
     let answers = crate::ask::verify(core, &nodes, block, view.generation, view.len).await;
-    let Some((_, Some(fitness))) = answers.first() else { return };
+    let Some((_, Some(fitness))) = answers.first() else { return false };
     match fitness {
         Fitness::Fit => {
             let was_bad = core.with_leader(|leader, _| {
@@ -69,7 +74,7 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
             });
             tracing::info!(%block, %node, was_bad, "a replica that was called bad reads well");
         }
-        Fitness::Busy => return,
+        Fitness::Busy => return false,
         Fitness::Absent | Fitness::Readable => {
             let repair = &mut core.leader().repair;
             repair.forget_bad(block, node);
@@ -78,4 +83,5 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
         Fitness::Unfit => core.leader().repair.on_bad(block, node, view.generation),
     }
     core.repair_wake.notify_one();
+    true
 }
