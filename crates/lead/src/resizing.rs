@@ -17,7 +17,7 @@ use crate::replica_fate::ReportedReplica;
 use namespace::BlockView;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{ContainerId, Epoch, Fitness, NodeId, PipelineId, Random};
+use types::{ContainerId, Fitness, NodeId, Random};
 
 /// A file on its way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,7 +94,6 @@ pub struct Transfer {
     /// Who may have copies that are at home nowhere: made for another container, before the file was to have yet
     /// another number of them. They may be the last.
     strays: Vec<NodeId>,
-    set: Option<(PipelineId, Epoch)>,
     ready: Vec<BlockView>,
 }
 
@@ -110,8 +109,7 @@ impl Transfer {
         strays.sort_unstable();
         strays.dedup();
         strays.retain(|id| !old.contains(id) && !new.contains(id));
-        let set = cluster.set_of(to, &new);
-        Self { from, to, old, new, strays, set, ready: Vec::new() }
+        Self { from, to, old, new, strays, ready: Vec::new() }
     }
 
     /// Who has the blocks, or is to have them, and can be asked.
@@ -155,13 +153,8 @@ impl Transfer {
     /// Those that were ready are at home there now, as far as nobody changed them meanwhile.
     pub fn on_moved(self, healing: &mut RepairContext<'_>) {
         let now = healing.rules.now;
-        // Who came since may have been compared before the blocks did.
-        let is_held = self.set.is_some_and(|set| healing.cluster.is_held_by(self.to, set));
         for BlockView { block, generation, len, file, .. } in self.ready {
             healing.repair.end_moving(block);
-            if !is_held {
-                healing.repair.doubt(block);
-            }
             healing.cluster.on_written(self.to, len);
             let told =
                 ReportedReplica { block, generation, len, file: Some(file), home: Some(self.from), finalized: true };

@@ -67,7 +67,8 @@ fn owe(core: &Core, blocks: Vec<DoomedBlock>) {
     });
 }
 
-/// Nobody waits for a node that is gone: when it comes back, its catalogue puts it right.
+/// Nobody waits for a node that is gone: when it is back, also without having registered anew, it is asked for its
+/// catalogue, which puts it right.
 fn drop_unreachable_nodes(core: &Core) {
     let now = core.monotonic();
     if core.uptime() <= SILENCE_MAX {
@@ -76,7 +77,10 @@ fn drop_unreachable_nodes(core: &Core) {
     core.with_leader(|leader, _| {
         let live = |id| leader.cluster.node(id).is_some_and(|member| member.is_live(now));
         let lost: Vec<_> = leader.doomed.pending_nodes().filter(|id| !live(*id)).collect();
-        lost.into_iter().for_each(|node| leader.doomed.on_lost(node));
+        for node in lost {
+            leader.doomed.on_lost(node);
+            leader.surplus.ask_all(node);
+        }
     });
 }
 

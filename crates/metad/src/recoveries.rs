@@ -10,6 +10,8 @@ use types::{FileId, Generation};
 const ENDED_WAIT: Duration = Duration::from_millis(800);
 /// Recoveries that have replicas read at a time. Each may have a whole block to read on all its nodes.
 const READING_COUNT_MAX: usize = 16;
+/// Recoveries under way. One that waits for its nodes costs little; all of them together ask every node again and again.
+const RUNNING_COUNT_MAX: usize = 10_000;
 
 /// Recoveries under way, by file.
 #[derive(Debug)]
@@ -35,6 +37,7 @@ struct Running {
 
 impl Recoveries {
     /// Begins one by `spawn`, unless one of this generation or a later one runs; it takes the place of an earlier one.
+    /// Where there is no room, the next look at files without a writer begins it.
     pub(crate) fn begin(
         &self,
         file: FileId,
@@ -43,6 +46,9 @@ impl Recoveries {
     ) {
         let mut running = self.lock();
         if running.get(&file).is_some_and(|running| running.generation >= generation) {
+            return;
+        }
+        if running.len() >= RUNNING_COUNT_MAX && !running.contains_key(&file) {
             return;
         }
         let (sender, closed) = watch::channel(false);
@@ -71,6 +77,10 @@ impl Recoveries {
         self.lock().contains_key(&file)
     }
 
+    pub(crate) fn has_room(&self) -> bool {
+        self.count() < RUNNING_COUNT_MAX
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }
@@ -91,5 +101,33 @@ impl Recoveries {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<FileId, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::InodeId;
+
+    /// A client may ask for as many as it makes files, and say that each has bytes which no node shows.
+    #[tokio::test]
+    async fn recoveries_are_bounded_however_they_are_asked_for() {
+        let recoveries = Recoveries::default();
+        let begin = |file, generation| {
+            let mut begun = false;
+            recoveries.begin(InodeId(file), Generation(generation), |_| {
+                begun = true;
+                io::task::spawn("recovery", std::future::pending())
+            });
+            begun
+        };
+        let count = RUNNING_COUNT_MAX as u64;
+        assert!((0..count).all(|file| begin(file, 1)));
+        assert!(!begin(count, 1) && !recoveries.has_room());
+        assert!(begin(7, 2), "it takes the place of an earlier one");
+        recoveries.end(InodeId(8), Generation(1));
+        assert!(begin(count, 1));
+        assert_eq!(recoveries.count(), RUNNING_COUNT_MAX);
+        recoveries.stop();
     }
 }

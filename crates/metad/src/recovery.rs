@@ -36,9 +36,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(15);
 /// For one datanode to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Files recovered at a time without being asked; the others wait for the next look. One that waits for its nodes costs
-/// little.
-const RUNNING_COUNT_MAX: usize = 10_000;
+/// One that has waited for long asks after a further tenth of that time, at the latest after this.
+const RETRY_MAX: Duration = Duration::from_secs(600);
 /// Files of one holder read at a time.
 const PAGE_COUNT: usize = 1000;
 
@@ -108,7 +107,7 @@ async fn take_all(core: &Arc<Core>, holder: &str, seen: Duration) -> Result<(), 
             if !core.leader().leases.may_be_taken(holder, core.monotonic(), limit) {
                 return Ok(());
             }
-            if core.recoveries.count() < RUNNING_COUNT_MAX && !core.recoveries.is_running(file) {
+            if core.recoveries.has_room() && !core.recoveries.is_running(file) {
                 take(core, file, holder).await;
             }
         }
@@ -133,7 +132,8 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
             }
         }
         io::stage::sleep(retry).await;
-        retry = (retry * 2).min(RETRY_LAST);
+        let waited = core.monotonic().saturating_sub(begun);
+        retry = (retry * 2).min(RETRY_LAST.max(waited / 10)).min(RETRY_MAX);
     }
 }
 

@@ -64,7 +64,8 @@ pub enum DoubtCause {
     Leased,
     /// It was cut by a recovery: nodes that took no part have another length.
     Recovered,
-    /// Its chain went on in another home, chosen for the nodes of the chain: others may have come there since.
+    /// It is in another home, chosen for the nodes of its chain, or as its file has another replication: others may have
+    /// come there since.
     Moved,
 }
 
@@ -88,7 +89,8 @@ impl Effects {
     /// What one request may come to.
     pub(crate) fn check(&self) {
         assert!(self.doomed.len() <= BLOCKS_CHANGED_MAX as usize, "{} blocks are doomed at once", self.doomed.len());
-        assert!(self.written.len() <= 1 && self.doubts.len() <= 2, "one request writes one block: {self:?}");
+        assert!(self.written.len() <= 1, "one request writes one block: {self:?}");
+        assert!(self.doubts.len() <= 2 || self.written.is_empty(), "who writes moves no other blocks: {self:?}");
         assert!(self.written.iter().all(|written| written.grown <= written.len), "more than all is new: {self:?}");
     }
 }

@@ -81,7 +81,7 @@ fn run(
         let mut listing = BatchedDirectoryListingProto { parent_idx: number as u32, ..Default::default() };
         match listed {
             Ok(found) => {
-                count += found.partial_listing.len();
+                count += weight(&found);
                 if found.remaining_entries > 0 {
                     assert!(!found.partial_listing.is_empty(), "a page is empty, and more are to come: {text:?}");
                     let last = found.partial_listing.last().map(|status| status.path.to_vec());
@@ -103,6 +103,12 @@ fn run(
     GetBatchedListingResponseProto { listings, has_more: next.is_some(), start_after: start_after.into() }
 }
 
+/// Blocks count as entries do: a file has up to a hundred thousand, and may be named in each path.
+fn weight(listing: &DirectoryListingProto) -> usize {
+    let locations = listing.partial_listing.iter().filter_map(|status| status.locations.as_ref());
+    listing.partial_listing.len() + locations.map(|located| located.blocks.len()).sum::<usize>()
+}
+
 fn list(
     core: &Core,
     session: &Session,
@@ -113,4 +119,20 @@ fn list(
     let absent = || Exception::new(FILE_NOT_FOUND, format!("Path {text} does not exist"));
     let path = find_path("getBatchedListing", text)?.ok_or_else(absent)?;
     page(core, session, &path, after, with_locations)?.ok_or_else(absent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One file with many blocks, named in each of a hundred paths, would be an answer of gigabytes.
+    #[test]
+    fn blocks_fill_a_page_as_entries_do() {
+        let located =
+            |count| LocatedBlocksProto { blocks: vec![LocatedBlockProto::default(); count], ..Default::default() };
+        let file = |count| HdfsFileStatusProto { locations: Some(located(count)), ..Default::default() };
+        let listing = |partial_listing| DirectoryListingProto { partial_listing, remaining_entries: 0 };
+        assert_eq!(weight(&listing(vec![file(LISTING_PAGE_COUNT)])), LISTING_PAGE_COUNT + 1);
+        assert_eq!(weight(&listing(vec![HdfsFileStatusProto::default(); 3])), 3);
+    }
 }

@@ -93,7 +93,7 @@ pub(crate) async fn lease_blocks(
 }
 
 fn refused(holder: &str, why: &LeaseRefused) -> Exception {
-    tracing::warn!(holder, ?why, "no blocks are given on lease");
+    tracing::debug!(holder, ?why, "no blocks are given on lease");
     Exception::io("no blocks can be given on lease now; stream the file")
 }
 

@@ -29,7 +29,7 @@ const DOUBT_COUNT: usize = 2000;
 pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     doubted(core).await?;
     let begun = core.monotonic();
-    let mut whole = Vec::new();
+    let (mut whole, mut failed) = (Vec::new(), None);
     for _ in 0..ROUND_COUNT {
         let now = core.monotonic();
         if now.saturating_sub(begun) > ROUND_MAX {
@@ -38,19 +38,29 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
         }
         let next = core.leader().repair.next_check(now);
         let Some(home) = next else { break };
-        whole.extend(container(core, home).await?.map(|(pipeline, epoch)| (home, pipeline, epoch)));
+        match container(core, home).await {
+            Ok(found) => whole.extend(found.map(|(pipeline, epoch)| (home, pipeline, epoch))),
+            Err(error) => {
+                core.leader().repair.retry(home, now);
+                failed = Some(error);
+                break;
+            }
+        }
     }
     if !whole.is_empty() {
         let _ = core.change_blocks(Command::Whole { containers: whole }).await?;
         core.repair_wake.notify_one();
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// Single blocks that some member may lack.
 async fn doubted(core: &Arc<Core>) -> Result<(), RepairError> {
     let blocks = core.leader().repair.take_doubts(DOUBT_COUNT);
-    let found = look_up(core, blocks).await?;
+    let found = look_up(core, blocks.iter().copied()).await.inspect_err(|_| {
+        let repair = &mut core.leader().repair;
+        blocks.iter().for_each(|block| repair.doubt(*block));
+    })?;
     let by_home = core.heal(|healing| healing.sort_doubts(found));
     let begun = core.monotonic();
     for (home, blocks) in by_home {

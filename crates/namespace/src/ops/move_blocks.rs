@@ -2,6 +2,7 @@
 
 use crate::block::{self, write_row};
 use crate::context::Context;
+use crate::effects::DoubtCause;
 use crate::error::Failure;
 use crate::reply::Reply;
 use types::{BlockId, ContainerId, Generation};
@@ -30,6 +31,7 @@ impl MoveBlocks {
             if row.is_complete() && row.home == *from && row.generation == *generation {
                 block::move_home(context.rows, &mut row, *to);
                 write_row(context.rows, file, offset, &row);
+                context.effects.doubt(*block, *to, DoubtCause::Moved);
             }
         }
         Ok(Reply::Done)

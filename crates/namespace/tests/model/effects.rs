@@ -52,7 +52,8 @@ pub(crate) fn check(before: &MemoryRows, after: &MemoryRows, op: &Op, effects: &
         let is_completed = is.complete && was.is_none_or(|was| !was.complete);
         let is_reopened = matches!(op, Op::Complete(complete) if complete.last.is_none());
         assert!(doubt.is_some() || !is_completed || is_reopened, "{op:?} completes {is:?} without a doubt");
-        let is_moved = matches!(op, Op::UpdatePipeline(_)) && was.as_ref().is_some_and(|was| was.home != is.home);
+        let is_moved = matches!(op, Op::UpdatePipeline(_) | Op::MoveBlocks(_))
+            && was.as_ref().is_some_and(|was| was.home != is.home);
         assert_eq!(doubt.is_some_and(|doubt| doubt.cause == DoubtCause::Moved), is_moved, "{op:?}: {was:?}, {is:?}");
         if doubt.is_some_and(|doubt| doubt.cause == DoubtCause::Recovered) {
             continue; // what nodes showed is no claim of a writer
