@@ -1,10 +1,10 @@
 //! What can go wrong.
 //!
-//! Promise: whoever decides does so by [`Error::kind`], which follows from the class of a server's refusal and from the
-//! detail that our own servers add, never from a message. A message is for people, and does not repeat the path: who
-//! asked knows it and puts it in front.
+//! Promise: [`Error::kind`] follows from the kind that our own servers add to a refusal, or else from its class, never
+//! from a message (`a_kind_does_not_depend_on_the_message`). A message does not repeat the path: the caller knows it and
+//! puts it in front.
 
-use hdfs::exception::{self, Detail};
+use hdfs::exception::{self, Detail, Kind};
 use std::io;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -31,8 +31,13 @@ pub enum Error {
     #[error("the file is no longer ours to write: {0}")]
     LeaseLost(String),
     /// The server said no, for a reason that has no variant of its own.
-    #[error("{message}")]
-    Refused { class: String, message: String },
+    #[error("{}", _0.message)]
+    Refused(Box<Refusal>),
+    /// The server did nothing, and did not say why.
+    #[error("{0}")]
+    NotDone(&'static str),
+    #[error("{0}")]
+    Invalid(String),
     #[error("not the address of a store: {why}")]
     Url { text: String, why: String },
     #[error("not a usable path: {0}")]
@@ -55,7 +60,22 @@ pub enum Error {
     Unsupported(&'static str),
 }
 
-/// The words of the system without Rust's "(os error 111)", in the lower case that errors have.
+/// A refusal, with what the server says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub kind: ErrorKind,
+    /// HDFS's class.
+    pub class: String,
+    /// For people.
+    pub message: String,
+    /// What it is about, where that is not what was asked for: the directory of a quota.
+    pub path: Option<String>,
+    /// The limit, and what the request would come to.
+    pub limit: Option<u64>,
+    pub wanted: Option<u64>,
+}
+
+/// The text of the system without Rust's "(os error 111)", in the lower case that errors have.
 pub fn reason_of(error: &io::Error) -> String {
     let text = error.to_string();
     uncapitalized(text.split(" (os error").next().unwrap_or_default())
@@ -82,11 +102,17 @@ pub enum ErrorKind {
     /// An administrator wants nothing to change.
     SafeMode,
     QuotaExceeded,
+    /// The request contradicts what the server has recorded.
+    Conflict,
+    /// The server has no space for a change.
+    NoSpace,
+    /// The same request may pass later.
+    TryAgain,
     /// What answered is no metadata server.
     NotAMetadataServer,
     /// The server refused, for a reason that has no kind of its own.
     Refused,
-    /// The address of a store, or a path, that is none.
+    /// The address of a store, a path, a name or a number that may not be.
     Invalid,
     Unreachable,
     TimedOut,
@@ -109,15 +135,9 @@ impl Error {
             Self::Denied(_) => ErrorKind::Denied,
             Self::Busy(_) => ErrorKind::Busy,
             Self::LeaseLost(_) => ErrorKind::LeaseLost,
-            Self::Refused { class, .. } => match class.as_str() {
-                exception::SAFE_MODE => ErrorKind::SafeMode,
-                exception::RPC_NO_SUCH_PROTOCOL => ErrorKind::NotAMetadataServer,
-                exception::NAMESPACE_QUOTA_EXCEEDED
-                | exception::SPACE_QUOTA_EXCEEDED
-                | exception::TYPE_QUOTA_EXCEEDED => ErrorKind::QuotaExceeded,
-                _ => ErrorKind::Refused,
-            },
-            Self::Url { .. } | Self::Path(_) => ErrorKind::Invalid,
+            Self::Refused(refusal) => refusal.kind,
+            Self::NotDone(_) => ErrorKind::Refused,
+            Self::Url { .. } | Self::Path(_) | Self::Invalid(_) => ErrorKind::Invalid,
             Self::Unreachable { .. } => ErrorKind::Unreachable,
             Self::TimedOut { .. } => ErrorKind::TimedOut,
             Self::Broken { .. } => ErrorKind::Broken,
@@ -145,27 +165,74 @@ impl Error {
         }
     }
 
-    /// A Java exception of the server. Class and detail decide. The first line of the message is for people, the rest
-    /// is a stack trace.
+    /// A refusal of the server. Of its message the first line is for people, the rest is a stack trace.
     fn of_exception(class: String, message: &str, detail: Option<Detail>) -> Self {
         let message = message.lines().next().unwrap_or_default().to_owned();
-        match (class.as_str(), detail) {
-            (_, Some(Detail::IsADirectory)) => Self::IsADirectory,
-            (_, Some(Detail::NotADirectory)) => Self::NotADirectory,
-            (exception::FILE_NOT_FOUND, None) => Self::NotFound,
-            (exception::FILE_ALREADY_EXISTS, None) => Self::Exists,
-            (exception::PARENT_NOT_DIRECTORY, None) => Self::NotADirectory,
-            (exception::PATH_IS_NOT_EMPTY_DIRECTORY, None) => Self::NotEmpty,
-            (exception::ACCESS_CONTROL, None) => Self::Denied(message),
-            (exception::ALREADY_BEING_CREATED | exception::RECOVERY_IN_PROGRESS, None) => Self::Busy(message),
-            (exception::LEASE_EXPIRED, None) => Self::LeaseLost(message),
-            (_, None) => Self::Refused { class, message },
+        let detail = detail.unwrap_or_default();
+        let kind = detail.known_kind().map_or_else(|| kind_of_class(&class), kind_of_detail);
+        match kind {
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Exists => Self::Exists,
+            ErrorKind::IsADirectory => Self::IsADirectory,
+            ErrorKind::NotADirectory => Self::NotADirectory,
+            ErrorKind::NotEmpty => Self::NotEmpty,
+            ErrorKind::Denied => Self::Denied(message),
+            ErrorKind::Busy => Self::Busy(message),
+            ErrorKind::LeaseLost => Self::LeaseLost(message),
+            kind => {
+                let Detail { path, limit, wanted, .. } = detail;
+                Self::Refused(Box::new(Refusal { kind, class, message, path, limit, wanted }))
+            }
         }
     }
 
     /// True if the server refused with this class, for the few that only one call can be told.
     pub(crate) fn is_class(&self, wanted: &str) -> bool {
-        matches!(self, Self::Refused { class, .. } if class == wanted)
+        matches!(self, Self::Refused(refusal) if refusal.class == wanted)
+    }
+}
+
+fn kind_of_detail(kind: Kind) -> ErrorKind {
+    match kind {
+        Kind::IsADirectory => ErrorKind::IsADirectory,
+        Kind::NotADirectory => ErrorKind::NotADirectory,
+        Kind::NotFound => ErrorKind::NotFound,
+        Kind::AlreadyExists => ErrorKind::Exists,
+        Kind::NotEmpty => ErrorKind::NotEmpty,
+        Kind::PermissionDenied => ErrorKind::Denied,
+        Kind::Busy => ErrorKind::Busy,
+        Kind::LeaseLost => ErrorKind::LeaseLost,
+        Kind::SafeModeOn => ErrorKind::SafeMode,
+        Kind::QuotaExceeded => ErrorKind::QuotaExceeded,
+        Kind::InvalidRequest => ErrorKind::Invalid,
+        Kind::Conflict => ErrorKind::Conflict,
+        Kind::NoSpace => ErrorKind::NoSpace,
+        Kind::TryAgain => ErrorKind::TryAgain,
+    }
+}
+
+/// Of an HDFS server, or of one of ours that is newer and has more kinds.
+fn kind_of_class(class: &str) -> ErrorKind {
+    match class {
+        exception::FILE_NOT_FOUND => ErrorKind::NotFound,
+        exception::FILE_ALREADY_EXISTS => ErrorKind::Exists,
+        exception::PARENT_NOT_DIRECTORY => ErrorKind::NotADirectory,
+        exception::PATH_IS_NOT_EMPTY_DIRECTORY => ErrorKind::NotEmpty,
+        exception::ACCESS_CONTROL => ErrorKind::Denied,
+        exception::ALREADY_BEING_CREATED | exception::RECOVERY_IN_PROGRESS => ErrorKind::Busy,
+        exception::LEASE_EXPIRED => ErrorKind::LeaseLost,
+        exception::SAFE_MODE => ErrorKind::SafeMode,
+        exception::RETRIABLE => ErrorKind::TryAgain,
+        exception::RPC_NO_SUCH_PROTOCOL => ErrorKind::NotAMetadataServer,
+        exception::NAMESPACE_QUOTA_EXCEEDED | exception::SPACE_QUOTA_EXCEEDED | exception::TYPE_QUOTA_EXCEEDED => {
+            ErrorKind::QuotaExceeded
+        }
+        exception::ILLEGAL_ARGUMENT
+        | exception::HADOOP_ILLEGAL_ARGUMENT
+        | exception::INVALID_PATH
+        | exception::NAME_TOO_LONG
+        | exception::DIRECTORY_FULL => ErrorKind::Invalid,
+        _ => ErrorKind::Refused,
     }
 }
 
@@ -188,30 +255,39 @@ mod tests {
     /// Class and detail decide: a server may say what it likes in its message.
     #[test]
     fn a_kind_does_not_depend_on_the_message() {
-        use ErrorKind as Kind;
         let refusals = [
-            (exception::FILE_NOT_FOUND, None, Kind::NotFound),
-            (exception::FILE_NOT_FOUND, Some(Detail::IsADirectory), Kind::IsADirectory),
-            (exception::FILE_ALREADY_EXISTS, None, Kind::Exists),
-            (exception::FILE_ALREADY_EXISTS, Some(Detail::IsADirectory), Kind::IsADirectory),
-            (exception::PARENT_NOT_DIRECTORY, None, Kind::NotADirectory),
-            (exception::ACCESS_CONTROL, None, Kind::Denied),
-            (exception::ACCESS_CONTROL, Some(Detail::NotADirectory), Kind::NotADirectory),
-            (exception::PATH_IS_NOT_EMPTY_DIRECTORY, None, Kind::NotEmpty),
-            (exception::RECOVERY_IN_PROGRESS, None, Kind::Busy),
-            (exception::LEASE_EXPIRED, None, Kind::LeaseLost),
-            (exception::SAFE_MODE, None, Kind::SafeMode),
-            (exception::SPACE_QUOTA_EXCEEDED, None, Kind::QuotaExceeded),
-            (exception::RPC_NO_SUCH_PROTOCOL, None, Kind::NotAMetadataServer),
-            (exception::IO, None, Kind::Refused),
+            (exception::FILE_NOT_FOUND, None, ErrorKind::NotFound),
+            (exception::FILE_NOT_FOUND, Some(Kind::IsADirectory), ErrorKind::IsADirectory),
+            (exception::FILE_ALREADY_EXISTS, None, ErrorKind::Exists),
+            (exception::FILE_ALREADY_EXISTS, Some(Kind::IsADirectory), ErrorKind::IsADirectory),
+            (exception::PARENT_NOT_DIRECTORY, None, ErrorKind::NotADirectory),
+            (exception::ACCESS_CONTROL, None, ErrorKind::Denied),
+            (exception::ACCESS_CONTROL, Some(Kind::NotADirectory), ErrorKind::NotADirectory),
+            (exception::PATH_IS_NOT_EMPTY_DIRECTORY, None, ErrorKind::NotEmpty),
+            (exception::RECOVERY_IN_PROGRESS, None, ErrorKind::Busy),
+            (exception::LEASE_EXPIRED, None, ErrorKind::LeaseLost),
+            (exception::SAFE_MODE, None, ErrorKind::SafeMode),
+            (exception::SPACE_QUOTA_EXCEEDED, None, ErrorKind::QuotaExceeded),
+            (exception::RPC_NO_SUCH_PROTOCOL, None, ErrorKind::NotAMetadataServer),
+            (exception::IO, None, ErrorKind::Refused),
+            (exception::IO, Some(Kind::NoSpace), ErrorKind::NoSpace),
+            (exception::IO, Some(Kind::Conflict), ErrorKind::Conflict),
         ];
         let messages =
             ["", "reworded", "Path is not a file: /x", "/x already exists as a directory", "/x (is not a directory)"];
         for (class, detail, wanted) in refusals {
             for message in messages {
-                let kind = Error::of_exception(class.into(), message, detail).kind();
+                let kind = Error::of_exception(class.into(), message, detail.map(Detail::of)).kind();
                 assert_eq!(kind, wanted, "{class} {detail:?} {message:?}");
             }
         }
+    }
+
+    #[test]
+    fn an_unknown_kind_leaves_the_class_and_facts_are_kept() {
+        let detail = Detail { kind: Some(4711), limit: Some(3), wanted: Some(4), ..Detail::default() };
+        let error = Error::of_exception(exception::SPACE_QUOTA_EXCEEDED.into(), "", Some(detail));
+        let Error::Refused(refusal) = error else { panic!("{error:?}") };
+        assert_eq!((refusal.kind, refusal.limit, refusal.wanted), (ErrorKind::QuotaExceeded, Some(3), Some(4)));
     }
 }

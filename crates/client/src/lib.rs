@@ -44,7 +44,7 @@ mod write;
 
 pub use checksum::FileChecksum;
 pub use client::Client;
-pub use error::{Error, ErrorKind, Result, reason_of};
+pub use error::{Error, ErrorKind, Refusal, Result, reason_of};
 pub use listing::Listing;
 pub use meter::{Meter, Role};
 pub use nameservice::default_fs;

@@ -175,6 +175,6 @@ pub(crate) fn permission(mode: u16) -> proto::FsPermissionProto {
     proto::FsPermissionProto { perm: u32::from(mode & MODE_MASK) }
 }
 
-fn refuse_unless(done: bool, message: &str) -> Result<()> {
-    if done { Ok(()) } else { Err(Error::Refused { class: String::new(), message: message.into() }) }
+fn refuse_unless(done: bool, message: &'static str) -> Result<()> {
+    if done { Ok(()) } else { Err(Error::NotDone(message)) }
 }

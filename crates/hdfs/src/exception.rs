@@ -5,9 +5,9 @@
 
 use crate::proto::RpcErrorCodeProto as Code;
 
-/// What a refusal is where the class stands for several things that our own clients tell apart. Others pass it over;
-/// nobody reads it from a message.
+/// What a refusal is, for our own clients. Those of HDFS pass it over; nobody reads it from a message.
 pub use crate::proto::DetailProto as Detail;
+pub use crate::proto::KindProto as Kind;
 
 /// An answer other than success.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,14 +66,25 @@ impl Exception {
         Self { code: Code::FatalUnauthorized, ..Self::new(class, message) }
     }
 
-    /// The same, and what the class leaves open.
-    pub fn with_detail(self, detail: Detail) -> Self {
-        Self { detail: Some(detail), ..self }
+    /// The same, for our own clients too.
+    pub fn with_kind(self, kind: Kind) -> Self {
+        Self { detail: Some(Detail::of(kind)), ..self }
     }
 
     /// True when the connection ends with this answer.
     pub fn is_fatal(&self) -> bool {
         self.code as i32 >= Code::FatalUnknown as i32
+    }
+}
+
+impl Detail {
+    pub fn of(kind: Kind) -> Self {
+        Self { kind: Some(kind.into()), ..Self::default() }
+    }
+
+    /// `None`: there is none, or one that this version does not know.
+    pub fn known_kind(&self) -> Option<Kind> {
+        self.kind.and_then(|number| Kind::try_from(number).ok())
     }
 }
 

@@ -1410,14 +1410,47 @@ pub struct StreamProto {
     #[prost(uint32, optional, tag = "3")]
     pub packet_len: ::core::option::Option<u32>,
 }
-/// What the class of a refusal leaves open.
+/// What a refusal is, for our own clients, which decide by it. Fields and kinds may be added, none changes its meaning.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DetailProto {
+    /// A receiver that does not know the number goes by the class, as it does for an HDFS server.
+    #[prost(enumeration = "KindProto", optional, tag = "1")]
+    pub kind: ::core::option::Option<i32>,
+    /// What it is about: the directory of a quota, the file that the path leads through. No longer than a path may be.
+    #[prost(string, optional, tag = "2")]
+    pub path: ::core::option::Option<::prost::alloc::string::String>,
+    /// The limit, and what the request would come to.
+    #[prost(uint64, optional, tag = "3")]
+    pub limit: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    pub wanted: ::core::option::Option<u64>,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub enum DetailProto {
+pub enum KindProto {
     IsADirectory = 1,
+    /// The path leads through a file, or a directory is needed.
     NotADirectory = 2,
+    NotFound = 3,
+    AlreadyExists = 4,
+    NotEmpty = 5,
+    PermissionDenied = 6,
+    /// Another client writes the file, or its last block is recovered.
+    Busy = 7,
+    /// The client may no longer write the file.
+    LeaseLost = 8,
+    SafeModeOn = 9,
+    QuotaExceeded = 10,
+    /// A name, a length or a number that may not be.
+    InvalidRequest = 11,
+    /// The request contradicts what the server has recorded.
+    Conflict = 12,
+    /// The server has no space for a change.
+    NoSpace = 13,
+    /// The same request may pass later.
+    TryAgain = 14,
 }
-impl DetailProto {
+impl KindProto {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
     /// The values are not transformed in any way and thus are considered stable
@@ -1426,6 +1459,18 @@ impl DetailProto {
         match self {
             Self::IsADirectory => "IS_A_DIRECTORY",
             Self::NotADirectory => "NOT_A_DIRECTORY",
+            Self::NotFound => "NOT_FOUND",
+            Self::AlreadyExists => "ALREADY_EXISTS",
+            Self::NotEmpty => "NOT_EMPTY",
+            Self::PermissionDenied => "PERMISSION_DENIED",
+            Self::Busy => "BUSY",
+            Self::LeaseLost => "LEASE_LOST",
+            Self::SafeModeOn => "SAFE_MODE_ON",
+            Self::QuotaExceeded => "QUOTA_EXCEEDED",
+            Self::InvalidRequest => "INVALID_REQUEST",
+            Self::Conflict => "CONFLICT",
+            Self::NoSpace => "NO_SPACE",
+            Self::TryAgain => "TRY_AGAIN",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1433,6 +1478,18 @@ impl DetailProto {
         match value {
             "IS_A_DIRECTORY" => Some(Self::IsADirectory),
             "NOT_A_DIRECTORY" => Some(Self::NotADirectory),
+            "NOT_FOUND" => Some(Self::NotFound),
+            "ALREADY_EXISTS" => Some(Self::AlreadyExists),
+            "NOT_EMPTY" => Some(Self::NotEmpty),
+            "PERMISSION_DENIED" => Some(Self::PermissionDenied),
+            "BUSY" => Some(Self::Busy),
+            "LEASE_LOST" => Some(Self::LeaseLost),
+            "SAFE_MODE_ON" => Some(Self::SafeModeOn),
+            "QUOTA_EXCEEDED" => Some(Self::QuotaExceeded),
+            "INVALID_REQUEST" => Some(Self::InvalidRequest),
+            "CONFLICT" => Some(Self::Conflict),
+            "NO_SPACE" => Some(Self::NoSpace),
+            "TRY_AGAIN" => Some(Self::TryAgain),
             _ => None,
         }
     }
@@ -2596,8 +2653,8 @@ pub struct RpcResponseHeaderProto {
     #[prost(bytes = "bytes", optional, tag = "10")]
     pub router_federated_state: ::core::option::Option<::prost::bytes::Bytes>,
     /// Ours; HDFS clients pass it over.
-    #[prost(enumeration = "DetailProto", optional, tag = "100")]
-    pub detail: ::core::option::Option<i32>,
+    #[prost(message, optional, tag = "100")]
+    pub detail: ::core::option::Option<DetailProto>,
 }
 /// Nested message and enum types in `RpcResponseHeaderProto`.
 pub mod rpc_response_header_proto {

@@ -177,6 +177,10 @@ impl Room {
             return Ok(());
         }
         let reserve = self.limits.reserve;
+        assert!(
+            free_len < reserve.saturating_add(reserve / BACK_PART),
+            "changes are refused at {free_len} free bytes, and {reserve} are the reserve"
+        );
         Err(NoRoom { free_len, reserve })
     }
 
@@ -200,7 +204,9 @@ pub(crate) struct NoRoom {
 
 /// Free bytes of a disk, with those inside the store's file.
 fn with_reusable(available: u64, reusable: u64) -> u64 {
-    available.saturating_add(reusable.min(available.saturating_mul(REUSED_TIMES_MAX)))
+    let free_len = available.saturating_add(reusable.min(available.saturating_mul(REUSED_TIMES_MAX)));
+    assert!(free_len >= available, "space inside the store's file takes none of the disk's");
+    free_len
 }
 
 #[cfg(test)]

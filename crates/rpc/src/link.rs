@@ -6,7 +6,6 @@ use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use bytes::{Bytes, BytesMut};
 use hdfs::call_id;
-use hdfs::exception::Detail;
 use hdfs::frame::{self, Answer};
 use hdfs::opening::{Auth, Opening};
 use hdfs::proto::{IpcConnectionContextProto, RpcStatusProto, UserInformationProto};
@@ -26,6 +25,8 @@ const BATCH_COUNT_MAX: usize = 64;
 /// Letters of a refusal that are kept, and of its class. Java's longest stacks have less.
 const REFUSAL_LEN_MAX: usize = 16 << 10;
 const CLASS_LEN_MAX: usize = 256;
+/// Of the path in a refusal: it takes memory as long as somebody keeps the error.
+const DETAIL_PATH_LEN_MAX: usize = types::limits::PATH_LEN_MAX;
 
 /// The bytes of an answer, and what they hold if that is counted.
 #[derive(Debug)]
@@ -252,7 +253,7 @@ fn on_answer(answer: Answer, place: Option<Place>, waiting: &Waiting) -> io::Res
     let remote = |message: &str| CallError::Remote {
         class: beginning(answer.header.exception_class_name(), CLASS_LEN_MAX),
         message: message.to_owned(),
-        detail: answer.header.detail.and_then(|detail| Detail::try_from(detail).ok()),
+        detail: answer.header.detail.clone().filter(|detail| detail.path().len() <= DETAIL_PATH_LEN_MAX),
     };
     // Who is refused logs why, and the other side chose the words.
     let message = &beginning(answer.header.error_msg(), REFUSAL_LEN_MAX);

@@ -170,7 +170,7 @@ impl Client {
         if block_len == 0 || !block_len.is_multiple_of(u64::from(spec.chunk_len)) {
             let message =
                 format!("the block size {block_len} is not a multiple of the checksum's {} bytes", spec.chunk_len);
-            return Err(Error::Refused { class: String::new(), message });
+            return Err(Error::Invalid(message));
         }
         let replication = create.replication.unwrap_or(defaults.replication);
         let mut writer = self.writer(path, block_len, spec);

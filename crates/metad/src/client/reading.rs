@@ -8,7 +8,7 @@ use crate::core::{Core, find_path, must_find};
 use crate::refusal;
 use crate::to_hdfs::{self, Locator};
 use hdfs::Exception;
-use hdfs::exception::{Detail, FILE_NOT_FOUND};
+use hdfs::exception::{FILE_NOT_FOUND, Kind};
 use hdfs::proto::*;
 use namespace::read::{self};
 use namespace::{Access, FileBlocks, TouchAccessTime};
@@ -170,7 +170,7 @@ pub(super) async fn get_preferred_block_size(
         }
         Some(_) => {
             let refusal = Exception::new(FILE_NOT_FOUND, format!("Path is not a file: {path}"));
-            Err(refusal.with_detail(Detail::IsADirectory))
+            Err(refusal.with_kind(Kind::IsADirectory))
         }
         None => Err(Exception::new(FILE_NOT_FOUND, format!("File does not exist: {path}"))),
     }

@@ -1,6 +1,7 @@
 //! From our refusals to Java's exceptions: the one place that knows which class and which sentence of HDFS stand for
 //! what.
 
+mod detail;
 mod safe_mode;
 mod sentence;
 #[cfg(test)]
@@ -10,7 +11,7 @@ use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::room::NoRoom;
 use hdfs::Exception;
-use hdfs::exception::{self as class, Detail};
+use hdfs::exception::{self as class, Kind};
 use lead::PlaceError;
 use namespace::NsError;
 use namespace::error::held::Opening;
@@ -31,7 +32,7 @@ pub(crate) fn namespace(error: NsError) -> Exception {
         NsError::SafeMode(_) => safe_mode_at_host(&sentence),
         _ => sentence,
     };
-    Exception { detail: detail(&error), ..Exception::new(class_of(&error), message) }
+    Exception { detail: detail::of(&error), ..Exception::new(class_of(&error), message) }
 }
 
 fn class_of(error: &NsError) -> &'static str {
@@ -81,18 +82,10 @@ fn class_of(error: &NsError) -> &'static str {
     }
 }
 
-/// What our own clients tell apart, and HDFS's classes do not.
-fn detail(error: &NsError) -> Option<Detail> {
-    match error {
-        NsError::IsDirectory(_) | NsError::ExistsAsDirectory { .. } => Some(Detail::IsADirectory),
-        NsError::ThroughFile { .. } => Some(Detail::NotADirectory),
-        _ => None,
-    }
-}
-
 /// Safe mode is on. `cannot` is the beginning of HDFS's sentence.
 pub(crate) fn safe_mode(cannot: &str) -> Exception {
-    Exception::new(class::SAFE_MODE, safe_mode_at_host(&format!("{cannot}. {}", safe_mode::IS_ON)))
+    let sentence = safe_mode_at_host(&format!("{cannot}. {}", safe_mode::IS_ON));
+    Exception::new(class::SAFE_MODE, sentence).with_kind(Kind::SafeModeOn)
 }
 
 fn safe_mode_at_host(sentence: &str) -> String {
@@ -101,12 +94,14 @@ fn safe_mode_at_host(sentence: &str) -> String {
 
 /// The recovery of a file that a client wants to open has begun: the client has to come back.
 pub(crate) fn recovering(session: &Session, opening: Opening, path: &str, client: &str) -> Exception {
-    Exception::new(class::RECOVERY_IN_PROGRESS, sentence::recovering(opening, path, client, &session.host()))
+    let sentence = sentence::recovering(opening, path, client, &session.host());
+    Exception::new(class::RECOVERY_IN_PROGRESS, sentence).with_kind(Kind::Busy)
 }
 
 /// Ids that a client says it holds are not on lease to it.
 pub(crate) fn not_leased(block: BlockId, client: &str) -> Exception {
-    Exception::new(class::LEASE_EXPIRED, format!("{block} is not on lease to {client}; write the block again"))
+    let sentence = format!("{block} is not on lease to {client}; write the block again");
+    Exception::new(class::LEASE_EXPIRED, sentence).with_kind(Kind::LeaseLost)
 }
 
 pub(crate) fn room(error: NoRoom) -> Exception {
@@ -115,6 +110,7 @@ pub(crate) fn room(error: NoRoom) -> Exception {
         "The metadata server has {free_len} bytes of disk space left, and keeps {reserve} in reserve (free_reserve_len): \
          it accepts only what deletes, renames or closes files until files are deleted, or its disk has more space"
     ))
+    .with_kind(Kind::NoSpace)
 }
 
 /// This machine's name, for a message that HDFS ends with it.
@@ -237,22 +233,23 @@ mod tests {
     use namespace::error::denial::Denial;
 
     #[test]
-    fn class_and_detail_follow_from_the_kind() {
-        let check = |error: NsError, class: &str, detail: Option<Detail>| {
+    fn class_and_detail_follow_from_the_error() {
+        let check = |error: NsError, class: &str, kind: Kind| {
             let refusal = namespace(error.clone());
-            assert_eq!((refusal.class, refusal.detail), (class, detail), "{error:?}");
+            let found = refusal.detail.and_then(|detail| detail.known_kind());
+            assert_eq!((refusal.class, found), (class, Some(kind)), "{error:?}");
         };
         let path = || FsPath::parse("/d").unwrap();
-        check(NsError::NotFound(Absent::Path(path())), class::FILE_NOT_FOUND, None);
-        check(NsError::IsDirectory(path()), class::FILE_NOT_FOUND, Some(Detail::IsADirectory));
-        check(NsError::AlreadyExists(Existing::RenameTarget(path())), class::FILE_ALREADY_EXISTS, None);
+        check(NsError::NotFound(Absent::Path(path())), class::FILE_NOT_FOUND, Kind::NotFound);
+        check(NsError::IsDirectory(path()), class::FILE_NOT_FOUND, Kind::IsADirectory);
+        check(NsError::AlreadyExists(Existing::RenameTarget(path())), class::FILE_ALREADY_EXISTS, Kind::AlreadyExists);
         for append in [false, true] {
             let exists = NsError::ExistsAsDirectory { path: path(), append };
-            check(exists, class::FILE_ALREADY_EXISTS, Some(Detail::IsADirectory));
+            check(exists, class::FILE_ALREADY_EXISTS, Kind::IsADirectory);
         }
         let denial = Box::new(Denial::NewOwner { user: "bob".into() });
-        check(NsError::AccessDenied(denial.clone()), class::ACCESS_CONTROL, None);
-        check(NsError::GroupsUnknown(denial), class::RETRIABLE, None);
-        check(NsError::ThroughFile { path: "/f".into() }, class::ACCESS_CONTROL, Some(Detail::NotADirectory));
+        check(NsError::AccessDenied(denial.clone()), class::ACCESS_CONTROL, Kind::PermissionDenied);
+        check(NsError::GroupsUnknown(denial), class::RETRIABLE, Kind::TryAgain);
+        check(NsError::ThroughFile { path: "/f".into() }, class::ACCESS_CONTROL, Kind::NotADirectory);
     }
 }

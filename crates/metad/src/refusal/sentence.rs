@@ -160,6 +160,7 @@ fn symbols(mode: u16) -> String {
         text.pop();
         text.push(last);
     }
+    assert_eq!(text.len(), 9, "three letters for each of owner, group and others");
     text
 }
 
@@ -239,6 +240,7 @@ fn in_units(bytes: u128) -> String {
         return format!("{bytes} B");
     }
     let mut place = (bytes.ilog2() as usize / 10 - 1).min(PREFIXES.len() - 1);
+    assert!(bytes >= 1_u128 << (10 * (place + 1)), "{bytes} bytes are less than one {}B", PREFIXES[place]);
     let unit = |place: usize| 1_u128 << (10 * (place + 1));
     if bytes.is_multiple_of(unit(place)) {
         return format!("{} {}B", bytes / unit(place), PREFIXES[place]);
