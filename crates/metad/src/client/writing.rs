@@ -76,7 +76,7 @@ pub(super) async fn create(
     match reply {
         Reply::Status(status) => Ok(CreateResponseProto { fs: Some(to_hdfs::status(&status, None)) }),
         Reply::Recovery(recovery) => {
-            let refused = refusal::recovering(session, Opening::Create, &request.src, &request.client_name);
+            let refused = refusal::recovering(Opening::Create, &request.src, &request.client_name, &session.host());
             Err(wait_for(core, recovery, refused))
         }
         reply => Err(surprise(&reply)),
@@ -99,7 +99,7 @@ pub(super) async fn append(
     let (last, status) = match grant(core, session, &request.client_name, append).await? {
         Reply::Append { last, status } => (last, status),
         Reply::Recovery(recovery) => {
-            let refused = refusal::recovering(session, Opening::Append, &request.src, &request.client_name);
+            let refused = refusal::recovering(Opening::Append, &request.src, &request.client_name, &session.host());
             return Err(wait_for(core, recovery, refused));
         }
         reply => return Err(surprise(&reply)),
@@ -143,7 +143,7 @@ pub(super) async fn truncate(
             Ok(TruncateResponseProto { result: false })
         }
         Reply::Recovery(recovery) => {
-            let refused = refusal::recovering(session, Opening::Truncate, &request.src, &request.client_name);
+            let refused = refusal::recovering(Opening::Truncate, &request.src, &request.client_name, &session.host());
             Err(wait_for(core, recovery, refused))
         }
         reply => Err(surprise(&reply)),

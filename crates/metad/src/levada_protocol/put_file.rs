@@ -35,7 +35,7 @@ pub(crate) async fn put_file(
         block_len_min: core.config.block_len_min,
         path,
     };
-    let recovering = || refusal::recovering(session, Opening::Create, &request.path, &request.holder);
+    let recovering = || refusal::recovering(Opening::Create, &request.path, &request.holder, &session.host());
     let Some(block) = request.block else {
         return was_put(core, core.change(session, PutFile { create, block: None }).await?, recovering);
     };

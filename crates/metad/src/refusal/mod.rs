@@ -7,7 +7,6 @@ mod sentence;
 #[cfg(test)]
 mod sentence_tests;
 
-use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::room::NoRoom;
 use hdfs::Exception;
@@ -93,8 +92,8 @@ fn safe_mode_at_host(sentence: &str) -> String {
 }
 
 /// The recovery of a file that a client wants to open has begun: the client has to come back.
-pub(crate) fn recovering(session: &Session, opening: Opening, path: &str, client: &str) -> Exception {
-    let sentence = sentence::recovering(opening, path, client, &session.host());
+pub(crate) fn recovering(opening: Opening, path: &str, client: &str, client_host: &str) -> Exception {
+    let sentence = sentence::recovering(opening, path, client, client_host);
     Exception::new(class::RECOVERY_IN_PROGRESS, sentence).with_kind(Kind::Busy)
 }
 
