@@ -28,7 +28,7 @@ pub enum Error {
     #[error("is being written by another client: {0}")]
     Busy(String),
     /// This writer may no longer write: its lease was taken, or the file was deleted.
-    #[error("the file is no longer ours to write: {0}")]
+    #[error("the lease on the file was lost: {0}")]
     LeaseLost(String),
     /// The server said no, for a reason that has no variant of its own.
     #[error("{}", _0.message)]

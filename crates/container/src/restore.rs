@@ -106,7 +106,7 @@ impl Inner {
                 self.ahead.keep(shelf);
             }
             Err(error) => {
-                tracing::warn!(container = %shelf, %error, "it is not looked through again by the next start")
+                tracing::warn!(container = %shelf, %error, "the next start does not scan it again")
             }
         }
     }
@@ -256,7 +256,7 @@ impl Inner {
         if header.stage == Stage::Finalized && header.kept.len == data_len {
             return self.take_in(block, Row::new(header.identity, data_len, Place::Files { shelf }));
         }
-        tracing::warn!(%block, container = %shelf, data_len, "a replica is not as its header says; it waits for recovery");
+        tracing::warn!(%block, container = %shelf, data_len, "replica differs from its header; it waits for recovery");
         let open = SumsHeader { stage: Stage::Open, ..header };
         let to = self.layout.open_pair(block);
         let outcome = OpenOptions::new()
@@ -352,7 +352,7 @@ impl Inner {
         };
         let header = read_header(&sums).map_err(io(DiskOp::Read("a header"), container))?;
         let Some(header) = header.filter(|header| header.identity.block == block) else {
-            tracing::warn!(%block, "an open replica without a sound header removed: nothing says what its bytes are");
+            tracing::warn!(%block, "open replica without a valid header removed: its contents are unknown");
             remove_pair(&pair, container)?;
             return Ok(None);
         };

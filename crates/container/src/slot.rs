@@ -192,7 +192,7 @@ impl Inner {
                 }
                 Ok(()) => {
                     if let Err(error) = std::fs::remove_file(&path) {
-                        tracing::warn!(path = %path.display(), %error, "a slot that holds nothing stays");
+                        tracing::warn!(path = %path.display(), %error, "empty slot kept");
                     }
                 }
             }

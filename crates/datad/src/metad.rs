@@ -236,7 +236,9 @@ impl Session {
                 }
             };
             match broken {
-                Broken::DiskFailed => tracing::info!("registering again, so that what a failed disk had is missed"),
+                Broken::DiskFailed => {
+                    tracing::info!("registering again, so that the replicas of a failed disk are replaced")
+                }
                 Broken::Unknown => tracing::info!("the metadata server does not know this node; registering again"),
                 Broken::Call(CallError::Connect(error)) if !known => {
                     tracing::debug!(%error, "the metadata server cannot be reached");
@@ -263,11 +265,7 @@ impl Session {
                     self.leader.failed.send_replace(Some(foreign.to_string()));
                 }
                 Broken::InUse(reason) if self.node.now() < since + self.in_use_wait() => {
-                    tracing::warn!(
-                        reason,
-                        metad = self.metad.addr(),
-                        "the registration is refused; trying again for a while"
-                    );
+                    tracing::warn!(reason, metad = self.metad.addr(), "registration refused; retrying");
                 }
                 Broken::InUse(reason) | Broken::Superseded(reason) => {
                     tracing::error!(reason, metad = self.metad.addr(), "this process cannot be the datanode");
@@ -361,7 +359,7 @@ impl Session {
             io::task::blocking(move || disks.join_pool(&block_pool)).await?;
         }
         self.leader.note_foreign(self.number, false);
-        tracing::info!(%node, metad = self.metad.addr(), standby, "the metadata server knows this node");
+        tracing::info!(%node, metad = self.metad.addr(), standby, "registered with the metadata server");
         let standing = Standing::of(standby, term);
         // Whoever waits for this node may use it from then on.
         if new { self.heartbeat(standing, false).await } else { Ok(standing) }

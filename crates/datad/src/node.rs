@@ -185,7 +185,7 @@ impl Node {
         let before = self.told.begun(); // the one that is called for now may be over before this thread goes on
         self.changes.came.notify_one();
         if !self.told.wait(before, TELL_WAIT) {
-            tracing::debug!("the metadata server has not heard yet that there is no room");
+            tracing::debug!("the metadata server has not acknowledged yet that there is no space");
         }
     }
 

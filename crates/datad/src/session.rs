@@ -21,12 +21,12 @@ use wire::Op;
 pub(crate) async fn serve(node: Arc<Node>, socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>) {
     let ended = tokio::select! {
         ended = run(&node, socket, &seat) => ended,
-        () = seat.told_to_leave() => return tracing::debug!(%peer, "a silent connection makes place for another"),
+        () = seat.told_to_leave() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
         () = node.stop.wait() => return,
     };
     match ended {
         Ok(()) => {}
-        Err(error) if error.is_hang_up() => tracing::debug!(%peer, %error, "a client hung up"),
+        Err(error) if error.is_hang_up() => tracing::debug!(%peer, %error, "client disconnected"),
         Err(error) => tracing::info!(%peer, %error, "a connection is closed"),
     }
 }
@@ -106,7 +106,7 @@ fn begin(node: &Node, seat: &Arc<Seat>) -> Option<(Transfer, Work)> {
 async fn busy(node: &Node, socket: &TcpStream) -> std::result::Result<(), InboxError> {
     let max = node.config.limits.transfer_count_max;
     tracing::warn!(max, "too many transfers are under way; another one is refused");
-    let busy = Refusal::error("as many transfers are under way as this node takes; try another one");
+    let busy = Refusal::error("this node has as many transfers as it allows; try another node");
     Ok(io::transfer::send_all(socket, &busy.bytes(), false).await?)
 }
 

@@ -67,7 +67,7 @@ where
         match &answer {
             Answer::Said(_) => core.leader().unresponsive.remove(id),
             Answer::Silence => {
-                tracing::warn!(node = %id, method, "a datanode beats and does not answer; it is not asked for a while");
+                tracing::warn!(node = %id, method, "datanode unresponsive: it sends heartbeats and does not answer calls");
                 core.leader().unresponsive.insert(id, core.monotonic());
             }
             Answer::Refused { .. } | Answer::Unreached => {}

@@ -126,7 +126,7 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
             Attempt::Ended(len) => return finish(core, file, &last, generation, len).await,
             Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "a recovery waits"),
             Attempt::Doubtful => {
-                tracing::warn!(block = %last.block, %generation, "no node whose replica may be believed says that it finished it");
+                tracing::warn!(block = %last.block, %generation, "no node with a valid replica reported that it finished the recovery");
                 io::stage::sleep(retry).await;
                 return false;
             }

@@ -150,7 +150,7 @@ impl Room {
         drop(last);
         match level {
             _ if level == before => {}
-            Level::Ample => tracing::info!(free_len, "the metadata server's disks have space again"),
+            Level::Ample => tracing::info!(free_len, "disk space of the metadata server is ample again"),
             Level::Scarce => tracing::warn!(
                 free_len,
                 warn,

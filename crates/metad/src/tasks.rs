@@ -39,7 +39,7 @@ pub(crate) fn kept<F: Future<Output = ()> + Send + 'static>(
         loop {
             let ended = io::task::spawn_owned(name, begin(Arc::clone(&core))).await;
             let panicked = ended.is_err();
-            tracing::error!(task = name, panicked, "a background task ended and is begun again; report it");
+            tracing::error!(task = name, panicked, "background task ended; restarting it. Report it");
             sleep(RESTART_PAUSE).await;
         }
     })

@@ -61,12 +61,12 @@ impl Racks {
                 self.lock().rests_until = now + REST;
                 let why =
                     failed.map_or_else(|_| format!("no answer for {ASK_WAIT:?}"), |run| format!("{:?}", run.err()));
-                tracing::warn!(script = %script_path, why, "the topology script cannot be asked; racks are not known");
+                tracing::warn!(script = %script_path, why, "topology script failed; racks are unknown");
                 return None;
             }
         };
         let rack = told(&output).unwrap_or_else(|why| {
-            tracing::warn!(script = %script_path, addr, why, "the topology script told no rack: taken for the default one");
+            tracing::warn!(script = %script_path, addr, why, "topology script printed no rack; using the default rack");
             DEFAULT_RACK.to_owned()
         });
         Some(rack)

@@ -92,7 +92,7 @@ impl<M: Machine> First<M> {
             return;
         };
         if let Err(error) = self.raft.initialize(nodes).await {
-            tracing::error!(%error, "the group was not founded; mend that, and start this server again");
+            tracing::error!(%error, "the group was not founded; fix the cause, and restart this server");
         }
     }
 

@@ -163,9 +163,7 @@ fn not_found(last: CallError, count: usize) -> CallError {
         CallError::Remote { class, detail, .. } if class == STANDBY => CallError::Remote {
             class,
             detail,
-            message: format!(
-                "none of the {count} metadata servers leads; a majority of them must be up (levada admin meta list)"
-            ),
+            message: format!("none of the {count} metadata servers leads; a majority of them must be up"),
         },
         last => last,
     }

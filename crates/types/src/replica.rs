@@ -73,7 +73,7 @@ impl Fitness {
 
 /// A number in a message that stands for nothing this program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} stands for nothing known")]
+#[error("unknown number {0}")]
 pub struct UnknownNumber(pub i32);
 
 macro_rules! numbered {

@@ -205,7 +205,7 @@ impl Contents {
                 Ok(Ok(None)) => {} // the node stops
                 Ok(Err(error)) => tracing::warn!(%home, %error, "a container could not be looked through"),
                 Err(error) => {
-                    tracing::warn!(%home, %error, "a container was not looked through to its end; it will be again");
+                    tracing::warn!(%home, %error, "scan of a container was not finished; it is scanned again later");
                     self.give_up(home);
                 }
             }

@@ -23,14 +23,14 @@ pub(crate) async fn run(node: Arc<Node>, number: usize) {
         let dir = disk.dir.display();
         if let Some(reason) = disk.volume.failure().filter(|_| disk.volume.is_full() && !is_noted) {
             is_noted = true;
-            tracing::error!(%dir, reason, "a disk takes no more writes; what it has still counts");
+            tracing::error!(%dir, reason, "disk is read-only now; its replicas still count");
             node.changes.came.notify_one();
         }
         if let Some(reason) = disk.volume.failure().filter(|_| !disk.volume.is_full()) {
             if node.disks.any_sound() {
                 tracing::error!(%dir, reason, "a disk has failed; the node goes on without it");
             } else {
-                tracing::error!(%dir, reason, "a disk has failed, and no other works: the node takes no more writes");
+                tracing::error!(%dir, reason, "disk failed, and no other works: the node accepts no more writes");
             }
             // The metadata server hears it with the next heartbeat, and that is now.
             node.changes.came.notify_one();
@@ -41,8 +41,10 @@ pub(crate) async fn run(node: Arc<Node>, number: usize) {
         }
         let is_full = disk.gauge().usage.remaining == 0;
         match (was_full, is_full) {
-            (false, true) => tracing::warn!(%dir, "a disk is full: it takes no new replicas until there is room again"),
-            (true, false) => tracing::info!(%dir, "a disk that was full has room again"),
+            (false, true) => {
+                tracing::warn!(%dir, "disk is full: it accepts no new replicas until there is space again")
+            }
+            (true, false) => tracing::info!(%dir, "disk has space again"),
             _ => {}
         }
         was_full = is_full;

@@ -4,6 +4,7 @@
 //! node that gives signs of life is judged by its words alone, within `stalled_ms`; one that gives none is granted the
 //! minute of HDFS.
 
+use super::lost::Lost;
 use crate::config::Limits;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -21,7 +22,7 @@ pub(super) struct Below {
     /// Bytes of the packet in hand that it has taken.
     pub(super) taken: usize,
     /// Why it counts as lost. What came before is still to be looked at.
-    pub(super) gone: Option<&'static str>,
+    pub(super) gone: Option<Lost>,
     /// Set while it owes an answer.
     owes: Option<Owes>,
     /// Limits for a word of any kind, and for one that tells of progress.
@@ -83,7 +84,7 @@ impl Below {
                     self.moved(now);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => self.gone = Some("has hung up"),
+                Err(_) => self.gone = Some(Lost::Disconnected),
             }
         }
         self.gone.is_some() || self.taken == packet.len()
@@ -95,20 +96,20 @@ impl Below {
         match (&self.socket).read(&mut came) {
             Ok(len @ 1..) => self.inbox.extend_from_slice(&came[..len]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
-            Ok(0) | Err(_) => self.gone = Some("has hung up"),
+            Ok(0) | Err(_) => self.gone = Some(Lost::Disconnected),
         }
         if let Some(owes) = &mut self.owes {
             owes.heard = now;
         }
         if self.inbox.len() > INBOX_LEN_MAX {
-            self.gone = Some("talks too much");
+            self.gone = Some(Lost::TooManyBytes);
         }
     }
 
     /// Gives it up if it was silent for too long.
     pub(super) fn judge(&mut self, now: Duration) {
         if self.until().is_some_and(|until| now >= until) {
-            self.gone = self.gone.or(Some("says nothing"));
+            self.gone = self.gone.or(Some(Lost::TimedOut));
         }
     }
 }

@@ -8,6 +8,7 @@ mod above;
 mod below;
 mod buffer;
 mod join;
+mod lost;
 mod refused;
 mod stream;
 

@@ -16,6 +16,7 @@
 use super::above::Above;
 use super::below::Below;
 use super::buffer::{BufferError, PacketBuffer};
+use super::lost::Lost;
 use crate::disks::Writer;
 use crate::node::Node;
 use crate::telemetry::Operation;
@@ -308,7 +309,7 @@ impl Stream {
                         below.judge(now);
                     }
                 }
-                _ => return present.for_each(|below| below.gone = Some("is left, as this node stops")),
+                _ => return present.for_each(|below| below.gone = Some(Lost::Stopping)),
             }
             self.sign(now);
         }
@@ -372,7 +373,7 @@ impl Stream {
         }
         let gone = ready[1].closed && !wants;
         if now >= above_until || gone {
-            tracing::debug!(block = %self.block, gone, "the writer is silent or gone");
+            tracing::debug!(block = %self.block, disconnected = gone, "upstream lost");
             self.on_event(Event::AboveLost);
         }
         self.sign(now);
@@ -410,7 +411,7 @@ impl Stream {
                         self.on_event(Event::Ack { below: place, seqno: ack.seqno, replies });
                     }
                     Err(_) => {
-                        gone = Some("talks nonsense");
+                        gone = Some(Lost::ProtocolError);
                         break;
                     }
                 }
@@ -419,7 +420,7 @@ impl Stream {
             let Some(below) = &mut self.below[place] else { continue };
             below.inbox = inbox;
             if let Some(why) = gone {
-                tracing::info!(block = %self.block, peer = ?below.socket.peer_addr().ok(), "the node below {why}");
+                tracing::info!(block = %self.block, peer = ?below.socket.peer_addr().ok(), reason = %why, "downstream node lost");
                 self.below[place] = None;
                 self.on_event(Event::BelowLost { below: place });
             }
