@@ -9,24 +9,39 @@ use types::NodeId;
 
 #[derive(Debug, Default)]
 pub(crate) struct HeartbeatConnections {
-    /// Open connections, with the node whose heartbeats came over each.
-    open: HashMap<SocketAddr, Option<NodeId>>,
+    /// Peers with open connections.
+    open: HashMap<SocketAddr, Peer>,
     /// The last connection of each node: its end is the node's, that of others means nothing.
     last: HashMap<NodeId, SocketAddr>,
 }
 
+#[derive(Debug, Default)]
+struct Peer {
+    /// Connections that were opened and not seen to end: a new one may come from the same port before that. The last
+    /// one is meant by whatever comes.
+    open_count: u32,
+    /// Whose heartbeats came over the last one.
+    node: Option<NodeId>,
+}
+
 impl HeartbeatConnections {
     pub(crate) fn opened(&mut self, peer: SocketAddr) {
-        // One from the same address may not have been seen to end yet.
-        if let Some(Some(node)) = self.open.insert(peer, None) {
+        let of = self.open.entry(peer).or_default();
+        of.open_count += 1;
+        if let Some(node) = of.node.take() {
             self.leave(node, peer);
         }
+    }
+
+    /// The node whose heartbeats come over this connection.
+    pub(crate) fn node_of(&self, peer: SocketAddr) -> Option<NodeId> {
+        self.open.get(&peer)?.node
     }
 
     /// A heartbeat of `node` that counts came from `peer`. False: the node's connection has ended meanwhile.
     pub(crate) fn beat(&mut self, peer: SocketAddr, node: NodeId) -> bool {
         let Some(of) = self.open.get_mut(&peer) else { return self.last.contains_key(&node) };
-        if let Some(before) = of.replace(node).filter(|before| *before != node) {
+        if let Some(before) = of.node.replace(node).filter(|before| *before != node) {
             self.leave(before, peer);
         }
         self.last.insert(node, peer);
@@ -36,7 +51,13 @@ impl HeartbeatConnections {
 
     /// A connection has ended. The node whose last one it was.
     pub(crate) fn hung_up(&mut self, peer: SocketAddr) -> Option<NodeId> {
-        let node = self.open.remove(&peer)??;
+        let of = self.open.get_mut(&peer)?;
+        assert!(of.open_count > 0, "{peer} hangs up a connection that was not opened");
+        of.open_count -= 1;
+        if of.open_count > 0 {
+            return None; // an earlier one: what came since is the new one's
+        }
+        let node = self.open.remove(&peer)?.node?;
         let was_last = self.leave(node, peer);
         self.check();
         was_last.then_some(node)
@@ -45,7 +66,7 @@ impl HeartbeatConnections {
     /// Each node's last connection is open, and its own.
     fn check(&self) {
         assert!(self.last.len() <= self.open.len(), "{} nodes, {} connections", self.last.len(), self.open.len());
-        debug_assert!(self.last.iter().all(|(node, peer)| self.open.get(peer) == Some(&Some(*node))), "{self:?}");
+        debug_assert!(self.last.iter().all(|(node, peer)| self.node_of(*peer) == Some(*node)), "{self:?}");
     }
 
     /// True if `peer` was the last connection of `node`.
@@ -82,6 +103,20 @@ mod tests {
         assert_eq!(heartbeat_connections.hung_up(peer(1)), None, "it has another one");
         assert_eq!(heartbeat_connections.hung_up(peer(3)), None, "a client's");
         assert_eq!(heartbeat_connections.hung_up(peer(2)), Some(NODE));
+        assert!(heartbeat_connections.open.is_empty() && heartbeat_connections.last.is_empty());
+    }
+
+    /// The end of a connection may be seen when the same process has opened the next one from the same port.
+    #[test]
+    fn the_end_of_an_earlier_connection_of_the_same_port_is_not_the_new_ones() {
+        let mut heartbeat_connections = heartbeat_connections([1]);
+        assert!(heartbeat_connections.beat(peer(1), NODE));
+        heartbeat_connections.opened(peer(1));
+        assert_eq!(heartbeat_connections.node_of(peer(1)), None, "a new connection is nobody's yet");
+        assert!(heartbeat_connections.beat(peer(1), NODE));
+        assert_eq!(heartbeat_connections.hung_up(peer(1)), None, "the earlier one");
+        assert_eq!(heartbeat_connections.node_of(peer(1)), Some(NODE));
+        assert_eq!(heartbeat_connections.hung_up(peer(1)), Some(NODE));
         assert!(heartbeat_connections.open.is_empty() && heartbeat_connections.last.is_empty());
     }
 

@@ -161,6 +161,23 @@ async fn a_strangers_heartbeat_changes_nothing() {
     world.until("the end of the last one counts", |world| world.is_quiet()).await;
 }
 
+/// A connection is the node's whose heartbeats came over it.
+#[tokio::test]
+async fn messages_of_another_node_are_refused_on_a_nodes_connection() {
+    let world = World::new().await;
+    let (node, mut other) = (world.process(10, 1), world.process(20, 2));
+    node.joins().await;
+    other.id = NodeId([2; 16]);
+    other.joins().await;
+    let over = Process { client: node.client.clone(), id: other.id, port: 2, incarnation: other.incarnation };
+    let refused = [over.register().await.unwrap_err(), over.beat().await.unwrap_err()];
+    for (class, message) in refused {
+        assert_eq!(class, hdfs::exception::ACCESS_CONTROL);
+        assert!(message.starts_with("this connection is datanode "), "{message}");
+    }
+    assert!(node.beat().await.unwrap().known && other.beat().await.unwrap().known);
+}
+
 /// Invented nodes leave nothing behind unless they send a heartbeat, and keep none out that does.
 #[tokio::test]
 async fn invented_nodes_leave_nothing() {

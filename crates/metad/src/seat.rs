@@ -174,6 +174,16 @@ impl Seat {
         }
     }
 
+    /// A connection over which a datanode's heartbeats came is that node's: messages of another are refused there.
+    pub(crate) fn must_be_of(&self, peer: SocketAddr, node: NodeId) -> Result<(), Exception> {
+        match self.heartbeat_connections().node_of(peer) {
+            Some(known) if known != node => {
+                Err(refusal::denied(format!("this connection is datanode {known}'s, and the message is of {node}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A connection has ended. If it was a datanode's, the process is likely to be gone: the next blocks go elsewhere
     /// until it is heard again.
     pub(crate) fn hung_up(&self, peer: SocketAddr) {

@@ -17,12 +17,14 @@ use orders::command;
 use wire::node::{CatalogueRequest, HeartbeatRequest, Orders, RegisterRequest, RegisterResponse};
 
 pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
+    visit.seat.must_be_of(visit.call.peer, node_id(&request.node)?)?;
     registration::register(visit.core(), &visit.seat, visit.call.peer, request).await
 }
 
 pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Result<Orders, Exception> {
     let (core, seat) = (visit.core(), &*visit.seat);
     let node = node_id(&request.node)?;
+    seat.must_be_of(visit.call.peer, node)?;
     let usage = usage(request.usage, request.transfer_count);
     let is_known = registration::admit(core, seat, node, request.sender.as_ref(), Some(usage)).await?;
     let (id, members) = seat.members();
@@ -37,6 +39,7 @@ pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Resul
 pub(crate) async fn catalogue(visit: &Visit, request: CatalogueRequest) -> Result<Orders, Exception> {
     let core = visit.core();
     let node = node_id(&request.node)?;
+    visit.seat.must_be_of(visit.call.peer, node)?;
     let is_known = registration::admit(core, &visit.seat, node, request.sender.as_ref(), None).await?;
     let orders = if is_known { replicas::catalogue(core, request).await? } else { Orders::default() };
     command(core, node, orders).await

@@ -16,6 +16,9 @@ use calls::Answered;
 use lead::{Cluster, ReportedReplica, Shortage};
 use metad::{Inspection, RowsNow, Server};
 use namespace::BlockView;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 use types::rows::{MemoryRows, RowsMut};
@@ -33,11 +36,13 @@ pub(crate) struct Metad {
     pub(crate) world: Rc<World>,
     pub(crate) sim: Sim,
     pub(crate) server: Server,
+    /// Connections of datanodes that are open.
+    connected: RefCell<BTreeSet<SocketAddr>>,
 }
 
 impl Metad {
     pub(crate) fn new(world: Rc<World>, server: Server) -> Rc<Self> {
-        Rc::new(Self { sim: world.sim.clone(), world, server })
+        Rc::new(Self { sim: world.sim.clone(), world, server, connected: RefCell::default() })
     }
 
     /// What it has in its memory, if it takes itself for the leader.

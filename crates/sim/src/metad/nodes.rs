@@ -70,7 +70,9 @@ impl Metad {
 
     /// A process has ended, and the system has closed its connection.
     pub(crate) fn hung_up(&self, process: Process) {
-        self.server.hung_up(Self::peer(process));
+        if self.connected.borrow_mut().remove(&Self::peer(process)) {
+            self.server.hung_up(Self::peer(process));
+        }
     }
 
     async fn node_call<A: super::Answered>(
@@ -83,7 +85,10 @@ impl Metad {
     }
 
     pub(crate) async fn register(self: Rc<Self>, process: Process, used: Usage) -> Answer<()> {
-        self.server.opened(Self::peer(process));
+        // A process registers again over the connection that it has.
+        if self.connected.borrow_mut().insert(Self::peer(process)) {
+            self.server.opened(Self::peer(process));
+        }
         let node = node_of(process);
         let request = RegisterRequest {
             node: node.id.to_string(),
