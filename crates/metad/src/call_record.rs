@@ -1,6 +1,6 @@
 //! What is written down of a call in the audit log.
 
-use crate::audit::{Record, shortened};
+use crate::audit::{Record, listed, shortened};
 use crate::caller::Authentication;
 use crate::date;
 use crate::seat::Seat;
@@ -53,6 +53,7 @@ impl CallTimer {
     ) {
         let Some(log) = &seat.audit else { return };
         let Named { protocol, method, paths, subject } = named;
+        let (paths, more_paths) = listed(paths);
         let error = answer.as_ref().err();
         log.record(&Record {
             time: date::rfc3339(self.at),
@@ -62,7 +63,8 @@ impl CallTimer {
             address: caller.address.clone(),
             protocol: protocol.rsplit('.').next().unwrap_or(protocol),
             method: shortened(method),
-            paths: paths.iter().map(|path| shortened(path).to_owned()).collect(),
+            paths,
+            more_paths,
             subject: subject.as_deref().map(shortened),
             allowed: !error.is_some_and(is_denied),
             error: error.map(|error| error.class),

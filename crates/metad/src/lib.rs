@@ -61,6 +61,7 @@ mod mappings;
 mod member_messages;
 mod meter;
 mod method;
+mod named_paths;
 mod node_calls;
 mod node_registry;
 mod nodes;

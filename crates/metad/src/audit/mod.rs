@@ -26,6 +26,11 @@ use std::time::Duration;
 const QUEUE_LEN_MAX: usize = 8 << 20;
 /// Bytes of a name or a path in a line. What is longer is cut: it may be megabytes, and mean nothing.
 const TEXT_LEN_MAX: usize = 4096;
+/// Paths in a line: as many as a batched listing names. A concat may name thousands.
+const PATH_COUNT_MAX: usize = 100;
+/// Bytes of all paths in a line. A guess: a thousandth of what may wait.
+const PATHS_LEN_MAX: usize = 8 << 10;
+const _: () = assert!(TEXT_LEN_MAX <= PATHS_LEN_MAX, "one path is always listed");
 /// For the last lines at the end of the server. A disk that hangs keeps nobody from ending.
 const END_WAIT: Duration = Duration::from_secs(2);
 
@@ -47,6 +52,9 @@ pub(crate) struct Record<'a> {
     /// Source, then destination, as far as the call has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) paths: Vec<String>,
+    /// Further paths, which are not listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) more_paths: usize,
     /// What else it is about: a datanode, a member, a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<&'a str>,
@@ -64,6 +72,24 @@ struct Dropped {
     time: String,
     /// Lines lost since the line before.
     dropped: u64,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// As many paths as a line takes, each cut, and how many there are beyond.
+pub(crate) fn listed(mut paths: Vec<String>) -> (Vec<String>, usize) {
+    let mut len = 0;
+    let fits = |path: &mut String| {
+        path.truncate(shortened(path).len());
+        len += path.len();
+        len <= PATHS_LEN_MAX
+    };
+    let count = paths.iter_mut().take(PATH_COUNT_MAX).map(fits).take_while(|fits| *fits).count();
+    let more = paths.len() - count;
+    paths.truncate(count);
+    (paths, more)
 }
 
 /// As much of a text as a line takes.
@@ -164,6 +190,7 @@ mod tests {
             protocol: "ClientProtocol",
             method: "rename",
             paths: vec!["/a".into(), "/b\n\"c\"".into()],
+            more_paths: 3,
             subject: Some("7"),
             allowed: false,
             error: Some("org.apache.hadoop.security.AccessControlException"),
@@ -191,6 +218,15 @@ mod tests {
         assert_eq!(lines[0]["paths"][1], "/b\n\"c\"");
         assert_eq!((&lines[0]["allowed"], &lines[0]["real_user"]), (&false.into(), &"gateway".into()));
         assert!(lines[1].get("error").is_none() && lines[1].get("paths").is_none());
+    }
+
+    #[test]
+    fn paths_of_a_line_are_bounded() {
+        let (some, more) = listed(vec!["/a".to_owned(); 250]);
+        assert_eq!((some.len(), more), (PATH_COUNT_MAX, 150));
+        let (some, more) = listed(vec!["/x".repeat(1 << 20); 3]);
+        assert_eq!((some.iter().map(String::len).collect::<Vec<_>>(), more), (vec![TEXT_LEN_MAX; 2], 1));
+        assert_eq!(listed(Vec::new()), (Vec::new(), 0));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(crate) use writing::{plan_block, silent_holder, wait_for};
 
 use crate::answer::handler;
 use crate::method::{Audit, Method, Needs, Who, row};
+use crate::named_paths::NamedPaths;
 use hdfs::proto::*;
 
 /// Each line: the method's name on the wire, what the audit log has of it, who may call it (users, if it does not say)
@@ -84,7 +85,11 @@ macro_rules! paths {
         Vec::new()
     };
     ($call:ident, $request:ty; $($path:ident),+) => {
-        $call.request().map_or(Vec::new(), |request: $request| vec![$(request.$path),+])
+        $call.request().map_or(Vec::new(), |request: $request| {
+            let mut paths = Vec::new();
+            $(request.$path.name(&mut paths);)+
+            paths
+        })
     };
 }
 
@@ -96,7 +101,7 @@ methods! {
     "getFileInfo" Read => reading::get_file_info(GetFileInfoRequestProto; src);
     "getFileLinkInfo" Read => reading::get_file_link_info(GetFileLinkInfoRequestProto; src);
     "getLocatedFileInfo" Read => reading::get_located_file_info(GetLocatedFileInfoRequestProto);
-    "getBatchedListing" Read => batched::get_batched_listing(GetBatchedListingRequestProto);
+    "getBatchedListing" Read => batched::get_batched_listing(GetBatchedListingRequestProto; paths);
     "getListing" Read => listing::get_listing(GetListingRequestProto; src);
     "getBlockLocations" Read => reading::get_block_locations(GetBlockLocationsRequestProto; src);
     "getContentSummary" Read => reading::get_content_summary(GetContentSummaryRequestProto; path);
@@ -108,7 +113,7 @@ methods! {
     "delete" Change => changing::delete(DeleteRequestProto; src);
     "rename" Change => changing::rename(RenameRequestProto; src, dst);
     "rename2" Change => changing::rename2(Rename2RequestProto; src, dst);
-    "concat" Change => changing::concat(ConcatRequestProto; trg);
+    "concat" Change => changing::concat(ConcatRequestProto; srcs, trg);
     "setPermission" Change => changing::set_permission(SetPermissionRequestProto; src);
     "setOwner" Change => changing::set_owner(SetOwnerRequestProto; src);
     "setTimes" Change => changing::set_times(SetTimesRequestProto; src);

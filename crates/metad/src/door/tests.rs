@@ -6,7 +6,7 @@ use crate::container_sealing::tests::with_node;
 use crate::telemetry::RowNumber;
 use crate::{fsck, http_query};
 use hdfs::exception::{ACCESS_CONTROL, RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
-use hdfs::proto::{FsPermissionProto, GetFileInfoRequestProto, MkdirsRequestProto};
+use hdfs::proto::{ConcatRequestProto, FsPermissionProto, GetFileInfoRequestProto, MkdirsRequestProto};
 use metrics::class_name;
 use prost::Message;
 use serde_json::Value;
@@ -123,6 +123,8 @@ async fn what_changes_or_is_denied_is_written_down() {
     pass(&seat, call(hdfs::protocol::CLIENT, None, "refreshNodes", STRANGER, Vec::new())).await.unwrap_err();
     let acting = rpc::Identity { effective: owner.clone(), real: Some(STRANGER.into()) };
     pass(&seat, Call { user: acting.into(), ..read("/secret") }).await.unwrap_err();
+    let concat = ConcatRequestProto { trg: "/a/all".into(), srcs: vec!["/a/1".into(), "/a/2".into()] };
+    pass(&seat, call(hdfs::protocol::CLIENT, None, "concat", STRANGER, concat.encode_to_vec())).await.unwrap_err();
     pass(&seat, call(hdfs::protocol::CLIENT, None, "renewLease", &owner, Vec::new())).await.unwrap();
     pass(&seat, mkdirs(&"/x".repeat(100_000), &owner)).await.unwrap_err();
     let stop = wire::admin::jobs::StopJobRequest { id: 77 }.encode_to_vec();
@@ -144,7 +146,9 @@ async fn what_changes_or_is_denied_is_written_down() {
     let text = std::fs::read_to_string(dir.path().join("audit/audit.log")).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let shown = |line: &Value| {
-        let path = line["paths"][0].as_str().or(line["subject"].as_str()).unwrap_or("-");
+        let paths = line["paths"].as_array().into_iter().flatten().map(|path| path.as_str().unwrap());
+        let paths: Vec<&str> = paths.map(|path| &path[..path.len().min(10)]).collect();
+        let path = if paths.is_empty() { line["subject"].as_str().unwrap_or("-").to_owned() } else { paths.join(" ") };
         let user = line["user"].as_str().unwrap();
         assert_eq!(line["authentication"], "SIMPLE");
         assert_eq!(line["address"], if line["protocol"] == "http" { "10.0.0.7" } else { "127.0.0.1:40000" });
@@ -152,7 +156,7 @@ async fn what_changes_or_is_denied_is_written_down() {
         let user = if user == owner { "owner" } else { user };
         let real = line["real_user"].as_str().map(|real| format!(" by {real}")).unwrap_or_default();
         let method = line["method"].as_str().unwrap();
-        format!("{user}{real} {method} {} allowed={} {error}", &path[..path.len().min(10)], line["allowed"])
+        format!("{user}{real} {method} {path} allowed={} {error}", line["allowed"])
     };
     let lines: Vec<String> = lines.iter().map(shown).collect();
     assert_eq!(
@@ -162,6 +166,7 @@ async fn what_changes_or_is_denied_is_written_down() {
             "nobody mkdirs /a/b allowed=false AccessControlException",
             "nobody refreshNodes - allowed=false AccessControlException",
             "owner by nobody getFileInfo /secret allowed=false AuthorizationException",
+            "nobody concat /a/1 /a/2 /a/all allowed=true FileNotFoundException",
             "owner mkdirs /x/x/x/x/x allowed=true IOException",
             "owner stopJob 77 allowed=true IllegalArgumentException",
             "owner fsck /a allowed=true -",
