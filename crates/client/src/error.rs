@@ -166,9 +166,9 @@ impl Error {
     }
 
     /// A refusal of the server. Of its message the first line is for people, the rest is a stack trace.
-    fn of_exception(class: String, message: &str, detail: Option<Detail>) -> Self {
+    fn of_exception(class: String, message: &str, detail: Option<Box<Detail>>) -> Self {
         let message = message.lines().next().unwrap_or_default().to_owned();
-        let detail = detail.unwrap_or_default();
+        let detail = detail.map(|detail| *detail).unwrap_or_default();
         let kind = detail.known_kind().map_or_else(|| kind_of_class(&class), kind_of_detail);
         match kind {
             ErrorKind::NotFound => Self::NotFound,
@@ -277,7 +277,8 @@ mod tests {
             ["", "reworded", "Path is not a file: /x", "/x already exists as a directory", "/x (is not a directory)"];
         for (class, detail, wanted) in refusals {
             for message in messages {
-                let kind = Error::of_exception(class.into(), message, detail.map(Detail::of)).kind();
+                let kind =
+                    Error::of_exception(class.into(), message, detail.map(|kind| Box::new(Detail::of(kind)))).kind();
                 assert_eq!(kind, wanted, "{class} {detail:?} {message:?}");
             }
         }
@@ -286,7 +287,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_leaves_the_class_and_facts_are_kept() {
         let detail = Detail { kind: Some(4711), limit: Some(3), wanted: Some(4), ..Detail::default() };
-        let error = Error::of_exception(exception::SPACE_QUOTA_EXCEEDED.into(), "", Some(detail));
+        let error = Error::of_exception(exception::SPACE_QUOTA_EXCEEDED.into(), "", Some(Box::new(detail)));
         let Error::Refused(refusal) = error else { panic!("{error:?}") };
         assert_eq!((refusal.kind, refusal.limit, refusal.wanted), (ErrorKind::QuotaExceeded, Some(3), Some(4)));
     }

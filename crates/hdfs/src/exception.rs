@@ -17,7 +17,7 @@ pub struct Exception {
     pub message: String,
     /// A FATAL code ends the connection once the answer is out.
     pub code: Code,
-    pub detail: Option<Detail>,
+    pub detail: Option<Box<Detail>>,
 }
 
 impl Exception {
@@ -68,7 +68,7 @@ impl Exception {
 
     /// The same, for our own clients too.
     pub fn with_kind(self, kind: Kind) -> Self {
-        Self { detail: Some(Detail::of(kind)), ..self }
+        Self { detail: Some(Box::new(Detail::of(kind))), ..self }
     }
 
     /// True when the connection ends with this answer.

@@ -127,7 +127,7 @@ impl Call {
             exception_class_name: Some(exception.class.to_owned()),
             error_msg: Some(exception.message.clone()),
             error_detail: Some(exception.code.into()),
-            detail: exception.detail.clone(),
+            detail: exception.detail.as_deref().cloned(),
             ..self.header(status)
         };
         let header_len = header.encoded_len();

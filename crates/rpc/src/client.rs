@@ -20,7 +20,7 @@ use tokio::time::timeout;
 pub enum CallError {
     /// The server answered so: class and detail say what to do, and the message is for people.
     #[error("{class}: {message}")]
-    Remote { class: String, message: String, detail: Option<Detail> },
+    Remote { class: String, message: String, detail: Option<Box<Detail>> },
     /// The call was certainly not sent: try another server, or again later.
     #[error("no connection: {0}")]
     Connect(#[source] std::io::Error),

@@ -253,7 +253,7 @@ fn on_answer(answer: Answer, place: Option<Place>, waiting: &Waiting) -> io::Res
     let remote = |message: &str| CallError::Remote {
         class: beginning(answer.header.exception_class_name(), CLASS_LEN_MAX),
         message: message.to_owned(),
-        detail: answer.header.detail.clone().filter(|detail| detail.path().len() <= DETAIL_PATH_LEN_MAX),
+        detail: answer.header.detail.clone().filter(|detail| detail.path().len() <= DETAIL_PATH_LEN_MAX).map(Box::new),
     };
     // Who is refused logs why, and the other side chose the words.
     let message = &beginning(answer.header.error_msg(), REFUSAL_LEN_MAX);

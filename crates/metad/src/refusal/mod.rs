@@ -31,7 +31,7 @@ pub(crate) fn namespace(error: NsError) -> Exception {
         NsError::SafeMode(_) => safe_mode_at_host(&sentence),
         _ => sentence,
     };
-    Exception { detail: detail::of(&error), ..Exception::new(class_of(&error), message) }
+    Exception { detail: detail::of(&error).map(Box::new), ..Exception::new(class_of(&error), message) }
 }
 
 fn class_of(error: &NsError) -> &'static str {
