@@ -395,7 +395,9 @@ mod tests {
             comparison.on_open(open, healing.repair);
             comparison.on_list(&blocks, &answers, &mut healing);
             let compared = comparison.end(&mut healing);
-            healing.check();
+            self.cluster.check();
+            self.repair.check();
+            self.surplus.check();
             compared
         }
 
@@ -404,6 +406,38 @@ mod tests {
             let of_first = self.repair.lacks().filter(|lack| lack.block == wanted(0).block);
             of_first.map(|lack| (lack.node, lack.sources.clone(), lack.unfit)).collect()
         }
+    }
+
+    /// The path that a page of a healthy store takes: nobody is asked for a list, unless something else is known.
+    #[test]
+    fn members_with_the_same_digest_are_alike_unless_a_replica_of_theirs_is_not_to_be_believed() {
+        let (mut world, blocks) = (World::new(), [wanted(0), wanted(1)]);
+        let are_alike = |world: &mut World, same: &[NodeId]| {
+            let comparison = Comparison::begin(HOME, &mut world.healing()).expect("a container");
+            let are_alike = comparison.are_alike(&blocks, same, &mut world.repair, &world.surplus);
+            world.repair.check();
+            are_alike
+        };
+        let both = [id(1), id(2)];
+        assert!(are_alike(&mut world, &both));
+        assert!(!are_alike(&mut world, &both[..1]), "the other one differs, or did not answer");
+        // Replicas of one generation have one digest, sound or not.
+        let Generation(generation) = blocks[0].generation;
+        world.repair.on_bad(blocks[0].block, id(2), Generation(generation));
+        assert!(!are_alike(&mut world, &both));
+        world.repair.forget_bad(blocks[0].block, id(2));
+        world.repair.on_bad(blocks[0].block, id(2), Generation(generation - 1));
+        assert!(are_alike(&mut world, &both));
+        assert_eq!(world.repair.bad().count(), 0, "the damaged one was replaced");
+        world.compare(&["AF", "FF"], &[]);
+        assert_eq!(world.repair.absent().count(), 1);
+        assert!(are_alike(&mut world, &both));
+        assert_eq!(world.repair.absent().count(), 0, "it came meanwhile");
+        let BlockView { block, generation, len, file, home, .. } = blocks[1];
+        let told =
+            crate::ReportedReplica { block, generation, len, file: Some(file), home: Some(home), finalized: true };
+        world.surplus.approve_deletion(home, id(1), told, NOW);
+        assert!(!are_alike(&mut world, &both), "its node was told to delete it");
     }
 
     #[test]

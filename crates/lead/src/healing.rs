@@ -32,13 +32,6 @@ pub struct RepairContext<'a> {
 }
 
 impl RepairContext<'_> {
-    /// Every relation within and between the parts that decisions about replicas rest on. Looks at everything.
-    pub fn check(&self) {
-        self.cluster.check();
-        self.repair.check();
-        self.surplus.check();
-    }
-
     /// Who holds a container and can be asked.
     pub fn members_to_ask(&self, home: ContainerId) -> Vec<NodeId> {
         self.cluster.askable(&self.rules, self.cluster.member_ids(home).iter().copied())
