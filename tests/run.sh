@@ -118,7 +118,9 @@ coverage() {
   rustup component add llvm-tools > /dev/null
   tools=$(dirname "$(find "$(rustc --print sysroot)" -name llvm-profdata | head -1)")
   say "build with counters"
-  RUSTFLAGS="-C instrument-coverage" CARGO_TARGET_DIR=target/coverage cargo build -q --profile sim -p levada-sim
+  # Build scripts count, too, and would leave files beside the sources.
+  LLVM_PROFILE_FILE=/dev/null RUSTFLAGS="-C instrument-coverage" CARGO_TARGET_DIR=target/coverage \
+    cargo build -q --profile sim -p levada-sim
   say "simulated clusters"
   rm -f target/coverage/*.profraw
   LLVM_PROFILE_FILE=$root/target/coverage/%p.profraw "$bin" --seeds "${1:-0..300}"

@@ -14,6 +14,7 @@
 //! Nothing here knows files: a block of this crate is an id and the container that is its home.
 
 mod command;
+mod example;
 #[doc(hidden)]
 pub mod fuzz;
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod scenario;
 mod scrubber;
 mod small;
 mod stream;
+mod users;
 mod visitor;
 mod volume;
 mod work;

@@ -20,6 +20,7 @@ const SETTLE: Duration = Duration::from_secs(600);
 const LOOK_EACH: Duration = Duration::from_secs(5);
 /// In the numbers of its calls.
 const VISITOR_LIFE: u64 = 1;
+const USERS_LIFE: u64 = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -98,6 +99,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         start_client(number);
     }
     work::start_visitor(&world, &work, VISITOR_LIFE);
+    work::start_users(&world, &work, seed, USERS_LIFE);
     sim.spawn(HostId::NOBODY, make_faults(Rc::clone(&world), Rc::clone(&start_client)));
     for copy in &world.plan.copies {
         sim.spawn(HostId::NOBODY, copy.run(Rc::clone(&world)));
@@ -134,8 +136,8 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     while sim.now() < end && (work.busy.get() > 0 || administering.get() > 0) && world.failures().is_empty() {
         sim.run_until(sim.now() + LOOK_EACH);
     }
-    // The visitor and the drill too, if any is left.
-    for number in 0..world.plan.client_count + 2 {
+    // The visitor, the drill and the users too, if any is left.
+    for number in 0..world.plan.client_count + 3 {
         sim.kill(World::client_host(number));
     }
     if world.plan.squeeze {

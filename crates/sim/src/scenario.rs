@@ -6,6 +6,7 @@ use crate::disk::Full;
 use crate::drill::Drill;
 use crate::executor::{HostId, Sim};
 use crate::machine_copy::MachineCopy;
+use crate::users;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -92,6 +93,8 @@ pub(crate) struct Plan {
     pub(crate) freezes: bool,
     /// Somebody asks for whatever tools ask for.
     pub(crate) is_visited: bool,
+    /// People of different rights work on names of their own.
+    pub(crate) has_users: bool,
     /// What else is done, step by step.
     pub(crate) drill: Option<Drill>,
 }
@@ -148,6 +151,7 @@ impl Plan {
             copies: MachineCopy::of(seed, node_count),
             freezes: Seeded(seed ^ 0xf0e0_5afe).below(4) == 0,
             is_visited: Seeded(seed ^ 0x0715_1707).below(4) == 0,
+            has_users: users::are_in(seed),
             drill: Drill::of(seed),
         }
     }

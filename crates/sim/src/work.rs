@@ -4,6 +4,7 @@ use crate::client::{BLOCK_LEN, Client, Error, Shape, Writer};
 use crate::executor::Sim;
 use crate::history::{Event, Name, Op, Outcome};
 use crate::metad::{Refused, Wish};
+use crate::users;
 use crate::visitor::visit_always;
 use crate::world::World;
 use std::cell::{Cell, RefCell};
@@ -77,6 +78,24 @@ pub(crate) fn start_visitor(world: &Rc<World>, work: &Rc<Work>, life: u64) {
     world.sim.spawn(host, async move {
         let _busy = busy;
         visit_always(client, work).await;
+    });
+}
+
+/// Starts the users, in runs that have them.
+pub(crate) fn start_users(world: &Rc<World>, work: &Rc<Work>, seed: u64, life: u64) {
+    if !world.plan.has_users {
+        return;
+    }
+    let number = world.plan.client_count + 2;
+    let host = World::client_host(number);
+    world.net.up(host);
+    let client = Client::new(Rc::clone(world), number, life);
+    work.busy.set(work.busy.get() + 1);
+    let busy = Busy(Rc::clone(work));
+    let work = Rc::clone(work);
+    world.sim.spawn(host, async move {
+        let _busy = busy;
+        users::work_always(client, work, seed).await;
     });
 }
 

@@ -302,7 +302,7 @@ impl World {
     async fn run_metad(self: &Rc<Self>, number: usize) -> String {
         let (place, count) = (&self.metads[number], self.plan.metad_count);
         let founders = Founders { count: count as u64, retain_len: self.plan.retain_len };
-        let start = async || place.home.start((count > 1).then_some(founders), self.plan.container_len).await;
+        let start = async || place.home.start((count > 1).then_some(founders), &self.plan).await;
         let mut started = start().await;
         if let Err(metad::StartError::Store(kv::KvError::InUse { .. })) = started {
             // The one before was killed at this moment, and calls that others have under way there end when these do.

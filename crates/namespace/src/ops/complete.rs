@@ -1,6 +1,6 @@
 //! Closing a file.
 
-use crate::block::{commit, last_row, write_row};
+use crate::block::{self, commit, last_row, write_row};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::error::block_fault::{BlockFault, BlockRequest};
@@ -62,6 +62,8 @@ impl Complete {
         }
         Ok(match (&self.last, last_row(rows, &node.inode)?) {
             (None, None) => true,
+            // It was dropped when the file was closed.
+            (Some(claim), _) if claim.len == 0 => block::find(rows, claim.block)?.is_none(),
             (Some(claim), Some((_, row))) => {
                 (claim.block, claim.generation, claim.len) == (row.block, row.generation, row.len)
             }

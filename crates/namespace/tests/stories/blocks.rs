@@ -91,10 +91,13 @@ fn an_empty_block_is_dropped_and_its_successor_found_again() {
          root doomed => [a:g1001:c1]
          root:w add /f c b=100
          root:w complete /f c=0 => true
+         root:w complete /f c=0 => true
+         root:w complete /f b=0 => refused LeaseExpired
          root blocks /f => 100 bytes closed last=b true
          root doomed => [a:g1001:c1 c:g1003:c1]
          root forget
-         root doomed => []",
+         root doomed => []
+         root:w complete /f c=0 => true",
     );
 }
 

@@ -9,7 +9,7 @@ use rpc::{Call, Identity, Untaken};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// As who runs the servers: who may do what is no matter of these runs.
+/// As who runs the servers. Who may do what, only the users ask (`users`).
 const USER: &str = "root";
 
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Metad {
 
     /// A call of another member. `Err`: the class of the refusal.
     pub(super) async fn pass_on(&self, protocol: &str, method: &str, body: Bytes) -> Result<Bytes, &'static str> {
-        let call = call(([10, 1, 0, 99], 1000).into(), protocol, 1, method, None, body);
+        let call = call(USER, ([10, 1, 0, 99], 1000).into(), protocol, 1, method, None, body);
         self.server.call(call).await.map_err(|refused| refused.class)
     }
 
@@ -123,17 +123,54 @@ impl Metad {
         retry: Option<RetryKey>,
         body: Bytes,
     ) -> Answer<Bytes> {
-        Ok(self.server.call(call(peer, protocol, version, method, retry, body)).await?)
+        Ok(self.server.call(call(USER, peer, protocol, version, method, retry, body)).await?)
+    }
+
+    /// A call of HDFS's protocol for clients, by some user: what he is told for good.
+    pub(super) async fn pass_as(
+        &self,
+        user: &str,
+        peer: SocketAddr,
+        method: &str,
+        retry: RetryKey,
+        body: Bytes,
+    ) -> Answer<Result<Bytes, Exception>> {
+        match self.server.call(call(user, peer, hdfs::protocol::CLIENT, 1, method, Some(retry), body)).await {
+            Err(refused) if is_passing(&refused) => Err(refused.into()),
+            told => Ok(told),
+        }
     }
 }
 
-fn call(peer: SocketAddr, protocol: &str, version: u64, method: &str, retry: Option<RetryKey>, body: Bytes) -> Call {
+/// Another server, or the same one later, says something else; or nobody knows whether it was done.
+fn is_passing(refused: &Exception) -> bool {
+    match refused.class {
+        exception::STANDBY | exception::SAFE_MODE => true,
+        // It knows the groups of some users never.
+        exception::RETRIABLE => !refused.message.contains("the user database"),
+        exception::IO => DOUBTFUL.iter().any(|words| refused.message.contains(words)),
+        _ => false,
+    }
+}
+
+/// How a server says that it cannot go on.
+const DOUBTFUL: [&str; 3] = ["this metadata server has stopped", "this metadata server cannot", "decides nothing"];
+
+fn call(
+    user: &str,
+    peer: SocketAddr,
+    protocol: &str,
+    version: u64,
+    method: &str,
+    retry: Option<RetryKey>,
+    body: Bytes,
+) -> Call {
     Call {
         protocol: protocol.to_owned(),
         method: method.to_owned(),
         version,
         body,
-        user: Arc::new(Identity { effective: USER.to_owned(), real: None }),
+        user: Arc::new(Identity { effective: user.to_owned(), real: None }),
         client_id: retry.map_or(Bytes::new(), |key| Bytes::copy_from_slice(&key.client)),
         call_id: retry.map_or(-1, |key| key.call),
         retry_count: 0,

@@ -4,6 +4,8 @@ use super::route;
 use crate::client::BLOCK_LEN;
 use crate::log_platter::LogPlatter;
 use crate::member::{End, Founders};
+use crate::scenario::Plan;
+use crate::users;
 use io::{Clock, SystemClock};
 use metad::{Config, Environment, MemberAddr, Server, StartError};
 use std::fmt::{self, Debug, Formatter};
@@ -20,6 +22,8 @@ use types::random::Seeded;
 const MEMORY: &str = "/dev/shm";
 /// As in what ships, but for the hard limit: nobody needs to wait for twenty minutes here.
 const LEASE_HARD: Duration = Duration::from_secs(100);
+/// Times of reads are kept where users look at them.
+const ACCESS_TIME_MS: u64 = 5000;
 /// The members' clocks differ by so much each.
 const CLOCK_STEP_MS: u64 = 1700;
 const OWNER: &str = "root";
@@ -67,7 +71,7 @@ impl Home {
     }
 
     /// A new process, of the task that asks. `None`: it is alone.
-    pub(crate) async fn start(&self, founders: Option<Founders>, container_len: u64) -> Result<Server, StartError> {
+    pub(crate) async fn start(&self, founders: Option<Founders>, plan: &Plan) -> Result<Server, StartError> {
         let dir = self.dir.path().to_owned();
         let addr = |id: u64| (IpAddr::from(Ipv4Addr::new(10, 1, 0, id as u8)), 8020);
         let mut config = Config::new(dir.clone(), addr(self.id).into());
@@ -77,10 +81,10 @@ impl Home {
             config.members = (1..=count).map(member).collect();
             config.log_kept_len = retain_len as u64;
         }
-        config.container_len = container_len;
+        config.container_len = plan.container_len;
         (config.block_len, config.block_len_min) = (BLOCK_LEN as u64, 1);
         config.lease_hard_ms = LEASE_HARD.as_millis() as u64;
-        (config.access_time_ms, config.audit_log) = (0, false);
+        (config.access_time_ms, config.audit_log) = (if plan.has_users { ACCESS_TIME_MS } else { 0 }, false);
         (config.free_warn_len, config.free_reserve_len) = (Some(0), Some(0));
         let options = kv::Options { overlay_len_max: 1 << 20, map_len: 1 << 28 };
         let environment = Environment {
@@ -91,7 +95,7 @@ impl Home {
             transport: founders.map(|_| -> Arc<dyn raft::Transport> { Arc::new(End::of(self.id)) }),
             route: Some(route(self.id)),
             owner: OWNER.to_owned(),
-            groups: Box::new(|_| Ok(Vec::new())),
+            groups: Box::new(users::groups_of),
         };
         Server::start(config, environment).await
     }

@@ -2,6 +2,7 @@
 
 use super::{Answer, Metad};
 use bytes::Bytes;
+use hdfs::Exception;
 use namespace::RetryKey;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -16,6 +17,17 @@ impl Metad {
         body: Bytes,
     ) -> Answer<Bytes> {
         self.pass(([10, 9, 0, 2], 1000).into(), protocol, 1, method, Some(retry), body).await
+    }
+
+    /// Any method of HDFS's protocol for clients, by any user. `Err`: it may be otherwise later.
+    pub(crate) async fn visit_as(
+        self: Rc<Self>,
+        user: &'static str,
+        method: &'static str,
+        retry: RetryKey,
+        body: Bytes,
+    ) -> Answer<Result<Bytes, Exception>> {
+        self.pass_as(user, ([10, 9, 0, 3], 1000).into(), method, retry, body).await
     }
 
     /// `hdfs fsck`, from its beginning to its end. `None`: too many run.
