@@ -41,7 +41,7 @@ pub enum FrameError {
     Short { what: &'static str },
     #[error("{what} cannot be read: {reason}")]
     Message { what: &'static str, reason: String },
-    #[error("a message of {count} fields is too large, {max} are allowed; ask in several")]
+    #[error("a message of {count} fields takes more memory than there is for one, {max} are allowed; ask in several")]
     Fields { count: usize, max: usize },
     #[error("{len} bytes follow the last message of a frame")]
     Rest { len: usize },
