@@ -43,7 +43,7 @@ const UNSURE: &[&str] = &["is sure to lead and has entry"];
 
 pub const DELIBERATE: &[Deliberate] = &[
     // ── metadata server: who leads, what is acknowledged ──
-    whole(Mutation::StaleReads, 27, &["no order explains"]),
+    whole(Mutation::StaleReads, 43, &["no order explains"]),
     whole(
         Mutation::LogWithoutSync,
         0,
@@ -51,34 +51,38 @@ pub const DELIBERATE: &[Deliberate] = &[
     ),
     whole(Mutation::ForgetRetries, 1, &["no order explains"]),
     // ── who may write ──
-    whole(Mutation::AnyWriter, 10, &["which another client writes"]),
-    whole(Mutation::StaleUpdate, 1, &["was believed that"]),
-    whole(Mutation::ShrinkingUpdate, 1, &["was believed that"]),
-    whole(Mutation::LeaseIndexesAgain, 0, &["was given out twice"]),
+    whole(Mutation::AnyWriter, 9, &["which another client writes"]),
+    whole(Mutation::StaleUpdate, 2, &["was believed that"]),
+    whole(Mutation::ShrinkingUpdate, 2, &["was believed that"]),
+    whole(Mutation::LeaseIndexesAgain, 2, &["was given out twice"]),
     whole(Mutation::BelieveLengths, 1, &["was believed that"]),
     // ── recovery of blocks ──
     whole(Mutation::BelieveUnread, 1, &["a recovery believed"]),
     rolling(Mutation::ForgetChains, 2, LOST),
     whole(Mutation::RecoverWithoutWaiting, 1, MISLED),
-    whole(Mutation::FinishUnanswered, 78, LOST),
+    whole(Mutation::FinishUnanswered, 96, LOST),
     // ── deletions ──
     whole(Mutation::DeleteInSafeMode, 1, &["in safe mode"]),
     whole(Mutation::ForgetSafeMode, 0, &["in safe mode"]),
-    whole(Mutation::DeleteLeased, 4, LOST),
-    whole(Mutation::DeleteSurplusUnasked, 6, LOST),
+    whole(Mutation::DeleteLeased, 2, LOST),
+    whole(Mutation::DeleteSurplusUnasked, 42, LOST),
     whole(Mutation::TrustDamagedOthers, 9, &["the only sound copy"]),
-    rolling(Mutation::SkipSecondLook, 31, &["which it should have"]),
-    whole(Mutation::KeepElsewhere, 0, RESTLESS),
-    whole(Mutation::KeepRemoved, 1, RESTLESS),
-    whole(Mutation::RemoveUnemptied, 0, RESTLESS),
+    rolling(Mutation::SkipSecondLook, 5, &["which it should have"]),
+    whole(Mutation::KeepElsewhere, 1, RESTLESS),
+    whole(Mutation::KeepRemoved, 11, RESTLESS),
+    whole(Mutation::RemoveUnemptied, 1, RESTLESS),
     // ── copies ──
     whole(Mutation::ForgetShortPuts, 15, RESTLESS),
-    whole(Mutation::ForgetDamage, 7, RESTLESS),
-    whole(Mutation::WholeUnanswered, 12, RESTLESS),
-    whole(Mutation::WaitForMissing, 28, RESTLESS),
-    rolling(Mutation::JoinUncopied, 64, LOST),
+    whole(Mutation::ForgetDamage, 4, RESTLESS),
+    whole(Mutation::WholeUnanswered, 8, RESTLESS),
+    whole(Mutation::WaitForMissing, 40, RESTLESS),
+    rolling(Mutation::JoinUncopied, 203, LOST),
     whole(Mutation::WholePipelinesOnly, 14, &["has room for it"]),
-    rolling(Mutation::HastyDrain, 254, LOST),
+    rolling(
+        Mutation::HastyDrain,
+        56,
+        &["cannot be read", "bytes, but Promise", "gave up the last copy", "it does not come to rest"],
+    ),
     // ── the rest of the metadata server ──
     whole(Mutation::UncountedRenames, 1, &["has counted", "levels below it"]),
     whole(Mutation::BelieveCopies, 7, &["two processes are node"]),
@@ -90,14 +94,14 @@ pub const DELIBERATE: &[Deliberate] = &[
     groups(Mutation::ClocksSleep, 3, UNSURE),
     // ── datanodes ──
     whole(Mutation::AckBeforeStore, 1, &["cannot be read", "but Promise", "it does not come to rest"]),
-    whole(Mutation::PutWithoutSync, 4, LOST),
-    whole(Mutation::TrustFullDisk, 20, &["durable after a sync of it has failed"]),
-    whole(Mutation::UnfencedWriters, 58, &["in its recovery"]),
+    whole(Mutation::PutWithoutSync, 7, LOST),
+    whole(Mutation::TrustFullDisk, 14, &["durable after a sync of it has failed"]),
+    whole(Mutation::UnfencedWriters, 22, &["in its recovery"]),
     whole(Mutation::ForgetDeletions, 0, RESTLESS),
-    whole(Mutation::CopyUnverified, 7, &["contradict each other", "read a wrong byte", "has a wrong byte"]),
-    whole(Mutation::CopyInPlace, 14, &["to a copy that failed"]),
+    whole(Mutation::CopyUnverified, 14, &["contradict each other", "read a wrong byte", "has a wrong byte"]),
+    whole(Mutation::CopyInPlace, 18, &["to a copy that failed"]),
     // ── clients ──
-    whole(Mutation::ForgetGivenUp, 24, LOST),
+    whole(Mutation::ForgetGivenUp, 24, &["cannot be read", "but Promise"]),
 ];
 
 impl Deliberate {
