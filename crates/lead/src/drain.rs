@@ -1,9 +1,9 @@
 //! How far the emptying of a node is.
 //!
-//! A node that drains takes no new blocks; [`MembershipRound`](crate::Mending) brings another member into each pipeline it is
-//! in, and lets it go when all containers are whole on those who stay. So it is empty when it is in no pipeline any
-//! more, and not before. One that is down has left its pipelines when it was lost; those who took its places copy from
-//! the others, and until they have, it is not drained.
+//! A node that drains takes no new blocks; [`MembershipRound`](crate::MembershipRound) brings another member into each
+//! pipeline it is in, and lets it go when all containers are whole on those who stay. So it is empty when it is in no
+//! pipeline any more, and not before. One that is down has left its pipelines when it was lost; those who took its
+//! places copy from the others, and until they have, it is not drained.
 //!
 //! A block that no node has whole keeps no drain from ending, which then says so: what the node has of it is damaged or
 //! too short.

@@ -1,8 +1,8 @@
 //! What the leader does about a change of the namespace that was applied.
 //!
 //! ```text
-//! Raft ──entry──▶ namespace::apply ──Effects──▶ Aftermath ──▶ deletions owed, lengths claimed, blocks doubted
-//!                                                   └──▶ Wakes: whose work it is
+//! Raft ──entry──▶ namespace::apply ──Effects──▶ EffectHandler ──▶ deletions owed, lengths claimed, blocks doubted
+//!                                                   └──▶ Wakeups: whose work it is
 //! ```
 //!
 //! Promise: this is the one place where effects become the leader's knowledge, and it is called when an entry is
