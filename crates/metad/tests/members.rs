@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, STANDBY};
 use hdfs::proto::*;
-use metad::{Config, MemberAddr, Metad};
+use metad::{Config, MemberAddr, Metad, StartError};
 use prost::Message;
 use rpc::{CallError, Client};
 use std::path::Path;
@@ -81,7 +81,18 @@ fn free_port() -> u16 {
 
 /// Three servers on one machine, known by a name, found a group; `more` wait to be added.
 async fn group(dir: &Path, more: usize) -> (Vec<Metad>, Vec<String>) {
-    let ports: Vec<u16> = (0..3 + more).map(|_| free_port()).collect();
+    for attempt in 0..5 {
+        match group_at(&dir.join(attempt.to_string()), (0..3 + more).map(|_| free_port()).collect()).await {
+            Ok(group) => return group,
+            // Whoever asks for any port may get one that was free a moment ago.
+            Err(StartError::Listen { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("no ports stayed free");
+}
+
+async fn group_at(dir: &Path, ports: Vec<u16>) -> Result<(Vec<Metad>, Vec<String>), StartError> {
     let addrs: Vec<String> = ports.iter().map(|port| format!("localhost:{port}")).collect();
     let listed: Vec<&str> = addrs[..3].iter().map(String::as_str).collect();
     let mut servers = Vec::new();
@@ -93,9 +104,9 @@ async fn group(dir: &Path, more: usize) -> (Vec<Metad>, Vec<String>) {
         } else {
             config.members = members(&listed)
         }
-        servers.push(metad::start(config).await.unwrap());
+        servers.push(metad::start(config).await?);
     }
-    (servers, addrs)
+    Ok((servers, addrs))
 }
 
 /// One joins that knows none of the others.
