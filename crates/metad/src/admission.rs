@@ -16,14 +16,16 @@
 //! connection that was made while the server waited ends with the wait.
 
 use crate::config::{Config, MEMBER_COUNT_MAX};
+use crate::connections::Connections;
 use crate::machine::Machine;
 use crate::node_calls::{MemberCall, NodeCalls};
+use crate::principal::Acceptance;
 use hdfs::Exception;
 use hdfs::exception::ACCESS_CONTROL;
 use io::Clock;
 use raft::Raft;
 use rpc::Origins;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -49,8 +51,7 @@ pub(crate) struct Admission {
     owner: String,
     origins: Origins,
     state: Mutex<State>,
-    /// Connections that were accepted, and the members' entry by which that was decided.
-    accepted: Mutex<HashMap<SocketAddr, Option<u64>>>,
+    connections: Arc<Connections>,
 }
 
 #[derive(Debug, Default)]
@@ -59,8 +60,6 @@ struct State {
     said: BTreeSet<String>,
     said_until: Duration,
     asked: Option<Duration>,
-    /// Connections from elsewhere that are looked at, and not answered; each leaves with its end.
-    strangers: HashSet<SocketAddr>,
 }
 
 impl std::fmt::Debug for Admission {
@@ -76,9 +75,10 @@ impl Admission {
         clock: Arc<dyn Clock>,
         calls: Arc<NodeCalls>,
         owner: String,
+        connections: Arc<Connections>,
     ) -> Self {
-        let (origins, state, accepted) = (Origins::default(), Mutex::default(), Mutex::default());
-        Self { config, raft, clock, calls, owner, origins, state, accepted }
+        let (origins, state) = (Origins::default(), Mutex::default());
+        Self { config, raft, clock, calls, owner, origins, state, connections }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -87,41 +87,23 @@ impl Admission {
 
     /// Whether what this connection brings is to be looked at alone.
     pub(crate) fn is_stranger(&self, peer: SocketAddr) -> bool {
-        self.state().strangers.contains(&peer)
+        self.connections.acceptance(peer).is_some_and(|acceptance| acceptance.is_stranger)
     }
 
-    fn accepted(&self) -> MutexGuard<'_, HashMap<SocketAddr, Option<u64>>> {
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether messages of members are accepted over a new connection.
+    /// Whether messages of members are accepted over a connection, or are still, if the members have changed. An
+    /// exception ends it.
     pub(crate) async fn admit(self: &Arc<Self>, peer: SocketAddr) -> Result<(), Exception> {
-        let by = self.raft.members_entry();
-        self.check(peer).await?;
-        self.accepted().insert(peer, by);
-        Ok(())
-    }
-
-    /// Whether they still are over one that was accepted. An exception ends it.
-    pub(crate) async fn admit_still(self: &Arc<Self>, peer: SocketAddr) -> Result<(), Exception> {
-        let by = self.raft.members_entry();
-        if self.accepted().get(&peer) == Some(&by) {
-            return Ok(());
-        }
-        self.check(peer).await?;
-        if let Some(last) = self.accepted().get_mut(&peer) {
-            *last = by;
+        let members_entry = self.raft.members_entry();
+        let accepted = self.connections.acceptance(peer);
+        if accepted.is_none_or(|accepted| accepted.members_entry != members_entry) {
+            let is_stranger = self.check(peer).await?;
+            self.connections.accept(peer, Acceptance { members_entry, is_stranger });
         }
         Ok(())
     }
 
-    /// The connection has ended.
-    pub(crate) fn hung_up(&self, peer: SocketAddr) {
-        self.accepted().remove(&peer);
-        self.state().strangers.remove(&peer);
-    }
-
-    async fn check(self: &Arc<Self>, peer: SocketAddr) -> Result<(), Exception> {
+    /// Answers whether it is a stranger's connection that is looked at alone.
+    async fn check(self: &Arc<Self>, peer: SocketAddr) -> Result<bool, Exception> {
         if !self.config.is_group() {
             return Err(denied("this metadata server is alone, and takes no messages of others".to_owned()));
         }
@@ -129,7 +111,7 @@ impl Admission {
         let is_member = members.iter().any(|member| member.id == self.config.id);
         let names_servers = !self.config.members.is_empty() || !self.config.members_from.is_empty();
         if self.config.join && !is_member && !names_servers {
-            return Ok(());
+            return Ok(false);
         }
         let known = self.known();
         let now = self.clock.monotonic();
@@ -143,8 +125,7 @@ impl Admission {
         servers.extend(self.config.members_from.iter().cloned());
         let ip = peer.ip().to_canonical();
         if self.origins.include(&servers, ip).await {
-            self.state().strangers.remove(&peer);
-            return Ok(());
+            return Ok(false);
         }
         let why = format!(
             "{ip} is the address of no metadata server of this group as server {} knows it. If it is one, correct its address in \
@@ -154,9 +135,6 @@ impl Admission {
         let is_sole = self.config.members.len() == 1 && members.len() <= 1;
         let is_due = {
             let mut state = self.state();
-            if is_sole {
-                state.strangers.insert(peer);
-            }
             let is_due = state.asked.is_none_or(|asked| now >= asked + ASK_PAUSE);
             if is_due {
                 state.asked = Some(now);
@@ -170,7 +148,7 @@ impl Admission {
             // joined.
             io::task::spawn("members", async move { admission.ask_others(known).await });
         }
-        if is_sole { Ok(()) } else { Err(denied(why)) }
+        if is_sole { Ok(true) } else { Err(denied(why)) }
     }
 
     /// Where the members are, as this server's configuration and its log say.

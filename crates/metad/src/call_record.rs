@@ -1,8 +1,8 @@
 //! What is written down of a call in the audit log.
 
 use crate::audit::{Record, listed, shortened};
-use crate::caller::Authentication;
 use crate::date;
+use crate::principal::Authentication;
 use crate::seat::Seat;
 use hdfs::Exception;
 use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION};

@@ -1,57 +1,26 @@
-//! Who calls: the principal of a connection, that is its user, the user's groups, and whether he may do everything.
+//! Users who call: their groups, whether they may do everything, and for whom they may act.
 
+use crate::connections::Connections;
 use crate::environment::GroupLookUp;
 use crate::groups::{GroupNames, Groups, NoAnswer, is_name};
+use crate::principal::{Authentication, User};
 use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::{AUTHORIZATION, RETRIABLE};
 use namespace::{Caller, RetryKey};
 use rpc::{Call, Identity};
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Characters of a name that is none which an error repeats.
 const NAME_SHOWN_LEN: usize = 32;
 
-/// How long a principal is not made anew: by so much groups may be older than their own memory of five minutes lets
-/// them be.
-const PRINCIPAL_KEPT: Duration = Duration::from_secs(10);
-/// Connections whose principals are remembered. More than a server has; beyond, all are made anew.
-const CONNECTION_COUNT_MAX: usize = 65_536;
-
-/// How somebody has shown who he is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Authentication {
-    /// He said so.
-    Simple,
-}
-
-impl Authentication {
-    /// As HDFS names it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Simple => "SIMPLE",
-        }
-    }
-}
-
-/// Who calls over one connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Principal {
-    /// In whose name.
-    pub(crate) caller: Caller,
-    /// Who makes the calls, if that is somebody else. He may.
-    pub(crate) real: Option<String>,
-    pub(crate) authentication: Authentication,
-}
-
 /// One call's circumstances.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    pub(crate) principal: Arc<Principal>,
+    pub(crate) user: Arc<User>,
     /// `None` if the client gave no id that could be recognised again.
     pub(crate) retry: Option<RetryKey>,
     pub(crate) peer: IpAddr,
@@ -59,10 +28,10 @@ pub(crate) struct Session {
 }
 
 impl Deref for Session {
-    type Target = Principal;
+    type Target = User;
 
-    fn deref(&self) -> &Principal {
-        &self.principal
+    fn deref(&self) -> &User {
+        &self.user
     }
 }
 
@@ -84,8 +53,8 @@ impl Session {
     #[cfg(test)]
     pub(crate) fn example(user: &str, superuser: bool) -> Self {
         let caller = Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser };
-        let principal = Arc::new(Principal { caller, real: None, authentication: Authentication::Simple });
-        Self { principal, retry: None, peer: [127, 0, 0, 1].into(), untaken: rpc::Untaken::default() }
+        let user = Arc::new(User { caller, real: None, authentication: Authentication::Simple });
+        Self { user, retry: None, peer: [127, 0, 0, 1].into(), untaken: rpc::Untaken::default() }
     }
 
     /// Where the client runs, as datanodes' addresses are written.
@@ -104,22 +73,12 @@ pub(crate) struct Users {
     owner: String,
     supergroup: String,
     groups: Groups,
-    /// By the address that a connection comes from.
-    principals: Mutex<HashMap<SocketAddr, Known>>,
-}
-
-/// The principal of a connection that goes on.
-#[derive(Debug)]
-struct Known {
-    identity: Arc<Identity>,
-    principal: Arc<Principal>,
-    made: Duration,
 }
 
 impl Users {
     /// `owner` runs the server, and may do everything.
     pub(crate) fn new(owner: String, supergroup: String, look_up: Box<GroupLookUp>) -> Self {
-        Self { owner, supergroup, groups: Groups::new(look_up), principals: Mutex::default() }
+        Self { owner, supergroup, groups: Groups::new(look_up) }
     }
 
     pub(crate) fn owner(&self) -> &str {
@@ -130,45 +89,29 @@ impl Users {
         &self.supergroup
     }
 
-    pub(crate) async fn session(&self, call: &Call, now: Duration) -> Result<Session, Exception> {
-        let known = self.principals().get(&call.peer).and_then(|known| known.of(&call.user, now));
-        let principal = match known {
-            Some(principal) => principal,
+    pub(crate) async fn session(
+        &self,
+        connections: &Connections,
+        call: &Call,
+        now: Duration,
+    ) -> Result<Session, Exception> {
+        let user = match connections.user(call.peer, &call.user, now) {
+            Some(user) => user,
             None => {
-                let principal = Arc::new(self.principal(&call.user, now).await?);
-                self.remember(call, &principal, now);
-                principal
+                let user = Arc::new(self.user(&call.user, now).await?);
+                // Of one whose groups are not known the next call asks again.
+                if user.caller.groups_known {
+                    connections.set_user(call.peer, &call.user, &user, now);
+                }
+                user
             }
         };
         let client: Option<[u8; 16]> = call.client_id.as_ref().try_into().ok();
         let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
-        Ok(Session { principal, retry, peer: call.peer.ip(), untaken: call.untaken.clone() })
+        Ok(Session { user, retry, peer: call.peer.ip(), untaken: call.untaken.clone() })
     }
 
-    fn principals(&self) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
-        // Whole entries.
-        self.principals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remember(&self, call: &Call, principal: &Arc<Principal>, made: Duration) {
-        if !principal.caller.groups_known {
-            return; // the next call asks again
-        }
-        let mut principals = self.principals();
-        if principals.len() >= CONNECTION_COUNT_MAX {
-            principals.clear();
-        }
-        let known = Known { identity: Arc::clone(&call.user), principal: Arc::clone(principal), made };
-        principals.insert(call.peer, known);
-        assert!(principals.len() <= CONNECTION_COUNT_MAX, "{} principals are remembered", principals.len());
-    }
-
-    /// A connection has ended.
-    pub(crate) fn hung_up(&self, peer: SocketAddr) {
-        self.principals().remove(&peer);
-    }
-
-    async fn principal(&self, identity: &Identity, now: Duration) -> Result<Principal, Exception> {
+    async fn user(&self, identity: &Identity, now: Duration) -> Result<User, Exception> {
         let user = identity.effective.as_str();
         check_name(user)?;
         let real = identity.real.clone().filter(|real| real != user);
@@ -181,7 +124,7 @@ impl Users {
                 return Err(Exception::new(class, message));
             }
         }
-        Ok(Principal { caller: self.caller(user, now).await, real, authentication: Authentication::Simple })
+        Ok(User { caller: self.caller(user, now).await, real, authentication: Authentication::Simple })
     }
 
     /// The owner's groups are not asked for: he may do everything without them, and as the servers of a group call each
@@ -200,20 +143,12 @@ impl Users {
     /// Asks the user database about everybody again.
     pub(crate) fn forget(&self) {
         self.groups.forget();
-        self.principals().clear();
     }
 
     /// Of whomever somebody asks about.
     pub(crate) async fn groups(&self, user: &str, now: Duration) -> Result<GroupNames, Exception> {
         check_name(user)?;
         self.groups.of(user, now).await.map_err(|error| Exception::io(format!("groups of {user}: {error}")))
-    }
-}
-
-impl Known {
-    fn of(&self, identity: &Arc<Identity>, now: Duration) -> Option<Arc<Principal>> {
-        let is_fresh = now.saturating_sub(self.made) < PRINCIPAL_KEPT;
-        (is_fresh && Arc::ptr_eq(&self.identity, identity)).then(|| Arc::clone(&self.principal))
     }
 }
 
@@ -250,7 +185,7 @@ mod tests {
     }
 
     async fn session(users: &Users, effective: &str, real: Option<&str>) -> Result<Session, Exception> {
-        users.session(&call(effective, real), Duration::ZERO).await
+        users.session(&Connections::default(), &call(effective, real), Duration::ZERO).await
     }
 
     fn call(effective: &str, real: Option<&str>) -> Call {
@@ -270,10 +205,12 @@ mod tests {
 
     /// Until its connection ends, groups are to be read again, or it is a while ago; and nobody gets that of another.
     #[tokio::test]
-    async fn a_connection_keeps_its_principal() {
+    async fn a_connection_keeps_its_user() {
         let users = users(|_| Ok(vec!["staff".into()]));
         let (call, second) = (call("alice", None), Duration::from_secs(1));
-        let at = async |call: &Call, now| users.session(call, now).await.unwrap().principal;
+        let connections = Connections::default();
+        connections.opened(call.peer);
+        let at = async |call: &Call, now| users.session(&connections, call, now).await.unwrap().user;
         let first = at(&call, second).await;
         assert_eq!((&first.caller.groups[..], first.authentication.name()), (&["staff".to_owned()][..], "SIMPLE"));
         assert!(Arc::ptr_eq(&first, &at(&call, second * 2).await));
@@ -282,10 +219,10 @@ mod tests {
         let again = at(&call, second * 2).await;
         assert!(!Arc::ptr_eq(&again, &at(&call, second * 12).await));
         let again = at(&call, second * 13).await;
-        users.forget();
+        connections.forget_users();
         let forgotten = at(&call, second * 13).await;
         assert!(!Arc::ptr_eq(&again, &forgotten));
-        users.hung_up(call.peer);
+        connections.closed(call.peer);
         assert!(!Arc::ptr_eq(&forgotten, &at(&call, second * 13).await));
     }
 

@@ -87,6 +87,12 @@ impl Process {
         self.ask(HEARTBEAT, &HeartbeatRequest { node: self.id.to_string(), sender, ..Default::default() }).await
     }
 
+    async fn tell_all(&self) -> Answer<Orders> {
+        let sender = Some(Sender { incarnation: Some(self.incarnation), addr: format!("127.0.0.1:{}", self.port) });
+        let node = self.id.to_string();
+        self.ask(CATALOGUE, &CatalogueRequest { node, sender, through: u64::MAX, ..Default::default() }).await
+    }
+
     async fn joins(&self) {
         self.register().await.unwrap();
         assert!(self.beat().await.unwrap().known);
@@ -107,9 +113,9 @@ async fn a_copy_does_not_take_the_place_of_a_node_that_lives() {
     assert!(!world.is_quiet());
 }
 
-/// The first one is gone, and the copy becomes the node. When the first comes back it is told to end.
+/// The first one is gone, and the copy becomes the node. When the first comes back it is told to register, and refused.
 #[tokio::test]
-async fn a_process_whose_place_was_taken_must_end() {
+async fn a_process_whose_place_was_taken_does_not_get_it_back() {
     let world = World::new().await;
     let (first, copy) = (world.process(10, 1), world.process(20, 2));
     first.joins().await;
@@ -117,10 +123,10 @@ async fn a_process_whose_place_was_taken_must_end() {
     drop(first);
     world.until("its end is noticed", |world| world.is_quiet()).await;
     copy.joins().await;
-    let (class, message) = first_again.beat().await.unwrap_err();
-    assert_eq!(class, NODE_SUPERSEDED);
+    assert!(!first_again.beat().await.unwrap().known);
+    let (class, message) = first_again.register().await.unwrap_err();
+    assert_eq!(class, NODE_IN_USE);
     assert!(message.contains("at 127.0.0.1:2"), "{message}");
-    assert_eq!(first_again.register().await.unwrap_err().0, NODE_IN_USE);
     assert!(copy.beat().await.unwrap().known);
 }
 
@@ -132,7 +138,9 @@ async fn a_restart_is_no_copy() {
     let (first, next) = (world.process(10, 1), world.process(20, 1));
     first.joins().await;
     next.joins().await;
-    assert_eq!(first.beat().await.unwrap_err().0, NODE_SUPERSEDED);
+    let (class, message) = first.beat().await.unwrap_err();
+    assert_eq!(class, NODE_SUPERSEDED);
+    assert!(message.contains("at 127.0.0.1:1"), "{message}");
 }
 
 /// A stranger that beats once in a node's name and hangs up marks nobody as gone, and leaves no figures.
@@ -153,7 +161,7 @@ async fn a_strangers_heartbeat_changes_nothing() {
     assert!(!world.is_quiet());
     // Over two connections: the end of the earlier one says nothing.
     let again = world.process(10, 1);
-    assert!(again.beat().await.unwrap().known);
+    again.joins().await;
     drop(node);
     io::stage::sleep(Duration::from_millis(200)).await;
     assert!(!world.is_quiet());
@@ -161,20 +169,37 @@ async fn a_strangers_heartbeat_changes_nothing() {
     world.until("the end of the last one counts", |world| world.is_quiet()).await;
 }
 
-/// A connection is the node's whose heartbeats came over it.
+/// A message of a process counts over a connection over which that process registered, and over no other.
 #[tokio::test]
-async fn messages_of_another_node_are_refused_on_a_nodes_connection() {
+async fn a_process_registers_over_each_of_its_connections() {
+    let world = World::new().await;
+    let (node, again) = (world.process(10, 1), world.process(10, 1));
+    node.joins().await;
+    assert!(!again.beat().await.unwrap().known && !again.tell_all().await.unwrap().known);
+    drop(again);
+    io::stage::sleep(Duration::from_millis(200)).await;
+    assert!(!world.is_quiet(), "the end of a connection that is nobody's says nothing");
+    let again = world.process(10, 1);
+    assert!(!again.register().await.unwrap().new);
+    assert!(again.beat().await.unwrap().known && again.tell_all().await.unwrap().known);
+    let later = Process { client: again.client.clone(), incarnation: world.process(20, 1).incarnation, ..again };
+    assert!(!later.beat().await.unwrap().known, "another process, which has not registered");
+    assert!(node.beat().await.unwrap().known);
+}
+
+/// The registration binds the connection, before any heartbeat.
+#[tokio::test]
+async fn messages_of_another_node_do_not_count_on_a_nodes_connection() {
     let world = World::new().await;
     let (node, mut other) = (world.process(10, 1), world.process(20, 2));
-    node.joins().await;
+    node.register().await.unwrap();
     other.id = NodeId([2; 16]);
     other.joins().await;
     let over = Process { client: node.client.clone(), id: other.id, port: 2, incarnation: other.incarnation };
-    let refused = [over.register().await.unwrap_err(), over.beat().await.unwrap_err()];
-    for (class, message) in refused {
-        assert_eq!(class, hdfs::exception::ACCESS_CONTROL);
-        assert!(message.starts_with("this connection is datanode "), "{message}");
-    }
+    let (class, message) = over.register().await.unwrap_err();
+    assert_eq!(class, hdfs::exception::ACCESS_CONTROL);
+    assert!(message.starts_with("this connection is datanode "), "{message}");
+    assert!(!over.beat().await.unwrap().known);
     assert!(node.beat().await.unwrap().known && other.beat().await.unwrap().known);
 }
 
@@ -183,13 +208,12 @@ async fn messages_of_another_node_are_refused_on_a_nodes_connection() {
 async fn invented_nodes_leave_nothing() {
     let world = World::new().await;
     world.process(10, 1).joins().await;
-    let mut invented = world.process(10, 1);
-    for number in 0..2000u32 {
-        invented.id.0[..4].copy_from_slice(&number.to_be_bytes());
-        assert!(invented.register().await.unwrap().new);
+    let invented = |number: u8| Process { id: NodeId([100 + number; 16]), ..world.process(10, 1) };
+    for number in 0..100 {
+        assert!(invented(number).register().await.unwrap().new);
     }
     assert_eq!(world.node_count(), 1);
-    invented.joins().await;
+    invented(0).joins().await;
     assert_eq!(world.node_count(), 2);
 }
 

@@ -16,6 +16,6 @@ pub(crate) async fn get(
 
 /// `hdfs dfsadmin -refreshUserToGroupsMappings`, and the like for proxies, of which there are no lists.
 pub(crate) async fn refresh(visit: &Visit) -> Result<RefreshUserToGroupsMappingsResponseProto, Exception> {
-    visit.seat.users.forget();
+    visit.seat.forget_groups();
     Ok(RefreshUserToGroupsMappingsResponseProto {})
 }

@@ -11,11 +11,11 @@
 //! alone takes the seat at its start and keeps it. One whose leader cannot begin, or breaks again and again, stops.
 
 use crate::admission::Admission;
-use crate::caller::Users;
+use crate::caller::{Session, Users};
 use crate::command::{Command, Founding};
 use crate::config::Config;
+use crate::connections::Connections;
 use crate::core::{Core, Parts};
-use crate::heartbeat_connections::HeartbeatConnections;
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::node_registry::NodeRegistry;
@@ -29,6 +29,7 @@ use io::Clock;
 use io::task::Owned;
 use lead::Cluster;
 use raft::{Raft, RaftError, Standing};
+use rpc::Call;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -70,6 +71,7 @@ pub(crate) struct Seat {
     pub(crate) machine: Arc<Machine>,
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<NodeRegistry>,
     pub(crate) admission: Arc<Admission>,
@@ -87,7 +89,6 @@ pub(crate) struct Seat {
     taken: Mutex<Option<Taken>>,
     /// The term in which this member began to lead last.
     last_taken: AtomicU64,
-    heartbeat_connections: Mutex<HeartbeatConnections>,
 }
 
 /// How others are reached.
@@ -123,12 +124,15 @@ impl Seat {
         let users = Arc::new(users);
         let Ways { calls, peers } = ways;
         let (its_config, its_calls, owner) = (config.clone(), Arc::clone(&calls), users.owner().to_owned());
-        let admission = Admission::new(its_config, raft.clone(), Arc::clone(&clock), its_calls, owner);
+        let connections = Arc::<Connections>::default();
+        let (its_raft, its_clock, its_connections) = (raft.clone(), Arc::clone(&clock), Arc::clone(&connections));
+        let admission = Admission::new(its_config, its_raft, its_clock, its_calls, owner, its_connections);
         Self {
             config,
             machine,
             raft,
             clock,
+            connections,
             users,
             heard: Arc::default(),
             admission: Arc::new(admission),
@@ -141,7 +145,6 @@ impl Seat {
             rpc_addr: OnceLock::new(),
             taken: Mutex::default(),
             last_taken: AtomicU64::new(0),
-            heartbeat_connections: Mutex::default(),
         }
     }
 
@@ -159,39 +162,26 @@ impl Seat {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn heartbeat_connections(&self) -> MutexGuard<'_, HeartbeatConnections> {
-        self.heartbeat_connections.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Who makes a call.
+    pub(crate) async fn session(&self, call: &Call) -> Result<Session, Exception> {
+        self.users.session(&self.connections, call, self.clock.monotonic()).await
     }
 
-    pub(crate) fn opened(&self, peer: SocketAddr) {
-        self.heartbeat_connections().opened(peer);
-    }
-
-    /// A heartbeat came from `peer`, of the process that is the datanode.
-    pub(crate) fn beat(&self, peer: SocketAddr, node: NodeId) {
-        if !self.heartbeat_connections().beat(peer, node) {
-            self.disconnected(node);
-        }
-    }
-
-    /// A connection over which a datanode's heartbeats came is that node's: messages of another are refused there.
-    pub(crate) fn must_be_of(&self, peer: SocketAddr, node: NodeId) -> Result<(), Exception> {
-        match self.heartbeat_connections().node_of(peer) {
-            Some(known) if known != node => {
-                Err(refusal::denied(format!("this connection is datanode {known}'s, and the message is of {node}")))
-            }
-            _ => Ok(()),
-        }
+    /// Groups are read again, of everybody.
+    pub(crate) fn forget_groups(&self) {
+        self.users.forget();
+        self.connections.forget_users();
     }
 
     /// A connection has ended. If it was a datanode's, the process is likely to be gone: the next blocks go elsewhere
     /// until it is heard again.
     pub(crate) fn hung_up(&self, peer: SocketAddr) {
-        let node = self.heartbeat_connections().hung_up(peer);
+        let node = self.connections.closed(peer);
         node.into_iter().for_each(|node| self.disconnected(node));
     }
 
-    fn disconnected(&self, node: NodeId) {
+    /// The connection over which a node registered last has ended.
+    pub(crate) fn disconnected(&self, node: NodeId) {
         if let Some(core) = self.core()
             && let Some(mut leader) = core.leader_unless_broken()
         {

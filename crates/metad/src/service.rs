@@ -23,12 +23,10 @@ impl rpc::Service for Service {
     }
 
     fn opened(&self, peer: SocketAddr) {
-        self.seat.opened(peer);
+        self.seat.connections.opened(peer);
     }
 
     fn hung_up(&self, peer: SocketAddr) {
-        self.seat.admission.hung_up(peer);
-        self.seat.users.hung_up(peer);
         self.seat.hung_up(peer);
     }
 }

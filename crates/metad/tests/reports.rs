@@ -39,7 +39,7 @@ async fn a_report_has_what_the_store_knows() {
         sender: Some(world.nodes[0].sender()),
         ..Default::default()
     };
-    let rpc = rpc::Client::new(world.addr().to_string(), "datanode".into(), node::NODE_PROTOCOL);
+    let rpc = world.nodes[0].rpc(world.addr());
     let _: node::Orders = rpc.call(node::HEARTBEAT, &request).await.unwrap();
 
     let live = told(&root, DatanodeReportTypeProto::Live).await;
@@ -58,7 +58,7 @@ async fn a_report_has_what_the_store_knows() {
 #[tokio::test]
 async fn a_heartbeat_lists_no_more_than_a_node_can_have() {
     let world = World::new(1).await;
-    let rpc = rpc::Client::new(world.addr().to_string(), "datanode".into(), node::NODE_PROTOCOL);
+    let rpc = world.nodes[0].rpc(world.addr());
     let honest = node::HeartbeatRequest {
         node: world.nodes[0].id.to_string(),
         sender: Some(world.nodes[0].sender()),

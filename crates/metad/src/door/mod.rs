@@ -17,9 +17,9 @@ pub(crate) mod table;
 mod tests;
 
 use crate::call_record::{CallTimer, Caller, Named, is_denied};
-use crate::caller::Authentication;
 use crate::core::Core;
 use crate::method::{Audit, Handler, Method, Needs, Who};
+use crate::principal::Authentication;
 use crate::racks;
 use crate::seat::Seat;
 use crate::visit::Visit;
@@ -113,13 +113,13 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         Who::Superuser | Who::Member => true,
     };
     if is_asked {
-        let session = seat.users.session(call, seat.clock.monotonic()).await?;
+        let session = seat.session(call).await?;
         match method.who {
             Who::Anyone | Who::User | Who::Node => {}
             Who::Superuser => session.must_be_superuser(protocol.names_operations.then_some(&call.method))?,
             Who::Member => {
                 session.must_be_superuser(None)?;
-                seat.admission.admit_still(call.peer).await?;
+                seat.admission.admit(call.peer).await?;
             }
         }
         if let Some(core) = visit.core.as_ref().filter(|_| protocol.has_clients) {

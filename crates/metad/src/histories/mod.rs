@@ -207,7 +207,7 @@ async fn believe(member: &Member, call: Call) -> Result<Bytes, Exception> {
 
 async fn carry_out(seat: &Arc<Seat>, core: Arc<Core>, call: Call) -> Result<Bytes, Exception> {
     let (_, method, _) = table::find(&call.protocol, &call.method).unwrap();
-    let session = seat.users.session(&call, core.monotonic()).await?;
+    let session = seat.session(&call).await?;
     let seat = Arc::clone(seat);
     let visit = Visit { seat, call, core: Some(core), session: Some(session), standby: None, report: None };
     (method.handler)(&visit).await

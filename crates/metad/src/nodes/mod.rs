@@ -3,6 +3,7 @@
 //! Which process is a datanode is decided by `Cluster::claim` and `Cluster::standing`.
 //! What a report leads to is decided by `lead::Leader`; here it is converted, and replicas are looked up in the rows.
 
+mod binding;
 pub(crate) mod heartbeat;
 pub(crate) mod messages;
 pub(crate) mod orders;
@@ -11,27 +12,31 @@ mod replicas;
 pub(crate) mod standby;
 
 use crate::visit::Visit;
+use binding::registered;
 use hdfs::Exception;
 use messages::{node_id, usage};
 use orders::command;
 use wire::node::{CatalogueRequest, HeartbeatRequest, Orders, RegisterRequest, RegisterResponse};
 
 pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
-    visit.seat.must_be_of(visit.call.peer, node_id(&request.node)?)?;
     registration::register(visit.core(), &visit.seat, visit.call.peer, request).await
 }
 
 pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Result<Orders, Exception> {
     let (core, seat) = (visit.core(), &*visit.seat);
     let node = node_id(&request.node)?;
-    seat.must_be_of(visit.call.peer, node)?;
     let usage = usage(request.usage, request.transfer_count);
-    let is_known = registration::admit(core, seat, node, request.sender.as_ref(), Some(usage)).await?;
+    let is_known = match registered(visit, &request.node, request.sender.as_ref())? {
+        Some((process, addr)) => registration::admit(core, seat, process, addr, Some(usage)).await?,
+        None => false,
+    };
     let (id, members) = seat.members();
     let orders = if is_known { heartbeat::heartbeat(core, request).await? } else { Orders::default() };
     if is_known {
         seat.heard.beat(node, usage, core.monotonic());
-        seat.beat(visit.call.peer, node);
+        if !seat.connections.has(node) {
+            seat.disconnected(node); // while the heartbeat was served
+        }
     }
     command(core, node, Orders { id, members, ..orders }).await
 }
@@ -39,8 +44,10 @@ pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Resul
 pub(crate) async fn catalogue(visit: &Visit, request: CatalogueRequest) -> Result<Orders, Exception> {
     let core = visit.core();
     let node = node_id(&request.node)?;
-    visit.seat.must_be_of(visit.call.peer, node)?;
-    let is_known = registration::admit(core, &visit.seat, node, request.sender.as_ref(), None).await?;
+    let is_known = match registered(visit, &request.node, request.sender.as_ref())? {
+        Some((process, addr)) => registration::admit(core, &visit.seat, process, addr, None).await?,
+        None => false,
+    };
     let orders = if is_known { replicas::catalogue(core, request).await? } else { Orders::default() };
     command(core, node, orders).await
 }

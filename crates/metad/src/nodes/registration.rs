@@ -2,8 +2,10 @@
 //!
 //! `Cluster::claim` and `Cluster::standing` decide.
 
-use super::messages::{described, incarnation, no_incarnation, short, usage, version};
+use super::binding::{bind, must_be_free, process_of};
+use super::messages::{described, short, usage, version};
 use crate::core::Core;
+use crate::principal::RegisteredNode;
 use crate::racks;
 use crate::refusal;
 use crate::seat::Seat;
@@ -13,29 +15,28 @@ use hdfs::Exception;
 use lead::{Claim, Crowded, Leader, Standing, Usage};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use types::Millis;
 use types::mutation::{self, Mutation};
-use types::{Millis, NodeId};
-use wire::node::{NODE_IN_USE, NODE_SUPERSEDED, RegisterRequest, RegisterResponse, Sender};
+use wire::node::{NODE_IN_USE, NODE_SUPERSEDED, RegisterRequest, RegisterResponse};
 
 /// By which a datanode's clock may be ahead of this server's when it begins. A guess, far above what clocks differ by.
 const CLOCK_AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
 
-/// Whether a message counts. False: its sender is to register. A newcomer becomes a node by its first heartbeat, which
-/// has a `usage`.
+/// Whether a message counts of a process that registered over its connection. False: it is to register again. A
+/// newcomer becomes a node by its first heartbeat, which has a `usage`.
 pub(super) async fn admit(
     core: &Arc<Core>,
     seat: &Seat,
-    node: NodeId,
-    sender: Option<&Sender>,
+    RegisteredNode { id: node, incarnation }: RegisteredNode,
+    xfer_addr: &str,
     usage: Option<Usage>,
 ) -> Result<bool, Exception> {
-    let sender = sender.ok_or_else(no_incarnation)?;
-    let (now, incarnation) = (core.monotonic(), incarnation(sender.incarnation)?);
-    match core.with_cluster(|cluster, _| cluster.standing(now, node, incarnation, &sender.addr)) {
+    let now = core.monotonic();
+    match core.with_cluster(|cluster, _| cluster.standing(now, node, incarnation, xfer_addr)) {
         Standing::Superseded { .. } if mutation::is(Mutation::BelieveCopies) => Ok(true),
         Standing::Current => Ok(true),
         Standing::Superseded { addr } => {
-            tracing::warn!(%node, was = short(&sender.addr), is = addr, "a process is refused: another one has its node's id");
+            tracing::warn!(%node, was = short(xfer_addr), is = addr, "a process is refused: another one has its node's id");
             Err(Exception::new(
                 NODE_SUPERSEDED,
                 format!(
@@ -46,7 +47,7 @@ pub(super) async fn admit(
         }
         Standing::Unknown => {
             let Some(usage) = usage else { return Ok(false) };
-            let newcomer = core.leader().newcomers.take(now, node, incarnation, &sender.addr);
+            let newcomer = core.leader().newcomers.take(now, node, incarnation, xfer_addr);
             let Some((newcomer, version)) = newcomer else { return Ok(false) };
             // Another process may have become the node since this one registered.
             let since = core.claims_since();
@@ -85,7 +86,9 @@ pub(super) async fn register(
     }
     let (usage, version) = (usage(request.usage, 0), version(&request));
     let node = described(request, peer)?;
+    must_be_free(seat, peer, node.id)?;
     must_have_begun(&node, core.now())?;
+    let process = process_of(&node);
     // This call was served, so this server leads at this moment.
     core.confirm_hearing();
     let (now, since) = (core.monotonic(), core.claims_since());
@@ -94,10 +97,12 @@ pub(super) async fn register(
             let entered =
                 core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.enter(now, node, version, cluster));
             entered.map_err(crowded)?;
+            bind(seat, peer, process);
             Ok(RegisterResponse { new: true, ..answer })
         }
         Claim::InUse { .. } if mutation::is(Mutation::BelieveCopies) => {
             accept(core, seat, node, usage, version, true).await?;
+            bind(seat, peer, process);
             Ok(answer)
         }
         Claim::InUse { addr } => {
@@ -113,6 +118,7 @@ pub(super) async fn register(
         }
         claim @ (Claim::Known | Claim::Takes) => {
             accept(core, seat, node, usage, version, claim == Claim::Takes).await?;
+            bind(seat, peer, process);
             Ok(answer)
         }
     }

@@ -1,6 +1,7 @@
 //! What datanodes get from a server that stands by: it remembers who lives, and gives no orders.
 
-use super::messages::{described, incarnation, node_id, usage, version};
+use super::binding::{bind, must_be_free, process_of, registered};
+use super::messages::{described, usage, version};
 use super::registration::is_foreign;
 use crate::refusal;
 use crate::visit::Visit;
@@ -15,10 +16,13 @@ pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<
     if !is_foreign(&request, &block_pool) {
         let (usage, version) = (usage(request.usage, 0), version(&request));
         let node = described(request, visit.call.peer)?;
+        must_be_free(seat, visit.call.peer, node.id)?;
         // Who is a datanode is decided by the leader, and read in the rows; of others nothing is remembered.
         let row = blocks::tables::node(&seat.machine.store().view(), node.id).map_err(refusal::rows)?;
         if row.is_some_and(|row| row.incarnation == node.incarnation) {
+            let process = process_of(&node);
             seat.heard.registered(node, usage, version, seat.clock.monotonic());
+            bind(seat, visit.call.peer, process);
         }
     }
     Ok(RegisterResponse { block_pool, standby: true, term: 0, new: false })
@@ -27,12 +31,14 @@ pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<
 pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Result<Orders, Exception> {
     let seat = &visit.seat;
     let usage = usage(request.usage, request.transfer_count);
-    let incarnation = incarnation(request.sender.and_then(|sender| sender.incarnation))?;
-    let known = seat.heard.beat_of(node_id(&request.node)?, incarnation, usage, seat.clock.monotonic());
+    let process = registered(visit, &request.node, request.sender.as_ref())?;
+    let known = process
+        .is_some_and(|(process, _)| seat.heard.beat_of(process.id, process.incarnation, usage, seat.clock.monotonic()));
     let (id, members) = seat.members();
     Ok(Orders { known, standby: true, id, members, ..Orders::default() })
 }
 
-pub(crate) async fn catalogue(_visit: &Visit, _request: CatalogueRequest) -> Result<Orders, Exception> {
-    Ok(Orders { known: true, standby: true, ..Orders::default() })
+pub(crate) async fn catalogue(visit: &Visit, request: CatalogueRequest) -> Result<Orders, Exception> {
+    let known = registered(visit, &request.node, request.sender.as_ref())?.is_some();
+    Ok(Orders { known, standby: true, ..Orders::default() })
 }

@@ -255,7 +255,7 @@ impl Datanode {
         node::Usage { capacity_len: 1 << 40, used_len: 1 << 30, free_len: 1 << 39 }
     }
 
-    fn rpc(&self, metad: SocketAddr) -> rpc::Client {
+    pub(crate) fn rpc(&self, metad: SocketAddr) -> rpc::Client {
         let connect = || rpc::Client::new(metad.to_string(), "datanode".into(), node::NODE_PROTOCOL);
         self.metads.lock().unwrap().entry(metad).or_insert_with(connect).clone()
     }

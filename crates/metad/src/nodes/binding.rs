@@ -1,0 +1,52 @@
+//! The connection of a datanode's process: a registration makes it that process's, and each further message is asked
+//! whether it came over it.
+//!
+//! A message that comes in a node's name over another connection is answered that the node is not known, so that the
+//! process registers there too. Whoever has a node's id and incarnation, which are no secrets, thus sends nothing in
+//! its name without a registration, which is recorded and limited.
+
+use super::messages::{incarnation, no_incarnation, node_id};
+use crate::principal::RegisteredNode;
+use crate::refusal;
+use crate::seat::Seat;
+use crate::visit::Visit;
+use blocks::Node;
+use hdfs::Exception;
+use std::net::SocketAddr;
+use types::NodeId;
+use wire::node::Sender;
+
+/// The process that sends a message, and the transfer address that it registered. `None`: it has not registered over
+/// this connection.
+pub(super) fn registered<'a>(
+    visit: &Visit,
+    node: &str,
+    sender: Option<&'a Sender>,
+) -> Result<Option<(RegisteredNode, &'a str)>, Exception> {
+    let id = node_id(node)?;
+    let sender = sender.ok_or_else(no_incarnation)?;
+    let process = RegisteredNode { id, incarnation: incarnation(sender.incarnation)? };
+    let is_registered = visit.seat.connections.node(visit.call.peer) == Some(process);
+    Ok(is_registered.then_some((process, &sender.addr)))
+}
+
+/// A connection over which a node registered is that node's.
+pub(super) fn must_be_free(seat: &Seat, peer: SocketAddr, node: NodeId) -> Result<(), Exception> {
+    match seat.connections.node(peer) {
+        Some(known) if known.id != node => {
+            Err(refusal::denied(format!("this connection is datanode {}'s, and the message is of {node}", known.id)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `node` has registered over this connection.
+pub(super) fn bind(seat: &Seat, peer: SocketAddr, node: RegisteredNode) {
+    if !seat.connections.bind(peer, node) {
+        seat.disconnected(node.id);
+    }
+}
+
+pub(super) fn process_of(node: &Node) -> RegisteredNode {
+    RegisteredNode { id: node.id, incarnation: node.incarnation }
+}
