@@ -17,7 +17,9 @@ const FIRST_COUNT_PER_S: u64 = 20;
 
 /// How far the audit is.
 #[derive(Debug, Default)]
-pub struct ContainerAudit {
+pub(crate) struct ContainerAudit {
+    /// The last look.
+    looked: Option<Duration>,
     after: Option<ContainerId>,
     /// Containers that are due and not queued yet, in thousandths.
     owed_milli: u64,
@@ -26,8 +28,9 @@ pub struct ContainerAudit {
 }
 
 impl ContainerAudit {
-    /// Queues what is due after `passed` since the last look.
-    pub fn step(&mut self, cluster: &Cluster, repair: &mut Repair, passed: Duration, now: Duration) {
+    /// Queues what is due since the last look.
+    pub(crate) fn step(&mut self, cluster: &Cluster, repair: &mut Repair, now: Duration) {
+        let passed = now.saturating_sub(self.looked.replace(now).unwrap_or(now));
         let count = cluster.container_count() as u64;
         let (period, per_s) = if self.is_second { (PERIOD, 0) } else { (FIRST_PERIOD, FIRST_COUNT_PER_S) };
         let passed_ms = passed.as_millis() as u64;
@@ -64,11 +67,14 @@ mod tests {
         }
         assert_eq!(leader.cluster.member_ids(ContainerId(100)), [node(1), node(2)]);
         let mut audit = ContainerAudit::default();
+        let mut now = NOW;
+        audit.step(&leader.cluster, &mut leader.repair, now);
         let mut turns = |seconds: u64| {
             let mut queued = Vec::new();
             for _ in 0..seconds {
-                audit.step(&leader.cluster, &mut leader.repair, Duration::from_secs(1), NOW);
-                queued.extend(std::iter::from_fn(|| leader.repair.next_check(NOW)));
+                now += Duration::from_secs(1);
+                audit.step(&leader.cluster, &mut leader.repair, now);
+                queued.extend(std::iter::from_fn(|| leader.repair.next_check(now)));
             }
             queued
         };

@@ -10,6 +10,7 @@
 //! Promise: a row is given for forgetting only when each live member confirmed, or did not object after several orders.
 //! A node that comes back later is put right by its catalogue, so nothing is lost if this memory is.
 
+use crate::cluster::Cluster;
 use namespace::DoomedBlock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,6 +18,8 @@ use types::{BlockId, ContainerId, Generation, NodeId};
 
 /// Rows remembered at a time. With more, trees wait, and so do their rows.
 const OWED_COUNT_MAX: usize = 50_000;
+/// Rows read at a time.
+const PAGE_COUNT: usize = 1000;
 /// Orders in one answer: about 160 KB.
 const ORDER_COUNT_MAX: usize = 5000;
 /// An order is repeated after this, in case an answer was lost.
@@ -38,6 +41,25 @@ pub struct Doomed {
     /// Rows not forgotten yet, with the nodes that still owe.
     rows: BTreeMap<(BlockId, ContainerId), Row>,
     forgettable: BTreeSet<DoomedBlock>,
+    unread: Unread,
+}
+
+/// Rows that may not be in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Unread {
+    /// Any: those that an earlier leader left, or that there was no room for.
+    #[default]
+    All,
+    /// Those behind this one, which are being read.
+    Reading(Option<DoomedBlock>),
+    None,
+}
+
+/// A page of doomed rows that is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoomedPage {
+    pub after: Option<DoomedBlock>,
+    pub count: usize,
 }
 
 #[derive(Debug)]
@@ -63,6 +85,37 @@ impl Doomed {
             self.owed.entry(*member).or_default().insert(key, owed);
         }
         self.rows.insert(key, Row { generation: doomed.generation, pending_nodes: members.iter().copied().collect() });
+    }
+
+    /// Some of what the rows say is doomed may not be here: they are read from their beginning.
+    pub fn reload(&mut self) {
+        self.unread = Unread::All;
+    }
+
+    /// Rows that are to be read now, if there are any and there is room for them. The same again until they were.
+    pub fn next_page(&mut self) -> Option<DoomedPage> {
+        let after = match self.unread {
+            Unread::All => None,
+            Unread::Reading(after) => after,
+            Unread::None => return None,
+        };
+        if !self.has_room() {
+            return None;
+        }
+        self.unread = Unread::Reading(after);
+        Some(DoomedPage { after, count: PAGE_COUNT })
+    }
+
+    /// That page was read. What is known already changes nothing.
+    pub fn on_page(&mut self, DoomedPage { after, count }: DoomedPage, rows: &[DoomedBlock], cluster: &Cluster) {
+        assert!(rows.len() <= count, "{} rows are read at a time", rows.len());
+        assert!(rows.first().is_none_or(|first| after < Some(*first)), "rows from {after:?} on were read before");
+        rows.iter().for_each(|block| self.feed(*block, cluster.member_ids(block.home)));
+        // Otherwise more was doomed meanwhile than there was room for.
+        if self.unread == Unread::Reading(after) {
+            let last = rows.last().filter(|_| rows.len() == count);
+            self.unread = last.map_or(Unread::None, |last| Unread::Reading(Some(*last)));
+        }
     }
 
     /// Rows that are not forgotten yet, including those that can be.

@@ -31,8 +31,6 @@ pub struct EffectHandler<'a> {
 pub struct Wakeups {
     /// There is something to free.
     pub reaper: bool,
-    /// More blocks are doomed than are remembered: the rows tell of them.
-    pub doomed_rows: bool,
     /// There is something to compare or to move.
     pub repair: bool,
 }
@@ -46,6 +44,8 @@ impl EffectHandler<'_> {
             for block in doomed {
                 self.doomed.feed(*block, self.cluster.member_ids(block.home));
             }
+        } else if !doomed.is_empty() {
+            self.doomed.reload(); // the rows tell of them
         }
         for Written { block, home, len, grown } in written {
             self.cluster.on_claimed_len(now, *home, (*block, *len), *grown);
@@ -59,7 +59,6 @@ impl EffectHandler<'_> {
         }
         Wakeups {
             reaper: *has_doomed_tree || !doomed.is_empty() || *left_safe_mode,
-            doomed_rows: !has_room && !doomed.is_empty(),
             repair: is_doubtful || *has_resized || *left_safe_mode,
         }
     }
@@ -187,11 +186,18 @@ mod tests {
                 .collect(),
             ..Effects::default()
         };
+        let page = leader.doomed.next_page().unwrap();
+        leader.doomed.on_page(page, &[], &leader.cluster);
+        assert_eq!(leader.doomed.next_page(), None, "all rows were read");
         let wakes = leader.tell(&doomed(0..60_000), NOW);
         assert_eq!(wakes, Wakeups { reaper: true, ..Wakeups::default() });
         assert!(!leader.doomed.has_room());
-        let wakes = leader.tell(&doomed(60_000..60_001), NOW);
-        assert_eq!((wakes.doomed_rows, leader.doomed.len()), (true, 60_000));
+        leader.tell(&doomed(60_000..60_001), NOW);
+        assert_eq!(leader.doomed.len(), 60_000);
+        leader.doomed.take_forgettable(usize::MAX);
+        (1..=2).for_each(|number| leader.doomed.on_lost(node(number)));
+        leader.doomed.take_forgettable(usize::MAX);
+        assert_eq!(leader.doomed.next_page().map(|page| page.after), Some(None), "its row tells of it");
     }
 
     #[test]

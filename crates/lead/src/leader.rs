@@ -15,6 +15,8 @@ use crate::chain_sets::ChainSets;
 use crate::claim::Newcomers;
 use crate::cluster::Cluster;
 use crate::complaints::Complaints;
+use crate::container_audit::ContainerAudit;
+use crate::container_sizes::ContainerSizes;
 use crate::disk::{self, Disk};
 use crate::disk_balance::{DiskBalance, DiskBalanceTerms};
 use crate::doomed::Doomed;
@@ -26,6 +28,7 @@ use crate::leased::{Grant, LeaseRefused, Leased, LeasedHome};
 use crate::leases::WriterLeases;
 use crate::repair::Repair;
 use crate::replica_fate::Undecided;
+use crate::resize_queue::ResizeQueue;
 use crate::room::Shortage;
 use crate::rules::LivenessRules;
 use crate::scrub::{Scrub, ScrubTerms};
@@ -33,10 +36,10 @@ use crate::surplus::Surplus;
 use crate::unresponsive::Unresponsive;
 use blocks::{BlocksError, Command, JobEnd, JobKind, JobTask, Reply, unended_jobs};
 use namespace::Effects;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
-use types::{Millis, NodeId};
+use types::{ContainerId, Millis, NodeId};
 
 #[derive(Debug)]
 pub struct Leader {
@@ -71,6 +74,15 @@ pub struct Leader {
     pub scrub: Option<Scrub>,
     pub balance: Option<Balance>,
     pub disk_balance: Option<DiskBalance>,
+    /// How much containers hold.
+    pub container_sizes: ContainerSizes,
+    /// Files whose replication was changed.
+    pub resizes: ResizeQueue,
+    pub(crate) container_audit: ContainerAudit,
+    /// Who was lost at the last look.
+    pub(crate) lost: BTreeSet<NodeId>,
+    /// Where looking for containers that can be removed goes on.
+    pub(crate) removal_after: Option<ContainerId>,
     disks: BTreeMap<NodeId, Vec<Disk>>,
 }
 
@@ -104,8 +116,17 @@ impl Leader {
             scrub: None,
             balance: None,
             disk_balance: None,
+            container_sizes: ContainerSizes::default(),
+            resizes: ResizeQueue::default(),
+            container_audit: ContainerAudit::default(),
+            lost: BTreeSet::new(),
+            removal_after: None,
             disks: BTreeMap::new(),
         };
+        // What the leader before was at: members that had not copied all yet.
+        for pipeline in leader.cluster.joined_pipelines() {
+            leader.cluster.containers_of(pipeline).for_each(|home| leader.repair.suspect(home, now));
+        }
         for (id, row) in unended_jobs(rows)? {
             leader.take_on(id, row.task, now);
         }
@@ -230,6 +251,8 @@ impl Leader {
         self.complaints.check();
         self.chain_sets.check();
         self.jobs.check();
+        let strangers = self.lost.iter().chain(self.disks.keys()).find(|node| self.cluster.node(**node).is_none());
+        assert_eq!(strangers, None, "of a node that nobody knows something is remembered");
         if let Some(balance) = &self.balance {
             balance.check();
         }

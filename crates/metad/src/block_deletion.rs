@@ -4,14 +4,14 @@
 
 use crate::change_error::ChangeError;
 use crate::core::Core;
-use lead::SILENCE_MAX;
-use namespace::{DoomedBlock, ForgetDoomed, Reap, Reply, read};
+use lead::Leader;
+use namespace::{ForgetDoomed, Reap, Reply, read};
 use types::rows::RowsError;
 
 /// Inodes and blocks freed by one entry of the log.
 const REAP_COUNT: u32 = 1000;
 const _: () = assert!(REAP_COUNT <= namespace::BLOCKS_CHANGED_MAX);
-/// Rows of doomed blocks read, or forgotten, at a time.
+/// Rows of doomed blocks forgotten at a time.
 const PAGE_COUNT: usize = 1000;
 
 #[derive(Debug, thiserror::Error)]
@@ -24,17 +24,15 @@ pub(crate) enum ReapError {
 
 /// One round. Costs a look at one table if there is nothing to do.
 pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
-    drop_unreachable_nodes(core);
+    let (led, now) = (core.uptime(), core.monotonic());
+    core.leader().drop_unreachable(led, now);
     if core.safe_mode()?.is_some() {
         return Ok(());
     }
     forget(core).await?;
-    if core.take_unfed() {
-        feed(core).await.inspect_err(|_| core.reload_doomed_rows())?;
-    }
+    feed(core).await?;
     loop {
         if !core.leader().doomed.has_room() {
-            core.reload_doomed_rows();
             return Ok(());
         }
         if !core.chore_rows(read::has_deleted_trees).await? {
@@ -44,44 +42,14 @@ pub(crate) async fn round(core: &Core) -> Result<(), ReapError> {
     }
 }
 
-/// Takes the doomed blocks up that were doomed before this leader, or when there was no room for more. What is known
-/// already changes nothing.
+/// Takes the doomed blocks up that were doomed before this leader, or when there was no room for more.
 async fn feed(core: &Core) -> Result<(), RowsError> {
-    let mut after = None;
-    while core.leader().doomed.has_room() {
-        let page = core.chore_rows(move |rows| read::doomed_blocks(rows, after, PAGE_COUNT)).await?;
-        let Some(last) = page.last() else { break };
-        assert!(page.len() <= PAGE_COUNT, "{} rows are read at a time", page.len());
-        assert!(after.is_none_or(|after| after < *last), "rows from {last:?} on were read before");
-        after = Some(*last);
-        owe(core, page);
+    loop {
+        let next = core.leader().doomed.next_page();
+        let Some(page) = next else { return Ok(()) };
+        let rows = core.chore_rows(move |rows| read::doomed_blocks(rows, page.after, page.count)).await?;
+        core.with_leader(|Leader { cluster, doomed, .. }, _| doomed.on_page(page, &rows, cluster));
     }
-    Ok(())
-}
-
-fn owe(core: &Core, blocks: Vec<DoomedBlock>) {
-    core.with_leader(|leader, _| {
-        for block in blocks {
-            leader.doomed.feed(block, leader.cluster.member_ids(block.home));
-        }
-    });
-}
-
-/// Nobody waits for a node that is gone: when it is back, also without having registered anew, it is asked for its
-/// catalogue, which puts it right.
-fn drop_unreachable_nodes(core: &Core) {
-    let now = core.monotonic();
-    if core.uptime() <= SILENCE_MAX {
-        return; // All are silent just after a start.
-    }
-    core.with_leader(|leader, _| {
-        let live = |id| leader.cluster.node(id).is_some_and(|member| member.is_live(now));
-        let lost: Vec<_> = leader.doomed.pending_nodes().filter(|id| !live(*id)).collect();
-        for node in lost {
-            leader.doomed.on_lost(node);
-            leader.surplus.ask_all(node);
-        }
-    });
 }
 
 async fn forget(core: &Core) -> Result<(), ReapError> {
@@ -91,7 +59,9 @@ async fn forget(core: &Core) -> Result<(), ReapError> {
             return Ok(());
         }
         // What is not forgotten now is found by its rows again.
-        let forgotten = core.change_unasked(ForgetDoomed { blocks }).await.inspect_err(|_| core.reload_doomed_rows());
+        let reload =
+            |_: &ChangeError| core.leader_unless_broken().into_iter().for_each(|mut leader| leader.doomed.reload());
+        let forgotten = core.change_unasked(ForgetDoomed { blocks }).await.inspect_err(reload);
         let reply = forgotten?;
         assert!(matches!(reply, Reply::Done), "what is forgotten is answered by Done, not {reply:?}");
     }

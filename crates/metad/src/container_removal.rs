@@ -1,5 +1,5 @@
-//! Containers that were sealed and emptied are removed: some are looked at in each round; `Cluster::removable` and the
-//! rows decide.
+//! Containers that were sealed and emptied are removed: some are looked at in each round;
+//! `Leader::next_removable` and the rows decide.
 
 use crate::container_sealing::SealError;
 use crate::core::Core;
@@ -9,23 +9,12 @@ use std::sync::Arc;
 use types::ContainerId;
 use types::mutation::{self, Mutation};
 
-/// Containers looked at in one round, each by three seeks.
-const ROUND_COUNT: usize = 2000;
-
-/// Where the next round goes on.
-#[derive(Debug, Default)]
-pub(crate) struct Turn {
-    after: Option<ContainerId>,
-}
-
-pub(crate) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), SealError> {
+pub(crate) async fn round(core: &Arc<Core>) -> Result<(), SealError> {
     if core.safe_mode()?.is_some() {
         return Ok(());
     }
-    let Some(leased) = core.leader().leased.homes(core.monotonic()) else { return Ok(()) };
-    let some = core.with_leader(|leader, _| leader.cluster.removable(turn.after, ROUND_COUNT, &leased, &leader.doomed));
-    assert!(some.len() <= ROUND_COUNT, "{} containers in one round", some.len());
-    turn.after = some.last().copied().filter(|_| some.len() == ROUND_COUNT);
+    let now = core.monotonic();
+    let some = core.leader().next_removable(now);
     let empty = core.chore_rows(move |rows| {
         let looked = some.into_iter().map(|home| {
             let is_empty = read::is_empty(rows, home)? || mutation::is(Mutation::RemoveUnemptied);
@@ -57,7 +46,6 @@ mod tests {
     #[tokio::test]
     async fn a_sealed_container_goes_when_its_last_block_is_deleted() {
         let (_dir, metad, core) = with_node().await;
-        let mut turn = Turn::default();
         let (first, second) = (FsPath::parse("/first").unwrap(), FsPath::parse("/second").unwrap());
         create(&core, &first).await;
         create(&core, &second).await;
@@ -68,11 +56,11 @@ mod tests {
             Complete { path: first.clone(), client: "writer".into(), file: None, last: Some(last), seen: false };
         core.change_unasked(complete).await.unwrap();
         crate::container_sealing::round(&core).await.unwrap();
-        round(&core, &mut turn).await.unwrap();
+        round(&core).await.unwrap();
         assert!(is_there(), "it holds a block");
         core.change_unasked(Delete { path: first, recursive: false, examined: None }).await.unwrap();
         crate::block_deletion::round(&core).await.unwrap();
-        round(&core, &mut turn).await.unwrap();
+        round(&core).await.unwrap();
         assert!(is_there(), "the datanode is still to delete its replica");
         let doomed = core.rows_here(|rows| read::doomed_blocks(rows, None, 9)).unwrap();
         let now = core.monotonic();
@@ -82,7 +70,7 @@ mod tests {
         }
         core.change_unasked(ForgetDoomed { blocks: doomed }).await.unwrap();
         core.leader().doomed.take_forgettable(9);
-        round(&core, &mut turn).await.unwrap();
+        round(&core).await.unwrap();
         assert!(!is_there());
         // Somebody decided before that the next block of the other file comes here.
         let allocated = namespace::Allocated { block: types::BlockId::new(full, 1000), home: full };

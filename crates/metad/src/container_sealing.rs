@@ -1,7 +1,6 @@
 //! Full containers are sealed: open files are looked at page by page; `lead::Sealing` decides.
 
 use crate::core::Core;
-use lead::Sealing;
 use namespace::read;
 use raft::RaftError;
 use types::rows::{Rows, RowsError};
@@ -19,8 +18,9 @@ pub(crate) enum SealError {
 }
 
 pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
-    let Some(leased) = core.leader().leased.homes(core.monotonic()) else { return Ok(()) };
-    let mut sealing = core.with_cluster(|cluster, _| Sealing::begin(cluster, &leased));
+    let now = core.monotonic();
+    let begun = core.leader().begin_sealing(now);
+    let Some(mut sealing) = begun else { return Ok(()) };
     let mut after = Some(InodeId(0));
     while let Some(from) = after.filter(|_| sealing.goes_on()) {
         let (homes, next) = core.chore_rows(move |rows| open_homes(rows, from)).await?;

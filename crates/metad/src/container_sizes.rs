@@ -1,12 +1,10 @@
-//! How much containers hold, counted from their rows: what is deleted makes them smaller, and nobody else tells them.
-//!
-//! Promise: a few pages a round, whatever the store holds; a container's length is right but for what was written and
-//! deleted while it was counted.
+//! Reads the rows by which `lead::ContainerSizes` tells how much containers hold: a few pages a round, whatever the
+//! store holds.
 
 use crate::core::Core;
-use namespace::read::{self, Place};
+use lead::Leader;
+use namespace::read;
 use std::sync::Arc;
-use types::ContainerId;
 use types::rows::RowsError;
 
 /// Blocks of one page.
@@ -14,42 +12,20 @@ const PAGE_COUNT: usize = 1000;
 /// Pages of one round: with one round in ten seconds, ten million blocks in about half an hour.
 const ROUND_PAGE_COUNT: usize = 50;
 
-/// How far it is.
-#[derive(Debug, Default)]
-pub(crate) struct Measure {
-    home: Option<ContainerId>,
-    /// Where the next page of that container begins; `None`: all its pages were counted.
-    next: Option<Place>,
-    len: u64,
-}
-
-pub(crate) async fn round(core: &Arc<Core>, measure: &mut Measure) -> Result<(), RowsError> {
-    // The one before those that are begun in this round: once it comes again, all were counted.
-    let first = measure.home.filter(|_| measure.next.is_none());
+pub(crate) async fn round(core: &Arc<Core>) -> Result<(), RowsError> {
     for _ in 0..ROUND_PAGE_COUNT {
-        let Some((home, place)) = begin(core, measure) else { return Ok(()) };
+        let next = core.with_leader(|Leader { cluster, container_sizes, .. }, _| container_sizes.next(cluster));
+        let Some((home, place)) = next else { return Ok(()) };
         let page = core.chore_rows(move |rows| read::container_page(rows, home, place, PAGE_COUNT)).await?;
-        measure.len = types::len::total(page.blocks.iter().map(|view| view.len).chain([measure.len]));
         assert!(page.blocks.len() <= PAGE_COUNT, "a page of {home} has {} blocks", page.blocks.len());
-        measure.next = page.next;
-        if measure.next.is_none() {
-            core.with_cluster(|cluster, _| cluster.on_measured(home, measure.len));
-            if first == Some(home) {
-                return Ok(());
-            }
+        let len = types::len::total(page.blocks.iter().map(|view| view.len));
+        let all_counted = core
+            .with_leader(|Leader { cluster, container_sizes, .. }, _| container_sizes.on_page(len, page.next, cluster));
+        if all_counted {
+            return Ok(());
         }
     }
     Ok(())
-}
-
-/// The page that is to be counted.
-fn begin(core: &Core, measure: &mut Measure) -> Option<(ContainerId, Place)> {
-    if let (Some(home), Some(place)) = (measure.home, measure.next) {
-        return Some((home, place));
-    }
-    let home = core.with_cluster(|cluster, _| cluster.container_after(measure.home))?;
-    *measure = Measure { home: Some(home), next: None, len: 0 };
-    Some((home, Place::start(home)))
 }
 
 #[cfg(test)]
@@ -71,15 +47,14 @@ mod tests {
             core.with_cluster(|cluster, _| cluster.on_confirmed_len(last.block, LEN));
             homes.push(home);
         }
-        let mut measure = Measure::default();
         let len = |at: usize| core.with_cluster(|cluster, _| cluster.container(homes[at]).unwrap().len_about());
         let path = FsPath::parse("/first").unwrap();
         core.change_unasked(Delete { path, recursive: false, examined: None }).await.unwrap();
         crate::block_deletion::round(&core).await.unwrap();
         assert_eq!((len(0), len(1)), (LEN, LEN), "nobody has looked");
-        round(&core, &mut measure).await.unwrap();
+        round(&core).await.unwrap();
         assert_eq!((len(0), len(1)), (0, LEN));
-        round(&core, &mut measure).await.unwrap();
+        round(&core).await.unwrap();
         assert_eq!((len(0), len(1)), (0, LEN), "and once more");
         drop(core);
         metad.shutdown().await;

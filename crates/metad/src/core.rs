@@ -22,7 +22,6 @@ use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use types::mutation::{self, Mutation};
@@ -65,8 +64,6 @@ pub(crate) struct Core {
     pub(crate) recoveries: Recoveries,
     /// There may be something to delete, or to forget.
     pub(crate) reap: Notify,
-    /// There may be doomed rows that are not in memory.
-    has_unread_doomed_rows: AtomicBool,
     /// Nodes came, or ids were used up.
     pub(crate) prepare: Notify,
     /// There may be something to mend, to compare or to move.
@@ -130,7 +127,6 @@ impl Core {
             leader: LeaderLock::new(leader),
             recoveries: Recoveries::default(),
             reap: Notify::new(),
-            has_unread_doomed_rows: AtomicBool::new(true),
             prepare: Notify::new(),
             repair_wake: Notify::new(),
             walks: Arc::new(Semaphore::new(WALK_COUNT_MAX)),
@@ -352,17 +348,6 @@ impl Core {
             Reply::Blocks(answer) => Ok(answer),
             reply => unreachable!("a command of the block side was answered with {reply:?}"),
         }
-    }
-
-    /// Some of what the rows say is doomed is not in memory: they are to be read.
-    pub(crate) fn reload_doomed_rows(&self) {
-        self.has_unread_doomed_rows.store(true, Ordering::Relaxed);
-        self.reap.notify_one();
-    }
-
-    /// Whether there may be doomed rows to look for; asked once.
-    pub(crate) fn take_unfed(&self) -> bool {
-        self.has_unread_doomed_rows.swap(false, Ordering::Relaxed)
     }
 
     /// A block and its nodes for the file at `path`, which a client on `host` writes.

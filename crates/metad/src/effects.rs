@@ -28,16 +28,14 @@ impl Follower for Core {
     }
 
     fn on_effects_lost(&self) {
-        self.reload_doomed_rows();
-        self.repair_wake.notify_one();
+        self.leader_unless_broken().into_iter().for_each(|mut leader| leader.doomed.reload());
+        self.wake(Wakeups { reaper: true, repair: true });
     }
 }
 
 impl Core {
-    fn wake(&self, Wakeups { reaper, doomed_rows, repair }: Wakeups) {
-        if doomed_rows {
-            self.reload_doomed_rows();
-        } else if reaper {
+    fn wake(&self, Wakeups { reaper, repair }: Wakeups) {
+        if reaper {
             self.reap.notify_one();
         }
         if repair {

@@ -87,12 +87,11 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
             }
         }),
         kept(core, "sealer", async |core| {
-            let (mut measure, mut turn) = (container_sizes::Measure::default(), container_removal::Turn::default());
             loop {
                 sleep(SEAL_EACH).await;
-                rest_after_fault(container_sizes::round(&core, &mut measure).await).await;
+                rest_after_fault(container_sizes::round(&core).await).await;
                 rest_after_fault(container_sealing::round(&core).await).await;
-                rest_after_fault(container_removal::round(&core, &mut turn).await).await;
+                rest_after_fault(container_removal::round(&core).await).await;
             }
         }),
     ]

@@ -5,26 +5,18 @@ use super::rules::rules;
 use crate::core::Core;
 use blocks::Command;
 use lead::{MembershipRound, MembershipStep, Shortage};
-use std::collections::BTreeSet;
-use types::NodeId;
 use types::mutation::{self, Mutation};
 
 /// Changes a round. What is left comes with the next.
 const CHANGE_COUNT_MAX: usize = 50;
 
-/// Who was lost when this was looked at last.
-#[derive(Debug, Default)]
-pub(super) struct Watch {
-    lost: BTreeSet<NodeId>,
-}
-
-pub(super) async fn round(core: &Core, seen: &mut Watch) -> Result<(), RepairError> {
-    while let Some((node, lost)) = core.heal(|healing| healing.watch(&mut seen.lost)) {
+pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
+    loop {
+        let rules_now = rules(core);
+        let changed = core.leader().watch(rules_now);
+        let Some((node, lost)) = changed else { break };
         match lost {
-            true => {
-                tracing::warn!(%node, "a datanode is lost: it was silent for too long");
-                core.leader().on_lost(node);
-            }
+            true => tracing::warn!(%node, "a datanode is lost: it was silent for too long"),
             false => tracing::info!(%node, "a datanode that was lost is back"),
         }
     }
@@ -62,7 +54,7 @@ fn next(core: &Core, mending: &mut MembershipRound) -> Option<Command> {
 
 /// People are told once, when room begins to lack and when it does no more; how much lacks is in /metrics.
 fn note(core: &Core, shortage: Shortage) {
-    let before = std::mem::replace(&mut core.leader().shortage, shortage);
+    let before = core.leader().on_shortage(shortage);
     match (before.len, shortage.len) {
         (0, 1..) => {
             let (containers, lacking_len) = (shortage.container_count, shortage.len);

@@ -37,10 +37,8 @@ pub(crate) use rules::rules;
 use crate::core::Core;
 use crate::task_fault::TakenWork;
 use io::stage::timeout;
-use lead::{ContainerAudit, Leader};
 use std::sync::Arc;
 use std::time::Duration;
-use types::PipelineId;
 
 /// Between rounds if nobody calls for one.
 const ROUND_EACH: Duration = Duration::from_secs(1);
@@ -52,18 +50,12 @@ const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// Looks after the blocks until the task is dropped.
 pub(crate) async fn run(core: Arc<Core>) {
     let _taken = TakenWork(Arc::clone(&core));
-    let mut audit = ContainerAudit::default();
-    let mut turn = resize::Turn::default();
-    let mut last = core.monotonic();
-    take_up(&core);
     loop {
         let now = core.monotonic();
-        let passed = now.saturating_sub(last);
-        core.with_leader(|leader, _| audit.step(&leader.cluster, &mut leader.repair, passed, now));
-        if let Err(error) = round(&core, &mut turn).await {
+        core.leader().audit(now);
+        if let Err(error) = round(&core).await {
             crate::task_fault::fault(&error).await;
         }
-        last = now;
         io::stage::sleep(ROUND_PAUSE).await;
         let _ = timeout(ROUND_EACH, core.repair_wake.notified()).await;
     }
@@ -73,32 +65,20 @@ pub(crate) async fn run(core: Arc<Core>) {
 /// may not answer.
 pub(crate) async fn run_members(core: Arc<Core>) {
     let _taken = TakenWork(Arc::clone(&core));
-    let mut watch = members::Watch::default();
     loop {
-        if let Err(error) = members::round(&core, &mut watch).await {
+        if let Err(error) = members::round(&core).await {
             crate::task_fault::fault(&error).await;
         }
         io::stage::sleep(MEMBERS_EACH).await;
     }
 }
 
-/// What the leader before was at: members that had not copied all yet.
-fn take_up(core: &Core) {
-    let now = core.monotonic();
-    let joined: Vec<PipelineId> = core.with_cluster(|cluster, _| cluster.joined_pipelines().collect());
-    for id in joined {
-        core.with_leader(|Leader { cluster, repair, .. }, _| {
-            cluster.containers_of(id).for_each(|home| repair.suspect(home, now));
-        });
-    }
-}
-
-async fn round(core: &Arc<Core>, turn: &mut resize::Turn) -> Result<(), RepairError> {
+async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     compare::round(core).await?;
     // Copies are made in safe mode, too; nothing goes, and no container moves for any other reason.
     let is_frozen = core.safe_mode()?.is_some();
     if !is_frozen {
-        resize::round(core, turn).await?;
+        resize::round(core).await?;
         surplus::round(core).await?;
     }
     jobs::round(core).await?;

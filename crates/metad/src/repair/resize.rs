@@ -12,49 +12,34 @@ use crate::core::Core;
 use lead::{Leader, Plan, Resizing, Transfer};
 use namespace::read;
 use namespace::{BlockMove, BlockView, ForgetResized, MoveBlocks};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use types::{ContainerId, FileId};
 
-/// Files looked at in a round, and blocks of one file at a time.
-const FILE_COUNT: usize = 100;
+/// Blocks of one file at a time.
 const PAGE_COUNT: usize = 500;
 /// Changes that the choice of a set may need: the set, a container, the end of a full one.
 const PROPOSAL_COUNT_MAX: usize = 6;
 
-/// A file that waits for copies, or for its writer.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(300);
-
-/// Where the next round goes on.
-#[derive(Debug, Default)]
-pub(super) struct Turn {
-    after: Option<FileId>,
-    /// Files whose copies are under way, and when they are looked at again.
-    resting: BTreeMap<FileId, Duration>,
-}
-
-pub(super) async fn round(core: &Arc<Core>, turn: &mut Turn) -> Result<(), RepairError> {
-    let after = turn.after;
-    let files = core.chore_rows(move |rows| read::resized_files(rows, after, FILE_COUNT)).await?;
-    turn.after = files.last().copied().filter(|_| files.len() == FILE_COUNT);
-    if turn.after.is_some() {
+pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
+    let (after, count) = core.leader().resizes.page();
+    let files = core.chore_rows(move |rows| read::resized_files(rows, after, count)).await?;
+    let has_more = core.leader().resizes.on_page(&files);
+    if has_more {
         core.repair_wake.notify_one();
     }
     for file in files {
-        if core.leader().repair.is_full() {
+        let now = core.monotonic();
+        let (is_full, is_due) =
+            core.with_leader(|leader, _| (leader.repair.is_full(), leader.resizes.is_due(file, now)));
+        if is_full {
             return Ok(());
         }
-        if turn.resting.get(&file).is_some_and(|until| *until > core.monotonic()) {
-            continue;
-        }
-        turn.resting.remove(&file);
-        if !resize(core, file).await? {
-            turn.resting.insert(file, core.monotonic() + LOOK_AGAIN_AFTER);
+        if is_due {
+            let is_done = resize(core, file).await?;
+            let now = core.monotonic();
+            core.leader().resizes.on_looked(file, is_done, now);
         }
     }
-    let now = core.monotonic();
-    turn.resting.retain(|_, until| *until > now);
     Ok(())
 }
 

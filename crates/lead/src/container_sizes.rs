@@ -1,0 +1,70 @@
+//! How much containers hold, counted from their rows: what is deleted makes them smaller, and nobody else tells that.
+//!
+//! Promise: all containers have their turn, one after the other; a container's length is right but for what was written
+//! and deleted while it was counted.
+
+use crate::cluster::Cluster;
+use namespace::read::Place;
+use types::ContainerId;
+
+/// How far counting is.
+#[derive(Debug, Default)]
+pub struct ContainerSizes {
+    home: Option<ContainerId>,
+    /// Where the next page of that container begins; `None`: all its pages were counted.
+    next: Option<Place>,
+    len: u64,
+}
+
+impl ContainerSizes {
+    /// The page that is to be counted.
+    pub fn next(&mut self, cluster: &Cluster) -> Option<(ContainerId, Place)> {
+        if let (Some(home), Some(place)) = (self.home, self.next) {
+            return Some((home, place));
+        }
+        let home = cluster.container_after(self.home)?;
+        let place = Place::start(home);
+        *self = Self { home: Some(home), next: Some(place), len: 0 };
+        Some((home, place))
+    }
+
+    /// The blocks of that page have so many bytes, and the next page begins at `next`. True: all containers were
+    /// counted, and the first comes again.
+    pub fn on_page(&mut self, page_len: u64, next: Option<Place>, cluster: &mut Cluster) -> bool {
+        let Some(home) = self.home else { return true };
+        assert!(self.next.is_some(), "a page of {home} that was not asked for");
+        (self.len, self.next) = (self.len.saturating_add(page_len), next);
+        if next.is_some() {
+            return false;
+        }
+        cluster.on_measured(home, self.len);
+        cluster.container_after(self.home) <= self.home
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leader::tests::{HOME, block, leader, rules};
+    use blocks::{Command, Reply};
+    use types::PipelineId;
+
+    #[test]
+    fn pages_of_a_container_add_up_and_the_next_one_follows() {
+        let (mut leader, second) = (leader(), ContainerId(2));
+        let opened = Ok(Reply::Container(second));
+        leader.on_applied(&Command::OpenContainer { pipeline: PipelineId(1) }, &opened, rules());
+        let mut sizes = ContainerSizes::default();
+        let (cluster, half) = (&mut leader.cluster, Place::Native(block(50)));
+        assert_eq!(sizes.next(cluster), Some((HOME, Place::start(HOME))));
+        assert_eq!(sizes.next(cluster), Some((HOME, Place::start(HOME))), "whoever read it went away");
+        assert!(!sizes.on_page(30, Some(half), cluster));
+        assert_eq!(sizes.next(cluster), Some((HOME, half)));
+        assert!(!sizes.on_page(12, None, cluster));
+        assert_eq!(cluster.container(HOME).unwrap().len_about(), 42);
+        assert_eq!(sizes.next(cluster), Some((second, Place::start(second))));
+        assert!(sizes.on_page(5, None, cluster), "it was the last");
+        assert_eq!(sizes.next(cluster), Some((HOME, Place::start(HOME))));
+        leader.check();
+    }
+}
