@@ -26,5 +26,4 @@ pub use command::{BlocksError, Command, IsEmpty, Reply, apply, apply_with};
 pub use node::{Incarnation, Node};
 pub use tables::{
     ContainerRow, ContainerState, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Service, Work, has_container,
-    unended_jobs,
 };

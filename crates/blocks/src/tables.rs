@@ -237,11 +237,6 @@ pub fn jobs(rows: &dyn Rows) -> Result<Vec<(u64, JobRow)>, RowsError> {
     all::<JobRow>(rows, JOB)?.into_iter().map(|(key, row)| Ok((number(&key)?, row))).collect()
 }
 
-/// Jobs that were written down and have not ended.
-pub fn unended_jobs(rows: &dyn Rows) -> Result<Vec<(u64, JobRow)>, RowsError> {
-    Ok(jobs(rows)?.into_iter().filter(|(_, row)| row.end.is_none()).collect())
-}
-
 /// Every record of `table`, with its key.
 pub(crate) fn all<T: Encoded>(rows: &dyn Rows, table: Table) -> Result<Vec<(Vec<u8>, T)>, RowsError> {
     let mut found = Ok(Vec::new());

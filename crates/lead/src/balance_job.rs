@@ -14,10 +14,9 @@ use std::collections::VecDeque;
 const ACTIVE_COUNT_MAX: usize = 2;
 
 /// What is left of a plan.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Balance {
-    pub job: u64,
-    pub within: u64,
+    within: u64,
     /// False: a leader before this one has begun, and what is still to be moved is looked up when all datanodes were
     /// heard.
     planned: bool,
@@ -28,14 +27,12 @@ pub struct Balance {
     done: Work,
     /// Moves that were not possible any more when their turn came.
     passed_count: usize,
-    pub stopping: bool,
+    pub(crate) stopping: bool,
 }
 
 impl Balance {
-    /// Begun by a leader before.
-    pub fn taken_up(job: u64, within: u64) -> Self {
+    pub fn new(within: u64) -> Self {
         Self {
-            job,
             within,
             planned: false,
             waiting: VecDeque::new(),
@@ -47,10 +44,10 @@ impl Balance {
         }
     }
 
-    /// What is to be moved was looked up for `job`. Whoever asked for it and the rounds of repair may both have done
-    /// so: the first one counts.
-    pub fn on_planned(&mut self, job: u64, moves: Vec<Move>) {
-        if self.planned || self.job != job {
+    /// What is to be moved was looked up. Whoever asked for it and the rounds of repair may both have done so: the
+    /// first one counts.
+    pub fn on_planned(&mut self, moves: Vec<Move>) {
+        if self.planned {
             return;
         }
         let total_len = types::len::total(moves.iter().map(|next| next.len));
@@ -90,18 +87,13 @@ impl Balance {
         is_idle && (self.stopping || self.planned && self.waiting.is_empty())
     }
 
-    /// False: what is to be moved is still to be looked up.
-    pub fn is_planned(&self) -> bool {
-        self.planned
+    /// How near to each other nodes shall come, if what is to be moved for it is still to be looked up.
+    pub fn unplanned(&self) -> Option<u64> {
+        (!self.planned).then_some(self.within)
     }
 
-    /// As it was planned, without what is under way.
-    pub fn planned_work(&self) -> Work {
-        self.done
-    }
-
-    /// Counts the moves that have been carried out. Answers how far the job is.
-    pub fn settle(&mut self, cluster: &Cluster, repair: &Repair) -> Work {
+    /// Counts the moves that have been carried out. Answers how far it is.
+    pub(crate) fn settle(&mut self, cluster: &Cluster, repair: &Repair) -> (Work, JobState) {
         let (moved, active): (Vec<Move>, Vec<Move>) = self.active.drain(..).partition(|next| cluster.has_moved(next));
         self.active = active;
         self.done.done_count += moved.len() as u64;
@@ -113,11 +105,11 @@ impl Balance {
             let left = repair.lack_len_of(next.container).unwrap_or(next.len);
             work.done_len = work.done_len.saturating_add(next.len.saturating_sub(left));
         }
-        work
+        (work, self.end().unwrap_or(JobState::Running))
     }
 
     /// How it ended; `None`: it has not.
-    pub fn end(&self) -> Option<JobState> {
+    fn end(&self) -> Option<JobState> {
         if !self.has_ended() {
             return None;
         }
@@ -138,9 +130,9 @@ impl Balance {
     pub(crate) fn check(&self) {
         let count = self.waiting.len() + usize::from(self.proposed.is_some()) + self.active.len();
         let Work { done_count, total_count, .. } = self.done;
-        assert_eq!(done_count + count as u64, total_count, "moves of job {}", self.job);
+        assert_eq!(done_count + count as u64, total_count, "moves that are known");
         assert!(self.active.len() <= ACTIVE_COUNT_MAX, "{} containers move at a time", self.active.len());
-        assert!(self.planned || total_count == 0, "job {} moves what nobody planned", self.job);
+        assert!(self.planned || total_count == 0, "what nobody planned is moved");
     }
 }
 
@@ -154,16 +146,14 @@ mod tests {
         numbers.iter().map(|number| Move { container: ContainerId(*number), from, to, len: 10 }).collect()
     }
 
-    /// Whoever asked for it and a round of repair look up the same moves, or a round comes late with those of a job
-    /// that has ended: nothing is moved twice.
+    /// Whoever asked for it and a round of repair look up the same moves: nothing is moved twice.
     #[test]
     fn a_plan_is_made_once() {
-        let mut balance = Balance::taken_up(7, 0);
-        balance.on_planned(6, moves(&[9]));
-        assert_eq!((balance.planned, balance.take()), (false, None), "of a job before");
-        balance.on_planned(7, moves(&[1, 2]));
+        let mut balance = Balance::new(0);
+        assert_eq!((balance.unplanned(), balance.take()), (Some(0), None));
+        balance.on_planned(moves(&[1, 2]));
         assert_eq!(balance.take(), Some(moves(&[1])[0]));
-        balance.on_planned(7, moves(&[1, 2]));
+        balance.on_planned(moves(&[1, 2]));
         balance.on_proposed(true);
         assert_eq!(balance.take(), Some(moves(&[2])[0]));
         assert_eq!((balance.waiting.len(), balance.done.total_count), (0, 2));
@@ -172,8 +162,8 @@ mod tests {
     /// While the last move is being written down the job has not ended, whoever looks at it.
     #[test]
     fn a_move_that_is_being_written_down_is_waited_for() {
-        let mut balance = Balance::taken_up(7, 0);
-        balance.on_planned(7, moves(&[1]));
+        let mut balance = Balance::new(0);
+        balance.on_planned(moves(&[1]));
         balance.take().unwrap();
         assert!(!balance.has_ended());
         balance.put_back();

@@ -1,7 +1,9 @@
 //! Disks of several nodes become even. Nodes move replicas among their own disks, so they do not wait for each other.
 
+use crate::jobs::JobState;
 use crate::node_job::{NodeJob, NodeReport};
 use blocks::Work;
+use types::NodeId;
 
 pub type DiskBalance = NodeJob<DiskBalanceReport>;
 
@@ -35,7 +37,18 @@ impl NodeReport for DiskBalanceReport {
 }
 
 impl DiskBalance {
-    pub fn work(&self) -> Work {
+    /// How far it is. `lost`: nodes that cannot be waited for.
+    pub(crate) fn settle(&mut self, lost: &[NodeId]) -> (Work, JobState) {
+        lost.iter().for_each(|node| self.on_lost(*node));
+        let state = match (self.is_over(), self.stopping) {
+            (false, _) => JobState::Running,
+            (true, true) => JobState::Stopped(format!("by an administrator; {}", self.note())),
+            (true, false) => JobState::Done(self.note()),
+        };
+        (self.work(), state)
+    }
+
+    fn work(&self) -> Work {
         let mut work = Work::default();
         for (_, report) in self.reports() {
             work.done_len = work.done_len.saturating_add(report.done_len);
@@ -48,8 +61,8 @@ impl DiskBalance {
         work
     }
 
-    /// What people are told at the end.
-    pub fn note(&self) -> String {
+    /// What people read at the end.
+    fn note(&self) -> String {
         let mut note = match self.work().done_count {
             0 => "the disks are near enough to each other".to_owned(),
             1 => "1 replica was moved, and read back where it is now".to_owned(),
@@ -72,12 +85,11 @@ impl DiskBalance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::NodeId;
 
     #[test]
     fn its_work_and_its_note_are_of_all_nodes() {
         let (one, two) = (NodeId([1; 16]), NodeId([2; 16]));
-        let mut balance = DiskBalance::new(1, 1, DiskBalanceTerms::default(), [one, two]);
+        let mut balance = DiskBalance::new(1, DiskBalanceTerms::default(), [one, two]);
         let half = DiskBalanceReport { done_count: 3, done_len: 30, total_len: 100, ..DiskBalanceReport::default() };
         balance.on_report(one, half.clone());
         balance.on_report(two, DiskBalanceReport { ended: true, note: "a disk is full".to_owned(), ..half });

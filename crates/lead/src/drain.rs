@@ -10,7 +10,7 @@
 //!
 //! Promise: nothing is counted as done that was not told as put, and read back, by another node.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Pipeline};
 use crate::repair::Repair;
 use crate::rules::LivenessRules;
 use crate::surplus::Surplus;
@@ -61,12 +61,17 @@ impl Surplus {
 }
 
 impl Cluster {
+    /// Pipelines that a node that drains is in, or was in until others have all that it had.
+    pub(crate) fn pipelines_left(&self, node: NodeId) -> impl Iterator<Item = &Pipeline> {
+        let left = self.pipelines.values().filter(move |pipeline| pipeline.row.former.contains(&node));
+        let on_member_again = self.pipelines_of(node).iter().filter_map(|id| self.pipelines.get(id));
+        on_member_again.chain(left)
+    }
+
     pub fn drain_picture(&self, node: NodeId, rules: &LivenessRules, repair: &Repair) -> DrainPicture {
         let mut picture = DrainPicture::default();
         let lost = |id: NodeId| rules.is_lost(self.nodes.get(&id));
-        let left = self.pipelines.values().filter(|pipeline| pipeline.row.former.contains(&node));
-        let on_member_again = self.pipelines_of(node).iter().filter_map(|id| self.pipelines.get(id));
-        for pipeline in on_member_again.chain(left) {
+        for pipeline in self.pipelines_left(node) {
             let row = &pipeline.row;
             picture.pipelines_left += 1;
             let wanted = usize::from(row.wanted);

@@ -5,11 +5,13 @@
 //! for stands in the rows ([`blocks::JobRow`]), so the next leader goes on with it under the same number; repair, which nobody
 //! asks for, each leader counts anew.
 
-use blocks::{JobEnd, JobKind, Work, tables};
+use crate::drain_job::Drain;
+use crate::running::Running;
+use blocks::{JobEnd, JobKind, JobRow, Work, tables};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::Millis;
 use types::rows::{Rows, RowsError};
+use types::{Millis, NodeId};
 
 /// Jobs remembered, with those that ended.
 const KEPT_COUNT_MAX: usize = 200;
@@ -58,6 +60,8 @@ pub struct Job {
     pub subject: String,
     pub state: JobState,
     pub work: Work,
+    /// Of one that was written down and has not ended.
+    running: Option<Running>,
     /// By this leader's clock; before, it ran so long under others.
     started: Duration,
     ran_before: Duration,
@@ -74,6 +78,7 @@ impl Job {
             subject: subject.to_owned(),
             state: JobState::Running,
             work: Work::default(),
+            running: None,
             started: now,
             ran_before: Duration::ZERO,
             ended: None,
@@ -107,6 +112,14 @@ impl Job {
     }
 }
 
+/// So much is left of it. More than before means that more was found.
+pub(crate) fn with_left(mut work: Work, left_len: u64, left_count: u64) -> Work {
+    work.total_len = work.total_len.max(work.done_len.saturating_add(left_len));
+    work.total_count = work.total_count.max(work.done_count.saturating_add(left_count));
+    (work.done_len, work.done_count) = (work.total_len - left_len, work.total_count - left_count);
+    work
+}
+
 /// The jobs of one leader.
 #[derive(Debug, Default)]
 pub struct Jobs {
@@ -124,14 +137,16 @@ impl Jobs {
     /// What the rows tell: jobs that a leader before began, and those that ended.
     pub fn load(rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Self, RowsError> {
         let mut jobs = Self::default();
-        for (id, row) in tables::jobs(rows)? {
+        for (id, mut row) in tables::jobs(rows)? {
             let until = row.end.as_ref().map_or(wall, |end| end.at);
             let mut job = Job::new(id, row.kind, &row.subject, now);
             job.ran_before = Duration::from_millis(until.0.saturating_sub(row.started.0));
             job.written = Written::Begun;
-            if let Some(end) = row.end {
+            if let Some(end) = row.end.take() {
                 (job.ended, job.work, job.written) = (Some(now), end.work, Written::Ended);
                 job.state = JobState::of(&end);
+            } else {
+                job.running = Running::begin(&row);
             }
             jobs.insert_written(job);
         }
@@ -144,19 +159,25 @@ impl Jobs {
     }
 
     /// A job was written down, under an id from [`Self::next_id`].
-    pub fn begun(&mut self, id: u64, kind: JobKind, subject: &str, now: Duration) {
-        let mut job = Job::new(id, kind, subject, now);
-        job.written = Written::Begun;
+    pub(crate) fn begun(&mut self, id: u64, row: &JobRow, now: Duration) {
+        let mut job = Job::new(id, row.kind, &row.subject, now);
+        (job.written, job.running) = (Written::Begun, Running::begin(row));
         self.insert_written(job);
     }
 
     fn insert_written(&mut self, job: Job) {
-        // What is written down takes the place of what is not: a datanode told of such work before this was noted.
-        let is_same =
-            |other: &Job| other.written == Written::Never && other.kind == job.kind && other.subject == job.subject;
-        let same: Vec<u64> = self.jobs.values().filter(|other| is_same(other)).map(|other| other.id).collect();
-        for other in same {
-            self.set_state(other, JobState::Stopped("another one was asked for".to_owned()), job.started);
+        // One of a kind is under way at a time: where the rows have two, the former had ended, and the leader fell
+        // before that was written down.
+        let is_same = |other: &Job| other.kind == job.kind && other.subject == job.subject;
+        let same: Vec<(u64, Written)> =
+            self.jobs.values().filter(|other| is_same(other)).map(|other| (other.id, other.written)).collect();
+        for (other, written) in same {
+            let end = match written {
+                // What is written down takes the place of what is not.
+                Written::Never => JobState::Stopped("another one was asked for".to_owned()),
+                Written::Begun | Written::Ended => JobState::Done("it ended as the leader changed".to_owned()),
+            };
+            self.set_state(other, end, job.started);
         }
         if let Some(mut other) = self.jobs.remove(&job.id) {
             // One that is not written down took the number meanwhile.
@@ -186,6 +207,7 @@ impl Jobs {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if !job.state.has_ended() {
             (job.ended, job.work, job.state) = (Some(now), end.work, JobState::of(end));
+            job.running = None;
         }
         job.written = Written::Ended;
     }
@@ -215,10 +237,7 @@ impl Jobs {
     /// What is left of it. More than before means that more was found.
     pub fn left(&mut self, id: u64, left_len: u64, left_count: u64, now: Duration) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let mut work = job.work;
-        work.total_len = work.total_len.max(work.done_len + left_len);
-        work.total_count = work.total_count.max(work.done_count + left_count);
-        (work.done_len, work.done_count) = (work.total_len - left_len, work.total_count - left_count);
+        let work = with_left(job.work, left_len, left_count);
         self.progress(id, work, now);
     }
 
@@ -238,9 +257,32 @@ impl Jobs {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.state.has_ended() && job.state != state) else {
             return false;
         };
-        job.ended = state.has_ended().then_some(now);
+        if state.has_ended() {
+            (job.ended, job.running) = (Some(now), None);
+        }
         job.state = state;
         true
+    }
+
+    /// Jobs for which something is under way.
+    pub fn running(&self) -> Vec<u64> {
+        self.jobs.values().filter(|job| job.running.is_some()).map(|job| job.id).collect()
+    }
+
+    pub(crate) fn running_mut(&mut self, id: u64) -> Option<&mut Running> {
+        self.jobs.get_mut(&id)?.running.as_mut()
+    }
+
+    /// What is under way, of the kind that `of` takes; one of a kind is at a time.
+    pub(crate) fn find_running<T>(&mut self, of: impl FnMut(&mut Running) -> Option<&mut T>) -> Option<&mut T> {
+        self.jobs.values_mut().filter_map(|job| job.running.as_mut()).find_map(of)
+    }
+
+    pub(crate) fn drain_of(&self, node: NodeId) -> Option<(u64, Drain)> {
+        self.jobs.values().find_map(|job| match &job.running {
+            Some(Running::Drain(drain)) if drain.node == node => Some((job.id, *drain)),
+            _ => None,
+        })
     }
 
     pub fn get(&self, id: u64) -> Option<&Job> {
@@ -254,6 +296,12 @@ impl Jobs {
             assert!(*id <= self.last_id, "job {id} has a number that is given to another");
             assert_eq!(job.ended.is_some(), job.state.has_ended(), "job {id} is {:?}", job.state);
             assert!(job.written != Written::Ended || job.state.has_ended(), "the end of job {id} is written down");
+            assert!(
+                job.running.is_none() || job.written == Written::Begun,
+                "job {id} runs, and its row does not say so"
+            );
+            assert!(job.running.is_none() || job.ended.is_none(), "job {id} has ended, and something of it runs");
+            job.running.iter().for_each(Running::check);
             assert!(job.samples.iter().is_sorted_by_key(|(at, _)| at), "samples of job {id} are in order of time");
             assert!(job.samples.len() <= SAMPLE_COUNT_MAX, "{} samples of job {id}", job.samples.len());
         }
@@ -307,9 +355,9 @@ mod tests {
             let id = jobs.next_id();
             let row = JobRow { kind, subject: "n".into(), started: Millis(started), task: JobTask::Known, end: None };
             apply(rows, &Command::BeginJob { id, row: row.clone() }).unwrap().unwrap();
-            let again = apply(rows, &Command::BeginJob { id, row }).unwrap();
+            let again = apply(rows, &Command::BeginJob { id, row: row.clone() }).unwrap();
             assert_eq!(again, Err(BlocksError::JobTaken { id }), "two leaders, one number");
-            jobs.begun(id, kind, "n", SECOND);
+            jobs.begun(id, &row, SECOND);
             id
         };
         let drain = begin(&mut jobs, &mut rows, JobKind::Drain, 10_000);
@@ -345,7 +393,9 @@ mod tests {
         let repair = jobs.begin(JobKind::Repair, "", SECOND);
         let unwritten = jobs.begin(JobKind::Scrub, "", SECOND);
         assert_eq!([repair, unwritten], [id, id + 1]);
-        jobs.begun(id, JobKind::Scrub, "", SECOND);
+        let task = JobTask::Scrub { number: 7, len_per_s: 1, nodes: Vec::new() };
+        let row = JobRow { kind: JobKind::Scrub, subject: String::new(), started: Millis(1), task, end: None };
+        jobs.begun(id, &row, SECOND);
         jobs.check();
         assert_eq!(jobs.find(JobKind::Scrub, "").map(|job| job.id), Some(id));
         assert!(jobs.find(JobKind::Repair, "").is_some());
@@ -364,7 +414,8 @@ mod tests {
             end,
         };
         let end = JobEnd { at: Millis(2), stopped: true, note: "by hand".into(), work: Work::default() };
-        apply(&mut rows, &Command::BeginJob { id: 1, row: row(None) }).unwrap().unwrap();
+        let drain = JobRow { kind: JobKind::Drain, subject: "n".into(), task: JobTask::Known, ..row(None) };
+        apply(&mut rows, &Command::BeginJob { id: 1, row: drain }).unwrap().unwrap();
         for id in 2..250 {
             apply(&mut rows, &Command::BeginJob { id, row: row(Some(end.clone())) }).unwrap().unwrap();
         }

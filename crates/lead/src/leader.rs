@@ -9,7 +9,6 @@
 //! Promise: what must agree lies in here, and [`Leader::check`] states it. A new leader begins with the rows and learns
 //! the rest from its datanodes and clients.
 
-use crate::balance_job::Balance;
 use crate::census::LastCensus;
 use crate::chain_sets::ChainSets;
 use crate::claim::Newcomers;
@@ -18,12 +17,11 @@ use crate::complaints::Complaints;
 use crate::container_audit::ContainerAudit;
 use crate::container_sizes::ContainerSizes;
 use crate::disk::{self, Disk};
-use crate::disk_balance::{DiskBalance, DiskBalanceTerms};
 use crate::doomed::Doomed;
 use crate::effects::{EffectHandler, Wakeups};
 use crate::hash_tree_queue::HashTreeQueue;
 use crate::healing::RepairContext;
-use crate::jobs::{JobState, Jobs};
+use crate::jobs::Jobs;
 use crate::leased::{Grant, LeaseRefused, Leased, LeasedHome};
 use crate::leases::WriterLeases;
 use crate::repair::Repair;
@@ -31,10 +29,9 @@ use crate::replica_fate::Undecided;
 use crate::resize_queue::ResizeQueue;
 use crate::room::Shortage;
 use crate::rules::LivenessRules;
-use crate::scrub::{Scrub, ScrubTerms};
 use crate::surplus::Surplus;
 use crate::unresponsive::Unresponsive;
-use blocks::{BlocksError, Command, JobEnd, JobKind, JobTask, Reply, unended_jobs};
+use blocks::{BlocksError, Command, Reply};
 use namespace::Effects;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -71,9 +68,6 @@ pub struct Leader {
     /// How many blocks have too few copies.
     pub census: LastCensus,
     pub jobs: Jobs,
-    pub scrub: Option<Scrub>,
-    pub balance: Option<Balance>,
-    pub disk_balance: Option<DiskBalance>,
     /// How much containers hold.
     pub container_sizes: ContainerSizes,
     /// Files whose replication was changed.
@@ -113,9 +107,6 @@ impl Leader {
             shortage: Shortage::default(),
             census: LastCensus::default(),
             jobs: Jobs::load(rows, wall, now)?,
-            scrub: None,
-            balance: None,
-            disk_balance: None,
             container_sizes: ContainerSizes::default(),
             resizes: ResizeQueue::default(),
             container_audit: ContainerAudit::default(),
@@ -126,9 +117,6 @@ impl Leader {
         // What the leader before was at: members that had not copied all yet.
         for pipeline in leader.cluster.joined_pipelines() {
             leader.cluster.containers_of(pipeline).for_each(|home| leader.repair.suspect(home, now));
-        }
-        for (id, row) in unended_jobs(rows)? {
-            leader.take_on(id, row.task, now);
         }
         Ok(leader)
     }
@@ -151,12 +139,10 @@ impl Leader {
                 self.healing(rules).on_members(command, &before);
                 return Wakeups { repair: true, ..Wakeups::default() };
             }
-            Command::BeginJob { id, row } => {
-                self.jobs.begun(*id, row.kind, &row.subject, rules.now);
-                self.take_on(*id, row.task.clone(), rules.now);
-            }
+            Command::BeginJob { id, row } => self.jobs.begun(*id, row, rules.now),
+            Command::EndJob { id, end } => self.jobs.end_written(*id, end, rules.now),
+            Command::SetService { node, service } => self.on_service(*node, *service, rules.now),
             Command::RemoveContainer { container } => self.hash_trees.on_removed(*container),
-            Command::EndJob { id, end } => self.on_job_ended(*id, end, rules.now),
             _ => {}
         }
         Wakeups::default()
@@ -186,34 +172,6 @@ impl Leader {
     pub fn healing(&mut self, rules: LivenessRules) -> RepairContext<'_> {
         let Self { cluster, repair, surplus, .. } = self;
         RepairContext { cluster, repair, surplus, rules }
-    }
-
-    /// The end of a job is written down. What still runs of it was proposed to end before this memory was loaded.
-    fn on_job_ended(&mut self, id: u64, end: &JobEnd, now: Duration) {
-        self.jobs.end_written(id, end, now);
-        self.scrub.take_if(|scrub| scrub.job == id);
-        self.balance.take_if(|balance| balance.job == id);
-        self.disk_balance.take_if(|balance| balance.job == id);
-    }
-
-    /// One of a kind is under way at a time: where the rows have two, the former had ended, and the leader fell before
-    /// that was written down.
-    fn take_on(&mut self, id: u64, task: JobTask, now: Duration) {
-        let former = match task {
-            JobTask::Known => None,
-            JobTask::Scrub { number, len_per_s, nodes } => {
-                let scrub = Scrub::new(number, id, ScrubTerms { len_per_s }, nodes);
-                self.scrub.replace(scrub).map(|former| former.job)
-            }
-            JobTask::Balance { within } => self.balance.replace(Balance::taken_up(id, within)).map(|former| former.job),
-            JobTask::BalanceDisks { number, len_per_s, within, nodes } => {
-                let balance = DiskBalance::new(number, id, DiskBalanceTerms { len_per_s, within }, nodes);
-                self.disk_balance.replace(balance).map(|former| former.job)
-            }
-        };
-        if let Some(former) = former {
-            self.jobs.set_state(former, JobState::Done("it ended as the leader changed".into()), now);
-        }
     }
 
     /// What nodes told an earlier memory of this leader is lost: all that are here are to tell it again.
@@ -253,25 +211,6 @@ impl Leader {
         self.jobs.check();
         let strangers = self.lost.iter().chain(self.disks.keys()).find(|node| self.cluster.node(**node).is_none());
         assert_eq!(strangers, None, "of a node that nobody knows something is remembered");
-        if let Some(balance) = &self.balance {
-            balance.check();
-        }
-        if let Some(scrub) = &self.scrub {
-            scrub.check();
-        }
-        if let Some(balance) = &self.disk_balance {
-            balance.check();
-        }
-        let under_way = [
-            (JobKind::Scrub, self.scrub.as_ref().map(|scrub| scrub.job)),
-            (JobKind::Balance, self.balance.as_ref().map(|balance| balance.job)),
-            (JobKind::BalanceDisks, self.disk_balance.as_ref().map(|balance| balance.job)),
-        ];
-        for (kind, id) in under_way {
-            let Some(id) = id else { continue };
-            let job = self.jobs.get(id).filter(|job| job.kind == kind && !job.state.has_ended());
-            assert!(job.is_some(), "{kind:?} is under way as job {id}, which people see as {:?}", self.jobs.get(id));
-        }
     }
 }
 
@@ -280,8 +219,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::member::Usage;
     use crate::replica_fate::ReportedReplica;
-    use crate::scrub::ScrubReport;
-    use blocks::{JobRow, Node, Work, apply};
+    use blocks::{JobKind, JobRow, JobTask, Node, apply};
     use types::rows::{MemoryRows, RowsMut};
     use types::{BlockId, ContainerId, Epoch, Generation, InodeId, PipelineId};
 
@@ -302,7 +240,7 @@ pub(crate) mod tests {
         ReportedReplica { block: block(index), generation, len: 5, file, home: Some(HOME), finalized: true }
     }
 
-    fn rows() -> MemoryRows {
+    pub(crate) fn rows() -> MemoryRows {
         let mut rows = MemoryRows::default();
         let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
         commands.push(Command::CreateSet { members: vec![node(1), node(2)], wanted: 2, planned: true });
@@ -312,7 +250,7 @@ pub(crate) mod tests {
         rows
     }
 
-    fn load(rows: &MemoryRows) -> Leader {
+    pub(crate) fn load(rows: &MemoryRows) -> Leader {
         let mut leader = Leader::load(Cluster::load(rows, 1).unwrap(), rows, Millis(1), NOW, SOFT).unwrap();
         (1..=3).for_each(|number| leader.cluster.on_registered(NOW, node(number), Usage::default()));
         leader.check();
@@ -334,7 +272,7 @@ pub(crate) mod tests {
     }
 
     /// An entry of the log.
-    fn run(rows: &mut MemoryRows, leader: &mut Leader, command: &Command) -> Wakeups {
+    pub(crate) fn run(rows: &mut MemoryRows, leader: &mut Leader, command: &Command) -> Wakeups {
         let answer = apply(rows, command).unwrap();
         assert!(answer.is_ok(), "{command:?}: {answer:?}");
         let wakes = leader.on_applied(command, &answer, rules());
@@ -342,9 +280,15 @@ pub(crate) mod tests {
         wakes
     }
 
-    fn begin(rows: &mut MemoryRows, leader: &mut Leader, kind: JobKind, task: &JobTask) -> u64 {
+    pub(crate) fn begin(
+        rows: &mut MemoryRows,
+        leader: &mut Leader,
+        kind: JobKind,
+        subject: &str,
+        task: &JobTask,
+    ) -> u64 {
         let id = leader.jobs.next_id();
-        let row = JobRow { kind, subject: String::new(), started: Millis(1), task: task.clone(), end: None };
+        let row = JobRow { kind, subject: subject.to_owned(), started: Millis(1), task: task.clone(), end: None };
         run(rows, leader, &Command::BeginJob { id, row });
         id
     }
@@ -365,75 +309,6 @@ pub(crate) mod tests {
         let home = LeasedHome { container: HOME, set: None };
         leader.leased.grant("honest", [127, 0, 0, 1].into(), home, &[block(100)], None, NOW).unwrap();
         leader.check();
-    }
-
-    /// What was asked for is carried out by the next leader too, under the same number.
-    #[test]
-    fn jobs_go_on_under_the_next_leader() {
-        let (mut rows, mut first) = (rows(), leader());
-        let scrub = JobTask::Scrub { number: 7, len_per_s: 1, nodes: vec![node(1)] };
-        let disks = JobTask::BalanceDisks { number: 8, len_per_s: 1, within: 1, nodes: vec![node(1)] };
-        begin(&mut rows, &mut first, JobKind::Scrub, &scrub);
-        begin(&mut rows, &mut first, JobKind::BalanceDisks, &disks);
-        begin(&mut rows, &mut first, JobKind::Balance, &JobTask::Balance { within: 1 });
-        let mut next = load(&rows);
-        assert_eq!(next.scrub.as_ref().map(|scrub| scrub.number), Some(7));
-        assert_eq!(next.disk_balance.as_ref().map(|balance| balance.number), Some(8));
-        next.on_balance_planned(3, Vec::new(), NOW);
-        next.settle_balance(NOW);
-        next.check();
-        assert!(next.balance.is_none() && next.jobs.get(3).unwrap().state.has_ended(), "there was nothing to move");
-    }
-
-    /// A proposal whose proposer never learns that it was applied: the job runs.
-    #[test]
-    fn a_job_that_was_written_down_runs() {
-        let (mut rows, mut leader) = (rows(), leader());
-        let task = JobTask::Scrub { number: 7, len_per_s: 1, nodes: vec![node(1)] };
-        assert_eq!(begin(&mut rows, &mut leader, JobKind::Scrub, &task), 1);
-        let scrubbed = ScrubReport { ended: true, ..ScrubReport::default() };
-        assert_eq!(leader.on_scrub_report(node(2), None), None, "it has no part in it");
-        let order = leader.on_scrub_report(node(1), Some((7, scrubbed))).unwrap();
-        assert_eq!((order.number, order.stop), (7, false));
-        leader.repair.on_bad(block(1), node(1), Generation(5));
-        let damaged: Vec<(NodeId, bool)> =
-            leader.damaged_of_scrub().into_iter().map(|(_, node, comes)| (node, comes)).collect();
-        assert_eq!(leader.settle_scrub(&damaged, &rules()), None, "a copy replaces it");
-        assert!(matches!(leader.jobs.get(1).unwrap().state, JobState::Waiting(_)));
-        assert_eq!(leader.settle_scrub(&[], &rules()).as_deref(), Some("no damage"));
-        leader.check();
-        let order = leader.on_scrub_report(node(1), Some((7, ScrubReport::default())));
-        assert!(order.is_some_and(|order| order.stop), "it has ended");
-    }
-
-    /// A leader fell when a scrub had ended and the next one was begun, before the end was written down.
-    #[test]
-    fn of_two_jobs_of_a_kind_the_former_has_ended() {
-        let (mut rows, mut first) = (rows(), leader());
-        let scrub = |number| JobTask::Scrub { number, len_per_s: 1, nodes: vec![node(1)] };
-        let former = begin(&mut rows, &mut first, JobKind::Scrub, &scrub(7));
-        let id = former + 1;
-        let row =
-            JobRow { kind: JobKind::Scrub, subject: String::new(), started: Millis(2), task: scrub(8), end: None };
-        apply(&mut rows, &Command::BeginJob { id, row }).unwrap().unwrap();
-        let next = load(&rows);
-        assert_eq!(next.scrub.as_ref().map(|scrub| scrub.job), Some(id));
-        assert!(next.jobs.get(former).unwrap().state.has_ended());
-    }
-
-    /// So does its end, also if it was proposed before this memory was loaded.
-    #[test]
-    fn a_job_whose_end_was_written_down_has_ended() {
-        let (mut rows, mut first) = (rows(), leader());
-        let scrub = JobTask::Scrub { number: 7, len_per_s: 1, nodes: vec![node(1)] };
-        let id = begin(&mut rows, &mut first, JobKind::Scrub, &scrub);
-        let mut leader = load(&rows);
-        assert!(leader.scrub.is_some());
-        let end = JobEnd { at: Millis(2), stopped: false, note: "no damage".into(), work: Work::default() };
-        run(&mut rows, &mut leader, &Command::EndJob { id, end });
-        assert!(leader.scrub.is_none());
-        assert_eq!(leader.jobs.get(id).unwrap().state, JobState::Done("no damage".into()));
-        assert_eq!(leader.jobs.ends(Millis(3), NOW), [], "it is written down already");
     }
 
     /// A proposal whose proposer never learns that it was applied: the newcomer's containers are compared, and who went

@@ -19,10 +19,8 @@ pub trait NodeReport: Clone + Debug + Default {
 pub struct NodeJob<R: NodeReport> {
     /// By which the nodes know it.
     pub number: u64,
-    /// The job that shows it.
-    pub job: u64,
-    pub terms: R::Terms,
-    pub stopping: bool,
+    terms: R::Terms,
+    pub(crate) stopping: bool,
     nodes: BTreeMap<NodeId, Part<R>>,
 }
 
@@ -42,9 +40,9 @@ pub struct NodeOrder<T> {
 }
 
 impl<R: NodeReport> NodeJob<R> {
-    pub fn new(number: u64, job: u64, terms: R::Terms, nodes: impl IntoIterator<Item = NodeId>) -> Self {
+    pub fn new(number: u64, terms: R::Terms, nodes: impl IntoIterator<Item = NodeId>) -> Self {
         let nodes = nodes.into_iter().map(|node| (node, Part::default())).collect();
-        Self { number, job, terms, stopping: false, nodes }
+        Self { number, terms, stopping: false, nodes }
     }
 
     /// A node says what it does of the job of this number, or that it does nothing; answers its order. One that works
@@ -113,7 +111,7 @@ mod tests {
     #[test]
     fn it_is_over_when_all_have_ended_or_are_lost() {
         let [one, two, stranger] = [1, 2, 3].map(|number| NodeId([number; 16]));
-        let mut job = NodeJob::new(7, 1, 50, [one, two]);
+        let mut job = NodeJob::new(7, 50, [one, two]);
         let order = |stop| Some(NodeOrder { number: 7, terms: 50, stop });
         assert_eq!(NodeJob::exchange(Some(&mut job), one, Some((7, true))), order(false));
         assert_eq!(NodeJob::exchange(Some(&mut job), two, None), order(false), "it is to begin");

@@ -1,10 +1,11 @@
 //! A scrub of several nodes: each reads all its replicas, and says how many are damaged.
 //!
-//! Promise: each damaged replica that it found is replaced at its end, or known to have no good copy
-//! ([`Leader::settle_scrub`](crate::Leader::settle_scrub)).
+//! It ends when each damaged replica that it found is replaced, or known to have no good copy.
 
+use crate::jobs::JobState;
 use crate::node_job::{NodeJob, NodeReport};
 use blocks::Work;
+use types::NodeId;
 
 pub type Scrub = NodeJob<ScrubReport>;
 
@@ -34,8 +35,46 @@ impl NodeReport for ScrubReport {
 }
 
 impl Scrub {
+    /// How far it is. `damaged`: nodes with a replica that is known to be damaged, each with whether a good copy may
+    /// come; `lost`: nodes that cannot be waited for.
+    pub(crate) fn settle(&mut self, damaged: &[(NodeId, bool)], lost: &[NodeId]) -> (Work, JobState) {
+        lost.iter().for_each(|node| self.on_lost(*node));
+        // What a lost node has is copied from others, whatever it is like.
+        let concerned = damaged.iter().filter(|(node, _)| self.concerns(*node) && !lost.contains(node));
+        let to_come = concerned.clone().filter(|(_, comes)| *comes).count();
+        let damaged = concerned.count() as u64;
+        let work = self.work(damaged);
+        let state = match (self.is_over(), self.stopping) {
+            (false, _) => JobState::Running,
+            (true, true) => JobState::Stopped("by an administrator".to_owned()),
+            // Those of which there is no good copy would be waited for for ever.
+            (true, false) if to_come > 0 => {
+                JobState::Waiting(format!("{to_come} damaged replicas are still to be replaced"))
+            }
+            (true, false) => JobState::Done(self.note(work.found_count, damaged)),
+        };
+        (work, state)
+    }
+
+    /// What people read at the end.
+    fn note(&self, found: u64, damaged: u64) -> String {
+        let lost = match self.lost().count() {
+            0 => String::new(),
+            count => format!("; {count} datanodes were lost meanwhile"),
+        };
+        match (found, damaged) {
+            (0, _) => format!("no damage{lost}"),
+            (found, 0) => format!("{found} damaged replicas were replaced by good copies{lost}"),
+            (found, left) => format!(
+                "{} of {found} damaged replicas were replaced; {left} have no good copy that is here, see \
+                 under-replicated{lost}",
+                found.saturating_sub(left)
+            ),
+        }
+    }
+
     /// `damaged`: replicas on its nodes that are known to be damaged now, and not replaced.
-    pub fn work(&self, damaged: u64) -> Work {
+    fn work(&self, damaged: u64) -> Work {
         let mut work = Work::default();
         for (_, report) in self.reports() {
             work.done_len = work.done_len.saturating_add(report.checked_len);
@@ -52,12 +91,11 @@ impl Scrub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::NodeId;
 
     #[test]
     fn its_work_is_that_of_all_nodes() {
         let (one, two) = (NodeId([1; 16]), NodeId([2; 16]));
-        let mut scrub = Scrub::new(1, 1, ScrubTerms::default(), [one, two]);
+        let mut scrub = Scrub::new(1, ScrubTerms::default(), [one, two]);
         let half = ScrubReport {
             checked_count: 1,
             checked_len: 10,

@@ -106,7 +106,9 @@ mod tests {
         let id = core.leader().jobs.next_id();
         poll_once(core.change_blocks(blocks::Command::BeginJob { id, row })).await;
         eventually("the job is under way", || core.leader().jobs.find(kind, "").is_some()).await;
-        assert_eq!(core.leader().scrub.as_ref().map(|scrub| (scrub.number, scrub.job)), Some((7, id)));
+        assert_eq!(core.leader().jobs.running(), [id]);
+        let order = core.leader().on_scrub_report(NodeId([1; 16]), None);
+        assert_eq!(order.map(|order| order.number), Some(7));
         drop(core);
         metad.shutdown().await;
     }

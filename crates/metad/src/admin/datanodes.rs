@@ -7,6 +7,7 @@ use crate::repair::jobs::begin_drain;
 use crate::to_hdfs;
 use blocks::{Command, Service};
 use hdfs::Exception;
+use std::sync::Arc;
 use types::NodeId;
 use wire::admin::datanodes::{Datanode, DrainRequest, DrainResponse, ListDatanodesRequest, ListDatanodesResponse};
 
@@ -44,7 +45,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
     })
 }
 
-pub(super) async fn drain(core: &Core, request: DrainRequest) -> Result<DrainResponse, Exception> {
+pub(super) async fn drain(core: &Arc<Core>, request: DrainRequest) -> Result<DrainResponse, Exception> {
     let node = find(core, &request.datanode)?;
     let service = if request.drain { Service::Draining } else { Service::Serving };
     tracing::info!(%node, ?service, "the service of a datanode is changed");

@@ -3,16 +3,19 @@
 use super::refused::refused;
 use crate::core::Core;
 use crate::refusal;
-use crate::repair::scrub::LEN_PER_S_USUAL;
-use blocks::{Command, JobKind, Service};
+use crate::repair::jobs::begin;
+use blocks::{JobKind, JobTask};
 use hdfs::Exception;
-use lead::{FULL_PARTS, JobState};
+use lead::{FULL_PARTS, JobState, StopRefused};
+use std::sync::Arc;
 use types::NodeId;
 use wire::admin::jobs::{
     self as told, BeginBalanceRequest, BeginDiskBalanceRequest, BeginScrubRequest, BegunResponse, ListJobsRequest,
     ListJobsResponse, StopJobRequest, StopJobResponse,
 };
 
+/// Of each node, if nobody says otherwise: a disk of today does three times that, and others want to read as well.
+const LEN_PER_S_USUAL: u64 = 50 << 20;
 /// Datanodes named in one call.
 const NAMED_COUNT_MAX: usize = 1000;
 
@@ -52,13 +55,40 @@ pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
     ListJobsResponse { jobs: core.leader().jobs.iter().map(line).collect() }
 }
 
-pub(super) async fn scrub(core: &Core, request: BeginScrubRequest) -> Result<BegunResponse, Exception> {
+pub(super) async fn scrub(core: &Arc<Core>, request: BeginScrubRequest) -> Result<BegunResponse, Exception> {
     let nodes = named(core, &request.datanodes)?;
-    let len_per_s = if request.len_per_s == 0 { LEN_PER_S_USUAL } else { request.len_per_s };
-    match crate::repair::scrub::begin(core, nodes, len_per_s).await.map_err(refused)? {
-        Ok(job) => Ok(BegunResponse { job }),
-        Err(job) => Err(refusal::illegal(format!("a scrub is under way: job {job}; wait for it, or stop it"))),
+    let (number, len_per_s) = (core.now().0, usual_rate(request.len_per_s));
+    begun("a scrub", core, JobKind::Scrub, JobTask::Scrub { number, len_per_s, nodes }).await
+}
+
+pub(super) async fn balance_disks(
+    core: &Arc<Core>,
+    request: BeginDiskBalanceRequest,
+) -> Result<BegunResponse, Exception> {
+    let nodes = named(core, &request.datanodes)?;
+    let (number, within) = (core.now().0, request.within.min(FULL_PARTS));
+    let task = JobTask::BalanceDisks { number, len_per_s: usual_rate(request.len_per_s), within, nodes };
+    begun("balancing of disks", core, JobKind::BalanceDisks, task).await
+}
+
+pub(super) async fn balance(core: &Arc<Core>, request: BeginBalanceRequest) -> Result<BegunResponse, Exception> {
+    if core.uptime() <= core.config.lost_after() {
+        return Err(refusal::illegal(
+            "the server that leads has just begun, and waits to hear of all datanodes; try again",
+        ));
     }
+    begun("balancing", core, JobKind::Balance, JobTask::Balance { within: request.within.min(FULL_PARTS) }).await
+}
+
+async fn begun(what: &str, core: &Arc<Core>, kind: JobKind, task: JobTask) -> Result<BegunResponse, Exception> {
+    match begin(core, kind, "", task).await.map_err(refused)? {
+        Ok(job) => Ok(BegunResponse { job }),
+        Err(job) => Err(refusal::illegal(format!("{what} is under way: job {job}; wait for it, or stop it"))),
+    }
+}
+
+fn usual_rate(len_per_s: u64) -> u64 {
+    if len_per_s == 0 { LEN_PER_S_USUAL } else { len_per_s }
 }
 
 /// The datanodes of these names; without any, all that are up.
@@ -75,65 +105,16 @@ fn named(core: &Core, names: &[String]) -> Result<Vec<NodeId>, Exception> {
     names.iter().map(|name| super::datanodes::find(core, name)).collect()
 }
 
-pub(super) async fn balance_disks(core: &Core, request: BeginDiskBalanceRequest) -> Result<BegunResponse, Exception> {
-    let nodes = named(core, &request.datanodes)?;
-    let len_per_s = if request.len_per_s == 0 { LEN_PER_S_USUAL } else { request.len_per_s };
-    let begun = crate::repair::disks::begin(core, nodes, len_per_s, request.within.min(FULL_PARTS)).await;
-    match begun.map_err(refused)? {
-        Ok(job) => Ok(BegunResponse { job }),
-        Err(job) => {
-            Err(refusal::illegal(format!("balancing of disks is under way: job {job}; wait for it, or stop it")))
-        }
-    }
-}
-
-pub(super) async fn balance(core: &Core, request: BeginBalanceRequest) -> Result<BegunResponse, Exception> {
-    if core.uptime() <= core.config.lost_after() {
-        return Err(refusal::illegal(
-            "the server that leads has just begun, and waits to hear of all datanodes; try again",
-        ));
-    }
-    match crate::repair::balance::begin(core, request.within.min(FULL_PARTS)).await.map_err(refused)? {
-        Ok(job) => {
-            core.repair_wake.notify_one();
-            Ok(BegunResponse { job })
-        }
-        Err(job) => Err(refusal::illegal(format!("balancing is under way: job {job}; wait for it, or stop it"))),
-    }
-}
-
 pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJobResponse, Exception> {
-    let found = core.leader().jobs.get(request.id).map(|job| (job.kind, job.subject.clone(), job.state.has_ended()));
-    let Some((kind, subject, ended)) = found else {
-        return Err(refusal::illegal(format!("there is no job {}; see `levada admin jobs`", request.id)));
-    };
-    if ended {
-        return Ok(StopJobResponse {});
+    let stopped = core.leader().stop_job(request.id);
+    let command = stopped.map_err(|refused| match refused {
+        StopRefused::NoSuchJob(_) => refusal::illegal(format!("{refused}; see `levada admin jobs`")),
+        StopRefused::Repair => refusal::illegal(refused.to_string()),
+    })?;
+    if let Some(command) = command {
+        let answer = core.change_blocks(command).await.map_err(refusal::raft)?;
+        answer.map_err(|refused| refusal::illegal(refused.to_string()))?;
     }
-    match (kind, NodeId::parse(&subject)) {
-        (JobKind::Drain, Some(node)) => {
-            let command = Command::SetService { node, service: Service::Serving };
-            let answer = core.change_blocks(command).await.map_err(refusal::raft)?;
-            answer.map_err(|refused| refusal::illegal(refused.to_string()))?;
-        }
-        (JobKind::Repair, _) => {
-            return Err(refusal::illegal("repair is not stopped: it brings back copies that are missing"));
-        }
-        (JobKind::Balance, _) => {
-            crate::repair::balance::stop(core);
-            return Ok(StopJobResponse {}); // containers under way are moved to the end
-        }
-        (JobKind::BalanceDisks, _) => {
-            crate::repair::disks::stop(core);
-            return Ok(StopJobResponse {}); // as a scrub
-        }
-        (JobKind::Scrub, _) => {
-            crate::repair::scrub::stop(core);
-            return Ok(StopJobResponse {}); // it has ended when the nodes have heard
-        }
-        _ => {}
-    }
-    core.leader().jobs.set_state(request.id, JobState::Stopped("by an administrator".to_owned()), core.monotonic());
     core.repair_wake.notify_one();
     Ok(StopJobResponse {})
 }

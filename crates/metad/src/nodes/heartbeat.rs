@@ -51,8 +51,8 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     let mut leader = core.leader();
     orders.copy = leader.copy_orders(node, now).into_iter().map(copy).collect();
     orders.tell_all = leader.surplus.take_ask(node);
-    orders.scrub = repair::scrub::report(&mut leader, node, request.scrub.as_ref());
-    orders.disk_balance = repair::disks::report(&mut leader, node, request.disk_balance.as_ref());
+    orders.scrub = repair::node_jobs::scrub(&mut leader, node, request.scrub.as_ref());
+    orders.disk_balance = repair::node_jobs::disk_balance(&mut leader, node, request.disk_balance.as_ref());
     for disk in leader.on_disks(node, request.disks.iter().map(to_hdfs::kept_disk).collect()) {
         tracing::warn!(%node, dir = disk.dir, why = disk.failure, "a disk of a datanode has failed");
     }

@@ -1,27 +1,38 @@
-//! What people see of repairing: a job for all of it while there is something to copy, one for each node that drains.
-//!
-//! What somebody asked for is written down when it begins and when it ends, so that the next leader goes on with it,
-//! and tells how it ended.
+//! Jobs: what somebody asked for is written down when it begins and when it ends, so that the next leader goes on with it,
+//! and tells how it ended. What is under way in between is the leader's.
 
-use super::census;
 use super::error::RepairError;
 use super::rules::rules;
+use super::{balance, census};
 use crate::core::Core;
 use blocks::{BlocksError, Command, JobKind, JobRow, JobTask};
-use lead::Drained;
+use namespace::read;
 use std::sync::Arc;
-use types::NodeId;
+use types::{BlockId, NodeId};
 
 /// Tries to write a job down, each under another number.
 const BEGIN_COUNT_MAX: usize = 3;
 
 /// Begins what somebody asked for. `Err` inside: the same is under way already, as this job.
 pub(crate) async fn begin(
-    core: &Core,
+    core: &Arc<Core>,
     kind: JobKind,
     subject: &str,
     task: JobTask,
 ) -> Result<Result<u64, u64>, RepairError> {
+    let id = match write_down(core, kind, subject, task).await? {
+        Ok(id) => id,
+        same => return Ok(same),
+    };
+    // Whoever asked for it sees how much there is to do, or that there was nothing.
+    balance::plan(core).await;
+    settle(core, vec![id]).await;
+    write_ends(core).await?;
+    core.repair_wake.notify_one();
+    Ok(Ok(id))
+}
+
+async fn write_down(core: &Core, kind: JobKind, subject: &str, task: JobTask) -> Result<Result<u64, u64>, RepairError> {
     let _one_after_the_other = core.plan().await;
     for _ in 0..BEGIN_COUNT_MAX {
         let id = {
@@ -42,18 +53,53 @@ pub(crate) async fn begin(
     Err(RepairError::Refused("the numbers of jobs are taken by others; try again".to_owned()))
 }
 
+/// A drain that was asked for; answers its job, also where it is under way already.
+pub(crate) async fn begin_drain(core: &Arc<Core>, node: NodeId) -> Result<u64, RepairError> {
+    let (Ok(id) | Err(id)) = begin(core, JobKind::Drain, &node.to_string(), JobTask::Known).await?;
+    Ok(id)
+}
+
+/// Brings jobs up to date, and ends those that are over.
 pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     census::latest(core).await?;
     let rules = rules(core);
     core.leader().look_after_repair(&rules);
-    for node in drains(core) {
-        // Asked for, but its leader fell before the job was written down. If it cannot be, all the rest goes on.
-        match begin(core, JobKind::Drain, &node.to_string(), JobTask::Known).await {
+    let drains = core.leader().drains_without_job();
+    for node in drains {
+        // If its job cannot be written down, all the rest goes on.
+        match begin_drain(core, node).await {
             Err(RepairError::Refused(why)) => tracing::warn!(%node, why, "a drain has no job"),
             begun => _ = begun?,
         }
     }
+    balance::plan(core).await;
+    let running = core.leader().jobs.running();
+    settle(core, running).await;
     Ok(())
+}
+
+async fn settle(core: &Arc<Core>, jobs: Vec<u64>) {
+    let its_core = Arc::clone(core);
+    // Rows may wait for a disk.
+    core.chore(move || jobs.into_iter().for_each(|id| settle_one(&its_core, id))).await;
+}
+
+fn settle_one(core: &Core, id: u64) {
+    let damaged = core.leader().damaged_of_scrub(id);
+    let damaged: Vec<(NodeId, bool)> =
+        damaged.into_iter().map(|(block, node, comes)| (node, comes && !is_open(core, block))).collect();
+    let rules = rules(core);
+    let ended = core.leader().settle_job(id, &damaged, &rules, core.config.lease_soft());
+    if let Some(state) = ended {
+        tracing::info!(job = id, ?state, "a job has ended");
+    }
+}
+
+/// A block whose file is open is not replaced: the recovery of the file decides about it, and may wait for a node that
+/// never comes.
+fn is_open(core: &Core, block: BlockId) -> bool {
+    let found = core.rows_here(|rows| read::file_of_block(rows, block));
+    found.is_ok_and(|found| found.is_some_and(|(_, view)| !view.complete))
 }
 
 /// Writes down what ended.
@@ -69,37 +115,11 @@ pub(super) async fn write_ends(core: &Core) -> Result<(), RepairError> {
     Ok(())
 }
 
-/// Answers nodes that drain without a job.
-fn drains(core: &Core) -> Vec<NodeId> {
-    let ids: Vec<NodeId> = core.with_cluster(|cluster, _| cluster.nodes().map(|member| member.node.id).collect());
-    // One node at a time, since a drain looks at all containers of its node.
-    let look = |id: &NodeId| {
-        let rules = rules(core);
-        let drained = core.leader().look_after_drain(*id, &rules, core.config.lease_soft());
-        if drained == Drained::JustNow {
-            tracing::info!(node = %id, "a datanode is drained: it may be taken away");
-        }
-        drained == Drained::WithoutJob
-    };
-    ids.into_iter().filter(look).collect()
-}
-
-/// So that whoever begins to drain is told of a job at once.
-pub(crate) async fn begin_drain(core: &Core, node: NodeId) -> Result<u64, RepairError> {
-    let begun = begin(core, JobKind::Drain, &node.to_string(), JobTask::Known).await?;
-    let (Ok(id) | Err(id)) = begun;
-    if begun.is_ok() {
-        let rules = rules(core);
-        core.leader().on_drain_begun(id, node, &rules);
-    }
-    Ok(id)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::container_sealing::tests::with_node;
-    use crate::repair::{disks, scrub};
+    use crate::repair::node_jobs;
     use wire::node::{DiskBalanceReport, ScrubReport};
 
     /// A datanode that was lost comes back and reports balancing that had ended without it, just when another one is
@@ -110,7 +130,7 @@ mod tests {
         let (kind, node) = (JobKind::BalanceDisks, NodeId([1; 16]));
         let report = |number, ended| DiskBalanceReport { number, ended, ..DiskBalanceReport::default() };
         let beat = |number, ended| {
-            let order = disks::report(&mut core.leader(), node, Some(&report(number, ended)));
+            let order = node_jobs::disk_balance(&mut core.leader(), node, Some(&report(number, ended)));
             order.map(|order| (order.number, order.stop))
         };
         assert_eq!((beat(7, false), beat(7, true)), (Some((7, true)), None), "it is told to end");
@@ -119,7 +139,7 @@ mod tests {
         assert_eq!(beat(7, false), Some((8, false)), "it is told to do this one");
         assert_eq!(core.leader().jobs.find(kind, "").map(|job| job.id), Some(id));
         beat(8, true);
-        disks::round(&core);
+        round(&core).await.unwrap();
         assert_eq!(core.leader().jobs.find(kind, "").map(|job| job.id), None, "another one can be begun");
         drop(core);
         metad.shutdown().await;
@@ -133,27 +153,27 @@ mod tests {
         let scrubbed = |number, ended| ScrubReport { number, ended, ..ScrubReport::default() };
         let levelled = |number, ended| DiskBalanceReport { number, ended, ..DiskBalanceReport::default() };
         let scrub = |node, number, ended| {
-            let order = scrub::report(&mut core.leader(), node, Some(&scrubbed(number, ended)));
+            let order = node_jobs::scrub(&mut core.leader(), node, Some(&scrubbed(number, ended)));
             order.map(|order| (order.number, order.stop))
         };
         let balance = |node, number, ended| {
-            let order = disks::report(&mut core.leader(), node, Some(&levelled(number, ended)));
+            let order = node_jobs::disk_balance(&mut core.leader(), node, Some(&levelled(number, ended)));
             order.map(|order| (order.number, order.stop))
         };
         assert_eq!((scrub(asked, 5, false), balance(asked, 5, false)), (Some((5, true)), Some((5, true))));
         let is_idle =
             || [JobKind::Scrub, JobKind::BalanceDisks].iter().all(|kind| core.leader().jobs.find(*kind, "").is_none());
         assert!(is_idle());
-        scrub::begin(&core, vec![asked], 1).await.unwrap().unwrap();
-        disks::begin(&core, vec![asked], 1, 1).await.unwrap().unwrap();
-        let scrub_number = core.leader().scrub.as_ref().unwrap().number;
-        let balance_number = core.leader().disk_balance.as_ref().unwrap().number;
+        let (scrub_number, balance_number, nodes) = (11, 12, vec![asked]);
+        let task = JobTask::Scrub { number: scrub_number, len_per_s: 1, nodes: nodes.clone() };
+        begin(&core, JobKind::Scrub, "", task).await.unwrap().unwrap();
+        let task = JobTask::BalanceDisks { number: balance_number, len_per_s: 1, within: 1, nodes };
+        begin(&core, JobKind::BalanceDisks, "", task).await.unwrap().unwrap();
         assert_eq!(scrub(other, scrub_number, false), Some((scrub_number, true)));
         assert_eq!(balance(other, balance_number, false), Some((balance_number, true)));
         assert_eq!(scrub(asked, scrub_number, true), Some((scrub_number, false)));
         assert_eq!(balance(asked, balance_number, true), Some((balance_number, false)));
-        scrub::round(&core);
-        disks::round(&core);
+        round(&core).await.unwrap();
         assert!(is_idle(), "those who were asked have ended");
         drop(core);
         metad.shutdown().await;

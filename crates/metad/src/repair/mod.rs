@@ -16,18 +16,17 @@
 //! not at each question; nothing is concluded from silence before this server has led for as long as a node may be
 //! silent; no replica goes because of what is remembered here, only because others said that they have it.
 
-pub(crate) mod balance;
+mod balance;
 pub(crate) mod census;
 mod compare;
 pub(crate) mod contents;
-pub(crate) mod disks;
 mod error;
 pub(crate) mod jobs;
 mod members;
+pub(crate) mod node_jobs;
 pub(crate) mod reported;
 mod resize;
 mod rules;
-pub(crate) mod scrub;
 mod surplus;
 
 pub(crate) use compare::has_whole;
@@ -82,13 +81,8 @@ async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
         surplus::round(core).await?;
     }
     jobs::round(core).await?;
-    let its_core = Arc::clone(core);
-    core.chore(move || scrub::round(&its_core)).await;
-    disks::round(core);
-    if is_frozen {
-        balance::settle(core);
-    } else {
-        balance::round(core).await?;
+    if !is_frozen {
+        balance::begin_moves(core).await?;
     }
     jobs::write_ends(core).await
 }
