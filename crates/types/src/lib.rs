@@ -14,7 +14,7 @@ pub mod random;
 pub mod replica;
 pub mod rows;
 pub mod time;
-pub mod tree_sum;
+pub mod tree;
 
 pub use checksum::{ChecksumKind, ChecksumSpec};
 pub use digest::RowsDigest;
@@ -24,4 +24,4 @@ pub use path::FsPath;
 pub use random::Random;
 pub use replica::{Fitness, ReplicaState};
 pub use time::Millis;
-pub use tree_sum::TreeSum;
+pub use tree::{TreeLeaf, TreeNode, TreeSum};

@@ -3,7 +3,7 @@
 use crate::core::Core;
 use lead::{LivenessRules, RepairContext};
 use std::time::Duration;
-use types::{BlockId, NodeId};
+use types::NodeId;
 
 /// For one datanode to answer a question about a page of a container.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -31,11 +31,5 @@ impl Core {
     pub(crate) fn heal<T>(&self, run: impl FnOnce(&mut RepairContext<'_>) -> T) -> T {
         let rules = rules(self);
         self.with_leader(|leader, _| run(&mut leader.healing(rules)))
-    }
-
-    /// A member of the block's home may lack it: it is to be compared as soon as it is complete.
-    pub(crate) fn doubt(&self, block: BlockId) {
-        self.leader().repair.doubt(block);
-        self.repair_wake.notify_one();
     }
 }

@@ -18,21 +18,11 @@ mod hash_tree;
 
 pub use crate::proto::{Leaf, TreeNode, TreeRequest, TreeResponse, TreeSum};
 pub use hash_tree::{HashTree, NoSuchNode};
-use types::{BlockId, ChecksumSpec};
+pub use types::tree::{ANEW_COUNT_MAX, DEPTH_MAX, FAN_OUT, LEAF_COUNT_MAX, TREE_NODE_COUNT_MAX};
+use types::{BlockId, ChecksumSpec, Generation, TreeLeaf};
 
 /// Metad → datanode, in [`crate::node::REPLICA_PROTOCOL`].
 pub const TREE: &str = "tree";
-
-/// Branches of a node.
-pub const FAN_OUT: usize = 256;
-/// The last depth at which there are sums.
-pub const DEPTH_MAX: u32 = 2;
-/// Nodes of the tree in one question.
-pub const TREE_NODE_COUNT_MAX: usize = 16;
-/// Leaves in one answer.
-pub const LEAF_COUNT_MAX: usize = 4096;
-/// Replicas in one question whose checksums are to be read anew.
-pub const ANEW_COUNT_MAX: usize = 64;
 
 /// The finalizer of SplitMix64: differences of neighbours do not cancel out.
 fn mix(value: u64) -> u64 {
@@ -53,6 +43,10 @@ pub fn key(block: BlockId) -> u64 {
 impl TreeNode {
     pub const ROOT: Self = Self { depth: 0, path: 0 };
 
+    pub fn branch(self, number: u32) -> Self {
+        types::TreeNode { depth: self.depth, path: self.path }.branch(number).into()
+    }
+
     /// Keys below it; `None` for a node that no tree has.
     pub fn keys(self) -> Option<std::ops::RangeInclusive<u64>> {
         if self.depth > DEPTH_MAX || u64::from(self.path) >= 1 << (8 * self.depth) {
@@ -62,9 +56,17 @@ impl TreeNode {
         let first = if self.depth == 0 { 0 } else { u64::from(self.path) << bits };
         Some(first..=first | (u64::MAX >> (8 * self.depth)))
     }
+}
 
-    pub fn branch(self, number: u32) -> Self {
-        Self { depth: self.depth + 1, path: self.path << 8 | number }
+impl From<types::TreeNode> for TreeNode {
+    fn from(types::TreeNode { depth, path }: types::TreeNode) -> Self {
+        Self { depth, path }
+    }
+}
+
+impl From<Leaf> for TreeLeaf {
+    fn from(Leaf { block, generation, len, content }: Leaf) -> Self {
+        Self { block: BlockId(block), generation: Generation(generation), len, content }
     }
 }
 
