@@ -129,8 +129,10 @@ impl TreeComparison {
                 let (mut nodes, mut room) = (Vec::new(), LEAF_COUNT_MAX as u64);
                 while nodes.len() < TREE_NODE_COUNT_MAX
                     && rows.len() < DIFFERENCE_COUNT_MAX
-                    && let Some((node, count)) = small.pop_front_if(|(_, count)| nodes.is_empty() || *count <= room)
+                    && let Some((node, count)) = small.front().copied()
+                    && (nodes.is_empty() || count <= room)
                 {
+                    small.pop_front();
                     nodes.push(node);
                     room = room.saturating_sub(count);
                 }
