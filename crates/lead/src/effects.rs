@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn what_waits_for_a_round_wakes_it() {
         let mut leader = leader();
-        let both = Wakeups { reaper: true, repair: true, ..Wakeups::default() };
+        let both = Wakeups { reaper: true, repair: true };
         for (effects, wakes) in [
             (Effects { has_doomed_tree: true, ..Effects::default() }, Wakeups { reaper: true, ..Wakeups::default() }),
             (Effects { has_resized: true, ..Effects::default() }, Wakeups { repair: true, ..Wakeups::default() }),
