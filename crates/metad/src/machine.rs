@@ -244,7 +244,7 @@ impl raft::Machine for Machine {
     }
 
     fn apply(&self, position: &[u8], command: Option<Command>) -> Result<Reply, MachineError> {
-        let applied = self.residency.watch(|| self.run(position, command.as_ref(), apply));
+        let applied = self.residency.watch_some(|| self.run(position, command.as_ref(), apply));
         applied.map_err(|error| MachineError(error.to_string()))
     }
 

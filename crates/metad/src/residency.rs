@@ -13,6 +13,7 @@
 use io::stage::Moment;
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use types::rows::{Row, Rows, RowsError, Table, Visit};
@@ -22,6 +23,9 @@ use types::rows::{Row, Rows, RowsError, Table, Visit};
 const COLD_FOR: Duration = Duration::from_secs(1);
 /// A guess: some tens of microseconds, which is about what going elsewhere costs.
 const VISITED_COUNT_MAX: u32 = 200;
+/// Of so many entries of the log one is watched: to ask what a thread waited for costs a twentieth of an entry, and
+/// pages that are not in memory come in numbers.
+const WATCH_EACH: u32 = 8;
 /// Rows between two looks at whether the thread had to wait.
 const LOOK_EACH: u32 = 4;
 /// What takes longer is not to be done here for a while, whatever the reason. A guess: a hundredth of the time in which
@@ -32,6 +36,8 @@ const LONG: Duration = Duration::from_millis(5);
 pub(crate) struct Residency {
     /// When work last had to wait for a page.
     waited: Mutex<Option<Moment>>,
+    /// Counts [`Residency::watch_some`].
+    unwatched: AtomicU32,
 }
 
 impl Residency {
@@ -43,12 +49,25 @@ impl Residency {
 
     /// Takes note if `work` has to wait, or takes long.
     pub(crate) fn watch<T>(&self, work: impl FnOnce() -> T) -> T {
-        let (before, began) = (page_waits(), Moment::now());
+        self.watch_from(page_waits(), work)
+    }
+
+    /// As [`Residency::watch`], for who has just looked how often this thread has waited.
+    fn watch_from<T>(&self, waits: u64, work: impl FnOnce() -> T) -> T {
+        let began = Moment::now();
         let done = work();
-        if page_waits() != before || began.elapsed() > LONG {
+        if page_waits() != waits || began.elapsed() > LONG {
             self.note_wait();
         }
         done
+    }
+
+    /// As [`Residency::watch`], of work of which there is so much, and each so little, that only some is looked at.
+    pub(crate) fn watch_some<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self.unwatched.fetch_add(1, Ordering::Relaxed) % WATCH_EACH {
+            0 => self.watch(work),
+            _ => work(),
+        }
     }
 
     fn note_wait(&self) {
@@ -65,12 +84,13 @@ impl Residency {
         if self.is_cold() {
             return None;
         }
-        self.watch(|| {
+        let waits = page_waits();
+        self.watch_from(waits, || {
             let rows = Brief {
                 rows: store.view(),
                 left: Cell::new(VISITED_COUNT_MAX),
                 is_over: Cell::new(false),
-                waits: page_waits(),
+                waits,
                 residency: self,
             };
             let found = run(&rows);

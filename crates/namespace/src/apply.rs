@@ -7,6 +7,7 @@ use crate::error::block_fault::BlockFault;
 use crate::error::{Answer, Failure, NsError, Purpose, ReservedName, split};
 use crate::ops::Op;
 use crate::request::Request;
+use crate::retry::Kept;
 use crate::{reserved, retry, safe_mode, safe_mode_gate};
 use types::ContainerId;
 use types::rows::{Rows, RowsError, RowsMut};
@@ -28,11 +29,12 @@ pub fn apply_with(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere)
 
 fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> Result<Applied, Failure> {
     let key = request.retry.filter(|_| request.op.is_at_most_once());
-    if let Some(key) = key
-        && let Some(reply) = retry::recall(rows, key, request)?
-    {
-        return Ok(Applied { reply, effects: Effects::default() });
-    }
+    let kept = key.map(|key| retry::recall(rows, key, request.op.name(), request.now)).transpose()?.flatten();
+    let other = match kept {
+        Some(Kept::Reply(reply)) => return Ok(Applied { reply, effects: Effects::default() }),
+        Some(Kept::Other(expires)) => Some(expires),
+        None => None,
+    };
     if safe_mode::get(&*rows)?.is_some()
         && let Some(blocked) = safe_mode_gate::blocked(&request.op)
     {
@@ -51,7 +53,7 @@ fn apply_once(rows: &mut dyn RowsMut, request: &Request, is_there: &IsThere) -> 
     effects.check();
     retry::purge(rows, request.now)?;
     if let Some(key) = key {
-        retry::remember(rows, key, request, &reply)?;
+        retry::remember(rows, key, other, request, &reply)?;
     }
     Ok(Applied { reply, effects })
 }

@@ -11,16 +11,21 @@ use crate::tables::FRONT;
 use std::ops::Bound;
 use types::rows::{Rows, RowsError, RowsMut, Table, Visit};
 
+/// No row is before this key, as far as it is known.
+pub(crate) fn front(rows: &dyn Rows, table: Table) -> Result<Option<Vec<u8>>, RowsError> {
+    rows.get(FRONT, &[table.0])
+}
+
 /// Shows the rows in order, from the first on.
 pub(crate) fn scan(rows: &dyn Rows, table: Table, visit: &mut Visit<'_>) -> Result<(), RowsError> {
-    match rows.get(FRONT, &[table.0])? {
+    match front(rows, table)? {
         Some(front) => rows.scan(table, Bound::Included(&front), visit),
         None => rows.scan(table, Bound::Unbounded, visit),
     }
 }
 
 pub(crate) fn add(rows: &mut dyn RowsMut, table: Table, key: &[u8], value: Vec<u8>) -> Result<(), RowsError> {
-    if rows.get(FRONT, &[table.0])?.is_some_and(|front| key < front.as_slice()) {
+    if front(rows, table)?.is_some_and(|front| key < front.as_slice()) {
         rows.put(FRONT, &[table.0], key.to_vec());
     }
     rows.put(table, key, value);
@@ -36,5 +41,10 @@ pub(crate) fn take(rows: &mut dyn RowsMut, table: Table, key: &[u8]) {
     );
     rows.delete(table, key);
     // The least key behind it.
-    rows.put(FRONT, &[table.0], [key, &[0]].concat());
+    advance(rows, table, &[key, &[0]].concat());
+}
+
+/// No row is before `key`.
+pub(crate) fn advance(rows: &mut dyn RowsMut, table: Table, key: &[u8]) {
+    rows.put(FRONT, &[table.0], key.to_vec());
 }

@@ -23,29 +23,44 @@ pub(crate) struct RetryRow {
 }
 types::record!(RetryRow { 0: expires, 1: op, 2: reply });
 
-/// The answer this call got before.
-pub(crate) fn recall(rows: &dyn Rows, key: RetryKey, request: &Request) -> Result<Option<Reply>, RowsError> {
-    outcome(rows, key, request.op.name(), request.now)
+/// What is kept under a key.
+pub(crate) enum Kept {
+    /// The answer this call got before.
+    Reply(Reply),
+    /// That of another call, or one that is to be dropped at this time.
+    Other(Millis),
+}
+
+pub(crate) fn recall(rows: &dyn Rows, key: RetryKey, op: &str, now: Millis) -> Result<Option<Kept>, RowsError> {
+    let row = match rows.get(RETRY, &retry_key(key))? {
+        Some(bytes) => decode::<RetryRow>("read an outcome", &bytes)?,
+        None => return Ok(None),
+    };
+    let is_same = row.expires > now && row.op == op && !mutation::is(Mutation::ForgetRetries);
+    Ok(Some(if is_same { Kept::Reply(row.reply) } else { Kept::Other(row.expires) }))
 }
 
 /// The answer that the call `op` got under this key, if it is still kept.
 pub fn outcome(rows: &dyn Rows, key: RetryKey, op: &str, now: Millis) -> Result<Option<Reply>, RowsError> {
-    let row = read(rows, key)?.filter(|_| !mutation::is(Mutation::ForgetRetries));
-    Ok(row.filter(|row| row.expires > now && row.op == op).map(|row| row.reply))
+    Ok(match recall(rows, key, op, now)? {
+        Some(Kept::Reply(reply)) => Some(reply),
+        Some(Kept::Other(_)) | None => None,
+    })
 }
 
-/// Keeps the answer. A call that was told to wait for a recovery has failed, as far as its client knows: it runs again.
+/// Keeps the answer, in place of what is kept until `other`. A call that was told to wait for a recovery has failed, as far as its client knows: it runs again.
 pub(crate) fn remember(
     rows: &mut dyn RowsMut,
     key: RetryKey,
+    other: Option<Millis>,
     request: &Request,
     reply: &Reply,
 ) -> Result<(), RowsError> {
     if matches!(reply, Reply::Recovery(_)) {
         return Ok(());
     }
-    if let Some(old) = read(rows, key)? {
-        rows.delete(RETRY_EXPIRY, &expiry_key(old.expires, key));
+    if let Some(expires) = other {
+        rows.delete(RETRY_EXPIRY, &expiry_key(expires, key));
     }
     let expires = request.now.plus(RETRY_KEPT);
     let row = RetryRow { expires, op: request.op.name().into(), reply: reply.clone() };
@@ -53,11 +68,19 @@ pub(crate) fn remember(
     queue_head::add(rows, RETRY_EXPIRY, &expiry_key(expires, key), Vec::new())
 }
 
-/// Drops a few of the outcomes nobody will ask for any more.
+/// Drops a few of the outcomes nobody will ask for any more. Most changes find none, and look at one row to see that.
 pub(crate) fn purge(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError> {
-    let mut expired: Vec<Vec<u8>> = Vec::new();
+    let is_kept = |key: &[u8]| split_expiry(key).is_some_and(|(expires, _)| expires > now);
+    if queue_head::front(rows, RETRY_EXPIRY)?.is_some_and(|front| is_kept(&front)) {
+        return Ok(());
+    }
+    let (mut expired, mut first_kept): (Vec<Vec<u8>>, _) = (Vec::new(), None);
     queue_head::scan(rows, RETRY_EXPIRY, &mut |key, _| {
-        if expired.len() == RETRY_PURGED_PER_APPLY || split_expiry(key).is_some_and(|(expires, _)| expires > now) {
+        if is_kept(key) {
+            first_kept = Some(key.to_vec());
+            return ControlFlow::Break(());
+        }
+        if expired.len() == RETRY_PURGED_PER_APPLY {
             return ControlFlow::Break(());
         }
         expired.push(key.to_vec());
@@ -72,14 +95,10 @@ pub(crate) fn purge(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError
         rows.delete(RETRY, retry);
         queue_head::take(rows, RETRY_EXPIRY, &key);
     }
-    Ok(())
-}
-
-fn read(rows: &dyn Rows, key: RetryKey) -> Result<Option<RetryRow>, RowsError> {
-    match rows.get(RETRY, &retry_key(key))? {
-        Some(bytes) => Ok(Some(decode("read an outcome", &bytes)?)),
-        None => Ok(None),
+    if let Some(key) = first_kept {
+        queue_head::advance(rows, RETRY_EXPIRY, &key);
     }
+    Ok(())
 }
 
 fn retry_key(key: RetryKey) -> Vec<u8> {

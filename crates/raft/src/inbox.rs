@@ -295,9 +295,9 @@ impl<M: Machine> Inbox<M> {
     }
 
     async fn install(&self, vote: Vote, position: &[u8], import: Box<dyn Import>) -> Result<Vote, Refusal> {
-        let Position { applied, membership, .. } = Position::decode(position).map_err(|error| error.to_string())?;
+        let Position { applied, members, .. } = Position::decode(position).map_err(|error| error.to_string())?;
         tracing::info!(entry = applied.map(|id| id.index), "another member's state takes the place of this one's");
-        let meta = SnapshotMeta { last_log_id: applied, last_membership: membership };
+        let meta = SnapshotMeta { last_log_id: applied, last_membership: members.membership.clone() };
         let snapshot = Snapshot { meta, snapshot: SnapshotData::In(import) };
         let response = self.raft.install_full_snapshot(vote, snapshot).await.map_err(|error| error.to_string())?;
         Ok(response.vote)

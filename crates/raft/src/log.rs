@@ -91,7 +91,7 @@ impl Log {
         }
         // A state that another member sent may be in place before the log was cut for it, and an entry that the others
         // had on disk may be applied before it is on disk here; the start makes up for that.
-        let named = position.membership.membership().get_node(&self.owner.node_id);
+        let named = position.members.membership.membership().get_node(&self.owner.node_id);
         let is_other = named.is_some_and(|node| node.incarnation != self.owner.incarnation);
         if applied > last && is_other {
             return Some("the log that it had is lost, and the member's vote with it".into());

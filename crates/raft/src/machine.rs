@@ -268,7 +268,7 @@ impl<M: Machine> Driver<M> {
         let reply = match entry.payload {
             Payload::Blank => self.guarded(|| self.machine.apply(&position.encode(), None)),
             Payload::Membership(membership) => {
-                position.membership = StoredMembership::new(Some(id), membership);
+                position.members = Arc::new(StoredMembership::new(Some(id), membership).into());
                 self.guarded(|| self.machine.apply(&position.encode(), None))
             }
             Payload::Normal(command) => self.guarded(|| {
@@ -303,7 +303,7 @@ impl<M: Machine> Driver<M> {
     fn install(&self, meta: &SnapshotMeta, import: Box<dyn Import>) -> io::Result<()> {
         let _one = self.shared.keeping.lock().unwrap_or_else(PoisonError::into_inner);
         let applied = meta.last_log_id;
-        let position = Position { applied, membership: meta.last_membership.clone(), ahead: applied };
+        let position = Position { applied, members: Arc::new(meta.last_membership.clone().into()), ahead: applied };
         self.guarded(|| import.install(&position.encode()).and_then(|()| check_level(&*self.machine)))
             .map_err(|error| self.fault("another member's state could not be put in place", &error))?;
         let digests = first_digest(&*self.machine, &position);
@@ -381,7 +381,7 @@ fn first_digest(machine: &impl Machine, position: &Position) -> Digests {
 }
 
 fn snapshot_of(position: Position, snapshot: SnapshotData) -> Snapshot {
-    let meta = SnapshotMeta { last_log_id: position.applied, last_membership: position.membership };
+    let meta = SnapshotMeta { last_log_id: position.applied, last_membership: position.members.membership.clone() };
     Snapshot { meta, snapshot }
 }
 
@@ -414,7 +414,7 @@ impl<M: Machine> RaftStateMachine<Types> for Applier<M> {
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
         let state = self.driver.state();
-        Ok((state.applied.applied, state.applied.membership.clone()))
+        Ok((state.applied.applied, state.applied.members.membership.clone()))
     }
 
     async fn apply<Strm>(&mut self, entries: Strm) -> io::Result<()>

@@ -10,13 +10,15 @@ use crate::types::{LogId, Membership, Node, StoredMembership, log_id};
 use ::types::encoding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 const VERSION: u8 = 4;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) applied: Option<LogId>,
-    pub(crate) membership: StoredMembership,
+    /// Shared, as each entry has a position and hardly any has other members.
+    pub(crate) members: Arc<KnownMembers>,
     /// So far the log may lack what the machine has: the last entry of a state that was taken over from another member,
     /// or the last one that was applied before this member's own log had it on disk.
     pub(crate) ahead: Option<LogId>,
@@ -36,18 +38,32 @@ struct PositionRecord {
     /// Term and index, as all log ids here.
     applied: Option<(u64, u64)>,
     membership_id: Option<(u64, u64)>,
-    members: Members,
+    members: Arc<Members>,
     ahead: Option<(u64, u64)>,
 }
 ::types::record!(PositionRecord { 0: applied, 1: membership_id, 2: members, 3: ahead });
+
+/// Who the members are, for openraft and as it is stored.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct KnownMembers {
+    pub(crate) membership: StoredMembership,
+    stored: Arc<Members>,
+}
+
+impl From<StoredMembership> for KnownMembers {
+    fn from(membership: StoredMembership) -> Self {
+        let stored = Members::of(membership.membership()).into();
+        Self { membership, stored }
+    }
+}
 
 impl Position {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let plain = |id: LogId| (id.leader_id.term, id.index);
         let record = PositionRecord {
             applied: self.applied.map(plain),
-            membership_id: self.membership.log_id().map(plain),
-            members: Members::of(self.membership.membership()),
+            membership_id: self.members.membership.log_id().map(plain),
+            members: Arc::clone(&self.members.stored),
             ahead: self.ahead.map(plain),
         };
         encoding::encode(&record, vec![VERSION])
@@ -62,9 +78,11 @@ impl Position {
             None => return Err(damaged("no bytes".into())),
         };
         let id = |(term, index)| log_id(term, index);
-        let membership = record.members.membership().ok_or_else(|| damaged("members that cannot be".into()))?;
+        let membership =
+            Members::clone(&record.members).membership().ok_or_else(|| damaged("members that cannot be".into()))?;
         let membership = StoredMembership::new(record.membership_id.map(id), membership);
-        Ok(Self { applied: record.applied.map(id), membership, ahead: record.ahead.map(id) })
+        let members = Arc::new(KnownMembers { membership, stored: record.members });
+        Ok(Self { applied: record.applied.map(id), members, ahead: record.ahead.map(id) })
     }
 }
 
@@ -106,13 +124,13 @@ mod tests {
         let nodes = BTreeMap::from([(1, node("a:1", 11)), (2, node("b:2", 12))]);
         let stored = |voters| {
             let membership = Membership::new(voters, nodes.clone()).unwrap();
-            StoredMembership::new(Some(log_id(1, 0)), membership)
+            Arc::new(KnownMembers::from(StoredMembership::new(Some(log_id(1, 0)), membership)))
         };
-        let membership = stored(vec![BTreeSet::from([1])]);
-        let plain = Position { applied: Some(log_id(3, 300)), membership, ahead: None };
+        let members = stored(vec![BTreeSet::from([1])]);
+        let plain = Position { applied: Some(log_id(3, 300)), members, ahead: None };
         let ahead = Position { ahead: Some(log_id(2, 200)), ..plain.clone() };
         let changing = stored(vec![BTreeSet::from([1]), BTreeSet::from([1, 2])]);
-        let changing = Position { membership: changing, ..plain.clone() };
+        let changing = Position { members: changing, ..plain.clone() };
         [Position::default(), plain, ahead, changing]
     }
 

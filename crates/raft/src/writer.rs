@@ -247,6 +247,7 @@ impl Writer {
             let last = std::mem::replace(&mut self.active, next);
             self.closed.push_back((last.name, self.facts.last.map(|id| id.index)));
         }
+        self.active.prepare(self.disk.segment_len())?;
         self.remove_purged()
     }
 

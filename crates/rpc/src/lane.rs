@@ -123,6 +123,10 @@ impl Lane {
 
     /// What a frame that is here may take when it is decoded, or why it never will be.
     pub(crate) fn growth(&self, frame: &Bytes) -> Result<usize, FrameError> {
+        // Whatever it is made of, it is admitted without a wait: most are so short.
+        if frame.len() * EXPANSION <= USUAL_LEN_MAX {
+            return Ok(frame.len() * EXPANSION);
+        }
         let (count, max) = (field_count(frame, 0), self.decoded.held_len_max() / FIELD_LEN);
         if count > max {
             return Err(FrameError::Fields { count, max });

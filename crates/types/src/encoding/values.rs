@@ -3,6 +3,7 @@
 use super::{DecodeError, Encoded, Input};
 use crate::{BlockId, ContainerId, Epoch, FsPath, Generation, InodeId, Millis, NodeId, PipelineId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Items that room is made for before they are read. Few lists have more; for others it grows as they come.
 const ITEM_COUNT_RESERVED: usize = 16;
@@ -232,6 +233,16 @@ fn encode_list<'a, T: Encoded + 'a>(items: impl ExactSizeIterator<Item = &'a T>,
 fn item_count(input: &mut Input<'_>) -> Result<usize, DecodeError> {
     let count = usize::decode(input)?;
     if count <= input.len() { Ok(count) } else { Err(DecodeError::End) }
+}
+
+impl<T: Encoded> Encoded for Arc<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        T::encode(self, out);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        T::decode(input).map(Self::new)
+    }
 }
 
 impl<A: Encoded, B: Encoded> Encoded for (A, B) {
