@@ -3,17 +3,16 @@
 use crate::limits::{NAME_LEN_MAX, PATH_DEPTH_MAX, PATH_LEN_MAX};
 use std::fmt;
 
+/// Why a text is no path. HDFS's sentences are made in `metad::refusal`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("{path:?} is not absolute")]
     Relative { path: String },
-    #[error("Pathname too long. Limit {PATH_LEN_MAX} characters, {PATH_DEPTH_MAX} levels.")]
+    #[error("the path is too long; it may have {PATH_LEN_MAX} characters and {PATH_DEPTH_MAX} levels")]
     TooLong,
     #[error("{name:?} can not be part of a path")]
     Component { name: String },
-    #[error(
-        "The maximum path component name limit of {name} in directory is exceeded: limit={NAME_LEN_MAX} length={len}"
-    )]
+    #[error("{name:?} has {len} bytes; a name in a path may have {NAME_LEN_MAX}")]
     NameTooLong { name: String, len: usize },
 }
 

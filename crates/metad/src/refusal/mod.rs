@@ -125,8 +125,8 @@ fn host() -> &'static str {
 /// before some messages.
 pub(crate) fn no_path(call: &str, text: &str, error: PathError) -> Exception {
     match error {
-        PathError::TooLong => Exception::io(format!("{call}: {error}")),
-        PathError::NameTooLong { .. } => Exception::new(class::NAME_TOO_LONG, error.to_string()),
+        PathError::TooLong => Exception::io(format!("{call}: {}", sentence::path(&error))),
+        PathError::NameTooLong { .. } => Exception::new(class::NAME_TOO_LONG, sentence::path(&error)),
         PathError::Relative { .. } | PathError::Component { .. } => {
             Exception::new(class::ASSERTION, format!("Absolute path required, but got '{}'", beginning(text)))
         }

@@ -18,7 +18,8 @@ use namespace::{
     HOLDER_LEN_MAX, NsError, OWNER_NAME_LEN_MAX, RECOVERY_HOLDER, RESERVED_COUNT_MAX, TREE_DEPTH_MAX, XATTR_COUNT_MAX,
     XATTR_LEN_MAX, XATTR_NAME_LEN_MAX,
 };
-use types::limits::{BLOCK_LEN_MAX, CHILDREN_COUNT_MAX, NAME_LEN_MAX, REPLICATION_MAX};
+use types::limits::{BLOCK_LEN_MAX, CHILDREN_COUNT_MAX, NAME_LEN_MAX, PATH_DEPTH_MAX, PATH_LEN_MAX, REPLICATION_MAX};
+use types::path::PathError;
 
 pub(super) fn of(error: &NsError) -> String {
     match error {
@@ -34,7 +35,7 @@ pub(super) fn of(error: &NsError) -> String {
         // Two calls put one message into the other.
         NsError::InvalidPath { path, purpose: Purpose::Make } => format!("Invalid path name Invalid file name: {path}"),
         NsError::InvalidPath { path, purpose: Purpose::Find | Purpose::Create } => format!("Invalid path name {path}"),
-        NsError::UnusablePath(error) => format!("Invalid path name Invalid file name: {error}"),
+        NsError::UnusablePath(error) => format!("Invalid path name Invalid file name: {}", path(error)),
         NsError::ReservedName(ReservedName::Snapshot) => "\".snapshot\" is a reserved name.".into(),
         NsError::ReservedName(ReservedName::Reserved) => {
             "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of the \
@@ -48,10 +49,7 @@ pub(super) fn of(error: &NsError) -> String {
         ),
         NsError::LeaseExpired(fault) => lease(fault),
         NsError::AlreadyBeingCreated(what) | NsError::RecoveryInProgress(what) => held(what),
-        NsError::NameTooLong { name } => format!(
-            "The maximum path component name limit of {name} in directory is exceeded: limit={NAME_LEN_MAX} length={}",
-            name.len()
-        ),
+        NsError::NameTooLong { name } => name_too_long(name, name.len()),
         NsError::TooManyChildren { path } => format!(
             "The directory item limit of {path} is exceeded: limit={CHILDREN_COUNT_MAX} items={}",
             CHILDREN_COUNT_MAX + 1
@@ -75,6 +73,21 @@ pub(super) fn of(error: &NsError) -> String {
             format!("internal error in {operation}, which changed nothing; report it, with the server's log")
         }
     }
+}
+
+pub(super) fn path(error: &PathError) -> String {
+    match error {
+        PathError::TooLong => format!("Pathname too long. Limit {PATH_LEN_MAX} characters, {PATH_DEPTH_MAX} levels."),
+        PathError::NameTooLong { name, len } => name_too_long(name, *len),
+        // HDFS has no sentence for these two alone.
+        PathError::Relative { .. } | PathError::Component { .. } => error.to_string(),
+    }
+}
+
+fn name_too_long(name: &str, len: usize) -> String {
+    format!(
+        "The maximum path component name limit of {name} in directory is exceeded: limit={NAME_LEN_MAX} length={len}"
+    )
 }
 
 fn absent(what: &Absent) -> String {

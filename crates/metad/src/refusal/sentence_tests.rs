@@ -1,6 +1,6 @@
 //! Every sentence that clients of HDFS see of the namespace, to the letter.
 
-use super::sentence;
+use super::{no_new_path, no_path, sentence};
 use namespace::error::absent::{Absent, Existing};
 use namespace::error::acl_fault::AclFault;
 use namespace::error::block_fault::{BlockFault, BlockName, BlockRequest, UpdateFault};
@@ -15,6 +15,7 @@ use namespace::error::rename_fault::RenameFault;
 use namespace::error::xattr_fault::XattrFault;
 use namespace::error::{Purpose, ReservedName};
 use namespace::{Access, AclScope, NsError, XattrName, XattrSpace};
+use types::path::PathError;
 use types::{BlockId, ContainerId, FsPath, Generation, InodeId};
 
 /// What a text may stand for in an error.
@@ -529,6 +530,10 @@ fn sentences_are_those_of_hdfs() {
             "The maximum path component name limit of abc in directory is exceeded: limit=255 length=3",
         ),
         (
+            NsError::UnusablePath(PathError::TooLong),
+            "Invalid path name Invalid file name: Pathname too long. Limit 8000 characters, 1000 levels.",
+        ),
+        (
             NsError::GroupsUnknown(Box::new(Denial::NewOwner { user: t("bob") })),
             "User bob is not a super user (non-super user cannot change owner). (the groups of the user are not known: the user database did not answer; try again)",
         ),
@@ -540,6 +545,23 @@ fn sentences_are_those_of_hdfs() {
     for (error, wanted) in sentences {
         assert_eq!(sentence::of(&error), wanted, "{error:?}");
     }
+}
+
+#[test]
+fn a_text_that_is_no_path_is_refused_as_by_hdfs() {
+    let check = |text: &str, looked_up: &str, made: &str| {
+        let error = FsPath::parse(text).unwrap_err();
+        assert_eq!(no_path("mkdirs", text, error.clone()).message, looked_up, "{text}");
+        assert_eq!(no_new_path("mkdirs", text, error).message, made, "{text}");
+    };
+    let long = "mkdirs: Pathname too long. Limit 8000 characters, 1000 levels.";
+    check(&"/d".repeat(1001), long, long);
+    let name = "n".repeat(256);
+    let over =
+        format!("The maximum path component name limit of {name} in directory is exceeded: limit=255 length=256");
+    check(&format!("/{name}"), &over, &over);
+    check("a", "Absolute path required, but got 'a'", "Invalid path name Invalid file name: a");
+    check("/a/..", "Absolute path required, but got '/a/..'", "Invalid path name Invalid file name: /a/..");
 }
 
 #[test]
