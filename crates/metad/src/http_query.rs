@@ -37,9 +37,9 @@ pub(crate) fn fsck(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr)
         };
         let begun = seat.clock.monotonic();
         if let Err(error) = door::pass_for_report(&seat, call, out.clone()).await {
-            // A server that stands by has begun nothing.
+            // A refused check ends with this line in HDFS, too. A server that stands by has begun nothing.
             let end = if error.class == STANDBY { String::new() } else { fsck::end_line(&seat, begun) };
-            // Java takes the last line for the outcome.
+            // HDFS's client takes the last line for the outcome.
             let last = out.send(format!("{end}{}\n\n\nFsck on path '{}' FAILED", error.message, ask.path));
             let _ = io::stage::timeout(fsck::TAKEN_WITHIN, last).await;
         }
