@@ -170,6 +170,9 @@ def test_draining_waits_for_somebody_to_take_over(roles):
     assert datanode(store, "data1")["state"] == "up"
     refused = levada(store.fs, "admin", "datanode", "drain", "nobody:1", check=False)
     assert refused.returncode != 0 and "no datanode is called nobody:1" in refused.stderr
+    assert "levada admin datanode list" in refused.stderr
+    refused = levada(store.fs, "admin", "jobs", "stop", "77", check=False)
+    assert refused.returncode != 0 and "there is no job 77 (see `levada admin jobs`)" in refused.stderr
 
 
 def test_a_drain_can_be_stopped(roles):

@@ -71,6 +71,14 @@ impl StartError {
     pub(crate) fn new(what: &str, why: &dyn Display) -> Self {
         Self(format!("{what}: {why}"))
     }
+
+    /// How a member of a group is replaced, where nothing else helps.
+    fn of_member(self, must_rejoin: bool) -> Self {
+        if !must_rejoin {
+            return self;
+        }
+        Self(format!("{} (`levada admin meta remove` and `levada admin meta add` do that)", self.0))
+    }
 }
 
 /// How long a datanode looks for its metadata server before it says so. A guess: longer than any start that goes well.
@@ -108,9 +116,9 @@ pub(crate) struct MetaRole {
 impl MetaRole {
     pub(crate) async fn start(file: MetaFile) -> Result<Self, StartError> {
         let rpc_addr = file.meta.rpc_addr;
-        let meta = metad::start(file.meta)
-            .await
-            .map_err(|error| not_started(&format!("metadata server on {rpc_addr}"), &error))?;
+        let meta = metad::start(file.meta).await.map_err(|error| {
+            not_started(&format!("metadata server on {rpc_addr}"), &error).of_member(error.must_rejoin())
+        })?;
         let meta = Arc::new(meta);
         let source = Arc::clone(&meta);
         let status = Arc::new(move || source.status());
@@ -131,7 +139,8 @@ impl MetaRole {
 
     /// Answers when the server cannot go on.
     pub(crate) async fn failed(&self) -> StartError {
-        StartError::new("the metadata server cannot go on", &self.meta.failed().await)
+        let fault = self.meta.failed().await;
+        StartError::new("the metadata server cannot go on", &fault).of_member(fault.must_rejoin)
     }
 
     pub(crate) async fn stop(self) {
@@ -317,6 +326,12 @@ pub(crate) fn stop_signal() -> impl Future<Output = ()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_must_rejoin_names_the_commands() {
+        let text = |must_rejoin| StartError::new("the metadata server", &"other rows").of_member(must_rejoin).0;
+        assert!(text(true).contains("levada admin meta remove") && !text(false).contains("levada"));
+    }
 
     #[test]
     fn a_port_that_is_taken_comes_with_advice() {

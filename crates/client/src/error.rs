@@ -108,6 +108,9 @@ pub enum ErrorKind {
     NoSpace,
     /// The same request may pass later.
     TryAgain,
+    /// No datanode has the name, or several have it.
+    NoSuchDatanode,
+    NoSuchJob,
     /// What answered is no metadata server.
     NotAMetadataServer,
     /// The server refused, for a reason that has no kind of its own.
@@ -208,6 +211,8 @@ fn kind_of_detail(kind: Kind) -> ErrorKind {
         Kind::Conflict => ErrorKind::Conflict,
         Kind::NoSpace => ErrorKind::NoSpace,
         Kind::TryAgain => ErrorKind::TryAgain,
+        Kind::NoSuchDatanode => ErrorKind::NoSuchDatanode,
+        Kind::NoSuchJob => ErrorKind::NoSuchJob,
     }
 }
 
@@ -272,6 +277,9 @@ mod tests {
             (exception::IO, None, ErrorKind::Refused),
             (exception::IO, Some(Kind::NoSpace), ErrorKind::NoSpace),
             (exception::IO, Some(Kind::Conflict), ErrorKind::Conflict),
+            (exception::ILLEGAL_ARGUMENT, None, ErrorKind::Invalid),
+            (exception::ILLEGAL_ARGUMENT, Some(Kind::NoSuchDatanode), ErrorKind::NoSuchDatanode),
+            (exception::ILLEGAL_ARGUMENT, Some(Kind::NoSuchJob), ErrorKind::NoSuchJob),
         ];
         let messages =
             ["", "reworded", "Path is not a file: /x", "/x already exists as a directory", "/x (is not a directory)"];

@@ -1449,6 +1449,9 @@ pub enum KindProto {
     NoSpace = 13,
     /// The same request may pass later.
     TryAgain = 14,
+    /// No datanode has the name, or several have it.
+    NoSuchDatanode = 15,
+    NoSuchJob = 16,
 }
 impl KindProto {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1471,6 +1474,8 @@ impl KindProto {
             Self::Conflict => "CONFLICT",
             Self::NoSpace => "NO_SPACE",
             Self::TryAgain => "TRY_AGAIN",
+            Self::NoSuchDatanode => "NO_SUCH_DATANODE",
+            Self::NoSuchJob => "NO_SUCH_JOB",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1490,6 +1495,8 @@ impl KindProto {
             "CONFLICT" => Some(Self::Conflict),
             "NO_SPACE" => Some(Self::NoSpace),
             "TRY_AGAIN" => Some(Self::TryAgain),
+            "NO_SUCH_DATANODE" => Some(Self::NoSuchDatanode),
+            "NO_SUCH_JOB" => Some(Self::NoSuchJob),
             _ => None,
         }
     }

@@ -5,10 +5,11 @@
 
 use crate::answer::Encoded;
 use crate::core::Core;
+use crate::refusal;
 use crate::to_hdfs;
 use crate::visit::Visit;
 use hdfs::Exception;
-use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, UNSUPPORTED_OPERATION};
+use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT};
 use hdfs::proto::*;
 use lead::{Cluster, Member};
 use namespace::BlockView;
@@ -34,8 +35,7 @@ pub(crate) async fn blocks_of(
 }
 
 pub(crate) async fn version(_visit: &Visit) -> Result<Encoded, Exception> {
-    let message = "replicas are moved by the store itself: see `levada admin balance`";
-    Err(Exception::new(UNSUPPORTED_OPERATION, message))
+    Err(refusal::balances_itself())
 }
 
 /// Blocks of a node that are not too small, until they have the size asked for. As in HDFS a new call begins elsewhere,

@@ -285,7 +285,7 @@ mod tests {
         };
         let why = tokio::select! {
             () = breaking => unreachable!("it never ends"),
-            why = io::stage::timeout(Duration::from_secs(60), metad.failed()) => why.unwrap(),
+            fault = io::stage::timeout(Duration::from_secs(60), metad.failed()) => fault.unwrap().reason,
         };
         assert!(why.contains("begin to lead"), "{why}");
         drop(seat);

@@ -92,6 +92,7 @@ mod visit;
 pub use config::{Config, MemberAddr};
 pub use environment::{Environment, GroupLookUp};
 pub use inspect::{Inspection, RowsNow};
+pub use raft::Fault;
 pub use route::{Route, RouteAnswer, RouteCall};
 pub use server::Server;
 pub use start_error::StartError;
@@ -171,7 +172,7 @@ impl Metad {
     }
 
     /// See [`Server::failed`].
-    pub async fn failed(&self) -> String {
+    pub async fn failed(&self) -> Fault {
         let failed = self.running().as_ref().map(|running| running.server.failed());
         match failed {
             Some(failed) => failed.await,

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use hdfs::Exception;
 use io::task::Owned;
 use metrics::Registry;
-use raft::{GroupOptions, Peer, Raft, Standing, Timing, Transport};
+use raft::{Fault, GroupOptions, Peer, Raft, Standing, Timing, Transport};
 use rpc::Call;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -117,7 +117,7 @@ impl Server {
 
     /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should
     /// end, as it would refuse everything that changes something.
-    pub fn failed(&self) -> impl Future<Output = String> + Send + use<> {
+    pub fn failed(&self) -> impl Future<Output = Fault> + Send + use<> {
         let raft = self.seat.raft.clone();
         async move { raft.failed().await }
     }

@@ -21,3 +21,10 @@ pub enum StartError {
     #[error("listening on {addr}: {source}")]
     Listen { addr: SocketAddr, source: std::io::Error },
 }
+
+impl StartError {
+    /// True if this server has other data than its group: it must be removed, and join under a new id.
+    pub fn must_rejoin(&self) -> bool {
+        matches!(self, Self::Raft(raft::RaftError::Diverged { .. }))
+    }
+}

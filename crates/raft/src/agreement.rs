@@ -111,13 +111,13 @@ impl Outcast {
         if let Err(error) = mark::write(&*self.disk, MARK, &reason) {
             tracing::error!(%error, "the mark of a member that differs was not written; the next start may try again");
         }
-        self.stop.because(format!("{reason}. {ADVICE}"));
+        self.stop.until_it_rejoins(format!("{reason}. {ADVICE}"));
     }
 }
 
 /// What to do with a member that differs.
-pub(crate) const ADVICE: &str = "Keep a copy of its directory for whoever looks for the cause, remove the member from the group \
-     (levada admin meta remove), empty its directory, and add it under a new id";
+pub(crate) const ADVICE: &str = "Keep a copy of its directory for whoever looks for the cause, remove the member from the group, \
+     empty its directory, and add it under a new id";
 
 /// Compares members' digests, as leader and as member.
 pub(crate) struct Agreement<M: Machine> {

@@ -38,8 +38,8 @@ pub(crate) async fn wait<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, me
         tracing::warn!(
             member,
             "waiting for a group: all first members must be up once, so that the one with the lowest id founds it; one \
-             that joins must be added (levada admin meta add). If this member's data was lost, remove it from the \
-             group and add it under a new id"
+             that joins must be added to it. If this member's data was lost, remove it from the group \
+             and add it under a new id"
         );
     }
 }
@@ -87,7 +87,7 @@ impl<M: Machine> First<M> {
             tracing::error!(
                 member = self.network.from,
                 "other members belong to a group already, but this one's log is empty: its data was lost. Remove it from the \
-                 group and add it under a new id (levada admin meta)"
+                 group and add it under a new id"
             );
             return;
         };

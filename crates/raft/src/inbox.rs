@@ -99,11 +99,11 @@ impl<M: Machine> Inbox<M> {
             return;
         }
         let id = self.node_id;
-        self.stop.because(format!(
+        self.stop.until_it_rejoins(format!(
             "other members know member {id} with other data than is in its directory, which holds a store that this server \
              founded alone. Its own data was lost, or is elsewhere: put its directory back (is its disk mounted?), or \
-             remove member {id} there, empty the directory, and add the server under a new id (levada admin meta \
-             remove, add). If the others are mistaken, correct the address of member {id} in their lists"
+             remove member {id} there, empty the directory, and add the server under a new id. If the others \
+             are mistaken, correct the address of member {id} in their lists"
         ));
         let _it_may_have_ended = self.raft.shutdown().await;
     }
@@ -126,7 +126,7 @@ impl<M: Machine> Inbox<M> {
                 incarnation,
                 expected = request.incarnation,
                 "the group knows this member with other data than is in its directory: that was lost, or is elsewhere. \
-                 Unless it can be put back, remove this member and add it under a new id (levada admin meta remove, add)"
+                 Unless it can be put back, remove this member and add it under a new id"
             );
         }
         Err(format!("member {node_id} has other data than the group counts on; remove it, and add it under a new id"))

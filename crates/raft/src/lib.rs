@@ -62,6 +62,7 @@ pub use meters::Meters;
 pub use position::{entry_id, entry_index};
 pub use raft::{GroupOptions, Options, Raft, RaftError};
 pub use snapshot::{Export, Import};
+pub use stop::Fault;
 pub use timing::Timing;
 pub use transport::{Answer, Lane, Peer, Transport};
 

@@ -16,7 +16,7 @@ use crate::log::{Log, LogReader};
 use crate::machine::{Applier, Driver, Machine, too_new};
 use crate::meters::Meters;
 use crate::network::Network;
-use crate::stop::Stop;
+use crate::stop::{Fault, Stop};
 use crate::synced::Synced;
 use crate::timing::Timing;
 use crate::transport::{Peer, Transport};
@@ -429,7 +429,7 @@ impl<M: Machine> Raft<M> {
 
     /// Comes back, with the reason, if a fault has stopped Raft on this node: the process had better end then, as
     /// nothing can be changed any more. Not after a [`Raft::shutdown`].
-    pub async fn failed(&self) -> String {
+    pub async fn failed(&self) -> Fault {
         self.inner.stop.wait().await
     }
 

@@ -399,7 +399,9 @@ async fn one_that_founded_beside_its_group_ends_when_that_is_back() {
     let (_, alone) = group.leader_of(&[1]).await;
     group.start(2).await;
     group.start(3).await;
-    let reason = tokio::time::timeout(Duration::from_secs(20), alone.failed()).await.expect("it ends");
+    let fault = tokio::time::timeout(Duration::from_secs(20), alone.failed()).await.expect("it ends");
+    assert!(fault.must_rejoin, "{fault}");
+    let reason = fault.reason;
     assert!(
         reason.contains("member 1 with other data") && reason.contains("add the server under a new id"),
         "{reason}"
@@ -413,7 +415,7 @@ async fn one_that_founded_beside_its_group_ends_when_that_is_back() {
     let mut standing = again.standing();
     tokio::select! {
         biased;
-        reason = again.failed() => assert!(reason.contains("member 1 with other data"), "{reason}"),
+        fault = again.failed() => assert!(fault.reason.contains("member 1 with other data"), "{fault}"),
         Ok(_) = standing.wait_for(|standing| matches!(standing, Standing::Leading { .. })) => panic!("it leads"),
     }
 }

@@ -66,7 +66,7 @@ async fn an_older_program_stops_at_a_newer_form() {
 
     // One has the entries before it in its log.
     group.start(behind).await;
-    let reason = tokio::time::timeout(POLL * POLL_COUNT as u32, group.member(behind).failed()).await.unwrap();
+    let reason = tokio::time::timeout(POLL * POLL_COUNT as u32, group.member(behind).failed()).await.unwrap().reason;
     assert!(reason.contains("of level 2, and this program knows levels up to 1"), "{reason}");
     assert!(!group.lists[&behind].numbers().contains(&NEWER));
 

@@ -76,7 +76,7 @@ async fn a_command_that_cannot_be_applied_stops_the_node() {
             let error = raft.propose(plain(number)).await.unwrap_err().to_string();
             assert!(error.contains("stopped") && error.contains(why), "{error}");
         }
-        assert!(raft.failed().await.contains(why));
+        assert!(raft.failed().await.reason.contains(why));
         assert!(!raft.is_leader());
         assert_eq!(list.numbers(), [1]);
         raft.shutdown().await.unwrap();
@@ -91,7 +91,7 @@ async fn a_state_that_cannot_be_kept_stops_the_node() {
     let (raft, list) = start(dir.path()).await;
     list.flush_fails.store(true, Ordering::Relaxed);
     raft.propose(plain(1)).await.unwrap();
-    assert!(raft.failed().await.contains("the disk is full"));
+    assert!(raft.failed().await.reason.contains("the disk is full"));
     let error = raft.propose(plain(2)).await.unwrap_err().to_string();
     assert!(error.contains("the disk is full"), "{error}");
     raft.shutdown().await.unwrap();

@@ -321,7 +321,7 @@ impl World {
             Box::pin(async move { metad.server.on_member_message(&message).await })
         });
         *place.process.borrow_mut() = Some(metad);
-        failed.await
+        failed.await.reason
     }
 
     pub(crate) fn stop_metad(&self, number: usize, power: bool) {

@@ -17,6 +17,8 @@ pub(crate) fn on(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::SafeMode => {
             "an administrator wants nothing to change; `levada admin safemode wait` tells when it is over"
         }
+        ErrorKind::NoSuchDatanode => "see `levada admin datanode list`",
+        ErrorKind::NoSuchJob => "see `levada admin jobs`",
         ErrorKind::Denied => "choose the user with --user",
         ErrorKind::Busy => "wait for its writer to close it; a dead writer's file is freed after a minute",
         ErrorKind::NoReplica => "are the datanodes running?",

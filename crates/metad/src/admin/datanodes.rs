@@ -7,6 +7,7 @@ use crate::repair::jobs::begin_drain;
 use crate::to_hdfs;
 use blocks::{Command, Service};
 use hdfs::Exception;
+use hdfs::exception::Kind;
 use std::sync::Arc;
 use types::NodeId;
 use wire::admin::datanodes::{Datanode, DrainRequest, DrainResponse, ListDatanodesRequest, ListDatanodesResponse};
@@ -59,8 +60,9 @@ pub(super) async fn drain(core: &Arc<Core>, request: DrainRequest) -> Result<Dra
 
 /// The node that is meant: its id or the beginning of it, its address, or its host's name where only one is there.
 pub(super) fn find(core: &Core, name: &str) -> Result<NodeId, Exception> {
+    let no_such = |reason: String| Err(refusal::illegal(reason).with_kind(Kind::NoSuchDatanode));
     if name.len() > NAME_LEN_MAX {
-        return Err(refusal::illegal("that is no name of a datanode; see `levada admin datanode list`"));
+        return no_such(format!("the name of a datanode has at most {NAME_LEN_MAX} bytes"));
     }
     let found: Vec<NodeId> = core.with_cluster(|cluster, _| {
         let is_meant = |member: &&lead::Member| {
@@ -75,7 +77,7 @@ pub(super) fn find(core: &Core, name: &str) -> Result<NodeId, Exception> {
     });
     match found[..] {
         [node] => Ok(node),
-        [] => Err(refusal::illegal(format!("no datanode is called {name}; see `levada admin datanode list`"))),
-        _ => Err(refusal::illegal(format!("{} datanodes are called {name}; give an id", found.len()))),
+        [] => no_such(format!("no datanode is called {name}")),
+        _ => no_such(format!("{} datanodes are called {name}; give an id", found.len())),
     }
 }

@@ -6,6 +6,7 @@ use crate::refusal;
 use crate::repair::jobs::begin;
 use blocks::{JobKind, JobTask};
 use hdfs::Exception;
+use hdfs::exception::Kind;
 use lead::{FULL_PARTS, JobState, StopRefused};
 use std::sync::Arc;
 use types::NodeId;
@@ -108,7 +109,7 @@ fn named(core: &Core, names: &[String]) -> Result<Vec<NodeId>, Exception> {
 pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJobResponse, Exception> {
     let stopped = core.leader().stop_job(request.id);
     let command = stopped.map_err(|refused| match refused {
-        StopRefused::NoSuchJob(_) => refusal::illegal(format!("{refused}; see `levada admin jobs`")),
+        StopRefused::NoSuchJob(_) => refusal::illegal(refused.to_string()).with_kind(Kind::NoSuchJob),
         StopRefused::Repair => refusal::illegal(refused.to_string()),
     })?;
     if let Some(command) = command {

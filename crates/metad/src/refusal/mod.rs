@@ -221,6 +221,12 @@ pub(crate) fn path_is_not_directory(path: &str) -> Exception {
     Exception::new(class::PATH_IS_NOT_DIRECTORY, format!("`{path}': Is not a directory"))
 }
 
+/// For `hdfs balancer` and `hdfs mover`, which print the sentence as it is: they know no kinds.
+pub(crate) fn balances_itself() -> Exception {
+    let sentence = "replicas are moved by the store itself: see `levada admin balance`";
+    Exception::new(class::UNSUPPORTED_OPERATION, sentence)
+}
+
 pub(crate) fn illegal(message: impl Into<String>) -> Exception {
     Exception::new(class::ILLEGAL_ARGUMENT, message)
 }

@@ -159,8 +159,8 @@ impl World {
                     told.sim.say(|| format!("member {of}: {now:?}"));
                 }
             });
-            let why = raft.failed().await;
-            world.ended(id, &why);
+            let fault = raft.failed().await;
+            world.ended(id, &fault.reason);
         });
     }
 
