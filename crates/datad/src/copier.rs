@@ -169,7 +169,7 @@ impl Copier {
     }
 
     /// The metadata server that leads has heard a report.
-    pub(crate) fn told(&self, bad: &[Replica]) {
+    pub(crate) fn acknowledge(&self, bad: &[Replica]) {
         for known in &mut self.lock().bad {
             known.told |= bad.contains(&known.replica);
         }
@@ -427,7 +427,7 @@ mod tests {
         let (at, replica) = (Duration::from_secs(100), Replica { block: 7, ..Replica::default() });
         copier.found_bad(at, replica);
         assert_eq!(copier.report(at + TOLD_FOR * 2).bad, [replica], "nobody has heard of it");
-        copier.told(&[replica]);
+        copier.acknowledge(&[replica]);
         assert_eq!(copier.report(at + TOLD_FOR * 2).bad, []);
         assert!(!copier.is_bad_full());
         copier.report_bad_again(at + TOLD_FOR * 3);

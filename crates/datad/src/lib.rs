@@ -28,6 +28,7 @@ mod deleter;
 mod disks;
 mod error;
 mod fetch;
+mod heartbeat_progress;
 mod inbox;
 mod ipc;
 mod metad;
@@ -44,7 +45,6 @@ mod small;
 mod status;
 mod stop;
 mod telemetry;
-mod told;
 mod transfer;
 mod write;
 

@@ -114,7 +114,7 @@ impl Leader {
         self.known.subscribe()
     }
 
-    fn told(&self, number: usize, orders: &Orders) {
+    fn note_servers(&self, number: usize, orders: &Orders) {
         let is_news = self.known.send_if_modified(|known| known.take(number, orders));
         if is_news {
             let count = self.known.borrow().member_count();
@@ -368,7 +368,7 @@ impl Session {
     /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is
     /// now.
     async fn heartbeat(&self, standing: Standing, tells_changes: bool) -> Result<Standing, Broken> {
-        let beat = self.node.told.begin();
+        let beat = self.node.heartbeat_progress.begin();
         let usage = Some(self.usage().await?);
         if standing == Standing::Standby {
             let node = self.node.disks.node_id().to_string();
@@ -416,8 +416,8 @@ impl Session {
                 if standing == Standing::Standby {
                     self.node.changes.give_back(batch);
                 } else {
-                    self.node.told.answered(beat);
-                    self.node.copier.told(&told_bad);
+                    self.node.heartbeat_progress.answered(beat);
+                    self.node.copier.acknowledge(&told_bad);
                 }
                 self.obey(orders);
                 Ok(standing)
@@ -517,7 +517,7 @@ impl Session {
             // It may be of another store: whom it names counts once the node has registered there.
             return Err(Broken::Unknown);
         }
-        self.leader.told(self.number, &orders);
+        self.leader.note_servers(self.number, &orders);
         Ok(orders)
     }
 

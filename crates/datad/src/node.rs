@@ -8,12 +8,12 @@ use crate::contents::Contents;
 use crate::copier::Copier;
 use crate::deleter::Deleter;
 use crate::disks::{Disks, Leveller};
+use crate::heartbeat_progress::HeartbeatProgress;
 use crate::owners::Owners;
 use crate::scrub::Scrubber;
 use crate::small::Committer;
 use crate::stop::Stop;
 use crate::telemetry::Telemetry;
-use crate::told::Told;
 use container::ReplicaInfo;
 use io::poll::Watch;
 use io::socket::SocketOptions;
@@ -41,7 +41,7 @@ pub(crate) struct Node {
     clock: SystemClock,
     pub(crate) budget: Budget,
     pub(crate) changes: Arc<Changes>,
-    pub(crate) told: Told,
+    pub(crate) heartbeat_progress: HeartbeatProgress,
     pub(crate) deleter: Deleter,
     pub(crate) copier: Copier,
     pub(crate) owners: Owners,
@@ -95,7 +95,7 @@ impl Node {
             disks,
             clock,
             changes,
-            told: Told::default(),
+            heartbeat_progress: HeartbeatProgress::default(),
             copier: Copier::default(),
             owners: Owners::default(),
             scrubber: Scrubber::default(),
@@ -181,10 +181,10 @@ impl Node {
 
     /// Has the metadata server hear how full the disks are: who is refused now asks it for another node, and if there
     /// is none, it is to know why. Blocks.
-    pub(crate) fn tell_full(&self) {
-        let before = self.told.begun(); // the one that is called for now may be over before this thread goes on
+    pub(crate) fn report_full(&self) {
+        let before = self.heartbeat_progress.begun(); // the one that is called for now may be over before this thread goes on
         self.changes.came.notify_one();
-        if !self.told.wait(before, TELL_WAIT) {
+        if !self.heartbeat_progress.wait(before, TELL_WAIT) {
             tracing::debug!("the metadata server has not acknowledged yet that there is no space");
         }
     }

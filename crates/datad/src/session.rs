@@ -21,7 +21,7 @@ use wire::Op;
 pub(crate) async fn serve(node: Arc<Node>, socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>) {
     let ended = tokio::select! {
         ended = run(&node, socket, &seat) => ended,
-        () = seat.told_to_leave() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
+        () = seat.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
         () = node.stop.wait() => return,
     };
     match ended {

@@ -60,7 +60,7 @@ pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>, 
         tokio::select! {
             // How it ended, its client knows.
             _ = connection.as_mut() => return,
-            () = seat.told_to_leave() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
+            () = seat.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
             _ = stopped.changed(), if !stopping => {
                 stopping = true;
                 connection.as_mut().graceful_shutdown();

@@ -24,7 +24,7 @@ impl Patient {
     }
 
     /// What came of a write, unless the client has taken nothing for too long.
-    fn judge<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn limit_stall<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if done.is_ready() {
             self.stalled = None;
             return done;
@@ -49,7 +49,7 @@ impl AsyncRead for Patient {
 impl AsyncWrite for Patient {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.socket).poll_write(context, bytes);
-        self.judge(context, done)
+        self.limit_stall(context, done)
     }
 
     fn poll_write_vectored(
@@ -58,7 +58,7 @@ impl AsyncWrite for Patient {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
-        self.judge(context, done)
+        self.limit_stall(context, done)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -92,7 +92,7 @@ impl Seat {
     }
 
     /// Returns when another needs the place.
-    pub async fn told_to_leave(&self) {
+    pub async fn evicted(&self) {
         self.leave.notified().await;
     }
 
@@ -146,8 +146,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
-    fn told(seat: &Seat) -> bool {
-        pin!(seat.told_to_leave()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    fn is_evicted(seat: &Seat) -> bool {
+        pin!(seat.evicted()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         let seats: Vec<_> = (0..3).map(|_| crowd.enter().unwrap()).collect();
         drop(seats[0].work()); // its wait has begun anew
         let fourth = crowd.enter().unwrap();
-        assert_eq!(seats.iter().map(|seat| told(seat)).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(seats.iter().map(|seat| is_evicted(seat)).collect::<Vec<_>>(), [false, true, false]);
         drop(seats[1].work()); // too late
         drop(seats);
         assert_eq!(crowd.count(), 1);
@@ -174,7 +174,7 @@ mod tests {
         assert!(crowd.enter().is_none());
         drop(third);
         let third = crowd.enter().unwrap();
-        assert!(told(&seats[1]) && !told(&seats[0]) && !told(&third));
+        assert!(is_evicted(&seats[1]) && !is_evicted(&seats[0]) && !is_evicted(&third));
     }
 
     #[test]
@@ -185,6 +185,6 @@ mod tests {
         drop(seat.stall());
         assert!(crowd.enter().is_none());
         let _stall = seat.stall();
-        assert!(crowd.enter().is_some() && told(&seat));
+        assert!(crowd.enter().is_some() && is_evicted(&seat));
     }
 }

@@ -112,7 +112,7 @@ fn main() {
     println!("{container_count} containers, {node_count} nodes, {} pipelines", cluster.pipeline_count());
 
     let rules =
-        LivenessRules { now: LATER, hearing_since: Duration::ZERO, lost_after: 15 * NOW / 100, usual_replication: 3 };
+        LivenessRules { now: LATER, receiving_since: Duration::ZERO, lost_after: 15 * NOW / 100, usual_replication: 3 };
     let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
     let mut known = BTreeSet::new();
     let mut watched = Pieces::default();

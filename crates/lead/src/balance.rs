@@ -255,7 +255,7 @@ mod tests {
         }
         let rules = LivenessRules {
             now: 20 * SECOND,
-            hearing_since: Duration::ZERO,
+            receiving_since: Duration::ZERO,
             lost_after: 15 * SECOND,
             usual_replication: 3,
         };

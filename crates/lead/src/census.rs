@@ -62,7 +62,7 @@ impl LastCensus {
     }
 
     /// What is told to who asks; `None`: it is to be counted anew, which does not take long.
-    pub fn told(&self) -> Option<Arc<Census>> {
+    pub fn cached(&self) -> Option<Arc<Census>> {
         let is_slow = self.counted.is_some_and(|(_, took)| took > WAITED_FOR);
         is_slow.then(|| self.last())
     }
@@ -90,13 +90,13 @@ mod tests {
     fn what_took_long_is_told_for_longer() {
         let at = Duration::from_millis;
         let mut last = LastCensus::default();
-        assert_eq!((last.holding(at(0)), last.told()), (None, None), "nobody has counted");
+        assert_eq!((last.holding(at(0)), last.cached()), (None, None), "nobody has counted");
         let first = Census { corrupt: 1, ..Census::default() };
         last.on_counted(first.clone(), at(100), at(150));
         assert_eq!(last.holding(at(649)).as_deref(), Some(&first));
-        assert_eq!((last.holding(at(650)), last.told()), (None, None));
+        assert_eq!((last.holding(at(650)), last.cached()), (None, None));
         last.on_counted(Census::default(), at(700), at(1701));
-        assert_eq!((last.holding(at(11_711)), last.told()), (None, Some(Arc::new(Census::default()))));
+        assert_eq!((last.holding(at(11_711)), last.cached()), (None, Some(Arc::new(Census::default()))));
     }
 
     #[test]

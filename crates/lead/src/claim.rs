@@ -45,9 +45,9 @@ pub enum Standing {
 }
 
 impl Member {
-    /// It sends heartbeats, as far as can be told by who receives them since `hearing_since`.
-    fn is_held(&self, now: Duration, hearing_since: Duration) -> bool {
-        let is_live = |seen: Duration| now.saturating_sub(seen.max(hearing_since)) <= SILENCE_MAX;
+    /// It sends heartbeats, as far as can be told by who receives them since `receiving_since`.
+    fn is_held(&self, now: Duration, receiving_since: Duration) -> bool {
+        let is_live = |seen: Duration| now.saturating_sub(seen.max(receiving_since)) <= SILENCE_MAX;
         self.seen.is_some_and(is_live) && !self.disconnected
     }
 
@@ -63,12 +63,12 @@ impl Member {
 }
 
 impl Cluster {
-    /// What to answer to `node`, which asks to be registered. `hearing_since`: since when heartbeats are received here
+    /// What to answer to `node`, which asks to be registered. `receiving_since`: since when heartbeats are received here
     /// without a gap.
     ///
     /// One that is let in keeps all others out until [`Cluster::on_claimed`]: its row is not written yet, and a process
     /// that comes back meanwhile must not count beside it.
-    pub fn claim(&mut self, now: Duration, hearing_since: Duration, node: &Node) -> Claim {
+    pub fn claim(&mut self, now: Duration, receiving_since: Duration, node: &Node) -> Claim {
         let Some(member) = self.nodes.get_mut(&node.id) else { return Claim::New };
         let is_claimed = member.is_claimed_from(node.incarnation, &node.xfer_addr());
         // One whose row never came about keeps the place no longer than one that is silent.
@@ -82,9 +82,9 @@ impl Cluster {
             // After a claimant whose row may come yet: this one's must come behind it.
             if is_claimed { Claim::Takes } else { Claim::Known }
         } else {
-            let is_unheard = member.seen.is_none() && now.saturating_sub(hearing_since) <= SILENCE_MAX;
+            let is_unheard = member.seen.is_none() && now.saturating_sub(receiving_since) <= SILENCE_MAX;
             let may_be_held = !is_same && is_unheard;
-            if !node.outlived(known) && (member.is_held(now, hearing_since) || may_be_held) {
+            if !node.outlived(known) && (member.is_held(now, receiving_since) || may_be_held) {
                 return Claim::InUse { addr: known.xfer_addr() };
             }
             Claim::Takes

@@ -185,7 +185,7 @@ mod tests {
         let mut clearance = Clearance::begin(HOME, &mut surplus);
         assert_eq!(clearance.blocks(), BTreeSet::from([BLOCK]));
         let lost_after = Duration::from_secs(15);
-        let rules = LivenessRules { now: NOW, hearing_since: Duration::ZERO, lost_after, usual_replication: 2 };
+        let rules = LivenessRules { now: NOW, receiving_since: Duration::ZERO, lost_after, usual_replication: 2 };
         let mut healing = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
         let nodes = clearance.on_found(found.map(|found| (BLOCK, found)), &healing);
         assert_eq!(nodes, [id(1), id(2)]);

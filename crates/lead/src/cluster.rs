@@ -271,7 +271,7 @@ impl Cluster {
     /// A node registered with this process: its row is applied, and it is heard now.
     pub fn on_registered(&mut self, now: Duration, node: NodeId, usage: Usage) {
         if let Some(member) = self.nodes.get_mut(&node) {
-            member.hear(usage, now);
+            member.on_heartbeat(usage, now);
         }
     }
 
@@ -314,7 +314,7 @@ impl Cluster {
     pub fn on_heartbeat(&mut self, now: Duration, node: NodeId, usage: Usage) -> bool {
         match self.nodes.get_mut(&node) {
             Some(member) if member.seen.is_some() => {
-                member.hear(usage, now);
+                member.on_heartbeat(usage, now);
                 true
             }
             _ => false,

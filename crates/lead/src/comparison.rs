@@ -368,8 +368,8 @@ mod tests {
 
         fn healing(&mut self) -> RepairContext<'_> {
             let Self { cluster, repair, surplus, .. } = self;
-            let (hearing_since, lost_after) = (Duration::ZERO, Duration::from_secs(15));
-            let rules = LivenessRules { now: NOW, hearing_since, lost_after, usual_replication: 2 };
+            let (receiving_since, lost_after) = (Duration::ZERO, Duration::from_secs(15));
+            let rules = LivenessRules { now: NOW, receiving_since, lost_after, usual_replication: 2 };
             RepairContext { cluster, repair, surplus, rules }
         }
 

@@ -170,7 +170,7 @@ mod tests {
         }
         let rules = LivenessRules {
             now: 100 * SECOND,
-            hearing_since: Duration::ZERO,
+            receiving_since: Duration::ZERO,
             lost_after: 15 * SECOND,
             usual_replication: 3,
         };
@@ -215,7 +215,8 @@ mod tests {
         commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         let now = 100 * SECOND;
-        let rules = LivenessRules { now, hearing_since: Duration::ZERO, lost_after: 15 * SECOND, usual_replication: 3 };
+        let rules =
+            LivenessRules { now, receiving_since: Duration::ZERO, lost_after: 15 * SECOND, usual_replication: 3 };
         let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
         let generation = Generation(5);
         let surplus_one = BlockId::new(home, 7);

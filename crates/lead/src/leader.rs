@@ -265,7 +265,7 @@ pub(crate) mod tests {
     pub(crate) fn rules() -> LivenessRules {
         LivenessRules {
             now: NOW,
-            hearing_since: Duration::ZERO,
+            receiving_since: Duration::ZERO,
             lost_after: Duration::from_secs(15),
             usual_replication: 2,
         }

@@ -77,7 +77,7 @@ impl Member {
         }
     }
 
-    pub(crate) fn hear(&mut self, usage: Usage, now: Duration) {
+    pub(crate) fn on_heartbeat(&mut self, usage: Usage, now: Duration) {
         (self.usage, self.seen, self.hung_up, self.placed_count) = (usage, Some(now), false, 0);
         (self.diskless, self.disconnected) = (false, false);
     }

@@ -53,7 +53,7 @@ impl Cluster {
         self.racks.contains_key(host)
     }
 
-    pub fn on_rack_told(&mut self, host: String, rack: String) {
+    pub fn on_rack_found(&mut self, host: String, rack: String) {
         if self.racks.len() >= RACK_COUNT_MAX {
             self.racks.pop_first();
         }

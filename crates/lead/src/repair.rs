@@ -270,7 +270,7 @@ impl Repair {
 
     /// Containers that somebody joins, and the epoch of their pipeline: who joined up to it has said what it has, which
     /// is all but what is [`Self::absent`].
-    pub fn told(&self) -> impl Iterator<Item = (ContainerId, (PipelineId, Epoch))> + '_ {
+    pub fn reported(&self) -> impl Iterator<Item = (ContainerId, (PipelineId, Epoch))> + '_ {
         self.comparisons.reported()
     }
 }

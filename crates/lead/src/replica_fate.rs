@@ -51,7 +51,7 @@ pub struct Judgement {
 impl Cluster {
     /// `may_be_put`: somebody holds the block on lease, to put a file with it. To be looked at before `wanted`: what
     /// nobody holds then, and has no owner after, will have none.
-    pub fn judge(
+    pub fn decide_fate(
         &self,
         node: NodeId,
         told: &ReportedReplica,
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_replica_goes_only_when_the_namespace_says_so() {
         let check = |number: u8, told: ReportedReplica, wanted: Option<BlockView>| {
-            cluster().judge(node(number), &told, wanted.as_ref(), false).fate
+            cluster().decide_fate(node(number), &told, wanted.as_ref(), false).fate
         };
         let open = Some(BlockView { complete: false, ..wanted() });
         let whole = Some(wanted());
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(check(3, told(), whole), ReplicaFate::Surplus, "the home is elsewhere");
         assert_eq!(check(3, told(), open), ReplicaFate::Stays, "the home may follow");
         assert_eq!(check(1, told(), None), ReplicaFate::Goes);
-        let held = cluster().judge(node(1), &told(), None, true);
+        let held = cluster().decide_fate(node(1), &told(), None, true);
         assert_eq!(held, Judgement { fate: ReplicaFate::Stays, again: true }, "its client may still put it");
         assert_eq!(
             check(1, ReportedReplica { block: BlockId::new(HOME, 10), ..told() }, None),

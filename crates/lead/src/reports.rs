@@ -148,7 +148,7 @@ impl Leader {
 
     /// Replicas of `node` that are judged again and again until their blocks are complete; and those that safe mode has
     /// kept, when it is over.
-    pub fn to_judge_again(&mut self, node: NodeId, is_safe_mode: bool, now: Duration) -> Vec<ReportedReplica> {
+    pub fn due_for_decision(&mut self, node: NodeId, is_safe_mode: bool, now: Duration) -> Vec<ReportedReplica> {
         let mut told = self.undecided.due(node, now);
         if !is_safe_mode {
             told.extend(self.withheld_deletions.due(node, now));
@@ -167,10 +167,16 @@ impl Leader {
     }
 
     /// What becomes of replicas that `node` reported.
-    pub fn judge(&mut self, node: NodeId, replicas: &[LookedUp], is_safe_mode: bool, now: Duration) -> ReplicaOrders {
+    pub fn decide_replicas(
+        &mut self,
+        node: NodeId,
+        replicas: &[LookedUp],
+        is_safe_mode: bool,
+        now: Duration,
+    ) -> ReplicaOrders {
         let mut judged = ReplicaOrders::default();
         for (told, wanted, may_be_put) in replicas {
-            let judgement = self.cluster.judge(node, told, wanted.as_ref(), *may_be_put);
+            let judgement = self.cluster.decide_fate(node, told, wanted.as_ref(), *may_be_put);
             if told.finalized {
                 self.cluster.on_confirmed_len(told.block, told.len);
             }
@@ -256,7 +262,7 @@ impl Leader {
             // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
             let is_surplus = mutation::is(Mutation::SkipSecondLook)
                 || wanted.is_none()
-                || cluster.judge(node, told, wanted.as_ref(), true).fate == ReplicaFate::Surplus;
+                || cluster.decide_fate(node, told, wanted.as_ref(), true).fate == ReplicaFate::Surplus;
             let is_doubtful = |wanted: &&BlockView| {
                 if mutation::is(Mutation::TrustDamagedOthers) {
                     return false;
@@ -326,14 +332,14 @@ mod tests {
         }
     }
 
-    fn judge(
+    fn decide(
         leader: &mut Leader,
         number: u8,
         replica: ReportedReplica,
         wanted: Option<BlockView>,
         is_safe_mode: bool,
     ) -> ReplicaOrders {
-        let judged = leader.judge(node(number), &[(replica, wanted, false)], is_safe_mode, NOW);
+        let judged = leader.decide_replicas(node(number), &[(replica, wanted, false)], is_safe_mode, NOW);
         leader.check();
         judged
     }
@@ -342,24 +348,24 @@ mod tests {
     fn a_replica_without_an_owner_is_deleted_but_not_in_safe_mode() {
         let mut leader = leader();
         let gone = vec![(block(1), GENERATION)];
-        assert_eq!(judge(&mut leader, 1, told(1), None, true), ReplicaOrders::default());
-        assert_eq!(leader.to_judge_again(node(1), true, NOW), []);
-        assert_eq!(leader.to_judge_again(node(1), false, NOW), [told(1)], "safe mode is over");
-        assert_eq!(judge(&mut leader, 1, told(1), None, false).delete, gone);
-        assert_eq!(leader.to_judge_again(node(1), false, NOW), []);
+        assert_eq!(decide(&mut leader, 1, told(1), None, true), ReplicaOrders::default());
+        assert_eq!(leader.due_for_decision(node(1), true, NOW), []);
+        assert_eq!(leader.due_for_decision(node(1), false, NOW), [told(1)], "safe mode is over");
+        assert_eq!(decide(&mut leader, 1, told(1), None, false).delete, gone);
+        assert_eq!(leader.due_for_decision(node(1), false, NOW), []);
         let strange = ReportedReplica { block: BlockId::new(ContainerId(9), 1), ..told(1) };
-        assert_eq!(judge(&mut leader, 1, strange, None, false).strange, [strange.block]);
+        assert_eq!(decide(&mut leader, 1, strange, None, false).strange, [strange.block]);
     }
 
     #[test]
     fn a_replica_of_an_open_block_is_judged_until_it_is_complete() {
         let mut leader = leader();
         let open = BlockView { complete: false, ..wanted() };
-        judge(&mut leader, 3, told(1), Some(open), false);
-        assert_eq!(leader.to_judge_again(node(3), true, NOW), [told(1)]);
-        assert!(judge(&mut leader, 3, told(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
-        assert_eq!(leader.to_judge_again(node(3), false, NOW), []);
-        let owner = judge(&mut leader, 1, ReportedReplica { file: None, ..told(1) }, Some(wanted()), false).owners;
+        decide(&mut leader, 3, told(1), Some(open), false);
+        assert_eq!(leader.due_for_decision(node(3), true, NOW), [told(1)]);
+        assert!(decide(&mut leader, 3, told(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
+        assert_eq!(leader.due_for_decision(node(3), false, NOW), []);
+        let owner = decide(&mut leader, 1, ReportedReplica { file: None, ..told(1) }, Some(wanted()), false).owners;
         assert_eq!(owner, [(block(1), InodeId(20_000), HOME)]);
     }
 
@@ -382,7 +388,7 @@ mod tests {
     fn a_surplus_replica_is_looked_at_once_more_before_it_is_deleted() {
         let mut leader = leader();
         let confirm = |leader: &mut Leader, wanted: Option<BlockView>| {
-            judge(leader, 3, told(1), Some(self::wanted()), false);
+            decide(leader, 3, told(1), Some(self::wanted()), false);
             leader.surplus.approve_deletion(HOME, node(3), told(1), NOW);
             let going = leader.take_surplus(node(3), NOW);
             assert_eq!(going, [told(1)]);

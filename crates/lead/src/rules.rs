@@ -10,7 +10,7 @@ pub struct LivenessRules {
     pub now: Duration,
     /// Since when this process leads and has not stood still, by the same clock: it can say nothing of silences that
     /// began before.
-    pub hearing_since: Duration,
+    pub receiving_since: Duration,
     /// A node that was silent for longer is lost.
     pub lost_after: Duration,
     /// Members that a set should have which is not known any more.
@@ -20,11 +20,11 @@ pub struct LivenessRules {
 impl LivenessRules {
     /// Whether a silence up to now tells anything.
     pub fn can_tell(&self) -> bool {
-        self.now.saturating_sub(self.hearing_since) > self.lost_after
+        self.now.saturating_sub(self.receiving_since) > self.lost_after
     }
 
     pub fn is_lost(&self, member: Option<&Member>) -> bool {
-        let seen = member.and_then(Member::seen).unwrap_or_default().max(self.hearing_since);
+        let seen = member.and_then(Member::seen).unwrap_or_default().max(self.receiving_since);
         self.can_tell() && self.now.saturating_sub(seen) > self.lost_after
     }
 

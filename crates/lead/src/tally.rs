@@ -1,7 +1,7 @@
 //! Counts or sums of bytes by key, and their total.
 //!
 //! Promise: a key is listed only while something is counted under it, and nothing is taken away that was not added.
-//! Lengths are what strangers claim: their sums have room for any number of them, and are told as at most `u64::MAX`.
+//! Lengths are what strangers claim: their sums have room for any number of them, and are reported as at most `u64::MAX`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,7 +12,7 @@ pub(crate) struct Tally<K> {
     total: u128,
 }
 
-fn told(sum: u128) -> u64 {
+fn saturated(sum: u128) -> u64 {
     u64::try_from(sum).unwrap_or(u64::MAX)
 }
 
@@ -47,7 +47,7 @@ impl<K: Ord + Copy + Debug> Tally<K> {
     }
 
     pub(crate) fn get(&self, key: K) -> u64 {
-        self.counts.get(&key).copied().map_or(0, told)
+        self.counts.get(&key).copied().map_or(0, saturated)
     }
 
     pub(crate) fn has(&self, key: K) -> bool {
@@ -60,7 +60,7 @@ impl<K: Ord + Copy + Debug> Tally<K> {
     }
 
     pub(crate) fn total(&self) -> u64 {
-        told(self.total)
+        saturated(self.total)
     }
 }
 

@@ -182,7 +182,7 @@ mod tests {
         let mut watch = |cluster: &mut Cluster, now| {
             let rules = LivenessRules {
                 now,
-                hearing_since: Duration::ZERO,
+                receiving_since: Duration::ZERO,
                 lost_after: Duration::from_secs(1000),
                 usual_replication: 2,
             };

@@ -25,7 +25,7 @@ impl UnsoundReplicas {
             absent: repair.absent().collect(),
             bad: repair.bad().collect(),
             missing: repair.missing().map(|lost| lost.block).collect(),
-            told: repair.told().collect(),
+            told: repair.reported().collect(),
             pending_count: repair.pending_count() as u64,
         }
     }

@@ -43,7 +43,7 @@ fn moves_bring_all_nodes_near_to_the_mean() {
         cluster.on_registered(NOW, id(number), usage);
     }
     let (now, lost_after) = (NOW, Duration::from_secs(15));
-    let rules = LivenessRules { now, hearing_since: Duration::ZERO, lost_after, usual_replication: 3 };
+    let rules = LivenessRules { now, receiving_since: Duration::ZERO, lost_after, usual_replication: 3 };
     let within = FULL_PARTS / 50;
     let mut balancing = BalancePlan::begin(&cluster, &rules, within);
     while !balancing.step(&cluster) {}

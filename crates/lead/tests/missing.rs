@@ -63,7 +63,7 @@ impl World {
     }
 
     fn rules(&self) -> LivenessRules {
-        LivenessRules { now: self.now, hearing_since: Duration::ZERO, lost_after: LOST_AFTER, usual_replication: 3 }
+        LivenessRules { now: self.now, receiving_since: Duration::ZERO, lost_after: LOST_AFTER, usual_replication: 3 }
     }
 
     /// All changes of members that there are to make; then `compared` are asked, which all have but of the sick one.

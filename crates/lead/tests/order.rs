@@ -83,7 +83,7 @@ fn a_chain_leaves_a_rack_once() {
 fn a_client_on_no_node_writes_and_reads_in_the_rack_that_a_script_told() {
     let mut world = World::new(&["/a", "/a", "/b", "/b", "/c", "/c"]);
     assert!(!world.cluster.knows_rack("node99"));
-    world.cluster.on_rack_told("node99".into(), "/b".into());
+    world.cluster.on_rack_found("node99".into(), "/b".into());
     assert!(world.cluster.knows_rack("node99"));
     for _ in 0..20 {
         let chain = world.chain(3, 99);

@@ -75,7 +75,7 @@ struct World {
     repair: Repair,
     surplus: Surplus,
     reported: BTreeSet<(BlockId, NodeId)>,
-    hearing_since: Duration,
+    receiving_since: Duration,
     /// Who was lost when that was looked at last.
     lost: BTreeSet<NodeId>,
     /// Counts leaders.
@@ -105,7 +105,7 @@ impl World {
             repair: Repair::default(),
             surplus: Surplus::default(),
             reported: BTreeSet::new(),
-            hearing_since: Duration::ZERO,
+            receiving_since: Duration::ZERO,
             lost: BTreeSet::new(),
             era: 0,
             confirmed: BTreeMap::new(),
@@ -132,8 +132,8 @@ impl World {
     }
 
     fn is_lost(&self, node: NodeId) -> bool {
-        let since = self.nodes[number(node)].seen.max(self.hearing_since);
-        self.now.saturating_sub(self.hearing_since) > LOST_AFTER && self.now.saturating_sub(since) > LOST_AFTER
+        let since = self.nodes[number(node)].seen.max(self.receiving_since);
+        self.now.saturating_sub(self.receiving_since) > LOST_AFTER && self.now.saturating_sub(since) > LOST_AFTER
     }
 
     fn suspect_of(&mut self, node: NodeId, at: Duration) {
@@ -288,7 +288,7 @@ impl World {
         (self.repair, self.surplus) = (Repair::default(), Surplus::default());
         self.reported.clear();
         self.era += 1;
-        self.hearing_since = self.now;
+        self.receiving_since = self.now;
         self.lost.clear();
         for home in self.members.keys() {
             self.repair.suspect(*home, self.now);

@@ -160,7 +160,7 @@ impl World {
     }
 
     fn rules(&self) -> LivenessRules {
-        LivenessRules { now: self.now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 }
+        LivenessRules { now: self.now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 }
     }
 
     /// True: something changed.
@@ -550,7 +550,7 @@ fn room_is_made_while_somebody_joins_elsewhere() {
         let usage = Usage { capacity_len: used_len + free_len, used_len, free_len, transfer_count: 0 };
         cluster.on_registered(now, id(number), usage);
     }
-    let rules = LivenessRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
+    let rules = LivenessRules { now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
     let move_off = next_change(&cluster, &rules, &mut Seeded(1));
     let Some(Command::Carve { from: PipelineId(2), members, .. }) = &move_off else { panic!("{move_off:?}") };
     assert!(members.contains(&id(1)) || members.contains(&id(2)), "{members:?}");
@@ -593,7 +593,7 @@ fn a_loss_keeps_nobody_from_being_relieved() {
         sources: ids(&[1, 2]),
         unfit: false,
     });
-    let rules = LivenessRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
+    let rules = LivenessRules { now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
     let step = |cluster: &Cluster| {
         MembershipRound::begin(cluster, &repair, &rules).step(cluster, &repair, &rules, &mut Seeded(1))
     };
@@ -645,7 +645,7 @@ fn a_newcomer_without_room_is_relieved_where_all_are_newcomers() {
         sources: ids(&[3]),
         unfit: false,
     });
-    let rules = LivenessRules { now, hearing_since: SECOND, lost_after: LOST_AFTER, usual_replication: 2 };
+    let rules = LivenessRules { now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 2 };
     let step = MembershipRound::begin(&cluster, &repair, &rules).step(&cluster, &repair, &rules, &mut Seeded(1));
     let MembershipStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step else {
         panic!("node 5 has room: {step:?}")

@@ -4,7 +4,7 @@ use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
-use crate::hearing::HeartbeatReception;
+use crate::heartbeat_reception::HeartbeatReception;
 use crate::leader_lock::{LeaderLock, Leading};
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
@@ -57,7 +57,7 @@ pub(crate) struct Core {
     pub(crate) pool: String,
     /// Since when this server leads.
     pub(crate) started: Duration,
-    hearing: HeartbeatReception,
+    reception: HeartbeatReception,
     /// Rises with each leader.
     pub(crate) term: u64,
     leader: LeaderLock,
@@ -111,7 +111,7 @@ impl Core {
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
         let racks = config.topology_script.clone().map(Racks::new);
-        let hearing = HeartbeatReception::new(started, config.lost_after() / 2);
+        let reception = HeartbeatReception::new(started, config.lost_after() / 2);
         Ok(Self {
             config,
             machine,
@@ -122,7 +122,7 @@ impl Core {
             racks,
             pool,
             started,
-            hearing,
+            reception,
             term,
             leader: LeaderLock::new(leader),
             recoveries: Recoveries::default(),
@@ -178,18 +178,18 @@ impl Core {
     }
 
     /// This server is sure to lead at this moment, and so receives heartbeats.
-    pub(crate) fn confirm_hearing(&self) {
-        self.hearing.confirm(self.monotonic());
+    pub(crate) fn confirm_reception(&self) {
+        self.reception.confirm(self.monotonic());
     }
 
     /// Since when silence tells that a datanode is lost.
-    pub(crate) fn hearing_since(&self) -> Duration {
-        self.hearing.since(self.monotonic())
+    pub(crate) fn receiving_since(&self) -> Duration {
+        self.reception.since(self.monotonic())
     }
 
     /// Since when silence tells that another process may take a datanode's place.
     pub(crate) fn claims_since(&self) -> Duration {
-        self.hearing.claims_since(self.monotonic())
+        self.reception.claims_since(self.monotonic())
     }
 
     pub(crate) fn monotonic(&self) -> Duration {
@@ -450,7 +450,7 @@ impl Core {
                 let wanted = cluster.nodes().count().clamp(1, usize::from(replication.max(1)));
                 cluster.live_count(now) >= wanted
             });
-            if arrived || now.saturating_sub(self.hearing_since()) >= ARRIVAL_WAIT {
+            if arrived || now.saturating_sub(self.receiving_since()) >= ARRIVAL_WAIT {
                 return;
             }
             io::stage::sleep(ARRIVAL_POLL).await;

@@ -47,7 +47,7 @@ mod fsck;
 mod golden;
 mod groups;
 mod ha;
-mod hearing;
+mod heartbeat_reception;
 #[cfg(test)]
 mod histories;
 mod http_query;

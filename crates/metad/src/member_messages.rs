@@ -6,7 +6,7 @@ use hdfs::Exception;
 use wire::raft::MemberMessage;
 
 /// A message of another member.
-pub(crate) async fn tell(visit: &Visit, message: MemberMessage) -> Result<MemberMessage, Exception> {
+pub(crate) async fn deliver(visit: &Visit, message: MemberMessage) -> Result<MemberMessage, Exception> {
     let seat = &visit.seat;
     if seat.admission.is_stranger(visit.call.peer) {
         seat.raft.overhear(&message.bytes).await;

@@ -60,7 +60,7 @@ impl NodeRegistry {
     /// Tells a new leader's picture who is there. A node that described itself otherwise than it is written down is
     /// left out, and registers with its next heartbeat. `scripted`: the rack of one that names none is not its own
     /// word.
-    pub(crate) fn tell(&self, cluster: &mut Cluster, scripted: bool) {
+    pub(crate) fn restore_into(&self, cluster: &mut Cluster, scripted: bool) {
         for NodeEntry { node, usage, at, .. } in self.lock().values() {
             let same = |known: &Node| {
                 let rack = if scripted && node.rack == DEFAULT_RACK { &known.rack } else { &node.rack };

@@ -37,7 +37,7 @@ pub(crate) async fn locate(core: &Arc<Core>, session: &Session) {
         let rack = racks.of(&host, core.monotonic()).await;
         racks.lock().clients.remove(&host);
         if let Some(rack) = rack {
-            core.with_cluster(|cluster, _| cluster.on_rack_told(host, rack));
+            core.with_cluster(|cluster, _| cluster.on_rack_found(host, rack));
         }
     });
     let _in_time = timeout(CLIENT_WAIT, asked).await;

@@ -275,8 +275,8 @@ mod tests {
         let state = |number| survivor(NodeId([1; 16]), &replica(number)).map(|survivor| survivor.state);
         assert_eq!((state(0), state(99)), (Some(ReplicaState::Finalized), None));
         assert!(
-            !crate::nodes::messages::told(&replica(99)).finalized
-                && crate::nodes::messages::told(&replica(0)).finalized
+            !crate::nodes::messages::reported_replica(&replica(99)).finalized
+                && crate::nodes::messages::reported_replica(&replica(0)).finalized
         );
     }
 

@@ -322,7 +322,7 @@ impl Seat {
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);
-                heard.tell(&mut cluster, config.topology_script.is_some());
+                heard.restore_into(&mut cluster, config.topology_script.is_some());
                 Core::new(Parts {
                     config: config.clone(),
                     machine: Arc::clone(machine),

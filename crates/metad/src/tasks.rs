@@ -51,7 +51,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         kept(core, "hearing", async |core| {
             loop {
                 if core.raft.confirm().await.is_ok_and(|term| term == core.term) {
-                    core.confirm_hearing();
+                    core.confirm_reception();
                 }
                 sleep(HEARING_EACH).await;
             }

@@ -65,7 +65,7 @@ impl Racks {
                 return None;
             }
         };
-        let rack = told(&output).unwrap_or_else(|why| {
+        let rack = rack_of(&output).unwrap_or_else(|why| {
             tracing::warn!(script = %script_path, addr, why, "topology script printed no rack; using the default rack");
             DEFAULT_RACK.to_owned()
         });
@@ -73,7 +73,7 @@ impl Racks {
     }
 }
 
-fn told(output: &Output) -> Result<String, String> {
+fn rack_of(output: &Output) -> Result<String, String> {
     let said = String::from_utf8_lossy(&output.stdout);
     match said.split_whitespace().next() {
         _ if !output.status.success() => {

@@ -71,7 +71,7 @@ enum Verdict {
 }
 
 /// `voters`: one set, or two while the group changes; a majority is one in each.
-fn judge(voters: &[BTreeSet<u64>], answers: &BTreeMap<u64, RowsDigest>) -> Verdict {
+fn decide(voters: &[BTreeSet<u64>], answers: &BTreeMap<u64, RowsDigest>) -> Verdict {
     let has_majority = |digest: &&RowsDigest| {
         voters.iter().all(|set| set.iter().filter(|id| answers.get(id) == Some(*digest)).count() > set.len() / 2)
     };
@@ -224,7 +224,7 @@ impl<M: Machine> Agreement<M> {
         let (digests, levels): (Vec<_>, Vec<_>) = futures_util::future::join_all(asked).await.into_iter().unzip();
         let answers: BTreeMap<_, _> = digests.into_iter().flatten().chain([(self.node_id, ours)]).collect();
         self.set_common_level(common(self.driver.level_max(), &levels));
-        let verdict = judge(&voters, &answers);
+        let verdict = decide(&voters, &answers);
         if let Verdict::Differ { right, who } = &verdict {
             tracing::error!(entry = index, members = ?who, "members whose rows differ from those of most voters are stopped");
             let differs = Ask::Differs { index, digest: right.0 };
@@ -249,7 +249,7 @@ mod tests {
 
     fn verdict(voters: &[&[u64]], answers: &[(u64, u64)]) -> Verdict {
         let voters: Vec<BTreeSet<u64>> = voters.iter().map(|set| set.iter().copied().collect()).collect();
-        judge(&voters, &answers.iter().map(|(id, digest)| (*id, RowsDigest(*digest))).collect())
+        decide(&voters, &answers.iter().map(|(id, digest)| (*id, RowsDigest(*digest))).collect())
     }
 
     #[test]

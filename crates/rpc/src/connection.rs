@@ -78,7 +78,7 @@ pub(crate) async fn serve<S: Service>(
         };
         tokio::select! {
             ended = both => ended,
-            () = seat.told_to_leave() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
+            () = seat.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
             _ = phase.wait_for(|phase| *phase == Phase::Cutting) => return,
         }
     };

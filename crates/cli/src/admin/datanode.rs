@@ -164,7 +164,7 @@ pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop>
         Command::Resume(args) => {
             let target = session.target("/")?;
             let id = target.client.admin().resume(&args.datanode).await.map_err(|error| target.failure(&error))?;
-            tell(session, &id, 0, &format!("{id} serves again"))
+            print_node(session, &id, 0, &format!("{id} serves again"))
         }
     }
 }
@@ -215,12 +215,12 @@ async fn drain(args: DrainArgs, session: &Session) -> Result<(), Stop> {
     let target = session.target("/")?;
     let (id, job) = target.client.admin().drain(&args.datanode).await.map_err(|error| target.failure(&error))?;
     if !args.wait {
-        return tell(session, &id, job, &format!("{id} is being emptied: job {job}, see levada admin jobs"));
+        return print_node(session, &id, job, &format!("{id} is being emptied: job {job}, see levada admin jobs"));
     }
     wait(session, &target, job).await
 }
 
-fn tell(session: &Session, id: &str, job: u64, text: &str) -> Result<(), Stop> {
+fn print_node(session: &Session, id: &str, job: u64, text: &str) -> Result<(), Stop> {
     if session.output.is_json() {
         session.output.json(&serde_json::json!({ "id": id, "job": (job > 0).then_some(job) }))
     } else {

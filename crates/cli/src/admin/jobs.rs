@@ -202,7 +202,7 @@ pub(super) async fn wait(session: &Session, target: &Target, id: u64) -> Result<
     }
 }
 
-pub(super) fn tell_begun(session: &Session, job: u64) -> Result<(), Stop> {
+pub(super) fn print_begun(session: &Session, job: u64) -> Result<(), Stop> {
     if session.output.is_json() {
         session.output.json(&serde_json::json!({ "job": job }))
     } else {

@@ -1,6 +1,6 @@
 //! `levada admin scrub`
 
-use super::jobs::{tell_begun, wait};
+use super::jobs::{print_begun, wait};
 use crate::shell::{Common, Session, Stop, size};
 
 #[derive(Debug, clap::Args)]
@@ -22,5 +22,5 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     let target = session.target("/")?;
     let begun = target.client.admin().scrub(args.datanodes, args.rate.unwrap_or_default()).await;
     let job = begun.map_err(|error| target.failure(&error))?;
-    if args.wait { wait(session, &target, job).await } else { tell_begun(session, job) }
+    if args.wait { wait(session, &target, job).await } else { print_begun(session, job) }
 }

@@ -154,8 +154,8 @@ where
             Ok(outcome) => return finish(outcome, &session),
             Err(_) => return ExitCode::FAILURE, // a panic, and it was logged
         },
-        () = heard(&mut interrupt) => INTERRUPTED,
-        () = heard(&mut terminate) => TERMINATED,
+        () = received(&mut interrupt) => INTERRUPTED,
+        () = received(&mut terminate) => TERMINATED,
     };
     running.abort();
     // It may hang in a write to a pipe: then it makes no temporary files either.
@@ -187,7 +187,7 @@ fn finish(outcome: Result<(), Stop>, session: &Session) -> ExitCode {
     session.exit_code()
 }
 
-async fn heard(signal: &mut std::io::Result<Signal>) {
+async fn received(signal: &mut std::io::Result<Signal>) {
     match signal {
         Ok(stream) => drop(stream.recv().await),
         Err(_) => std::future::pending().await,

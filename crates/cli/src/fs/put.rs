@@ -65,7 +65,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
                 } else if let Some(len) =
                     session.settle(session.put_stdin(&destination, how).await.map_err(Stop::from))?
                 {
-                    tree::tell(session, "-".into(), destination.to_string(), len)?;
+                    tree::print_transfer(session, "-".into(), destination.to_string(), len)?;
                 }
                 continue;
             }

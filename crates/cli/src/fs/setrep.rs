@@ -41,7 +41,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
             io::task::spawn_owned("setrep", async move {
                 loop {
                     tokio::time::sleep(LOOK_EVERY * LOOKS_A_LINE).await;
-                    told.tell();
+                    told.print();
                 }
             })
         });
@@ -75,7 +75,7 @@ struct Waiting {
 
 impl Waiting {
     /// For people: only if something is waited for, and something has changed.
-    fn tell(&self) {
+    fn print(&self) {
         let (count, done) = (self.count.load(Ordering::Relaxed), self.done.load(Ordering::Relaxed));
         let news = count.wrapping_mul(31).wrapping_add(done);
         if done < count && self.told.swap(news, Ordering::Relaxed) != news {

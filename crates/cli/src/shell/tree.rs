@@ -90,14 +90,14 @@ struct Done {
 }
 
 /// Says that a file was copied, to those who want to know.
-pub(crate) fn tell(session: &Session, from: String, to: String, len: u64) -> Result<(), Stop> {
+pub(crate) fn print_transfer(session: &Session, from: String, to: String, len: u64) -> Result<(), Stop> {
     if session.output.is_json() { session.output.json(&Done { from, to, len }) } else { Ok(()) }
 }
 
 /// What became of a file. A closed pipe ends the printing, not the copying.
 pub(crate) fn settle(session: &Session, copied: Result<u64, Failure>, from: String, to: String) {
     match copied {
-        Ok(len) => drop(tell(session, from, to, len)),
+        Ok(len) => drop(print_transfer(session, from, to, len)),
         Err(failure) => session.report(&failure),
     }
 }

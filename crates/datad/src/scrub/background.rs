@@ -51,7 +51,7 @@ pub(crate) async fn run(node: Arc<Node>, disk: usize) {
     };
     let saved_at = node.now();
     let mut background = Background { node, disk, path, period, round, saved_at };
-    background.tell();
+    background.publish();
     tokio::time::sleep(REST).await;
     loop {
         background.wait_until_due().await;
@@ -95,7 +95,7 @@ impl Background {
         if infos.len() < STEP_COUNT {
             self.round.end(self.node.wall(), self.period);
             self.node.contents.forget_all();
-            self.tell();
+            self.publish();
         }
         Ok(())
     }
@@ -114,13 +114,13 @@ impl Background {
             }
         }
         self.round.pass(block, len, self.node.wall());
-        self.tell();
+        self.publish();
         tokio::time::sleep(Duration::from_secs_f64(len as f64 / self.node.config.limits.scrub_len_per_s as f64)).await;
         Ok(())
     }
 
     /// For those who ask how the disk is.
-    fn tell(&self) {
+    fn publish(&self) {
         self.node.disks.disks()[self.disk].set_unread_since(self.round.oldest_unread());
     }
 

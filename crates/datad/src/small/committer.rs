@@ -136,7 +136,7 @@ impl Committer {
             let (volume, changes) = (volume.clone(), Arc::clone(&self.changes));
             let put = move |_: &Disks| {
                 let outcome = volume.put_whole(&job.put(), job.synced).map_err(Refused::from);
-                tell(&changes, &job, &outcome);
+                note_outcome(&changes, &job, &outcome);
                 outcome
             };
             return self.disks.for_disk(at, put).await.unwrap_or_else(|hangs| Err(Refused::hangs(&hangs)));
@@ -226,13 +226,13 @@ fn commit(
         if let Err(Refused { reason, .. }) = &outcome {
             tracing::info!(block = %job.identity.block, reason, "a small replica was not put");
         }
-        tell(changes, &job, &outcome);
+        note_outcome(changes, &job, &outcome);
         let _nobody_waits = sender.send(outcome);
     }
 }
 
 /// The metadata server is to hear of it soon.
-fn tell(changes: &Changes, job: &Job, outcome: &Outcome) {
+fn note_outcome(changes: &Changes, job: &Job, outcome: &Outcome) {
     if outcome.is_ok() {
         let len = job.data.len() as u64;
         let state = ReplicaState::Finalized;

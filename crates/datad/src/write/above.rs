@@ -61,7 +61,7 @@ impl Above {
     }
 
     /// When something last left.
-    pub(super) fn told(&self) -> Duration {
+    pub(super) fn last_sent(&self) -> Duration {
         self.lock().told
     }
 

@@ -107,7 +107,7 @@ impl Below {
     }
 
     /// Gives it up if it was silent for too long.
-    pub(super) fn judge(&mut self, now: Duration) {
+    pub(super) fn check_timeout(&mut self, now: Duration) {
         if self.until().is_some_and(|until| now >= until) {
             self.gone = self.gone.or(Some(Lost::TimedOut));
         }

@@ -222,7 +222,7 @@ fn open(
     };
     let opened = node.patiently(begin, ReplicaError::is_momentary);
     if opened.as_ref().is_err_and(ReplicaError::is_disk_full) {
-        node.tell_full();
+        node.report_full();
     }
     Ok(opened?)
 }

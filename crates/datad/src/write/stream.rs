@@ -306,7 +306,7 @@ impl Stream {
                         if ready.readable || ready.closed {
                             below.receive(now);
                         }
-                        below.judge(now);
+                        below.check_timeout(now);
                     }
                 }
                 _ => return present.for_each(|below| below.gone = Some(Lost::Stopping)),
@@ -321,7 +321,7 @@ impl Stream {
         if !self.above.takes_signs() {
             return None;
         }
-        let told = self.above.told();
+        let told = self.above.last_sent();
         let waited_for = !self.link.is_idle() || self.above_heard > told;
         waited_for.then(|| told + Duration::from_millis(self.node.config.limits.sign_ms))
     }
@@ -369,7 +369,7 @@ impl Stream {
             if is_ready(ready) {
                 below.receive(now);
             }
-            below.judge(now);
+            below.check_timeout(now);
         }
         let gone = ready[1].closed && !wants;
         if now >= above_until || gone {

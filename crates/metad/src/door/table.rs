@@ -139,7 +139,7 @@ const METERS: &[Method] =
     &[row(METER, Anyone, Any, Never, handler!(visit => ready(visit.request().map(|MeterRequest {}| meter::answer()))))];
 
 const RAFT: &[Method] =
-    &[row(wire::raft::TELL, Member, Any, Never, handler!(visit => member_messages::tell(visit, visit.request()?)))];
+    &[row(wire::raft::TELL, Member, Any, Never, handler!(visit => member_messages::deliver(visit, visit.request()?)))];
 
 const OVER_HTTP: &[Method] = &[
     // Each is recorded, as in HDFS: it looks at more than any other call. By what is asked, it is for superusers: blocks

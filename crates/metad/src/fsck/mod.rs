@@ -126,7 +126,7 @@ impl From<Exception> for Stop {
 }
 
 impl Check {
-    async fn say(&self, text: String) -> Result<(), Gone> {
+    async fn send(&self, text: String) -> Result<(), Gone> {
         if text.is_empty() {
             return Ok(());
         }
@@ -150,15 +150,15 @@ impl Check {
         let at = date::java(core.now());
         if let Some(blocks) = &ask.block_ids {
             session.must_be_superuser(Some(METHOD))?;
-            self.say(format!("{who} at {at}\n")).await?;
+            self.send(format!("{who} at {at}\n")).await?;
             for name in blocks.split_whitespace().take(BLOCK_COUNT_MAX) {
                 let (core, name) = (Arc::clone(core), name.to_owned());
                 let about = self.core.look(move || about_block(&core, &name)).await?;
-                self.say(about).await?;
+                self.send(about).await?;
             }
             return Ok(());
         }
-        self.say(format!("{who} for path {} at {at}\n", ask.path)).await?;
+        self.send(format!("{who} for path {} at {at}\n", ask.path)).await?;
         if ask.changes {
             let message =
                 "-move and -delete are not served: what has no replica left stays named until it is deleted by hand";
@@ -167,12 +167,12 @@ impl Check {
         let path = FsPath::parse(&ask.path).map_err(|error| refusal::no_path("fsck", &ask.path, error))?;
         let (caller, its_path) = (session.caller.clone(), path.clone());
         let Some(status) = core.read(move |rows| read::status(rows, &caller, &its_path)).await? else {
-            self.say(format!("\n\nPath '{path}' does not exist")).await?;
+            self.send(format!("\n\nPath '{path}' does not exist")).await?;
             return Ok(());
         };
         if let Some(after) = ask.corrupt_after {
             session.must_be_superuser(Some("listCorruptFileBlocks"))?;
-            self.say(self.corrupt(&path, usize::try_from(after).unwrap_or(usize::MAX)).await?).await?;
+            self.send(self.corrupt(&path, usize::try_from(after).unwrap_or(usize::MAX)).await?).await?;
             return Ok(());
         }
         let known = unsound(core);
@@ -186,7 +186,7 @@ impl Check {
         let cluster = Cluster { live_nodes, racks, replication: core.config.replication, pending: known.pending_count };
         let outcome = if totals.is_healthy() { "HEALTHY" } else { "CORRUPT" };
         let outcome = format!("\n\nThe filesystem under path '{path}' is {outcome}");
-        self.say(format!("{}{}{outcome}", totals.told(cluster), end_line(&self.seat, self.begun))).await?;
+        self.send(format!("{}{}{outcome}", totals.report(cluster), end_line(&self.seat, self.begun))).await?;
         Ok(())
     }
 
@@ -209,7 +209,7 @@ impl Check {
         let level = |path: FsPath| Level { path, entries: Vec::new().into_iter(), after: Vec::new(), more: true };
         if is_directory {
             totals.directories += 1;
-            self.say(self.directory_line(top)).await?;
+            self.send(self.directory_line(top)).await?;
         }
         let mut levels = vec![level(top.clone())];
         while let Some(at) = levels.last_mut() {
@@ -236,10 +236,10 @@ impl Check {
                 false => at.path.join(&name).map_err(|error| Exception::io(error.to_string()))?,
             };
             match entry.blocks {
-                Some(blocks) => self.say(self.file(&path, &entry.status, &blocks, known, totals)).await?,
+                Some(blocks) => self.send(self.file(&path, &entry.status, &blocks, known, totals)).await?,
                 None => {
                     totals.directories += 1;
-                    self.say(self.directory_line(&path)).await?;
+                    self.send(self.directory_line(&path)).await?;
                     levels.push(level(path));
                 }
             }

@@ -41,7 +41,7 @@ impl Totals {
         self.missing == 0 && self.corrupt == 0
     }
 
-    pub(super) fn told(&self, cluster: Cluster) -> String {
+    pub(super) fn report(&self, cluster: Cluster) -> String {
         assert!(self.sound <= self.blocks && self.short <= self.sound, "sound blocks are some of all: {self:?}");
         assert!(self.missing <= self.blocks && self.corrupt <= self.blocks, "so are those that are not: {self:?}");
         assert!(self.missing_replicas <= self.wanted_replicas, "nobody lacks what is not wanted: {self:?}");
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn an_empty_store_is_told_as_by_hdfs() {
         let totals = Totals { directories: 1, ..Totals::default() };
-        let told = totals.told(Cluster { live_nodes: 3, racks: 1, replication: 3, pending: 0 });
+        let told = totals.report(Cluster { live_nodes: 3, racks: 1, replication: 3, pending: 0 });
         let wanted = "
 Status: HEALTHY
  Number of data-nodes:\t3
@@ -183,7 +183,7 @@ Replicated Blocks:
             wanted_replicas: 6,
             ..Totals::default()
         };
-        let told = totals.told(Cluster::default());
+        let told = totals.report(Cluster::default());
         assert!(told.starts_with("\nStatus: CORRUPT\n"));
         assert!(told.contains(
             "avg. block size 3 B)\n  ********************************\n  UNDER MIN REPL'D BLOCKS:\t1 (33.333332 %)\n  MINIMAL BLOCK \

@@ -1,6 +1,6 @@
 //! Heartbeats of datanodes. What they lead to is decided by `lead::Leader`.
 
-use super::messages::{copy, deletion, node_id, reported, short, told};
+use super::messages::{copy, deletion, node_id, reported, reported_replica, short};
 use super::replicas::{VIEW_COUNT, check_replicas, look_up, owners, reconcile};
 use crate::core::Core;
 use crate::refusal;
@@ -32,10 +32,10 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
         core.reported.notify_one();
     }
     bad(core, node, request.bad).await?;
-    let told = request.put.iter().chain(&request.stale).map(told).collect();
+    let told = request.put.iter().chain(&request.stale).map(reported_replica).collect();
     let mut orders = reconcile(core, node, told).await?;
     let is_safe_mode = core.safe_mode().map_err(refusal::rows)?.is_some();
-    let again = core.leader().to_judge_again(node, is_safe_mode, core.monotonic());
+    let again = core.leader().due_for_decision(node, is_safe_mode, core.monotonic());
     let later = reconcile(core, node, again).await?;
     orders.delete.extend(later.delete);
     orders.owners.extend(later.owners);
@@ -101,7 +101,7 @@ async fn bad(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Result<(
     let at = core;
     let core = Arc::clone(core);
     at.chore(move || {
-        let told: Vec<ReportedReplica> = replicas.iter().map(told).collect();
+        let told: Vec<ReportedReplica> = replicas.iter().map(reported_replica).collect();
         for page in told.chunks(VIEW_COUNT) {
             let found = owners(&core, page, core.monotonic())?;
             core.heal(|healing| {

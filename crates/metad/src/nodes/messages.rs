@@ -121,7 +121,7 @@ pub(super) fn copy(order: CopyOrder) -> Copy {
     }
 }
 
-pub(crate) fn told(replica: &Replica) -> ReportedReplica {
+pub(crate) fn reported_replica(replica: &Replica) -> ReportedReplica {
     let (block, generation) = (replica.block_id(), replica.generation_stamp());
     // One in a state that this program does not know is no source.
     let finalized = ReplicaState::try_from(replica.state) == Ok(ReplicaState::Finalized);

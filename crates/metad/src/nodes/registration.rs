@@ -90,7 +90,7 @@ pub(super) async fn register(
     must_have_begun(&node, core.now())?;
     let process = process_of(&node);
     // This call was served, so this server leads at this moment.
-    core.confirm_hearing();
+    core.confirm_reception();
     let (now, since) = (core.monotonic(), core.claims_since());
     match core.with_cluster(|cluster, _| cluster.claim(now, since, &node)) {
         Claim::New => {

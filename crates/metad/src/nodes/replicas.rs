@@ -1,7 +1,7 @@
 //! Replicas that datanodes report, and pages of all that a node has. Each is looked up in the rows, and judged by
 //! `lead::Leader`.
 
-use super::messages::{deletion, node_id, told};
+use super::messages::{deletion, node_id, reported_replica};
 use crate::core::Core;
 use crate::refusal;
 use hdfs::Exception;
@@ -26,7 +26,7 @@ pub(super) async fn catalogue(core: &Arc<Core>, request: CatalogueRequest) -> Re
         return Ok(Orders::default());
     }
     check_replicas(request.replicas.len())?;
-    let orders = reconcile(core, node, request.replicas.iter().map(told).collect()).await?;
+    let orders = reconcile(core, node, request.replicas.iter().map(reported_replica).collect()).await?;
     if request.through == u64::MAX {
         core.leader().surplus.on_catalogue_complete(node);
     }
@@ -58,7 +58,7 @@ pub(super) async fn reconcile(
         for page in replicas.chunks(VIEW_COUNT) {
             let now = core.monotonic();
             let found = owners(&core, page, now)?;
-            let judged = core.leader().judge(node, &found, is_safe_mode, now);
+            let judged = core.leader().decide_replicas(node, &found, is_safe_mode, now);
             if judged.has_surplus {
                 core.repair_wake.notify_one();
             }

@@ -11,7 +11,7 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
 pub(crate) fn rules(core: &Core) -> LivenessRules {
     LivenessRules {
         now: core.monotonic(),
-        hearing_since: core.hearing_since(),
+        receiving_since: core.receiving_since(),
         lost_after: core.config.lost_after(),
         usual_replication: core.config.replication,
     }

@@ -74,15 +74,15 @@ mod tests {
     fn a_server_that_was_cut_off_begins_anew() {
         let second = Duration::from_secs;
         let machine = Arc::new(io::ManualClock::at(types::Millis(0)));
-        let hearing = HeartbeatReception::by(Arc::clone(&machine) as Arc<dyn Clock>, second(10), second(30));
+        let reception = HeartbeatReception::by(Arc::clone(&machine) as Arc<dyn Clock>, second(10), second(30));
         machine.advance(second(11));
-        assert_eq!(hearing.claims_since(second(21)), second(21));
-        hearing.confirm(second(21));
+        assert_eq!(reception.claims_since(second(21)), second(21));
+        reception.confirm(second(21));
         machine.advance(second(1));
-        assert_eq!(hearing.claims_since(second(22)), second(21));
-        assert_eq!(hearing.since(second(22)), second(10), "a repair is not put off");
+        assert_eq!(reception.claims_since(second(22)), second(21));
+        assert_eq!(reception.since(second(22)), second(10), "a repair is not put off");
         machine.advance(second(31));
-        hearing.confirm(second(53));
-        assert_eq!(hearing.since(second(53)), second(53));
+        reception.confirm(second(53));
+        assert_eq!(reception.since(second(53)), second(53));
     }
 }

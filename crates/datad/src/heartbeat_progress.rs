@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct HeartbeatProgress {
     beats: Mutex<Beats>,
     answered: Condvar,
 }
@@ -16,7 +16,7 @@ struct Beats {
     answered: u64,
 }
 
-impl Told {
+impl HeartbeatProgress {
     /// A heartbeat begins, which will tell what is so from now on. Its number.
     pub(crate) fn begin(&self) -> u64 {
         let mut beats = self.lock();
@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn only_a_later_heartbeat_tells_what_is_so_now() {
-        let told = Arc::new(Told::default());
-        told.answered(told.begin());
-        assert!(!told.wait(told.begun(), Duration::ZERO));
-        let (waiting, before) = (Arc::clone(&told), told.begun());
+        let progress = Arc::new(HeartbeatProgress::default());
+        progress.answered(progress.begin());
+        assert!(!progress.wait(progress.begun(), Duration::ZERO));
+        let (waiting, before) = (Arc::clone(&progress), progress.begun());
         let waiter = io::task::thread("waiter", move || waiting.wait(before, Duration::from_secs(60))).unwrap();
         while !waiter.is_finished() {
-            told.answered(told.begin());
+            progress.answered(progress.begin());
             std::thread::yield_now();
         }
         assert!(waiter.join().unwrap());
