@@ -132,7 +132,7 @@ async fn blocks(users: &Users, home: &str) -> Option<()> {
         // It is gone, since nothing is in it.
         let (src, client_name, last) = (file.clone(), holder.clone(), Some(named(generation, 0)));
         let close = ask("complete", CompleteRequestProto { src, client_name, last, file_id: None });
-        return close_unnamed(users, ANN, &file, close).await;
+        return users.says(ANN, close, true).await;
     }
     // What is said to be written counts, until the block is given up.
     let written = 1 + users.below(BLOCK_LEN) as u64;
