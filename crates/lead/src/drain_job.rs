@@ -1,7 +1,7 @@
-//! The emptying of a node as a job.
+//! Draining a datanode, as a job.
 //!
-//! It has ended when its node is in no pipeline, no client may put anything there any more, and all that it has is with
-//! others or of no use to them.
+//! It has ended when the node is in no pipeline, no client may put a block there any more, and each of its replicas is
+//! on other nodes or not needed.
 
 use crate::drain::{DrainPicture, LeftBehind};
 use crate::jobs::{JobState, with_left};

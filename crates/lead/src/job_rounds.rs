@@ -1,5 +1,5 @@
-//! What is done for jobs in turn: reports come and orders go with heartbeats, and now and then what people see is brought
-//! up to date, and what is over ends.
+//! Rounds over the jobs that run: datanodes' reports come in and orders go out with heartbeats; from time to time the
+//! progress that users see is updated, and a job that is done ends.
 
 use crate::balance::Move;
 use crate::disk_balance::{DiskBalanceReport, DiskBalanceTerms};

@@ -1,4 +1,4 @@
-//! The job that shows repair: nobody asks for it, and it is there while something is lacking.
+//! The job under which repair is listed: no administrator begins it, and it exists while copies are missing.
 
 use crate::census::Census;
 use crate::jobs::JobState;

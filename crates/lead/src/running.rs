@@ -1,4 +1,4 @@
-//! What is under way for a job that somebody asked for.
+//! The progress of a job that an administrator began, by its kind.
 
 use crate::balance_job::Balance;
 use crate::disk_balance::{DiskBalance, DiskBalanceTerms};

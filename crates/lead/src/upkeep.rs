@@ -1,4 +1,5 @@
-//! What the leader does now and then by itself: each kind of it in pieces, and where each goes on.
+//! Periodic work of the leader: auditing, nodes that are lost, removal and sealing of containers, unreachable deletions.
+//! Each is done in bounded pieces, and the leader keeps where it goes on.
 
 use crate::leader::Leader;
 use crate::member::SILENCE_MAX;

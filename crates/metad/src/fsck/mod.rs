@@ -1,4 +1,4 @@
-//! `hdfs fsck`: the tree below a path is looked at, and what is wrong with its blocks is told in HDFS's words.
+//! `hdfs fsck`: the tree below a path is checked, and faults of its blocks are reported in HDFS's words.
 //!
 //! ```text
 //! FSCK started by alice (auth:SIMPLE) from /10.0.0.1 for path / at …
@@ -40,9 +40,9 @@ use types::{BlockId, FsPath, NodeId};
 /// As it is called, and as HDFS names it in its refusal.
 pub(crate) const METHOD: &str = "fsck";
 
-/// A client that takes nothing for so long has gone, or might as well have.
+/// A client that reads nothing for so long is taken for gone.
 pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(30);
-/// Files that nobody has whole, told at a time. HDFS: `dfs.corruptfilesreturned.max`, 500.
+/// Files without a whole copy, listed at a time. HDFS: `dfs.corruptfilesreturned.max`, 500.
 const CORRUPT_COUNT_MAX: usize = 500;
 /// Blocks asked for by their ids.
 const BLOCK_COUNT_MAX: usize = 1000;

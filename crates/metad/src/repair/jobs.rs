@@ -1,5 +1,5 @@
-//! Jobs: what somebody asked for is written down when it begins and when it ends, so that the next leader goes on with it,
-//! and tells how it ended. What is under way in between is the leader's.
+//! Jobs: their begin and end are entries of the log, so that the next leader goes on with them and knows how they ended.
+//! The progress in between is kept by [`lead::Leader`].
 
 use super::error::RepairError;
 use super::rules::rules;
