@@ -85,17 +85,17 @@ types::variants!(Reply { 0 => Done, 1 => Pipeline(0: pipeline), 2 => Container(0
 pub enum BlocksError {
     #[error("no such {what}: {id}")]
     Unknown { what: &'static str, id: String },
-    #[error("a pipeline needs 1 to {MEMBER_COUNT_MAX} different nodes, not {count}")]
+    #[error("a pipeline has 1 to {MEMBER_COUNT_MAX} different nodes, not {count}")]
     Members { count: usize },
-    #[error("{container}: indexes from {from} are asked for, {leased} are leased; ask again from there")]
+    #[error("{container}: block indexes from {from} were requested, but those below {leased} are leased; try again")]
     Overtaken { container: ContainerId, from: u32, leased: u32 },
-    #[error("{container} takes no new blocks")]
+    #[error("{container} is not open for new blocks")]
     NotOpen { container: ContainerId },
-    #[error("{container} takes blocks, or holds some")]
+    #[error("{container} is open for new blocks, or not empty")]
     InUse { container: ContainerId },
-    #[error("{pipeline} is not any more as it was when this was decided")]
+    #[error("{pipeline} has changed since this was decided")]
     Moved { pipeline: PipelineId },
-    #[error("job {id} is there already; ask again")]
+    #[error("job {id} exists already; try again")]
     JobTaken { id: u64 },
     #[error("{JOB_COUNT_MAX} jobs are under way; wait for one, or stop one")]
     TooManyJobs,

@@ -1,4 +1,4 @@
-//! Whether a volume takes writes, and if not, why.
+//! Health of a volume: whether it accepts writes, and if not, why.
 //!
 //! ```text
 //!           sync failed for lack of room            any other failed sync, an error of the disk or of the index
@@ -60,8 +60,8 @@ impl Health {
         if self.is_full() { Ok(()) } else { self.check() }
     }
 
-    /// Judges an outcome. An error of the disk stops the volume, since nobody can say what a failed write has left. A
-    /// full disk, or a machine out of descriptors, does not, but for a sync.
+    /// Stops the volume after an error of the disk, as it is unknown what a failed write has left. A full disk, or a
+    /// machine out of descriptors, stops it only if a sync failed.
     pub(crate) fn note<T>(&self, outcome: &Result<T>) {
         match outcome {
             Err(ReplicaError::Io { source, op: op @ DiskOp::Sync(_), .. }) if is_full(source) => {
@@ -71,7 +71,7 @@ impl Health {
             Err(ReplicaError::Io { source, op: op @ DiskOp::Sync(_), .. }) => {
                 self.fail(format!("{op}: {source}"), errno::is_read_only(source));
             }
-            // One bad sector is the matter of one replica.
+            // A bad sector concerns one replica.
             Err(ReplicaError::Io { op: DiskOp::Read(_), .. }) => {}
             Err(ReplicaError::Io { source, op, .. }) if errno::is_of_disk(source) => {
                 self.fail(format!("{op}: {source}"), errno::is_read_only(source));

@@ -195,7 +195,7 @@ pub(super) async fn check_access(
     let absent = || Exception::new(FILE_NOT_FOUND, format!("Path not found: {}", request.path));
     let path = find_path("checkAccess", &request.path)?.ok_or_else(absent)?;
     let bits = u8::try_from(request.mode).ok().filter(|bits| *bits <= 7);
-    let bits = bits.ok_or_else(|| refusal::illegal(format!("{} is no set of rights", request.mode)))?;
+    let bits = bits.ok_or_else(|| refusal::illegal(format!("invalid access mode {}", request.mode)))?;
     let caller = session.caller.clone();
     core.read(move |rows| read::check_access(rows, &caller, &path, Access::from_bits(bits))).await?;
     Ok(CheckAccessResponseProto {})

@@ -40,7 +40,7 @@ pub(super) fn no_incarnation() -> Exception {
 
 /// The node as its registration describes it. Nothing of it goes anywhere before it was checked.
 pub(super) fn described(request: RegisterRequest, peer: SocketAddr) -> Result<Node, Exception> {
-    let port = |port: u32| u16::try_from(port).map_err(|_| refusal::illegal(format!("{port} is no port")));
+    let port = |port: u32| u16::try_from(port).map_err(|_| refusal::illegal(format!("invalid port {port}")));
     let texts = [&request.ip, &request.host, &request.storage, &request.rack];
     if texts.iter().any(|text| text.len() > TEXT_LEN_MAX) {
         return Err(refusal::illegal(format!(
