@@ -70,6 +70,7 @@ fn get_blocks(core: &Core, request: &GetBlocksRequestProto) -> Result<Vec<BlockW
                 let told = core.with_cluster(|cluster, _| located(cluster, node, view));
                 blocks.extend(told);
                 len = len.saturating_add(view.len);
+                assert!(blocks.len() <= BLOCK_COUNT_MAX, "{} blocks in one answer", blocks.len());
                 if len >= request.size || blocks.len() >= BLOCK_COUNT_MAX {
                     return Ok(blocks);
                 }

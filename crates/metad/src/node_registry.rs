@@ -1,4 +1,4 @@
-//! Which datanodes were heard of late, on every member of the group: so that a new leader need not wait for all of
+//! Datanodes that sent heartbeats lately, on every member of the group: so that a new leader need not wait for all of
 //! them.
 
 use crate::topology_script::DEFAULT_RACK;
@@ -36,6 +36,7 @@ impl NodeRegistry {
         if nodes.len() < DATANODE_COUNT_MAX || nodes.contains_key(&node.id) {
             nodes.insert(node.id, NodeEntry { node, usage, at, version });
         }
+        assert!(nodes.len() <= DATANODE_COUNT_MAX, "{} nodes are known", nodes.len());
     }
 
     /// Of the process that is the node, as the leader knows.
@@ -57,7 +58,7 @@ impl NodeRegistry {
         self.lock().iter().map(|(node, word)| (*node, word.version.clone())).collect()
     }
 
-    /// Tells a new leader's picture who is there. A node that described itself otherwise than it is written down is
+    /// Enters the nodes that are there into a new leader's picture. A node that described itself otherwise than it is written down is
     /// left out, and registers with its next heartbeat. `scripted`: the rack of one that names none is not its own
     /// word.
     pub(crate) fn restore_into(&self, cluster: &mut Cluster, scripted: bool) {

@@ -58,6 +58,7 @@ impl Recoveries {
             assert!(overtaken.generation < generation, "{file} is recovered under {} already", overtaken.generation);
             overtaken.task.abort();
         }
+        assert!(running.len() <= RUNNING_COUNT_MAX, "{} recoveries", running.len());
     }
 
     /// The one of this generation has ended.
