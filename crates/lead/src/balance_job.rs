@@ -5,7 +5,7 @@
 
 use crate::balance::Move;
 use crate::cluster::Cluster;
-use crate::jobs::JobState;
+use crate::job_state::JobState;
 use crate::repair::Repair;
 use blocks::Work;
 use std::collections::VecDeque;

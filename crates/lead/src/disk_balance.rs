@@ -1,6 +1,6 @@
 //! Disks of several nodes become even. Nodes move replicas among their own disks, so they do not wait for each other.
 
-use crate::jobs::JobState;
+use crate::job_state::JobState;
 use crate::node_job::{NodeJob, NodeReport};
 use blocks::Work;
 use types::NodeId;

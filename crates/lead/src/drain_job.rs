@@ -4,26 +4,18 @@
 //! on other nodes or not needed.
 
 use crate::drain::{DrainPicture, LeftBehind};
-use crate::jobs::{JobState, with_left};
+use crate::job_state::JobState;
+use crate::jobs::with_left;
 use crate::leader::Leader;
 use crate::member::Member;
 use crate::rules::LivenessRules;
+use crate::running::Drain;
 use blocks::{JobKind, Service, Work};
 use std::time::Duration;
 use types::NodeId;
 use types::mutation::{self, Mutation};
 
-#[derive(Clone, Copy, Debug)]
-pub struct Drain {
-    pub(crate) node: NodeId,
-    pub(crate) stopping: bool,
-}
-
 impl Drain {
-    pub(crate) fn new(node: NodeId) -> Self {
-        Self { node, stopping: false }
-    }
-
     fn stopped(self) -> JobState {
         JobState::Stopped(if self.stopping { "by an administrator" } else { "it serves again" }.to_owned())
     }

@@ -3,7 +3,7 @@
 
 use crate::balance::Move;
 use crate::disk_balance::{DiskBalanceReport, DiskBalanceTerms};
-use crate::jobs::JobState;
+use crate::job_state::JobState;
 use crate::leader::Leader;
 use crate::node_job::{NodeJob, NodeOrder};
 use crate::rules::LivenessRules;

@@ -5,8 +5,8 @@
 //! for stands in the rows ([`blocks::JobRow`]), so the next leader goes on with it under the same number; repair, which nobody
 //! asks for, each leader counts anew.
 
-use crate::drain_job::Drain;
-use crate::running::Running;
+use crate::job_state::JobState;
+use crate::running::{Drain, Running};
 use blocks::{JobEnd, JobKind, JobRow, Work, tables};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -22,26 +22,6 @@ const SAMPLE_EACH: Duration = Duration::from_secs(1);
 
 /// Those of [`RATE_OVER`], and one on either side.
 const SAMPLE_COUNT_MAX: usize = (RATE_OVER.as_secs() / SAMPLE_EACH.as_secs()) as usize + 2;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JobState {
-    Running,
-    /// It cannot go on by itself, because of this.
-    Waiting(String),
-    Done(String),
-    Stopped(String),
-}
-
-impl JobState {
-    fn of(end: &JobEnd) -> Self {
-        let note = end.note.clone();
-        if end.stopped { Self::Stopped(note) } else { Self::Done(note) }
-    }
-
-    pub fn has_ended(&self) -> bool {
-        matches!(self, Self::Done(_) | Self::Stopped(_))
-    }
-}
 
 /// What the rows say of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The job under which repair is listed: no administrator begins it, and it exists while copies are missing.
 
 use crate::census::Census;
-use crate::jobs::JobState;
+use crate::job_state::JobState;
 use crate::leader::Leader;
 use crate::room::Shortage;
 use crate::rules::LivenessRules;

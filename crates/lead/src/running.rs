@@ -2,10 +2,22 @@
 
 use crate::balance_job::Balance;
 use crate::disk_balance::{DiskBalance, DiskBalanceTerms};
-use crate::drain_job::Drain;
 use crate::scrub::{Scrub, ScrubTerms};
 use blocks::{JobKind, JobRow, JobTask};
 use types::NodeId;
+
+/// A datanode that is drained.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    pub(crate) node: NodeId,
+    pub(crate) stopping: bool,
+}
+
+impl Drain {
+    pub(crate) fn new(node: NodeId) -> Self {
+        Self { node, stopping: false }
+    }
+}
 
 /// A new leader begins it anew from the row of the job: nodes report all that they have done of it.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! It ends when each damaged replica that it found is replaced, or known to have no good copy.
 
-use crate::jobs::JobState;
+use crate::job_state::JobState;
 use crate::node_job::{NodeJob, NodeReport};
 use blocks::Work;
 use types::NodeId;
