@@ -18,10 +18,17 @@ pub(crate) fn front(rows: &dyn Rows, table: Table) -> Result<Option<Vec<u8>>, Ro
 
 /// Shows the rows in order, from the first on.
 pub(crate) fn scan(rows: &dyn Rows, table: Table, visit: &mut Visit<'_>) -> Result<(), RowsError> {
-    match front(rows, table)? {
-        Some(front) => rows.scan(table, Bound::Included(&front), visit),
-        None => rows.scan(table, Bound::Unbounded, visit),
-    }
+    scan_from(rows, table, front(rows, table)?.as_deref(), visit)
+}
+
+/// The same, for a caller that has read the front.
+pub(crate) fn scan_from(
+    rows: &dyn Rows,
+    table: Table,
+    front: Option<&[u8]>,
+    visit: &mut Visit<'_>,
+) -> Result<(), RowsError> {
+    rows.scan(table, front.map_or(Bound::Unbounded, Bound::Included), visit)
 }
 
 pub(crate) fn add(rows: &mut dyn RowsMut, table: Table, key: &[u8], value: Vec<u8>) -> Result<(), RowsError> {

@@ -71,11 +71,12 @@ pub(crate) fn remember(
 /// Drops a few of the outcomes nobody will ask for any more. Most changes find none, and look at one row to see that.
 pub(crate) fn purge(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError> {
     let is_kept = |key: &[u8]| split_expiry(key).is_some_and(|(expires, _)| expires > now);
-    if queue_head::front(rows, RETRY_EXPIRY)?.is_some_and(|front| is_kept(&front)) {
+    let front = queue_head::front(rows, RETRY_EXPIRY)?;
+    if front.as_deref().is_some_and(is_kept) {
         return Ok(());
     }
     let (mut expired, mut first_kept): (Vec<Vec<u8>>, _) = (Vec::new(), None);
-    queue_head::scan(rows, RETRY_EXPIRY, &mut |key, _| {
+    queue_head::scan_from(rows, RETRY_EXPIRY, front.as_deref(), &mut |key, _| {
         if is_kept(key) {
             first_kept = Some(key.to_vec());
             return ControlFlow::Break(());
