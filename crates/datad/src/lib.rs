@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! transfer port ── session ── read ──▶ sendfile                       tasks
-//!                     ├────── write ─▶ chain::Link, container::Writer  a thread each
+//!                     ├────── write ─▶ xfer::write::Link, container::Writer  a thread each
 //!                     ├────── small ─▶ Volume::put_batch             a thread a disk, and links to other nodes
 //!                     ├────── checksum
 //!                     └────── transfer (a copy for a client's chain)

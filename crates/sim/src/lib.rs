@@ -4,7 +4,7 @@
 //!   clients ──calls──▶ metad::Server, one or three, as they ship: door, raft, rows, lead::Leader
 //!      ║                    ▲ heartbeats
 //!      ║ packets            ▼ orders
-//!      ╚═══▶ datanode ═══▶ datanode ═══▶ datanode      chain::Link decides each stream
+//!      ╚═══▶ datanode ═══▶ datanode ═══▶ datanode      xfer::write::Link decides each stream
 //!               │ volume (a model of `container`)
 //!               ▼
 //!             disk       one clock, one generator, one order of events          faults ──▶ hosts, wires, disks

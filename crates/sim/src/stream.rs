@@ -1,4 +1,4 @@
-//! A write stream through one node: `chain::Link` decides, this does it, as `datad`'s thread around two sockets.
+//! A write stream through one node: `xfer::write::Link` decides, this does it, as `datad`'s thread around two sockets.
 
 use crate::datanode::Datanode;
 use crate::executor::{Boxed, Either, all, race};
@@ -6,7 +6,6 @@ use crate::net::{Rx, Tx};
 use crate::platter::{Identity, SPEC};
 use crate::volume::{ReopenAsk, VolumeError, Writer};
 use crate::world::World;
-use chain::{Action, Ending, Event, Failure, Link, Reply};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Poll;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 use wire::Routing;
+use xfer::write::{Action, Ending, Event, Failure, Link, Reply};
 
 // As in `datad`.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ pub(crate) struct WriteOp {
 
 #[derive(Clone, Debug)]
 pub(crate) struct PacketMessage {
-    pub(crate) packet: chain::Packet,
+    pub(crate) packet: xfer::write::Packet,
     pub(crate) data: Rc<Vec<u8>>,
     /// Stands for the packet's checksums.
     pub(crate) sum: u32,

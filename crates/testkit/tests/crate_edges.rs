@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("namespace", &["types"]),
     ("blocks", &["types"]),
     ("lead", &["types", "namespace", "blocks"]),
-    ("chain", &["types"]),
+    ("xfer", &["types", "wire", "hdfs"]),
     // ring 2: effects
     ("io", &["types"]),
     ("metrics", &[]),
@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("rpc", &["types", "wire", "io", "hdfs"]),
     // ring 3: services
     ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "lead", "io", "metrics", "host", "kv", "raft", "rpc"]),
-    ("datad", &["types", "wire", "hdfs", "chain", "io", "metrics", "host", "kv", "container", "rpc"]),
+    ("datad", &["types", "wire", "hdfs", "xfer", "io", "metrics", "host", "kv", "container", "rpc"]),
     ("client", &["types", "wire", "hdfs", "io", "rpc"]),
     ("http", &["types", "io", "metrics"]),
     // ring 4: products
@@ -33,13 +33,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fuzzed", &["types", "wire", "hdfs", "namespace", "blocks", "kv", "container", "raft"]),
     (
         "levada-sim",
-        &["types", "wire", "hdfs", "namespace", "blocks", "lead", "chain", "io", "kv", "raft", "rpc", "metad"],
+        &["types", "wire", "hdfs", "namespace", "blocks", "lead", "xfer", "io", "kv", "raft", "rpc", "metad"],
     ),
     ("xtask", &[]),
 ];
 
 /// Rings 0 and 1 have no clock, socket, disk, thread, chance or `async`, so they may import only crates that have none.
-const PURE: &[&str] = &["types", "wire", "hdfs", "namespace", "blocks", "lead", "chain"];
+const PURE: &[&str] = &["types", "wire", "hdfs", "namespace", "blocks", "lead", "xfer"];
 const PURE_EXTERNALS: &[&str] = &["bytes", "crc-fast", "crc32fast", "prost", "serde", "thiserror"];
 
 /// Every crate, and what it names under `[dependencies]`.

@@ -22,7 +22,6 @@ use crate::node::Node;
 use crate::telemetry::Operation;
 use below::Below;
 use buffer::{PacketBuffer, buffer_len};
-use chain::{Ending, Link};
 use container::{Identity, ReopenAsk, ReopenKind, ReplicaError};
 use hdfs::proto::{BlockConstructionStage as Stage, BlockOpResponseProto, OpWriteBlockProto};
 use std::net::TcpStream;
@@ -32,6 +31,7 @@ use std::time::Duration;
 use stream::{Mode, Stream, flush_within};
 use types::{BlockId, ChecksumSpec, Generation};
 use wire::{Abilities, Routing};
+use xfer::write::{Ending, Link};
 
 /// What a stream begins with.
 struct Begun {

@@ -10,7 +10,7 @@
 //! A node below that is slow holds the packet in the one buffer until it has taken it, so that nothing piles up here;
 //! the others meanwhile work on what they got.
 //!
-//! What happens is decided by [`chain::Link`]; this file only does it. Everything between receiving a packet and the
+//! What happens is decided by [`xfer::write::Link`]; this file only does it. Everything between receiving a packet and the
 //! write of its bytes happens on one thread, from one buffer, while the bytes are in the core's cache.
 
 use super::above::Above;
@@ -20,7 +20,6 @@ use super::lost::Lost;
 use crate::disks::Writer;
 use crate::node::Node;
 use crate::telemetry::Operation;
-use chain::{Action, Ending, Event, Failure, Link, Packet, Reply};
 use container::ReplicaError;
 use io::poll::{Ready, Watch, poll};
 use std::io::{ErrorKind, Read};
@@ -30,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ChecksumSpec};
 use wire::{PacketFrame, PipelineAck, Status};
+use xfer::write::{Action, Ending, Event, Failure, Link, Packet, Reply};
 
 /// How long the bytes already sent by a writer are read and dropped after it was told of a failure. Closing at once
 /// would reset the connection, and the news could be lost with it. Hadoop waits three seconds.

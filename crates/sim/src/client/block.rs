@@ -7,7 +7,6 @@ use crate::metad::{Answer, Metad};
 use crate::platter::SPEC;
 use crate::stream::{Ack, Ends, PacketMessage, Stage, WriteOp};
 use crate::world::{World, rack_of};
-use chain::{HEARTBEAT, Packet, Reply};
 use namespace::{BlockRef, BlockView};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,6 +15,7 @@ use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{FsPath, Generation, NodeId};
 use wire::Routing;
+use xfer::write::{HEARTBEAT, Packet, Reply};
 
 /// Nodes of ours that owe an answer and say nothing for so long are given up, if there are others.
 const STALLED: Duration = Duration::from_secs(2);

@@ -5,13 +5,13 @@ use super::{BLOCK_LEN, Client, Error, Result};
 use crate::platter::SPEC;
 use crate::small::Lease;
 use crate::world::content;
-use chain::Packet;
 use namespace::{BlockRef, BlockView};
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{BlockId, FileId, FsPath, NodeId};
+use xfer::write::Packet;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(25);
 const PAUSE_COUNT: u32 = 10;

@@ -8,11 +8,11 @@
 //! - the node that a failed ack blames has a fault, or stands beside the connection that flipped a bit;
 //! - readers are never shown a byte that a node below does not hold.
 
-use chain::{Action, Event, Failure, HEARTBEAT, Link, Packet, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use types::random::{Random, Seeded};
 use types::{ChecksumKind, ChecksumSpec};
 use wire::Routing;
+use xfer::write::{Action, Event, Failure, HEARTBEAT, Link, Packet, Reply};
 
 const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 8 };
 /// As Hadoop's writer has a limit of 80.
@@ -284,7 +284,7 @@ impl World {
                 self.send((node, to), Arrival::Ack { from: node, to, seqno, replies });
             }
             Action::Close(ending) => {
-                assert!(!matches!(ending, chain::Ending::Refused(_)), "{ending:?}");
+                assert!(!matches!(ending, xfer::write::Ending::Refused(_)), "{ending:?}");
                 self.nodes[node].link = None;
                 self.hang_up(node);
             }

@@ -1,6 +1,6 @@
 //! One link of a write chain.
 
-use crate::packet::{Packet, Refusal, Reply};
+use super::packet::{Packet, Refusal, Reply};
 use std::collections::VecDeque;
 use types::ChecksumSpec;
 

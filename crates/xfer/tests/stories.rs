@@ -1,7 +1,7 @@
 //! What one link does, told event by event. Each story shows all actions, in order.
 
-use chain::{Action, Ending, Event, Failure, HEARTBEAT, Link, Packet, Reply};
 use types::{ChecksumKind, ChecksumSpec};
+use xfer::write::{Action, Ending, Event, Failure, HEARTBEAT, Link, Packet, Reply};
 
 const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 100 };
 

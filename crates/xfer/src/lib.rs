@@ -1,0 +1,14 @@
+//! Data transfer as state machines without I/O: bytes and events in, bytes and actions out; time is an event.
+//!
+//! ```text
+//!             reads            writes                    small writes
+//! client   read::…        write::… (the head)            small::…
+//! datanode read::…        write::Link (each node)        small::…
+//!                 ╲            │                ╱
+//!                  drivers: sockets, threads, tasks, the simulation's network
+//! ```
+//!
+//! Promise: nothing here reads a clock, a socket or a disk, starts a thread or waits. A machine says when it wants to be
+//! woken, and a driver tells it what time it is, so that a test can replay any order of events.
+
+pub mod write;
