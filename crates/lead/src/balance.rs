@@ -1,14 +1,14 @@
-//! Which containers move so that the nodes are about equally full.
+//! Plan of container moves that make the nodes about equally full.
 //!
 //! ```text
-//! the fullest node ── a container that another, emptier one has not ──▶ Carve: a set of its own, with the other as one more member
-//!                     (who copies it; when it has, `membership` lets the fullest of them go)
+//! the fullest node ── a container that an emptier node does not have ──▶ Carve: a pipeline of its own,
+//!                     with the emptier node as one more member
+//!                     (it copies; when it is whole, `membership` removes the fullest member)
 //! ```
 //!
-//! Promise: each move makes the fuller of two nodes emptier and leaves the other emptier than that one was; no
-//! container comes to stand in fewer racks than before; what is decided here rests on one look at the nodes' disks, so
-//! moves under way are never counted twice. A plan is made in steps of bounded work, since there may be a million pairs
-//! of nodes.
+//! Promise: each move makes the fuller of two nodes emptier and leaves the receiver emptier than the giver was. No
+//! container ends up in fewer racks. All decisions of a plan use one snapshot of disk usage, so moves under way are not
+//! counted twice. A plan is made in steps of bounded work, since there may be a million pairs of nodes.
 
 use crate::cluster::Cluster;
 use crate::fullness::{FULL_PARTS, parts};

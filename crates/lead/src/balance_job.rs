@@ -1,7 +1,6 @@
-//! Containers that move from fuller nodes to emptier ones, as somebody asked for: a plan is made once, and carried out
-//! a few moves at a time.
+//! Balancing, as a job that an administrator began: a plan is made once, and carried out a few moves at a time.
 //!
-//! Promise: a move is waiting, being proposed, under way or counted, and only one of these.
+//! Promise: a move is in exactly one state: waiting, being proposed, under way, or counted.
 
 use crate::balance::Move;
 use crate::cluster::Cluster;

@@ -1,14 +1,13 @@
-//! What is left of a block whose writer is gone, and the length all agree on.
+//! Recovery of a block whose writer is gone: which replicas are kept, and the length they agree on.
 //!
-//! Promise: bytes that were acknowledged are kept as long as one of the replicas shown has them. An acknowledged byte
-//! is on every node of the chain as it was then, and each change of the chain raises the generation; so the youngest
-//! replicas that are not damaged by a restart all have it, and the shortest of them is long enough. If all are, the
-//! longest of them is.
+//! Promise: acknowledged bytes are kept as long as one of the reported replicas has them. Every node of the chain has
+//! every byte that was acknowledged, and each change of the chain raises the generation. So all replicas of the highest
+//! generation have these bytes, unless a restart damaged the replica. The shortest undamaged one is therefore long
+//! enough. If a restart damaged all of them, the longest is.
 //!
-//! What a node shows is a length and a generation. Where a recovery goes on with some replicas only, those that it
-//! leaves behind are old from then on and are deleted, so the bytes of the others are read before they are believed:
-//! else one that has rotted would cost the sound ones. One alone is always read: replicas that an earlier home left
-//! elsewhere become old as well.
+//! A node reports a length and a generation. A recovery may go on with some of the replicas only. Those that it leaves
+//! out become stale and are deleted. So the chosen replicas are verified first: a damaged one must not displace sound
+//! ones. A single replica is always verified, because replicas from an earlier home elsewhere become stale as well.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! How many blocks have too few copies, as it was counted last. [`CensusRound`](crate::CensusRound) counts.
+//! The latest count of blocks with too few copies. [`CensusRound`](crate::CensusRound) counts.
 //!
-//! Promise: however many ask, counting takes a tenth of one thread's time at most: what was counted is told again for
-//! ten times as long as it took.
+//! Promise: counting takes at most a tenth of one thread's time, however many callers ask. A result is reused for ten
+//! times as long as the count took.
 
 use namespace::BlockView;
 use std::sync::Arc;

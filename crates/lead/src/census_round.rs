@@ -1,18 +1,23 @@
-//! How many blocks have fewer copies than their files ask for, counted in one place: all that people are told of it
-//! comes from here.
+//! The one count of blocks that have fewer copies than their files ask for. Every report to users comes from it.
 //!
 //! ```text
-//! containers with too few members that are here and have all ──┐
-//! files that were given another replication ───────────────────┼──▶ their blocks' rows ──▶ holders against replication ──▶ Census
-//! replicas that are lacking, damaged or lost by name ──────────┘
+//! containers with too few whole live members ───────┐
+//! files whose replication was changed ──────────────┼──▶ their blocks' rows ──▶ holders against replication ──▶ Census
+//! replicas known to be lacking, damaged or lost ────┘
 //! ```
 //!
-//! The words are HDFS's. A block is **under-replicated** if it has a sound copy on a datanode that is up, and fewer of
-//! them than its file asks for, whether or not anybody can make another; **missing** if it has none; **corrupt** if a
-//! copy is known to be damaged, and **pending** if one is being made. Blocks that are being written are not counted.
+//! The terms are HDFS's.
 //!
-//! Promise: of a sound store no blocks' rows are read; of a sick one, those of the sick blocks. Each step and each read
-//! is bounded, no block is counted twice, and a step reads no rows.
+//! - **under-replicated**: the block has a sound copy on a live datanode, but fewer than its file asks for. It counts
+//!   even if no further copy can be made.
+//! - **missing**: it has no sound copy on a live datanode.
+//! - **corrupt**: a copy is known to be damaged.
+//! - **pending**: a copy is being made.
+//!
+//! Blocks that are being written are not counted.
+//!
+//! Promise: in a sound store no rows of blocks are read; otherwise only the rows of the blocks concerned. Each step and
+//! each read is bounded, no block is counted twice, and a step reads no rows.
 
 use crate::census::{Census, LackingBlock};
 use crate::cluster::Cluster;

@@ -1,18 +1,18 @@
-//! How many new sets of nodes writers may have made: of a file, as its chains lose nodes and gain others, and of a
-//! host, whose clients exclude nodes.
+//! Limits on the new pipelines that writers cause. A file causes some as its chains lose and gain nodes, and a host as
+//! its clients exclude nodes.
 //!
 //! ```text
-//! updatePipeline:        there is a set of these nodes ──▶ accepted
-//!                        they are a new set            ──▶ one of the file's allowance, as it is a row for ever, and of
-//!                                                          the allowance for chains of the writer's host
-//! addBlock, leaseBlocks: there is a set without those that are excluded ──▶ used
-//!                        there is none                                  ──▶ one of the host's allowance
+//! updatePipeline:        a pipeline of these nodes exists ──▶ accepted
+//!                        it is a new one                  ──▶ counts against the file's allowance, as its row is kept,
+//!                                                            and against the allowance for chains of the writer's host
+//! addBlock, leaseBlocks: a pipeline exists without the excluded nodes ──▶ used
+//!                        there is none                                ──▶ counts against the host's allowance
 //! ```
 //!
-//! Promise: a chain is not refused for who is in it. A block's members change while it is written, and nobody can say
-//! later which nodes its writer was given, or what of them still holds the bytes. Only how many sets a file or a host
-//! costs is bounded, far above what failing nodes cause: ten nodes have thousands of sets, each of which all rounds of
-//! repair go through.
+//! Promise: a chain is never refused for its members. A block's members change while it is written. Later it is not
+//! known which nodes its writer was given, or which of them still have the bytes. Only the number of pipelines of a
+//! file or a host is limited, far above what failing nodes cause. Ten nodes have thousands of sets, and every round of
+//! repair visits each pipeline.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,16 +1,16 @@
-//! Which process is a datanode: the one that registered last, and no second one beside it.
+//! The process that acts as a datanode: the one that registered last, and no second one beside it.
 //!
 //! ```text
 //! registers ──▶ claim: unknown id ──▶ newcomer: remembered for a minute; its next message makes it a node
-//!                      known id ────▶ takes its place, if the process there is gone or silent, or was on the same port
+//!                      known id ────▶ takes over, if the process there is gone or silent, or was on the same port
 //!                                     refused, if the process there still sends heartbeats
 //! any other message ──▶ standing: of the process that registered last ──▶ counts
 //!                                 of another one ──▶ superseded, if that one still sends heartbeats: it ends
 //! ```
 //!
-//! Promise: a message counts only if it comes from the process that registered last, and while that one is live no
-//! process elsewhere takes its place, whatever it claims. So of a copied disk or machine one is refused, and says so
-//! when it ends; it is never both.
+//! Promise: a message counts only if it comes from the process that registered last. While that process is live, no
+//! process elsewhere takes its place, whatever id it claims. So of two copies of a disk or machine one is refused, and
+//! logs that when it ends. Both are never accepted.
 
 use crate::cluster::Cluster;
 use crate::member::{Claimant, Member, SILENCE_MAX};

@@ -1,11 +1,13 @@
-//! Replicas that belong nowhere: others are asked whether they have the block before anything goes.
+//! Deletion of surplus replicas: other nodes confirm the block first.
 //!
 //! ```text
-//! Surplus::next ──▶ begin ──▶ (the namespace) on_found ──▶ members of the home are asked ──▶ on_answers: gone, kept, or not surplus
+//! Surplus::next ──▶ begin ──▶ (the namespace) on_found ──▶ members of the home are asked
+//!                                                               └──▶ on_answers: deleted, kept, or not surplus
 //! ```
 //!
-//! Promise: a replica as young as its block goes only if so many members have said they have it as there should be, an
-//! older one only if one has; and only if the members are still those who were asked.
+//! Promise: a replica of the block's current generation is deleted only if as many members confirmed it as the
+//! replication asks. A stale one is deleted only if one member confirmed the block. In both cases the membership must
+//! still be the one that was asked.
 
 use crate::compare_answer::Answers;
 use crate::healing::RepairContext;

@@ -1,4 +1,4 @@
-//! The leader's picture of the block side: the rows, mirrored, and what only lives in memory.
+//! The leader's picture of the block side: a mirror of the rows, and what exists in memory only.
 
 use crate::length_claims::Claims;
 use crate::member::{Member, Usage};

@@ -1,4 +1,4 @@
-//! What nodes say of the blocks they are asked for, and how far that is believed.
+//! Answers of nodes to the question which blocks they have, and how far the leader relies on them.
 
 use crate::repair::Repair;
 use crate::surplus::Surplus;

@@ -1,15 +1,19 @@
-//! What members should have against what they say they have.
+//! Comparison of a container: the blocks its members should have against those they report.
 //!
 //! ```text
 //! begin ──▶ for each page of the container's blocks: on_open ──▶ are_alike? ──no──▶ on_list ──▶ lacks, doubts: Repair
 //!                                                                                      └──▶ end: whole, or again later
 //! ```
 //!
-//! Promise: a container is called whole only if every member that is not lost has said, since the comparison began,
-//! that it has every complete block that any node has which is here; and, while somebody joins, only when no block is
-//! open any more whose chain that one may not be in. A block that nobody has is missing, and is looked for again, but
-//! it holds nothing else up: it is passed over only if somebody with all the rest was asked, and every former member
-//! that is here has reported what it has. Whoever comes back with the block reports it, and it is copied then.
+//! Promise: a container is marked whole under two conditions.
+//!
+//! - Every member that is not lost has reported, since the comparison began, every complete block that any live node
+//!   has.
+//! - While a member is joining, no block is open whose chain that member may not be in.
+//!
+//! A block that no node has is missing. It is looked for again, but does not delay the rest. It is passed over only if
+//! a member that has everything else was asked, and every live former member has reported its replicas. A node that
+//! returns with the block reports it, and it is copied then.
 
 use crate::compare_answer::Answers;
 use crate::healing::RepairContext;

@@ -1,7 +1,7 @@
-//! Replicas that somebody called bad, until their nodes have read them.
+//! Complaints: replicas reported as damaged that their own nodes have not verified yet.
 //!
-//! Promise: nobody takes another one's place. Each who complains has a few places of his own, and is served in turn; a
-//! replica that was just read and is well is not read again because somebody says once more that it is not.
+//! Promise: no complainant displaces another one. Each complainant has a few places of its own, and all are served in
+//! turn. A replica that was just verified as sound is not verified again because of another complaint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

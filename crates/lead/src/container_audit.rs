@@ -1,7 +1,7 @@
 //! The audit of containers: every container is compared once in a period, whatever happens.
 //!
-//! Promise: in each look at most [`STEP_COUNT_MAX`] containers are queued, so that a look is bounded; all have had their
-//! turn after a period of looks, the first time sooner, as an earlier leader knew some things only in its memory.
+//! Promise: each step queues at most [`STEP_COUNT_MAX`] containers, so a step is bounded. After a period of steps every
+//! container had its turn. The first period is shorter, as an earlier leader knew some things only in its memory.
 
 use crate::cluster::Cluster;
 use crate::repair::Repair;

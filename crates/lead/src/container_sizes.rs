@@ -1,7 +1,7 @@
-//! How much containers hold, counted from their rows: what is deleted makes them smaller, and nobody else tells that.
+//! Lengths of containers, counted from their rows. Deletions make containers smaller, and no event reports that.
 //!
-//! Promise: all containers have their turn, one after the other; a container's length is right but for what was written
-//! and deleted while it was counted.
+//! Promise: all containers are counted in turn. A container's length is right except for what was written and deleted
+//! while it was counted.
 
 use crate::cluster::Cluster;
 use namespace::read::Place;

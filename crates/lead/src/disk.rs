@@ -1,4 +1,4 @@
-//! The disks of a node, as it reported them last. For people: nothing is decided by them.
+//! The disks of a node, as it last reported them. They are shown to users; no decision depends on them.
 
 /// Bytes of a text that is kept of what a node reports of a disk.
 const TEXT_LEN_MAX: usize = 300;

@@ -1,4 +1,5 @@
-//! Disks of several nodes become even. Nodes move replicas among their own disks, so they do not wait for each other.
+//! A job that balances the disks of several nodes. Each node moves replicas among its own disks, so no node waits for
+//! another one.
 
 use crate::job_state::JobState;
 use crate::node_job::{NodeJob, NodeReport};

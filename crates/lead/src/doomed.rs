@@ -1,14 +1,14 @@
-//! Replicas that have to go: who still has to delete what.
+//! Replicas of deleted blocks, by the nodes that still have to delete them.
 //!
 //! ```text
 //! doomed row (namespace) ──feed──▶ one entry a member of the home ──heartbeat's answer──▶ datanode
 //!                                            │ confirmed, or the member is gone
 //!                                            ▼
-//!                        no member left: the row can be forgotten
+//!                        no member left: the row can be removed
 //! ```
 //!
-//! Promise: a row is given for forgetting only when each live member confirmed, or did not object after several orders.
-//! A node that comes back later is put right by its catalogue, so nothing is lost if this memory is.
+//! Promise: a row is offered for removal only when each live member confirmed the deletion, or did not object after
+//! several orders. A node that returns later is corrected by its catalogue, so nothing is lost if this memory is.
 
 use crate::cluster::Cluster;
 use namespace::DoomedBlock;

@@ -1,14 +1,14 @@
-//! How far the emptying of a node is.
+//! Progress of the draining of a node.
 //!
-//! A node that drains takes no new blocks; [`MembershipRound`](crate::MembershipRound) brings another member into each
-//! pipeline it is in, and lets it go when all containers are whole on those who stay. So it is empty when it is in no
-//! pipeline any more, and not before. One that is down has left its pipelines when it was lost; those who took its
-//! places copy from the others, and until they have, it is not drained.
+//! A node that drains takes no new blocks. [`MembershipRound`](crate::MembershipRound) adds a member to each of its
+//! pipelines. It removes the node when all containers are whole on the other members. So the node is drained when it is
+//! in no pipeline any more, and not before. A node that is down left its pipelines when it was lost. The members that
+//! took its places copy from the others; until they have everything, the node is not drained.
 //!
-//! A block that no node has whole keeps no drain from ending, which then says so: what the node has of it is damaged or
-//! too short.
+//! A block that no node has whole does not keep a drain from ending. The drain's result then says so: the node's
+//! replica is damaged or too short.
 //!
-//! Promise: nothing is counted as done that was not told as put, and read back, by another node.
+//! Promise: a replica counts as copied only if another node reported that it put it and read it back.
 
 use crate::cluster::{Cluster, Pipeline};
 use crate::repair::Repair;

@@ -1,7 +1,7 @@
 //! Draining a datanode, as a job.
 //!
-//! It has ended when the node is in no pipeline, no client may put a block there any more, and each of its replicas is
-//! on other nodes or not needed.
+//! The job has ended when the node is in no pipeline and no client may put a block there any more. Each of its replicas
+//! must also be on other nodes, or not be needed.
 
 use crate::drain::{DrainPicture, LeftBehind};
 use crate::job_state::JobState;

@@ -1,13 +1,12 @@
-//! What the leader does about a change of the namespace that was applied.
+//! Effects of an applied change of the namespace on the leader's state.
 //!
 //! ```text
 //! Raft ──entry──▶ namespace::apply ──Effects──▶ EffectHandler ──▶ deletions owed, lengths claimed, blocks doubted
-//!                                                   └──▶ Wakeups: whose work it is
+//!                                                   └──▶ Wakeups: the tasks that have work
 //! ```
 //!
-//! Promise: this is the one place where effects become the leader's knowledge, and it is called when an entry is
-//! applied. So nothing is skipped where no caller waits for the answer, and an operation that is added needs no more
-//! than to note its effects.
+//! Promise: only this module applies effects to the leader, and it is called when an entry is applied. So no effect is
+//! lost where no caller waits for the answer. A new operation only has to note its effects.
 
 use crate::cluster::Cluster;
 use crate::doomed::Doomed;

@@ -1,14 +1,14 @@
-//! Room is made where there is room, but not where it is needed: on nodes that are members already of all that lacks a
-//! copy.
+//! Making room where a copy is needed. It serves when the only nodes with space are members already of every pipeline
+//! that lacks a copy.
 //!
 //! ```text
 //! short of a copy: A B .    room is on A alone, C is full
-//! another, on C D E         ──▶ Carve with A: it copies, C (the fullest) goes, and C takes the copy that lacked
+//! another, on C D E         ──▶ Carve with A: it copies, C (the fullest) is removed, and C takes the missing copy
 //! ```
 //!
-//! Promise: as when balancing, the node that takes over stays emptier than the one that it relieves, so this comes to
-//! an end. One move is under way at a time, whatever else is being copied: a file that is kept open for hours where
-//! somebody joins holds no room up.
+//! Promise: as when balancing, the node that takes over stays emptier than the one that it relieves, so this ends. One
+//! move is under way at a time, whatever else is being copied. A file that is open for hours in a pipeline with a
+//! joining member does not delay this.
 
 use crate::cluster::{Cluster, Container};
 use crate::member::Member;

@@ -1,4 +1,4 @@
-//! No chance at all, for tests: of what is as good as any other the first one is taken.
+//! A choice without chance, for tests: of equally good candidates the first one is taken.
 
 pub(crate) struct First;
 

@@ -1,4 +1,4 @@
-//! How full a disk or a node is.
+//! Fullness of a disk or a node, in parts.
 
 /// Fullness is counted in parts of this.
 pub const FULL_PARTS: u64 = 1_000_000_000;

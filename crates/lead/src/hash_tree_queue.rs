@@ -1,7 +1,7 @@
-//! Sealed containers, by when the hash trees of their members are compared next, and what came of it last.
+//! Sealed containers, by the time of their next hash tree comparison, with the last outcome.
 //!
-//! Promise: each container that is listed is sealed, has one turn, and is forgotten when it is removed; those whose
-//! members make no trees hold up the others for a while only.
+//! Promise: each listed container is sealed, has one entry, and is dropped when it is removed. Containers whose members
+//! make no trees delay the others only for a while.
 
 use crate::cluster::Cluster;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,14 +1,13 @@
-//! The leader's picture and what it remembers of healing, together: what decisions about missing and needless replicas
-//! rest on.
+//! The leader's picture together with its repair state: the input of decisions about missing and surplus replicas.
 //!
 //! ```text
 //!              the shell: rows, questions, the log                        decided here
 //!   Comparison   pages of a container, digests, lists of members    ──▶   lacks, doubts, is it whole
 //!   Resizing     pages of a file, lists of old and new members      ──▶   lacks, blocks that may move
-//!   Clearance    rows of surplus blocks, lists of members           ──▶   what may go
+//!   Clearance    rows of surplus blocks, lists of members           ──▶   replicas that may be deleted
 //! ```
 //!
-//! Nothing here waits or asks: the same answers lead to the same orders.
+//! Nothing here waits or calls a node: the same answers lead to the same orders.
 
 use crate::cluster::Cluster;
 use crate::compare_answer::Answers;

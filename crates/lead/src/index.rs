@@ -1,6 +1,6 @@
-//! What is counted along with each change of the picture, so that no decision walks over all containers.
+//! Counts that each change of the picture keeps up to date, so that no decision walks over all containers.
 //!
-//! Promise: after each change all of it is what a recount gives; [`Cluster::check`] says so.
+//! Promise: after each change every count equals what a recount gives; [`Cluster::check`] asserts it.
 
 use crate::cluster::{Cluster, Container};
 use crate::worklists::Index;

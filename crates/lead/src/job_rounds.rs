@@ -1,4 +1,4 @@
-//! Rounds over the jobs that run: datanodes' reports come in and orders go out with heartbeats; from time to time the
+//! Rounds over the running jobs. Heartbeats bring datanodes' reports and take their orders. From time to time the
 //! progress that users see is updated, and a job that is done ends.
 
 use crate::balance::Move;

@@ -1,4 +1,4 @@
-//! How a job stands: it runs, waits for something, or has ended.
+//! State of a job: running, waiting, or ended.
 
 use blocks::JobEnd;
 

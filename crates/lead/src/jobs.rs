@@ -1,9 +1,9 @@
-//! Work that takes a while, for people: how much is done, how fast, how long it will take yet.
+//! Jobs, as users see them: how much is done, the rate, and the estimated time left.
 //!
-//! Promise: what one leader tells of a job never runs backwards, though more work may be found; the rate is that of the
-//! last minute; a job that ended is remembered for a while, and there is a bound on how many are. What somebody asked
-//! for stands in the rows ([`blocks::JobRow`]), so the next leader goes on with it under the same number; repair, which nobody
-//! asks for, each leader counts anew.
+//! Promise: the progress that one leader shows of a job never decreases, though more work may be found. The rate is
+//! that of the last minute. An ended job is remembered for a while, and the number of remembered jobs is bounded. What
+//! an administrator asked for is in the rows ([`blocks::JobRow`]), so the next leader continues it under the same
+//! number. Repair has no row; each leader counts it anew.
 
 use crate::job_state::JobState;
 use crate::running::{Drain, Running};

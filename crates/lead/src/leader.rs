@@ -6,8 +6,8 @@
 //! administrator, ticks ─────────────────────┘
 //! ```
 //!
-//! Promise: what must agree lies in here, and [`Leader::check`] states it. A new leader begins with the rows and learns
-//! the rest from its datanodes and clients.
+//! Promise: state that must agree is in this struct, and [`Leader::check`] states how. A new leader begins with the
+//! rows and learns the rest from its datanodes and clients.
 
 use crate::census::LastCensus;
 use crate::chain_sets::ChainSets;

@@ -1,16 +1,17 @@
-//! Blocks on lease: ids that clients hold to put small files under. Soft state of the leader.
+//! Block leases: ids under which clients may put small files. Soft state of the leader.
 //!
 //! ```text
 //! leaseBlocks ──▶ out ──putFile──▶ committing ──applied──▶ the namespace owns it
-//!                  │                                        (or refused: nobody does)
-//!                  └── holder silent past the limit ──▶ nobody's: its replicas go
+//!                  │                                        (or refused: unowned)
+//!                  └── holder silent past the limit ──▶ unowned: its replicas are deleted
 //! ```
 //!
-//! Promise: a block is put by the holder of its lease alone, and only while the lease stands; a lease that ran out
-//! never stands again. A leader that is younger than the limit cannot know what the one before it gave out, so for as
-//! long it believes every client, and calls no block nobody's. (Where no id was ever reserved, none can be out.)
-//! Whoever judges a replica asks here *before* it looks for an owner in the rows: what is nobody's then, and has no
-//! owner after, can have none any more.
+//! Promise: a block is put only by the holder of its lease, and only while the lease stands. A lease that timed out
+//! never stands again. A leader younger than the limit does not know the leases of its predecessor. For that time it
+//! accepts every client's put and calls no block unowned. Where no id was ever reserved, no lease can exist.
+//!
+//! The fate of a replica is decided in this order: first this module is asked, then the rows are searched for an owner.
+//! A block that had no lease then, and has no owner after that, cannot get one any more.
 
 mod holders;
 

@@ -1,4 +1,4 @@
-//! When each writer was heard last. Soft state: who holds which file stands in the namespace.
+//! Last renewal of each writer's lease. Soft state; which writer holds which file is in the namespace.
 
 use namespace::{HOLDER_LEN_MAX, RECOVERY_HOLDER, read};
 use std::collections::BTreeMap;

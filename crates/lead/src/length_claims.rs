@@ -1,4 +1,4 @@
-//! What writers said of blocks, by block and by age.
+//! Lengths that writers named, by block and by age.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

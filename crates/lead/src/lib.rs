@@ -1,4 +1,4 @@
-//! What the leading metadata server knows and does not replicate, and what it decides by that.
+//! What the leading metadata server knows and does not replicate, and its decisions.
 //!
 //! ```text
 //! rows (durable, replicated)          Cluster (the leader's picture)               decisions
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Promise: time and chance are arguments, so a whole history replays from a seed. Nothing here is the only place of a
-//! fact that must last: a new leader begins with the rows, and learns the rest from its datanodes and its clients.
+//! fact that must last. A new leader begins with the rows, and learns the rest from its datanodes and its clients.
 
 mod balance;
 mod balance_job;

@@ -1,4 +1,4 @@
-//! A datanode as the leader sees it now: its row, and what its last heartbeat said.
+//! A datanode as the leader sees it now: its row and its last heartbeat.
 
 use crate::fullness::{FULL_PARTS, parts};
 use blocks::{Incarnation, Node, Service};

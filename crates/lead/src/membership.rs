@@ -1,17 +1,19 @@
-//! Which nodes a pipeline should have: lost members are replaced, short sets filled up, nodes that drain relieved.
+//! Changes of pipelines' members: lost members are replaced, short pipelines completed, draining nodes relieved.
 //!
 //! ```text
 //!            lost a member ──▶ another takes its place ─┐
-//!   short of members ────────▶ one more joins ──────────┼──▶ joining: copies what the containers hold ──▶ whole ──▶ joined
-//!   a member drains ─────────▶ one more joins ──────────┘          │                                        │
-//!                                                                  └── the lost one returned: it is put     └─▶ who drains,
-//!                                                                      back, and the copying ends               or is too many, goes
+//!   short of members ────────▶ one more joins ──────────┼──▶ joining: copies the containers ──▶ whole ──▶ joined
+//!   a member drains ─────────▶ one more joins ──────────┘          │                                │
+//!                                                                  │            a draining or excess member is removed
+//!                                                                  └── the lost one returned: it is put
+//!                                                                      back, and the copying ends
 //! ```
 //!
-//! Promise: nobody is counted as lost before this process has listened for as long as a node may be silent, so never on
-//! the picture of a start; a container whose whole members are all lost keeps the members it has, since they alone have
-//! its blocks, and the others of its pipeline are carved off and healed; and no member that is there goes before all
-//! containers are whole on those who stay. One command at a time: after each the picture is looked at again.
+//! Promise: no node counts as lost before this process has received heartbeats for as long as a node may be silent. So
+//! no decision follows from the picture at a start. A container whose whole members are all lost keeps them, since only
+//! they have its blocks. The other containers of its pipeline are carved off and repaired. No live member is removed
+//! before all containers are whole on the remaining ones. One command is proposed at a time, and the picture is read
+//! again after each.
 
 use crate::cluster::{Cluster, Pipeline};
 use crate::member::Member;

@@ -1,7 +1,7 @@
-//! A job that nodes carry out by themselves, each at its own pace: what each has reported, and when all of it is over.
+//! A job that nodes carry out by themselves, each at its own pace: each node's report, and whether all have ended.
 //!
-//! Promise: it is over only when every node has reported its end or is lost. One that was lost and comes back goes on,
-//! and is waited for again.
+//! Promise: the job is over only when every node has reported its end or is lost. A lost node that returns continues,
+//! and the job waits for it again.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,9 +1,9 @@
-//! Where the next block goes, who takes over in a broken chain, and which container a changed chain belongs to.
+//! Placement: nodes for the next block, replacements in a broken chain, and the container of a changed chain.
 //!
-//! Promise: nobody is chosen who was silent too long, is short of space or was excluded; nobody who has just fallen
-//! silent while there are enough others; and fewer nodes than asked are given only when there are no more. A decision
-//! that needs a durable change first comes as [`Plan::Propose`]: put that through Raft, show it to
-//! [`Cluster::on_applied`], and ask again.
+//! Promise: a node is not chosen if it has been silent too long, is short of space, or is excluded. A quiet node is not
+//! chosen while there are enough others. Fewer nodes than asked are returned only when there are no more. A decision
+//! that needs a durable change first is returned as [`Plan::Propose`]: commit it, pass it to [`Cluster::on_applied`],
+//! ask again.
 
 use crate::cluster::Cluster;
 use crate::member::Member;

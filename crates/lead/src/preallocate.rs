@@ -1,9 +1,9 @@
-//! What is prepared before anybody asks: sets of nodes, a container for each, and ids in hand, so that a new block
-//! waits for none of them.
+//! Preparation for new blocks: pipelines, a container for each, and block ids in hand, so that no new block waits for
+//! them.
 //!
-//! Few distinct sets: if three nodes die at once, data is lost only when they are a set. With each node in a handful of
-//! sets, that is some thousand times less likely than with sets drawn for each block, and costs nothing else (Cidon et
-//! al., Copysets, 2013).
+//! There are few distinct pipelines. If three nodes die at once, data is lost only if they are a pipeline. With each
+//! node in a handful of pipelines, that is some thousand times less likely than with a set drawn for each block. It
+//! costs nothing else (Cidon et al., Copysets, 2013).
 
 use crate::cluster::{Cluster, Container};
 use crate::member::Member;

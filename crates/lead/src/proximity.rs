@@ -1,4 +1,4 @@
-//! Who is near whom: the order in which a chain passes nodes, and in which a reader tries them.
+//! Distance between nodes: the order in which a chain passes nodes, and in which a reader tries them.
 
 use crate::cluster::Cluster;
 use crate::member::Member;

@@ -1,7 +1,7 @@
-//! Since when a leader receives the heartbeats of its datanodes without a gap.
+//! The time since which a leader receives its datanodes' heartbeats without a gap.
 //!
-//! Promise: the time in which it received none, as its process stood still or no majority confirmed that it leads,
-//! never counts as the silence of a datanode. After a gap that was too long, reception begins anew.
+//! Promise: a time in which it received none never counts as the silence of a datanode. That is when its process stood
+//! still, or no majority confirmed that it leads. After a gap that was too long, reception begins anew.
 
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
-//! The end of a container: sealed, and all its blocks deleted, it is forgotten.
+//! Removal of a sealed container whose blocks were all deleted.
 //!
 //! ```text
-//! sealed ── nothing in the rows, no replica waits for deletion, no block on lease ──▶ RemoveContainer (log), which looks at the rows once more
+//! sealed ── nothing in the rows, no deletion pending, no block on lease ──▶ RemoveContainer (log): checks rows again
 //! ```
 //!
-//! Promise: no block ever has a home that is gone. The command removes only what is empty when it is applied, and what
-//! comes after it in the log finds no such container and is refused. Datanodes are told nothing of it: they have
-//! deleted the blocks, each as it was told, and clear away what holds nothing. One that was away then tells what it has
-//! when it comes back, and is told that nobody owns it: the numbers of containers only rise, so a container below the
-//! last one that is not there was removed.
+//! Promise: no block ever has a home that was removed. The command removes only a container that is empty when it is
+//! applied. A later entry of the log finds no such container and is refused. Datanodes get no order for this: they
+//! deleted the blocks one by one as ordered, and remove the empty directory. A datanode that was away reports its
+//! replicas when it returns, and gets the order to delete unowned ones. Container numbers only rise, so an absent
+//! container below the last number was removed.
 
 use crate::cluster::Cluster;
 use crate::doomed::Doomed;

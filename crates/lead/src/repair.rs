@@ -1,4 +1,4 @@
-//! What the leader remembers of repair.
+//! The leader's repair state.
 //!
 //! ```text
 //!  suspect ──▶ ComparisonQueue ──next_check──▶ (members are asked) ──on_list──▶ MissingBlocks, UnfitReplicas
@@ -10,8 +10,8 @@
 //!
 //! [`Repair`] passes each event to the parts it concerns. Each part states what it promises, and checks it.
 //!
-//! Promise: a block is ordered to a node at most once at a time, within the limits of [`CopyQueue`]; a copy that fails
-//! is tried from another source, and then the container is compared again, later and later. Nothing here is the only
+//! Promise: a block is ordered to a node at most once at a time, within the limits of [`CopyQueue`]. A failed copy is
+//! tried from another source. After that the container is compared again, with growing pauses. Nothing here is the only
 //! place of a fact: if this memory is lost, the containers are compared again.
 
 mod comparison_queue;

@@ -1,10 +1,10 @@
-//! What becomes of a replica that a node tells of, by what the namespace says of its block.
+//! Fate of a reported replica, by what the namespace has of its block.
 //!
-//! Promise: a replica is ordered away at once only when no file owns its block and none can come to own it. One whose
-//! place a younger one took, or whose home is elsewhere, may be the best that is left: it is surplus, and goes when the
-//! members of the home have said that they have the block ([`crate::Surplus`]). What the namespace cannot know yet (a
-//! block of a container or an index that was never given out here) is left alone. What is told while its block is still
-//! written must be judged again until the block is complete: [`Undecided`] keeps it.
+//! Promise: a replica is ordered deleted at once only when no file owns its block and none can come to own it. A stale
+//! replica, or one whose home is elsewhere, may be the best that is left. It is surplus, and is deleted when the
+//! members of the home have confirmed the block ([`crate::Surplus`]). A block of a container or index that was never
+//! given out here is unknown to the namespace and left alone. A replica reported while its block is being written is
+//! judged again when the block is complete; [`Undecided`] keeps it.
 
 use crate::cluster::Cluster;
 use namespace::BlockView;

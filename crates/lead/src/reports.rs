@@ -1,4 +1,4 @@
-//! What datanodes report of themselves and their replicas, and what they are ordered to do about it.
+//! Reports of datanodes about themselves and their replicas, and the orders that follow.
 //!
 //! ```text
 //! heartbeat ──on_heartbeat──▶ copies, failures; then, by the rows of what was put: judge
@@ -6,9 +6,9 @@
 //! catalogue ──on_catalogue──▶ judge each page ──▶ on_catalogue_end
 //! ```
 //!
-//! Promise: a deletion is ordered only for a replica whose block had no owner in the rows, and nobody could put it when
-//! the rows were read ([`Leader::may_be_put`] is asked before); or that is surplus, was confirmed by others, and is so
-//! still. None is ordered while safe mode keeps the namespace as it is.
+//! Promise: a deletion is ordered for two kinds of replicas only. The block of the first had no owner in the rows, and
+//! no client could put it when they were read ([`Leader::may_be_put`] is asked before). The second is surplus, was
+//! confirmed by others, and is surplus still. In safe mode no deletion is ordered.
 
 use crate::cluster::Cluster;
 use crate::complaints::Complainant;

@@ -1,6 +1,6 @@
-//! Files whose replication was changed, by when they are looked at next. Which there are the rows say.
+//! Files whose replication was changed, by the time of their next visit. The rows say which files these are.
 //!
-//! Promise: all have their turn, and one that waits for copies, or for its writer, keeps none of the others waiting.
+//! Promise: all files have their turn. A file that waits for copies, or for its writer, does not delay the others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

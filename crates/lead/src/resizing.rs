@@ -1,11 +1,12 @@
-//! Files whose replication was changed: their blocks move, under their ids, into containers of that replication.
+//! Resizing of files whose replication was changed: their blocks move, under their ids, into containers of that
+//! replication.
 //!
 //! ```text
 //! Resizing: pages of the file ──▶ blocks by home ──target──▶ Transfer: old and new members are asked ──▶ lacks: Repair
-//!                                                                └ all new members have it: ready ──▶ (the log) ──▶ on_moved: surplus
+//!                                      └ all new members have it: ready ──▶ (the log) ──▶ on_moved: surplus
 //! ```
 //!
-//! Promise: a block moves only when every member of the container it moves to has said that it has it.
+//! Promise: a block moves only when every member of its new container has confirmed that it has the block.
 
 use crate::cluster::Cluster;
 use crate::compare_answer::Answers;

@@ -1,14 +1,14 @@
-//! Who takes over from a member that is gone, and how much of what it had.
+//! Takeover from a lost member: which node takes its place, for how many of its containers.
 //!
 //! ```text
-//! some node has room for all of the pipeline  ──▶ SetMembers: it joins
-//! otherwise, as long as one container fits     ──▶ Carve: as many as fit into the node that takes most, with that node in the place
-//!                                                  of who is gone; then the next node; the last of them by SetMembers
-//! nothing fits anywhere                        ──▶ a Shortage, in bytes, for people; and `exchange` looks whether room can be made
+//! a node has room for all of the pipeline      ──▶ SetMembers: it joins
+//! otherwise, while one container fits          ──▶ Carve: as many as fit into the node that takes most, in the
+//!                                                  lost one's place; then the next node; the last by SetMembers
+//! nothing fits anywhere                        ──▶ a Shortage, in bytes, for users; `exchange` tries to make room
 //! ```
 //!
-//! Room is what a node's disks can take down to their reserve, without what is on its way to the node. Parts of a
-//! pipeline that come to stand on the same nodes are merged again when all is copied, so that distinct sets stay few.
+//! Room is what a node's disks can take down to their reserve, without what is being copied to the node. Parts of a
+//! pipeline that end up on the same nodes are merged again when all is copied, so there are few distinct pipelines.
 
 use crate::cluster::{Cluster, Container, Pipeline};
 use crate::member::Member;

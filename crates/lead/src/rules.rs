@@ -1,4 +1,4 @@
-//! When a node counts as lost, and what a set without one is.
+//! Liveness rules: when a node counts as lost, and what follows for a pipeline without it.
 
 use crate::member::Member;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The progress of a job that an administrator began, by its kind.
+//! Progress of a job that an administrator began, by its kind.
 
 use crate::balance_job::Balance;
 use crate::disk_balance::{DiskBalance, DiskBalanceTerms};

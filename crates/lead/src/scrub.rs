@@ -1,4 +1,4 @@
-//! A scrub of several nodes: each reads all its replicas, and says how many are damaged.
+//! A scrub of several nodes: each verifies all its replicas, and reports how many are damaged.
 //!
 //! It ends when each damaged replica that it found is replaced, or known to have no good copy.
 

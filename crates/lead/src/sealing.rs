@@ -1,9 +1,7 @@
-//! The last step of a full container: once no open file writes into it, and no block of it is on lease, it is sealed
-//! for good.
+//! Sealing of a full container, once no open file writes into it and no block of it is on lease.
 //!
-//! Promise: a container that somebody is seen to write into stays as it is. Whoever was on the way when it was looked
-//! at, with a block that was given out before, may still bring it a block later: what a sealed container holds is
-//! compared, never taken for granted.
+//! Promise: a container is not sealed while a writer is known to write into it. A writer that got a block before the
+//! check may still bring it to the container later. So the content of a sealed container is compared, never assumed.
 
 use crate::cluster::Cluster;
 use blocks::Command;

@@ -1,15 +1,15 @@
-//! Replicas where none should be: kept until those who should have the block were asked, then ordered away.
+//! Surplus replicas: kept until the members that should have the block were asked, then ordered deleted.
 //!
 //! ```text
-//! told by a node, not of the home, or older ──keep──▶ by home ──next──▶ (members are asked)
-//!                                                        │ not enough of them have it: later again, and meanwhile it is a source
-//!                                                        └ they have it ──let_go──▶ orders(node), leaving until it is told gone
+//! reported, not of the home, or stale ──keep──▶ by home ──next──▶ (members are asked)
+//!                                        │ not enough of them have it: again later; until then it is a source
+//!                                        └ they have it ──let_go──▶ orders(node), leaving until reported as deleted
 //! ```
 //!
-//! Promise: what is ordered away here was confirmed by others a moment before, so it is never the last good copy,
-//! whatever this process has missed: an order that its node does not fetch at once is off. A replica that was ordered
-//! away counts as no copy ([`Surplus::is_leaving`]), also while its node still says that it has it: should it be wanted
-//! there after all, it is copied anew. Nothing is lost if this memory is: nodes tell of all they have in their
+//! Promise: others confirmed a block a moment before its surplus replica is ordered deleted. So it is never the last
+//! good copy, whatever this process has missed; an order that its node does not fetch at once is void. A replica whose
+//! deletion was ordered counts as no copy ([`Surplus::is_leaving`]), even while its node still reports it. If it is
+//! wanted there again, it is copied anew. Nothing is lost if this memory is: nodes report all their replicas in
 //! catalogues.
 
 use crate::repair::Repair;

@@ -1,7 +1,7 @@
 //! Counts or sums of bytes by key, and their total.
 //!
-//! Promise: a key is listed only while something is counted under it, and nothing is taken away that was not added.
-//! Lengths are what strangers claim: their sums have room for any number of them, and are reported as at most `u64::MAX`.
+//! Promise: a key is listed only while something is counted under it, and nothing is subtracted that was not added.
+//! Clients claim lengths, so sums have room for any number of them, and are reported as at most `u64::MAX`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,17 +1,17 @@
-//! Members of a sealed container are compared by what their replicas hold: by hash trees, down to where they differ.
+//! Comparison of a sealed container's members by the bytes of their replicas: by hash trees, down to the differences.
 //!
 //! ```text
 //! sealed, whole ──▶ the roots of all members ──same──▶ again in an hour
 //!                        └ differ: branches that differ ──▶ leaves that differ
-//!                                    ├ one lacks it, or has another generation or length ──▶ compared as a single block
-//!                                    └ other checksums ──▶ made anew from the disks ──▶ each member reads its own from end to end
-//!                                         ├ one fails its own checksums ──▶ damaged, replaced by the others'
-//!                                         └ all verify, and differ ──▶ named: nobody can say which is right
+//!                            ├ one lacks it, or has another generation or length ──▶ compared as a single block
+//!                            └ other checksums ──▶ rebuilt from the disks ──▶ each member verifies its own replica
+//!                                 ├ one fails its own checksums ──▶ damaged, replaced by the others'
+//!                                 └ all verify, and differ ──▶ contradictory: named, and not changed
 //! ```
 //!
-//! What two members have to answer grows with what they differ in, not with what they hold. Nothing is deleted or
-//! replaced for differing alone, only for failing its own checksums. Whoever carries it out asks what [`TreeStep`] says,
-//! and hands the answers in; it ends after a bounded number of questions.
+//! The cost of the answers grows with the differences of two members, not with what they hold. A replica is deleted or
+//! replaced only for failing its own checksums, never for differing. The caller asks what [`TreeStep`] says and passes
+//! the answers in. The comparison ends after a bounded number of questions.
 
 use crate::hash_tree_queue::TreeOutcome;
 use crate::leader::Leader;

@@ -1,4 +1,4 @@
-//! Lengths of blocks as their writers name them, until a node that has the block confirms them.
+//! Lengths of blocks as their writers named them, until a node that has the block confirms them.
 //!
 //! ```text
 //! a writer completes a block ──on_claimed_len──▶ unconfirmed ──a node reports it, or is asked──▶ counts
@@ -6,8 +6,8 @@
 //!                                                     └──no node has it──▶ missing, as `Repair` counts it
 //! ```
 //!
-//! Promise: what a writer named and no node has makes no container full, and nobody needs room for it. So a container
-//! takes blocks until its nodes have as many bytes as it should have, whatever writers say.
+//! Promise: a length that a writer named and no node confirmed fills no container, and no node needs room for it. So a
+//! container takes blocks until its nodes have as many bytes as it should have, whatever writers claim.
 
 use crate::cluster::Cluster;
 use crate::length_claims::Claim;

@@ -1,7 +1,7 @@
-//! Nodes that send heartbeats and do not answer calls.
+//! Nodes that send heartbeats but do not answer calls.
 //!
-//! Promise: such a node is skipped for [`SKIPPED_FOR`] after each call that it did not answer, so that those who do
-//! answer need not wait for it.
+//! Promise: such a node is skipped for [`SKIPPED_FOR`] after each call that it did not answer, so it does not delay
+//! calls to responsive nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

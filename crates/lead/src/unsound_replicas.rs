@@ -1,4 +1,4 @@
-//! What is known to be wrong with single replicas, as of one moment, and which copies of a block are sound by that.
+//! Known faults of single replicas at one moment, and the copies of a block that are sound by that.
 
 use crate::cluster::Cluster;
 use crate::member::Member;

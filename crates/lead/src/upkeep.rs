@@ -1,5 +1,5 @@
-//! Periodic work of the leader: auditing, nodes that are lost, removal and sealing of containers, unreachable deletions.
-//! Each is done in bounded pieces, and the leader keeps where it goes on.
+//! Periodic work of the leader: audit, lost nodes, removal and sealing of containers, unreachable deletions. Each step
+//! is bounded, and the leader keeps where it continues.
 
 use crate::leader::Leader;
 use crate::member::SILENCE_MAX;

@@ -1,4 +1,4 @@
-//! What needs looking after, so that nobody searches for it among all containers.
+//! Containers and pipelines that need attention, so that no task searches for them among all.
 
 use std::collections::BTreeSet;
 use types::{ContainerId, PipelineId};

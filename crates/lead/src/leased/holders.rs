@@ -1,7 +1,7 @@
-//! Clients that hold blocks on lease, by the names they give themselves, and how much each of their hosts holds.
+//! Clients that hold block leases, by the names they give themselves, and the number of leases of each of their hosts.
 //!
-//! Promise: a holder is known while it holds a block, and its name is kept once. What one host holds, under whatever
-//! names, is bounded far below what all may hold, so that no client takes the place of the others.
+//! Promise: a holder is listed while it holds a block, and its name is stored once. The leases of one host, under
+//! whatever names, are limited far below the limit for all. So no client takes the places of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

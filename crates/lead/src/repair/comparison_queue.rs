@@ -1,13 +1,13 @@
-//! Containers to compare, when, and what earlier comparisons of them found.
+//! Containers to compare, the times of their comparisons, and the findings of earlier ones.
 //!
 //! ```text
-//!  suspect ──▶ due ──next──▶ compared ──▶ whole: forgotten
-//!               ▲                     └──▶ failed: retry, later and later
+//!  suspect ──▶ due ──next──▶ compared ──▶ whole: removed
+//!               ▲                     └──▶ failed: retried with growing pauses
 //!               └───────────────────────────────┘
 //! ```
 //!
-//! Promise: a container is queued once, for the earliest time that was named; pauses between failed attempts double up
-//! to a limit, and start again when the container is whole or has other members.
+//! Promise: a container is queued once, for the earliest time that was named. Pauses between failed attempts double up
+//! to a limit. They start again when the container is whole or has other members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -6,8 +6,8 @@
 //!                └────── the node no longer works on it ─────────┘
 //! ```
 //!
-//! Promise: a node is ordered to copy a block once at a time. What is ordered is bounded: of each node that copies in
-//! blocks and bytes, of each node that is read in bytes, and of the whole cluster in blocks.
+//! Promise: a node is ordered to copy a block once at a time. Orders are bounded in blocks and bytes for each node that
+//! copies, and in bytes for each node that is read. The whole cluster has a bound in blocks.
 
 use super::replica_keys::of_node;
 use crate::tally::Tally;

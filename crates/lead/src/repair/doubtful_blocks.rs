@@ -1,7 +1,7 @@
 //! Single blocks to compare, and blocks that are being copied to another container.
 //!
-//! Promise: doubtful blocks are taken in turn, in order of their ids, so that one that comes back each time does not
-//! keep others waiting; their number is bounded, and what does not fit is found by the audit of all containers.
+//! Promise: doubtful blocks are taken in turn, in order of their ids. So one that returns each time does not delay the
+//! others. Their number is bounded; the audit of all containers finds what does not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockId, ContainerId};

@@ -1,7 +1,7 @@
-//! Blocks of which no live node has a copy that can be read.
+//! Blocks of which no live node has a readable copy.
 //!
-//! Promise: a missing block is listed under one container; names are bounded, and the bytes of those without a name are
-//! counted by container, as its last comparison found them.
+//! Promise: a missing block is listed under one container. The number of names is bounded. The bytes of blocks without
+//! a name are counted by container, as its last comparison found them.
 
 use crate::replica_fate::ReportedReplica;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What holds between the parts of [`Repair`].
+//! Tests of the relations between the parts of [`Repair`].
 
 use super::*;
 use types::InodeId;

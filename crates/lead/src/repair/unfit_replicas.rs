@@ -1,8 +1,8 @@
-//! Replicas that their nodes cannot serve: damaged ones, and ones that members do not have.
+//! Replicas that their nodes cannot serve: damaged ones, and ones that members lack.
 //!
-//! Promise: of each node a bounded number of damaged replicas is remembered, so that one bad disk does not displace
-//! what is known of others; those beyond are reported again by the next scrub. A damaged replica that is the last of
-//! its block is read again, less and less often.
+//! Promise: for each node a bounded number of damaged replicas is remembered. So one bad disk does not displace what is
+//! known of other nodes; the rest is reported again by the next scrub. A damaged replica that is the last of its block
+//! is verified again with growing pauses.
 
 use super::replica_keys::all_of;
 use crate::tally::Tally;
