@@ -1,19 +1,23 @@
-//! From which addresses the messages of other members are accepted.
+//! Admission of messages from other members of the group, by the address of their sender.
 //!
 //! ```text
 //! [[meta.members]], members_from ─┐
 //! members as the log has them ────┼─▶ names and addresses ─▶ rpc::Origins ─▶ accepted
-//! members as other members say ───┘        asked when somebody is refused who may be a new member
+//! members as other members say ───┘        asked when a refused sender may be a new member
 //! ```
 //!
-//! A server that is listed alone and knows of no other does not take what comes from elsewhere, and looks at it all the
-//! same: if it lost its data, its group has others by now, and what they send tells it so. See `raft::Raft::overhear`.
+//! A server that is listed alone, and knows of no other member, does not accept messages from elsewhere. It examines
+//! them all the same: if it lost its data, its group has other members by now, and their messages show that. See
+//! `raft::Raft::overhear`.
 //!
-//! Promise: a server that belongs to a group accepts them from its members' machines alone. One that was started to
-//! join, and does not find itself among the members yet, accepts them from the servers that its configuration names,
-//! and if that names none from anywhere: it cannot know who will add it, and what a stranger leaves there keeps it from
-//! being added (`raft::RaftError::NotNew`). Whoever was accepted is asked again when the members have changed: a
-//! connection that was made while the server waited ends with the wait.
+//! Promise: a server that belongs to a group accepts messages from its members' machines alone.
+//!
+//! A server that was started to join, and is not among the members yet, accepts messages from the servers that its
+//! configuration names. If that names none, it accepts them from anywhere, since it cannot know which server will add
+//! it. What a stranger leaves there keeps the server from being added (`raft::RaftError::NotNew`).
+//!
+//! An accepted sender is checked again when the members have changed. So a connection made while the server waited ends
+//! with the wait.
 
 use crate::config::{Config, MEMBER_COUNT_MAX};
 use crate::connections::Connections;

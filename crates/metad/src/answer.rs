@@ -1,4 +1,4 @@
-//! What a call is answered with: a message, or the bytes of one that was encoded elsewhere.
+//! Answer of a call: a message, or the bytes of one that was encoded elsewhere.
 
 use bytes::Bytes;
 use hdfs::Exception;

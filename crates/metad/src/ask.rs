@@ -1,6 +1,6 @@
-//! Several datanodes are asked the same at a time.
+//! The same question to several datanodes at a time.
 //!
-//! One that has stopped sending heartbeats will not answer either: it is not waited for to the end.
+//! A node that stopped sending heartbeats will not answer either, so it is not waited for until the limit.
 
 use crate::core::Core;
 use std::sync::Arc;

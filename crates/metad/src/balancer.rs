@@ -1,7 +1,7 @@
-//! What tools that balance an HDFS ask: which blocks a node has, and who else has them.
+//! Calls of HDFS's balancing tools: which blocks a node has, and which other nodes have them.
 //!
-//! The moves themselves they cannot make here: the store balances by itself (`levada admin balance`), and says so to
-//! `hdfs balancer`, which asks for a server's version first.
+//! These tools cannot move blocks here: the store balances by itself (`levada admin balance`). `hdfs balancer` asks for
+//! a server's version first, and is refused with that advice.
 
 use crate::answer::Encoded;
 use crate::core::Core;

@@ -1,6 +1,6 @@
-//! Freeing what was deleted: trees in the namespace, then replicas on the datanodes, then the memory of both.
+//! Deletion of what users removed: trees in the namespace, then replicas on the datanodes, then the memory of both.
 //!
-//! Each step is small and goes through the log by itself, so a deleted tree of a million files holds nobody up.
+//! Each step is small and a log entry of its own, so a deleted tree of a million files delays no other change.
 
 use crate::change_error::ChangeError;
 use crate::core::Core;

@@ -1,4 +1,4 @@
-//! What is written down of a call in the audit log.
+//! Record of a call for the audit log.
 
 use crate::audit::{Record, listed, shortened};
 use crate::date;

@@ -1,4 +1,4 @@
-//! Users who call: their groups, whether they may do everything, and for whom they may act.
+//! Callers: their groups, whether they are superusers, and for which users they may act.
 
 use crate::connections::Connections;
 use crate::environment::GroupLookUp;

@@ -1,4 +1,4 @@
-//! Why a change of this server's own was not made.
+//! Reasons why a proposed change was not made.
 
 use crate::room::NoRoom;
 use raft::RaftError;

@@ -1,4 +1,4 @@
-//! What stands in the Raft log of a metadata server, and what applying it answers.
+//! Commands in a metadata server's Raft log, and the replies of applying them.
 
 use namespace::NsError;
 

@@ -1,4 +1,4 @@
-//! How a metadata server is set up. Every setting has its name here.
+//! Configuration of a metadata server. Every setting has its name here.
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;

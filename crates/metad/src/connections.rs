@@ -1,8 +1,8 @@
-//! Open connections to this server, and who calls over each of them.
+//! Open connections to this server, with the caller of each.
 //!
-//! A connection has a [`Principal`] from the moment it is accepted to its end, and nothing else is kept by connection.
-//! A datanode registers over a connection: from then on it is that process's, and no other node registers over it. A
-//! call may still be served when its connection has ended: it leaves nothing behind.
+//! A connection has a [`Principal`] from the moment it is accepted to its end; nothing else is kept by connection. A
+//! datanode's process registers over a connection. From then on the connection is that process's, and no other node
+//! registers over it. A call may still be served when its connection has ended: it changes nothing here then.
 
 use crate::principal::{Acceptance, Principal, RegisteredNode, User};
 use rpc::Identity;

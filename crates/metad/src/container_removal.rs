@@ -1,5 +1,4 @@
-//! Containers that were sealed and emptied are removed: some are looked at in each round;
-//! `Leader::next_removable` and the rows decide.
+//! Removal of sealed, empty containers: each round visits some of them; `Leader::next_removable` and the rows decide.
 
 use crate::container_sealing::SealError;
 use crate::core::Core;

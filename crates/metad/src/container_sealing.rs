@@ -1,4 +1,4 @@
-//! Full containers are sealed: open files are looked at page by page; `lead::Sealing` decides.
+//! Sealing of full containers: open files are read page by page; `lead::Sealing` decides.
 
 use crate::core::Core;
 use namespace::read;

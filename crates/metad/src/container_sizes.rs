@@ -1,5 +1,5 @@
-//! Reads the rows by which `lead::ContainerSizes` tells how much containers hold: a few pages a round, whatever the
-//! store holds.
+//! Reading of the rows by which `lead::ContainerSizes` counts the lengths of containers: a few pages a round, whatever
+//! the size of the store.
 
 use crate::core::Core;
 use lead::Leader;

@@ -1,4 +1,4 @@
-//! What every call and every background task works with.
+//! Shared context of all calls and background tasks of one leader.
 
 use crate::caller::Session;
 use crate::change_error::ChangeError;

@@ -1,7 +1,7 @@
-//! What the leader is handed when an entry of the log was applied; [`lead::Leader`] decides.
+//! Hand-over of an applied entry's effects to the leader; [`lead::Leader`] decides.
 //!
-//! Promise: it happens with the entry, so also when the call that proposed it was dropped, panicked, or was told that
-//! its outcome is in doubt. Calls have nothing to do after their change.
+//! Promise: it happens with the entry. So it also happens if the proposing call was dropped, panicked, or got an answer
+//! that its outcome is in doubt. Calls have nothing to do after their change.
 
 use crate::core::Core;
 use crate::machine::Follower;

@@ -1,4 +1,4 @@
-//! What a metadata server stands on: its clock, its disks, the ways to others. A simulation gives its own.
+//! The environment of a metadata server: its clock, its disks, its network. A simulation supplies its own.
 
 use crate::config::{Config, MemberAddr};
 use crate::node_calls::NodeCalls;

@@ -1,10 +1,10 @@
 //! Entries whose application panics.
 //!
 //! Promise: one entry cannot stop a store. Every member would panic on it, and again at each start, as the log still
-//! has it. So the entry counts as applied, none of the rows it staged is kept, and the caller gets an error. All
-//! members apply the same bytes and drop the same; one that panics alone has other rows from then on, which Raft's
-//! comparison of digests finds. The function of rows and command is guarded, and what the leader makes of the entry
-//! ([`follower_failed`]): a panic while a change is committed stops the member.
+//! has it. So the entry counts as applied, the rows it staged are dropped, and the caller gets an error. All members
+//! apply the same bytes and drop the same. A member that panics alone has other rows from then on, which Raft's
+//! comparison of digests finds. The guard covers the function of rows and command, and the leader's handling of the
+//! entry ([`follower_failed`]). A panic while a change is committed stops the member.
 
 use crate::command::{Command, Reply};
 use blocks::BlocksError;

@@ -1,5 +1,5 @@
-//! The bytes of commands as the log has them, and of the machine's own rows. Those of the namespace's operations and of
-//! the block side's commands, which stand inside, are held where they are declared.
+//! Tests of the bytes of commands in the log, and of the machine's own rows. Those of the namespace's operations and of
+//! the block side's commands, which are nested in them, are tested where these are declared.
 
 use crate::command::{Command, Founding};
 use crate::machine::Machine;

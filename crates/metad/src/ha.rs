@@ -1,6 +1,6 @@
-//! HDFS's HAServiceProtocol, for `hdfs haadmin`: who leads can be asked here, and is not told here.
+//! HDFS's HAServiceProtocol, for `hdfs haadmin`: it can query which server leads, and cannot change it.
 //!
-//! Promise: the answers are those of a pair of name servers with an automatic failover. Every member answers, of itself
+//! Promise: the answers are those of a pair of name servers with automatic failover. Each member answers for itself
 //! alone.
 
 use crate::answer::Encoded;

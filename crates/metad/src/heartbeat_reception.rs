@@ -1,5 +1,4 @@
-//! The reception of heartbeats by this server, [`Reception`], by the clock of its decisions and the clock of its
-//! machine.
+//! Reception of heartbeats by this server ([`Reception`]), by the clock of its decisions and the clock of its machine.
 
 use io::{Clock, SystemClock};
 use lead::{QUIET_MAX, Reception};

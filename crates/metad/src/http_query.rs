@@ -1,4 +1,4 @@
-//! What is asked over HTTP, and is answered by a report. It goes through the door, as a call does.
+//! Queries over HTTP that are answered by a report. They pass the door, as calls do.
 
 use crate::door;
 use crate::fsck::{self, Ask};

@@ -1,4 +1,4 @@
-//! Tests: which process is a datanode, asked over the wire.
+//! Tests of registration over the wire: which process acts as a datanode.
 
 use crate::Config;
 use crate::core::Core;

@@ -1,4 +1,4 @@
-//! What a server has in its memory and its rows, for whoever checks it from outside: simulations.
+//! A server's memory and rows, as a simulation inspects them.
 
 use crate::core::Core;
 use crate::machine::Machine;

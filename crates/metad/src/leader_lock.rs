@@ -1,10 +1,10 @@
-//! The one lock around what the leader knows.
+//! The one lock around the leader's state.
 //!
-//! Promise: a thread that holds it does not take it again, and no task keeps it over an `await`, as a guard cannot be
-//! sent to another thread. Whoever holds it takes no other lock and syncs nothing: every call that needs anything of
-//! the leader waits meanwhile. When a panic may have left it half changed, nobody sees it any more: calls and tasks
-//! that ask for it end with a panic, no order leaves, no change is proposed, and [`Seat::keep`] begins anew with the
-//! rows.
+//! Promise: a thread that holds it does not take it again. No task keeps it over an `await`, as a guard cannot be sent
+//! to another thread. A thread that holds it takes no other lock and syncs nothing, since every call that needs the
+//! leader waits. After a panic that may have left the state half changed, the state is not used any more. Calls and
+//! tasks that ask for it end with a panic, no order is sent, and no change is proposed. [`Seat::keep`] makes a new
+//! leader from the rows.
 //!
 //! [`Seat::keep`]: crate::seat::Seat::keep
 

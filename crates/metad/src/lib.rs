@@ -1,23 +1,31 @@
 //! The metadata server: the namespace and the block side behind Hadoop RPC, as one state machine on a Raft log.
 //!
 //! ```text
-//!   clients ─ ClientProtocol ─▶ service ─▶ client/… ──reads──▶ kv's view ◀── rows
-//!   ours ─ levada.ClientProtocol ▶ ├▶ own/… ──┤                               │
-//!   datanodes ─ NodeProtocol ─▶    │          │                               ▲
-//!                                  ▼          └─changes─▶ Raft log ─▶ machine ┘──▶ lead::Cluster (picture)
-//!                                nodes
+//!   HDFS's clients ─ ClientProtocol ────┐              ┌▶ client ──────────┐──reads──▶ kv's view ◀── rows
+//!   our clients ──── levada's protocol ─┤              ├▶ levada_protocol ─┤                          ▲
+//!   administrators ─ AdminProtocol ─────┼─▶ service ─▶ door                │                          │
+//!   datanodes ────── NodeProtocol ──────┘              ├▶ admin ───────────┤─changes─▶ Raft log ─▶ machine
+//!                                                      └▶ nodes ───────────┘                          │ effects
+//!                                                           └──reports, orders──▶ lead::Leader ◀──────┘
 //!
-//!   beside, while this server leads (`tasks`):
-//!     for new blocks    prepare ── sets, containers, ids ahead     sealer ── measures, seals and removes containers
-//!     for files         leases ── those that timed out, recovery   reaper ── frees deleted trees, deletes replicas
-//!     for copies        members ─▶ repair ◀── reported, census, contents                            (`repair`)
-//!     for all of them   hearing ── confirms that this server leads: only then a silence says something
+//!   background tasks while this server leads (`tasks`):
+//!     hearing    confirms that this server leads; only then does a node's silence count       (heartbeat_reception)
+//!     prepare    pipelines, containers and block ids ahead of new blocks                       (core)
+//!     leases     writers' leases that timed out, recovery of their files                       (recovery)
+//!     reaper     frees deleted trees, has replicas deleted                                     (block_deletion)
+//!     sealer     container_sizes, container_sealing, container_removal
+//!     level      allows newer forms of entries once all members know them
+//!     members    members of pipelines                                                          (repair::members)
+//!     repair     comparison, resizing, surplus replicas, jobs                                  (repair)
+//!     reported   verification of reported replicas                                             (repair::reported)
+//!     census     blocks with too few copies                                                    (repair::census)
+//!     contents   hash trees of sealed containers                                               (repair::contents)
 //! ```
 //!
-//! Promise: nothing is answered before its entry is synced in the log; what a call sees is the state after all that was
-//! answered before it. Time, chance and placement are decided here, on the leader, and stand in the command; applying
-//! it is the same everywhere. What follows from a command for the leader is handed to it where the command is applied
-//! (`effects`), so no call has to look after its change. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
+//! Promise: nothing is answered before its entry is synced in the log. A call sees the state after everything that was
+//! answered before it. Time, chance and placement are decided on the leader and are part of the command; applying it is
+//! the same everywhere. A command's effects on the leader are handed over where the command is applied (`effects`), so
+//! no call has to follow up its change. Soft state (renewals, heartbeats, deletions owed) may be lost at any moment.
 
 mod admin;
 mod admission;

@@ -1,8 +1,8 @@
-//! The state machine behind the Raft log: commands come in order, rows change in the store.
+//! The state machine behind the Raft log: commands are applied in order, and rows of the store change.
 //!
-//! Promise: the position in the log goes into the same change as what the entry did, so after a crash the store says
-//! exactly where the log must go on. A request that is refused, or that panics ([`crate::faults`]), changes nothing but
-//! the position.
+//! Promise: the position in the log is part of the same change as the entry's effect. So after a crash the store says
+//! exactly where the log must continue. A request that is refused, or that panics ([`crate::faults`]), changes only the
+//! position.
 
 use crate::command::{Command, Founding, LEVEL, Reply};
 use crate::faults::{self, Faults};

@@ -1,4 +1,4 @@
-//! Two small protocols of HDFS at the same port: which groups a user has, and forgetting what was known of that.
+//! Two small protocols of HDFS at the same port: a query for a user's groups, and a reset of the known ones.
 
 use crate::visit::Visit;
 use hdfs::Exception;

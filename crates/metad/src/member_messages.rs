@@ -1,4 +1,4 @@
-//! Messages of other members of the group, for Raft.
+//! Raft messages of other members of the group.
 
 use crate::admission;
 use crate::visit::Visit;

@@ -1,4 +1,4 @@
-//! What this process has used so far, for those who measure: `org.levada.MeterProtocol`.
+//! Resources that this process has used so far, for benchmarks: `org.levada.MeterProtocol`.
 
 use wire::meter::{MeterResponse, Role};
 

@@ -1,4 +1,4 @@
-//! What can be called, by whom, of whom, what is written down of it, and who carries it out: a row of the table.
+//! A row of the door's table: a method, who may call it of which server, its entry in the audit log, and its handler.
 
 use crate::answer::Answering;
 use crate::visit::Visit;

@@ -1,4 +1,4 @@
-//! Fields of a request that are paths, as the audit log has them.
+//! Fields of a request that are paths, for the audit log.
 
 /// A path, or several.
 pub(crate) trait NamedPaths {

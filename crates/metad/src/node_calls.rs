@@ -1,5 +1,5 @@
-//! Calls to the RPC ports of datanodes, over connections that are kept, and to other members; or by a way that whoever
-//! runs this server gave.
+//! Calls to the RPC ports of datanodes and of other members, over kept connections or over the route that the
+//! environment supplies.
 
 use crate::route::{Route, RouteCall};
 use prost::Message;

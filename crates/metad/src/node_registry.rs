@@ -1,5 +1,5 @@
-//! Datanodes that sent heartbeats lately, on every member of the group: so that a new leader need not wait for all of
-//! them.
+//! Registry of datanodes that sent heartbeats lately, on every member of the group. With it, a new leader need not wait
+//! for all of them.
 
 use crate::topology_script::DEFAULT_RACK;
 use blocks::{Incarnation, Node};

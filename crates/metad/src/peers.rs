@@ -1,4 +1,4 @@
-//! The way to the other members of the group: their RPC ports.
+//! Connections to the RPC ports of the other members of the group.
 
 use bytes::Bytes;
 use raft::{Answer, Lane, Peer, Transport};

@@ -1,4 +1,4 @@
-//! Who calls over one connection: the user, the datanode that registered over it, and whether it is another member's.
+//! The caller over one connection: the user, the datanode that registered over it, and whether it is another member's.
 
 use blocks::Incarnation;
 use namespace::Caller;

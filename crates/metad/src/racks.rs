@@ -1,7 +1,7 @@
-//! Which rack a machine stands in, as the topology script tells.
+//! Look-up of a machine's rack with the topology script.
 //!
-//! Promise: only a node that nobody knows yet waits for the script: clients go on after [`CLIENT_WAIT`] without, and
-//! known nodes keep their racks until it has said something else.
+//! Promise: only the registration of an unknown node waits for the script. Clients continue without an answer after
+//! [`CLIENT_WAIT`], and known nodes keep their racks until the script answers otherwise.
 
 use crate::caller::Session;
 use crate::core::Core;

@@ -1,24 +1,23 @@
-//! Lease recovery: the writer is gone, or was told to go; its last block gets one length on all nodes, and the file is
-//! closed.
+//! Lease recovery of a file whose writer is gone or was replaced. Its last block gets one length on all nodes; then the
+//! file is closed.
 //!
 //! ```text
 //! BeginRecovery (log): writer shut out, new generation
 //!        │
 //!        ▼
-//! beginRecovery on every member ── each fences its replica and says what it has
-//!        │    if that is not enough, on every other datanode as well; unreachable ones are asked again for a while; for ever, if nobody
-//!        │    else has anything
+//! beginRecovery on every member ── each fences its replica and reports it
+//!        │    if that is not enough, on every other datanode as well; unreachable nodes are asked again for a while,
+//!        │    and without limit if no other node has anything
 //!        ▼
-//! lead::Hearing ── where somebody takes no part, the others read what they have before they are believed: verify
+//! lead::RecoveryRound ── if some members take no part, the replicas of the others are verified before they are used
 //!        │
 //!        ▼ one length
-//! finishRecovery on those who have it ──▶ FinishRecovery (log): file closed
+//! finishRecovery on the nodes that have it ──▶ FinishRecovery (log): file closed
 //! ```
 //!
-//! Promise: the file is seen closed only after every member that answers has fenced its replica; one that does not
-//! answer is left with a replica of a lower generation, which counts for nothing from then on. What is under way is
-//! soft: the namespace remembers that the file is being recovered, and whoever looks next begins again under a higher
-//! generation.
+//! Promise: the file is closed only after every member that answers has fenced its replica. A member that does not
+//! answer keeps a replica of a lower generation, which is stale from then on. Progress is soft state: the namespace
+//! records that the file is being recovered. The next attempt begins again under a higher generation.
 
 use crate::ask::{self, Answer};
 use crate::change_error::ChangeError;

@@ -1,14 +1,14 @@
-//! Where rows are read: by a call on the thread that it came on, as long as what is read is in memory and is little.
+//! Residency of rows in memory: a call reads on its own thread as long as the rows are in memory and few.
 //!
-//! The store's file is mapped, so a page that has to come from a disk holds up the thread that touches it, and on the
-//! runtime's threads the timers of Raft and all other calls with it. Nothing tells beforehand whether a page is in
-//! memory; but a thread can be asked how often it has waited for one. So reads begin on the thread of the call, at a
-//! fifth of what two changes of threads would cost; one that waited for a disk sends those that follow to threads
-//! that may wait, for a while. Entries of the log are applied by the same rule.
+//! The store's file is mapped, so a page that must come from a disk blocks the thread that touches it. On the runtime's
+//! threads that delays Raft's timers and all other calls. Whether a page is in memory cannot be known beforehand, but a
+//! thread can be asked how often it waited for one. So reads begin on the thread of the call, at a fifth of the cost of
+//! two changes of threads. After a read that waited for a disk, reads use threads that may wait, for a while. Entries
+//! of the log are applied by the same rule.
 //!
-//! Promise: a read that waits for a page on a thread of the runtime goes elsewhere after [`LOOK_EACH`] rows, and all
-//! that follow, until for [`COLD_FOR`] nobody had to wait, here or elsewhere. None is shown more than
-//! [`VISITED_COUNT_MAX`] rows here. Rows that were deleted since the last flush are stepped over and not counted.
+//! Promise: a read that waits for a page on a thread of the runtime moves to another thread after [`LOOK_EACH`] rows.
+//! So do all later reads, until no read had to wait for [`COLD_FOR`], on any thread. A read here visits at most
+//! [`VISITED_COUNT_MAX`] rows. Rows deleted since the last flush are skipped and not counted.
 
 use io::stage::Moment;
 use std::cell::Cell;

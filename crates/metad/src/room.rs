@@ -1,4 +1,4 @@
-//! Free space where this server keeps its log and its store.
+//! Free space on the disks of this server's log and store.
 //!
 //! ```text
 //!            below `free_warn_len`          below `free_reserve_len`
@@ -7,14 +7,14 @@
 //!            an eighth above it              an eighth above it
 //! ```
 //!
-//! The store's file never shrinks, but what is deleted leaves room inside it, which counts as free too: otherwise a
-//! store that filled its disk could not be freed by deleting. The log needs files of its own, so that room counts at
-//! most [`REUSED_TIMES_MAX`] times as much as is free on the disk.
+//! The store's file never shrinks, but deleted rows leave space inside it, which counts as free too. Otherwise deleting
+//! could not free a store that filled its disk. The log needs files of its own. So that space counts at most
+//! [`REUSED_TIMES_MAX`] times as much as is free on the disk.
 //!
-//! Promise: as long as space is spent, no client's change makes the rows grow; what frees, moves or finishes something
-//! is taken, as are the server's own changes and Raft's. So the last bytes are left for those, and the server takes
-//! everything again when there is space. Without the reserve the first write that finds no space ends the process, on
-//! all members of a group at about the same time.
+//! Promise: while space is spent, no client's change makes the rows grow. Changes that free, move or finish something
+//! are accepted, as are the server's own changes and Raft's. So the last bytes are left for those, and the server
+//! accepts everything again when there is space. Without the reserve, the first write that finds no space would end the
+//! process. It would do so on all members of a group at about the same time.
 
 use crate::config::Config;
 use crate::machine::Machine;

@@ -1,4 +1,4 @@
-//! A way to others that whoever runs this server gives: a simulation has one.
+//! A route to other servers that the environment supplies: a simulation has one.
 
 use bytes::Bytes;
 use rpc::CallError;

@@ -1,14 +1,15 @@
-//! Who serves: this member of the group leads, or stands by.
+//! Leadership of this member of the group: it leads, or is a standby.
 //!
 //! ```text
 //!             elected, all applied                   another one was elected
 //!   standby ──────────────────────▶ a new Core, its tasks ──────────────────────▶ standby: Core and tasks are dropped
 //! ```
 //!
-//! Promise: a call is served only by a leader that a majority has just confirmed, so what it reads is up to date; all
-//! others are told to look elsewhere. What a leader knew beside the rows (renewals, leased blocks, what is owed) ends
-//! with its time: a new one begins as after a start, but for the datanodes, which every member hears. A server that is
-//! alone takes the seat at its start and keeps it. One whose leader cannot begin, or breaks again and again, stops.
+//! Promise: a call is served only while a majority has just confirmed this leader, so reads are up to date. Other
+//! members answer with `StandbyException`. A leader's soft state (renewals, block leases, deletions owed) ends with its
+//! term: a new leader begins as after a start. Only the datanodes are known to it, as every member receives their
+//! heartbeats. A server that is alone leads from its start on. A server whose leader cannot begin, or breaks again and
+//! again, stops.
 
 use crate::admission::Admission;
 use crate::caller::{Session, Users};

@@ -1,4 +1,4 @@
-//! A metadata server without its port: whoever has a call of somebody hands it in.
+//! A metadata server without its port: its owner passes calls in.
 
 use crate::caller::Users;
 use crate::config::Config;

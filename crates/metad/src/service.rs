@@ -1,4 +1,4 @@
-//! What the RPC server asks of this one. Calls go through the door.
+//! Callbacks of the RPC server. Calls pass the door.
 
 use crate::door;
 use crate::seat::Seat;

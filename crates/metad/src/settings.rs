@@ -1,6 +1,6 @@
-//! What administrators of HDFS have a running server read again: lists of who may speak which protocol, queues of
-//! calls, settings. There are no such lists here, and settings are read at the start; who asks is told so, in HDFS's
-//! words where it has some.
+//! Calls by which HDFS's administrators have a server reread its settings: service authorization, call queues,
+//! properties. Here settings are read at the start only, and there are no such lists. The caller gets an answer that
+//! says so, in HDFS's words where it has some.
 
 use crate::answer::Encoded;
 use crate::visit::Visit;

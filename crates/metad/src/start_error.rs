@@ -1,4 +1,4 @@
-//! Why a metadata server does not start.
+//! Reasons why a metadata server does not start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The state of the store in numbers, for people and monitors.
+//! State of the store in numbers, for users and monitors.
 
 use crate::core::Core;
 use crate::room::Level;

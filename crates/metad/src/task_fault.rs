@@ -1,4 +1,4 @@
-//! How a background task takes a fault: it says so, and rests.
+//! Handling of a background task's fault: it is logged, and the task pauses.
 
 use crate::core::Core;
 use io::stage::sleep;

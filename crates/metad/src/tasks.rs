@@ -1,5 +1,4 @@
-//! What runs beside the calls: preparing for new blocks, deleting, looking after leases, repairing; measuring, sealing
-//! and removing containers.
+//! Background tasks of the leader: preparation, deletion, leases, repair; sizes, sealing and removal of containers.
 
 use crate::command::Command;
 use crate::core::Core;

@@ -1,7 +1,7 @@
-//! From our words to HDFS's messages.
+//! Conversion of our types to HDFS's messages.
 //!
-//! Required fields are always filled, optional ones that old clients misread when absent too (docs of the fields:
-//! HDFS's .proto).
+//! Required fields are always filled, as are optional ones that old clients misread when absent (documented in HDFS's
+//! .proto).
 
 use crate::core::Core;
 use crate::refusal;

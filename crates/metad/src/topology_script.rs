@@ -1,9 +1,8 @@
-//! The script that tells which rack a machine stands in: HDFS's `net.topology.script.file.name`, so an existing one can
-//! be taken over.
+//! The topology script: HDFS's `net.topology.script.file.name`, so an existing script can be reused.
 //!
-//! Promise: it gets an address as its argument and prints the rack; whom it does not know is in the default rack. It
-//! runs a few times at once and no longer than [`ASK_WAIT`] each, and one that cannot be run, or does not end, is left
-//! alone for [`REST`].
+//! Promise: the script gets an address as its argument and prints the rack. A machine without an answer is in the
+//! default rack. A few instances run at once, each no longer than [`ASK_WAIT`]. A script that cannot be run, or does
+//! not end, is not run for [`REST`].
 
 use io::stage::timeout;
 use std::collections::BTreeSet;

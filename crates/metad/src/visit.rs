@@ -1,4 +1,4 @@
-//! A call that was let in, as its handler sees it.
+//! A permitted call, as its handler sees it.
 
 use crate::caller::Session;
 use crate::core::Core;

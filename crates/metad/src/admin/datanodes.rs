@@ -1,4 +1,4 @@
-//! The datanodes, and which of them are to be emptied.
+//! Administration of datanodes: their list, and which of them drain.
 
 use super::refused::refused;
 use crate::core::Core;

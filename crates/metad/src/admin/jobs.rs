@@ -1,4 +1,4 @@
-//! Jobs: how far they are, and how they are stopped.
+//! Administration of jobs: their progress, and how they are stopped.
 
 use super::refused::refused;
 use crate::core::Core;

@@ -1,4 +1,4 @@
-//! The group of metadata servers.
+//! Administration of the group of metadata servers.
 
 use crate::refusal;
 use crate::seat::Seat;

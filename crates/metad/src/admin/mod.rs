@@ -1,5 +1,4 @@
-//! What people ask of the store: `org.levada.AdminProtocol`, for superusers. One file for each thing that is
-//! administered.
+//! Administration of the store: `org.levada.AdminProtocol`, for superusers. Each subject has a file.
 
 mod datanodes;
 mod jobs;

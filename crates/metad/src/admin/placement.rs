@@ -1,4 +1,4 @@
-//! Pipelines, containers, and blocks that have fewer copies than they should.
+//! Reports on pipelines, containers, and under-replicated blocks.
 
 use crate::core::Core;
 use crate::refusal;

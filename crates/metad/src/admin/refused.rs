@@ -1,4 +1,4 @@
-//! Why a job was not begun.
+//! Reasons why a job was not begun.
 
 use crate::refusal;
 use crate::repair::RepairError;

@@ -1,4 +1,4 @@
-//! The audit log's files: one that grows, and older ones that are numbered, the oldest highest.
+//! Files of the audit log: one that grows, and numbered older ones. The oldest has the highest number.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Result, Write};

@@ -1,12 +1,12 @@
-//! The audit log: who asked for what, and whether he was allowed to. One line of JSON a call, in files of its own.
+//! The audit log: each call, its caller, and whether it was allowed. One line of JSON a call, in files of its own.
 //!
 //! ```text
 //! door ──Record──▶ Queue, bounded in bytes ──▶ one thread ──▶ audit.log ─▶ audit.log.1 ─▶ … ─▶ deleted
 //!                    └ full: the line is dropped, counted, and the file says how many
 //! ```
 //!
-//! Promise: no call waits for this disk. What was written is not synced: a crash of the machine may take the last lines
-//! along. The fields are described in docs/audit.md, which a test holds to [`Record`].
+//! Promise: no call waits for this disk. Lines are not synced: a crash of the machine may lose the last ones. The
+//! fields are described in docs/audit.md, which a test holds to [`Record`].
 
 mod files;
 mod queue;

@@ -1,4 +1,4 @@
-//! Lines on their way to the audit log's thread.
+//! Queue of lines for the audit log's thread.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

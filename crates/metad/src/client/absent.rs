@@ -1,5 +1,5 @@
-//! What HDFS has and Levada has not: erasure coding, encryption zones, snapshots, a cache, links. The answers are those
-//! of an HDFS where nobody uses them, so that tools which merely ask go on.
+//! HDFS's features that Levada does not have: erasure coding, encryption zones, snapshots, a cache, links. The answers
+//! are those of an HDFS that does not use them, so tools that only ask continue.
 
 use crate::answer::Encoded;
 use crate::caller::Session;

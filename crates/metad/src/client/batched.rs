@@ -8,8 +8,8 @@
 //!                                             └────────┴──────────────────────────────────┘
 //! ```
 //!
-//! Promise: a path that cannot be listed says so for itself, and the others are listed; the answer is about as long as
-//! a page of one directory.
+//! Promise: an unlistable path gets an error of its own, and the others are listed. The answer is about as long as a
+//! page of one directory.
 
 use super::listing::page;
 use crate::caller::Session;

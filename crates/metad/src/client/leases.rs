@@ -1,4 +1,4 @@
-//! Methods about leases: a writer lives, or lost its file.
+//! Methods for writers' leases: renewal, and recovery of a file whose writer lost it.
 
 use crate::caller::Session;
 use crate::change_error::ChangeError;

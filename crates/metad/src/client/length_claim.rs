@@ -1,5 +1,5 @@
-//! A writer who closes its file says how long the last block became. More than the length of the file's blocks takes a
-//! datanode's word.
+//! Check of the length that a writer claims for its last block. A length above the limit of the file's blocks needs a
+//! datanode's report.
 
 use crate::core::Core;
 use crate::repair::has_whole;

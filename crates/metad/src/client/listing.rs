@@ -1,7 +1,7 @@
 //! A page of a directory.
 //!
-//! A page is the longest answer that clients often ask for: a thousand entries, each a message of its own. So it is
-//! encoded entry by entry as the entries are read, on the thread that reads them, instead of as one message made first.
+//! A page is the longest answer that clients often ask for: a thousand entries, each a message of its own. So entries
+//! are encoded one by one as they are read, on the reading thread. No message of the whole page is built first.
 
 use crate::answer::Encoded;
 use crate::caller::Session;

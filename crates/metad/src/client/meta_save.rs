@@ -1,8 +1,7 @@
-//! `hdfs dfsadmin -metasave NAME`: what this server knows of nodes and of blocks in trouble, written down on its own
-//! disk.
+//! `hdfs dfsadmin -metasave NAME`: a report of nodes and of blocks in trouble, written to this server's own disk.
 //!
-//! The file is `reports/NAME` in the server's directory. HDFS puts it among its logs, which we have none of; its tool
-//! says "log directory" in any case.
+//! The file is `reports/NAME` in the server's directory. HDFS puts it into its directory of logs, which does not exist
+//! here; its tool prints "log directory" in any case.
 
 use crate::admin::placement;
 use crate::caller::Session;

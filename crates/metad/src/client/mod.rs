@@ -1,4 +1,4 @@
-//! HDFS's ClientProtocol: one method a function, grouped by what they do.
+//! HDFS's ClientProtocol: one function a method, grouped by subject.
 
 mod absent;
 mod attributes;

@@ -1,5 +1,5 @@
-//! docs/hdfs-calls.md against the code: each call that is answered is on the page, each call on the page is answered,
-//! and those that it calls refused are, with the exception that it names.
+//! Test of docs/hdfs-calls.md against the code: every answered call is on the page, and every call on the page is
+//! answered. Calls that the page names as refused are refused, with the exception it names.
 
 use super::ROWS;
 use crate::door;

@@ -1,4 +1,4 @@
-//! Methods about quotas: limits on what may be in a directory's tree.
+//! Methods for quotas: limits on the content of a directory's tree.
 
 use super::totals::totals;
 use crate::caller::Session;

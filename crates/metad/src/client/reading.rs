@@ -1,4 +1,4 @@
-//! Methods that look: status, listings, locations, totals, rights.
+//! Methods that read: status, listings, locations, totals, rights.
 
 use super::quotas;
 use super::totals::totals;

@@ -1,4 +1,4 @@
-//! What `hdfs dfsadmin` and the like ask about nodes, blocks and open files.
+//! Reports on nodes, blocks and open files, for `hdfs dfsadmin` and similar tools.
 
 use crate::caller::Session;
 use crate::core::{Core, must_find};

@@ -1,7 +1,7 @@
-//! Safe mode: the namespace stays as it is until an administrator says otherwise.
+//! Safe mode: the namespace is read-only until an administrator ends it.
 //!
-//! Promise: what HDFS calls the safe mode that is turned on manually. It is entered and left by an entry of the log, so
-//! all members of the group and every later leader are in it, and none is ever in it by itself: a server that starts
+//! Promise: it is what HDFS calls the manually turned on safe mode. An entry of the log enters and leaves it. So all
+//! members of the group and every later leader are in it together. No server enters it by itself: one that starts
 //! serves at once.
 
 use crate::caller::Session;

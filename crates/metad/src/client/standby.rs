@@ -1,6 +1,5 @@
-//! What a metadata server that stands by answers to clients by itself: whether it leads, and what the tools of
-//! administrators ask of all servers of a group alike, such as whether safe mode is over. To anything else it says that
-//! it stands by.
+//! Answers of a standby to clients: whether it leads, and what administrators' tools ask every server of a group. An
+//! example is whether safe mode is over. Every other call gets `StandbyException`.
 
 use super::safe_mode;
 use crate::answer::Encoded;

@@ -1,4 +1,4 @@
-//! Delegation tokens and data encryption, without security: nobody needs them, nobody gets them.
+//! Delegation tokens and keys for data encryption. Without security none are needed, so none are issued.
 
 use crate::caller::Session;
 use crate::core::Core;

@@ -1,4 +1,4 @@
-//! Upkeep that administrators of HDFS are used to. Most of it has nothing to do here and says so in the way their tools
+//! Maintenance calls of HDFS's administrators. Most have nothing to do here, and answer so in a form their tools
 //! understand.
 
 use crate::caller::Session;

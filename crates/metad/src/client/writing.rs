@@ -1,4 +1,4 @@
-//! Methods of a writer: open a file, get blocks for it, mend a broken chain, close.
+//! Methods of a writer: open a file, get blocks for it, repair a broken chain, close.
 
 use super::absent::no_policy;
 use super::changing::{mode, yes};

@@ -1,4 +1,4 @@
-//! The door: who may call what, of whom, and what is written down of it. [`table`] says it; this passes calls by that.
+//! The door: the single entry of all calls. It checks the caller and writes the audit log, as [`table`] says.
 //!
 //! ```text
 //! call ─▶ protocol, version ─▶ method's row ─▶ leads? ─▶ who? (Principal) ─▶ may he? ─▶ handler
@@ -7,9 +7,8 @@
 //!                                                                  └──────────▶ audit ◀─ answer
 //! ```
 //!
-//! Promise: no handler is reached but through a row, and no row is without an answer to who may call. What depends on
-//! the request (a file's owner, a path's rights) is checked where the request is carried out; such checks are named
-//! with the row.
+//! Promise: a handler is reached only through a row, and every row says who may call. What depends on the request (a
+//! file's owner, a path's rights) is checked where the request is carried out. Such checks are named with the row.
 
 mod protocol;
 pub(crate) mod table;

@@ -1,7 +1,7 @@
-//! All that can be called here: each protocol, each method, who may call it and of whom, and what carries it out.
+//! The table of all calls to this server: each protocol, each method, who may call it of which server, and its handler.
 //!
-//! The rows of HDFS's ClientProtocol and of our AdminProtocol stand beside the functions that carry them out, in
-//! [`crate::client`] and [`crate::admin`].
+//! The rows of HDFS's ClientProtocol and of our AdminProtocol are next to their functions, in [`crate::client`] and
+//! [`crate::admin`].
 
 use super::protocol::Protocol;
 use crate::answer::{Encoded, handler};

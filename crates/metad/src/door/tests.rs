@@ -1,4 +1,4 @@
-//! Each row of the table is asked for, by who may and by who may not; and what is written down of that.
+//! Tests of the table: each row is called by permitted and by refused callers, and the audit log is checked.
 
 use super::table::PROTOCOLS;
 use super::*;

@@ -1,4 +1,4 @@
-//! What `hdfs fsck` asks for, as its query says.
+//! The request of `hdfs fsck`, parsed from its query.
 
 /// Longest query taken: a path, and numbers of blocks.
 const PAIR_COUNT_MAX: usize = 64;

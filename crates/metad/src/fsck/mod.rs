@@ -8,10 +8,10 @@
 //! The filesystem under path '/' is HEALTHY                          the last line decides the client's exit code
 //! ```
 //!
-//! Which replicas count is what the census of all blocks goes by (`lead::CensusRound`), so both come to the same numbers.
+//! The census of all blocks (`lead::CensusRound`) counts replicas by the same rules, so both report the same numbers.
 //! Nothing is read from the datanodes, and nothing is changed. The tree is read page by page, each from a new view, so
-//! a long check keeps nobody from writing; lines go out as they are found. Few checks run at a time, and one whose
-//! client takes nothing ends (`http_query`).
+//! a long check does not delay writers. Lines are sent as they are found. Few checks run at a time; a check ends if its
+//! client does not read (`http_query`).
 
 mod ask;
 mod totals;

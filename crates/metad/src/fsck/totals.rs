@@ -1,4 +1,4 @@
-//! The end of a report, in HDFS's words.
+//! Totals at the end of a report, in HDFS's words.
 
 use std::fmt::Write;
 

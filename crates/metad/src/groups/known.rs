@@ -1,4 +1,4 @@
-//! What is remembered of users' groups. Time is an argument, and nothing here waits.
+//! Known groups of users. Time is an argument, and nothing here waits.
 //!
 //! ```text
 //! answered   0 ──── FRESH ──────────── SERVED ────▶
@@ -6,8 +6,8 @@
 //!                   │ and asked again   │
 //! ```
 //!
-//! Promise: it holds no more users and bytes than the limits say, and users in no group go first: a crowd of invented
-//! names pushes out each other, not those whom the user database knows.
+//! Promise: the number of users and bytes is bounded, and users in no group are dropped first. So many invented names
+//! displace each other, not users whom the user database knows.
 
 use std::collections::HashMap;
 use std::sync::Arc;

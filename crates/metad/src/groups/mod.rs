@@ -1,4 +1,4 @@
-//! The groups of users, as the machine's user database knows them, which may be a directory server far away.
+//! Groups of users, by the machine's user database, which may be a remote directory server.
 //!
 //! ```text
 //!  call ──▶ known? ──yes──▶ the answer at once; an outdated one is asked for again beside it
@@ -7,9 +7,9 @@
 //!           one look-up a name ──queue──▶ a few threads of their own ──▶ getpwnam, getgrouplist
 //! ```
 //!
-//! Promise: a user who is known waits for nobody, whatever the database does; a name is looked up once at a time;
-//! look-ups that hang hold [`THREAD_COUNT_MAX`] threads and [`WAITING_COUNT_MAX`] names at most, and none of the
-//! runtime's. A look-up that failed is no answer: the last good one stays for a while ([`known`] says how long).
+//! Promise: a call of a known user never waits, whatever the database does. A name is looked up once at a time.
+//! Look-ups that hang hold at most [`THREAD_COUNT_MAX`] threads and [`WAITING_COUNT_MAX`] names, and no thread of the
+//! runtime. A failed look-up is no answer: the last good one is used for a while ([`known`] says how long).
 
 mod known;
 

@@ -1,4 +1,4 @@
-//! A user database that hangs, fails and answers as the test says.
+//! Tests with a user database that hangs, fails and answers on command.
 
 use super::*;
 use std::io::Error;

@@ -1,5 +1,5 @@
-//! Real members: log and store on disk, Raft, namespace, the door for calls. Only the wires between them are made of
-//! memory, and can be cut, each way alone.
+//! A group of real members for tests: log and store on disk, Raft, namespace, the door. Only the network between them
+//! is in memory, and each direction can be cut alone.
 
 use crate::caller::Users;
 use crate::config::Config;

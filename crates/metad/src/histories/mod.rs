@@ -1,10 +1,10 @@
-//! Histories of a real group are linearizable: whatever is cut while several clients change and read one directory,
-//! there is an order of their calls that explains all answers, and in which none comes before one that had been
+//! Tests that histories of a real group are linearizable. Connections are cut while several clients change and read one
+//! directory. There must be an order of their calls that explains all answers. In it no call precedes one that had been
 //! answered when it began.
 //!
-//! A client whose server stands by, or does not answer, asks the next one under the same number; what is never answered
-//! may have happened or not. The checker is that of Wing, Gong and Lowe. That it finds something is shown by reads from
-//! whoever takes itself for the leader. LEVADA_HISTORIES=200 looks at more.
+//! A client whose server is a standby, or does not answer, asks the next server under the same call number. A call that
+//! is never answered may have happened or not. The checker is that of Wing, Gong and Lowe. Reads from a server that
+//! wrongly believes that it leads show that the checker finds faults. LEVADA_HISTORIES=200 checks more histories.
 
 mod group;
 mod names;

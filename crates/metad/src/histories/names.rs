@@ -1,5 +1,4 @@
-//! What a directory is to its clients, if they came one after the other: the specification that histories are held
-//! against.
+//! Sequential model of a directory: the specification that histories are checked against.
 
 use std::collections::BTreeSet;
 use todc_utils::specifications::Specification;

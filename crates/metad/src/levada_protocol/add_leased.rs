@@ -1,4 +1,4 @@
-//! A block that its writer had on lease becomes the next of its file.
+//! `addLeased`: a block that its writer had on lease becomes the next block of its file.
 
 use super::held::Held;
 use crate::caller::Session;

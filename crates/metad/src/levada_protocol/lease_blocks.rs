@@ -1,4 +1,4 @@
-//! Ids ahead of time: blocks of one container, each with the id of the file that may become of it.
+//! `leaseBlocks`: ids ahead of time, for blocks of one container and for the files that may own them.
 
 use crate::caller::Session;
 use crate::core::Core;

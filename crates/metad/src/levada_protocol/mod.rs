@@ -1,4 +1,4 @@
-//! What our own clients may ask beyond HDFS's calls: `org.levada.ClientProtocol`.
+//! Calls of our own clients beyond HDFS's: `org.levada.ClientProtocol`.
 
 mod add_leased;
 mod held;

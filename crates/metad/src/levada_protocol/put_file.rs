@@ -1,4 +1,4 @@
-//! A small file, put whole: its block is on the nodes already, and one entry of the log makes it a file.
+//! `putFile`: a small file in one log entry. Its block is on the nodes already.
 
 use super::held::Held;
 use crate::caller::Session;

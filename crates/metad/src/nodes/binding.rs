@@ -1,9 +1,9 @@
-//! The connection of a datanode's process: a registration makes it that process's, and each further message is asked
-//! whether it came over it.
+//! Binding of a connection to a datanode's process: a registration binds it, and each further message must come over
+//! it.
 //!
-//! A message that comes in a node's name over another connection is answered that the node is not known, so that the
-//! process registers there too. Whoever has a node's id and incarnation, which are no secrets, thus sends nothing in
-//! its name without a registration, which is recorded and limited.
+//! A message in a node's name over another connection is answered that the node is not known, so the process registers
+//! there too. A node's id and incarnation are no secrets. A caller that has them thus sends nothing in the node's name
+//! without a registration, which is logged and limited.
 
 use super::messages::{incarnation, no_incarnation, node_id};
 use crate::principal::RegisteredNode;

@@ -1,4 +1,4 @@
-//! Heartbeats of datanodes. What they lead to is decided by `lead::Leader`.
+//! Heartbeats of datanodes. `lead::Leader` decides what follows.
 
 use super::messages::{copy, deletion, node_id, reported, reported_replica, short};
 use super::replicas::{VIEW_COUNT, check_replicas, look_up, owners, reconcile};

@@ -1,4 +1,4 @@
-//! Messages of datanodes as this server sees them, and its orders as they are sent. Decides nothing.
+//! Conversion of datanodes' messages, and of orders to them. Decides nothing.
 
 use crate::refusal;
 use crate::topology_script::DEFAULT_RACK;

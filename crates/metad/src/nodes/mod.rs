@@ -1,7 +1,7 @@
-//! Datanodes register, report what they have, and are told what to delete: `org.levada.NodeProtocol`.
+//! Datanodes' protocol: they register, report their replicas, and get orders: `org.levada.NodeProtocol`.
 //!
-//! Which process is a datanode is decided by `Cluster::claim` and `Cluster::standing`.
-//! What a report leads to is decided by `lead::Leader`; here it is converted, and replicas are looked up in the rows.
+//! `Cluster::claim` and `Cluster::standing` decide which process acts as a datanode. `lead::Leader` decides what
+//! follows from a report. This module converts messages and looks replicas up in the rows.
 
 mod binding;
 pub(crate) mod heartbeat;

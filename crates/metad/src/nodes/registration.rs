@@ -1,4 +1,4 @@
-//! Which process is a datanode: registrations, and whether a message of a process counts.
+//! Registration of datanode processes, and the check whether a process's message counts.
 //!
 //! `Cluster::claim` and `Cluster::standing` decide.
 

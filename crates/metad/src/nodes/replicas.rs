@@ -1,4 +1,4 @@
-//! Replicas that datanodes report, and pages of all that a node has. Each is looked up in the rows, and judged by
+//! Replicas that datanodes report, and pages of catalogues. Each replica is looked up in the rows, and judged by
 //! `lead::Leader`.
 
 use super::messages::{deletion, node_id, reported_replica};

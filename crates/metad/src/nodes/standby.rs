@@ -1,4 +1,4 @@
-//! What datanodes get from a server that stands by: it remembers who lives, and gives no orders.
+//! A standby's answers to datanodes: it records which nodes are live, and gives no orders.
 
 use super::binding::{bind, must_be_free, process_of, registered};
 use super::messages::{described, usage, version};

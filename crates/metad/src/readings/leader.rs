@@ -1,4 +1,4 @@
-//! What is read of the server that leads: datanodes, blocks, what is under way.
+//! Metrics of the leader that are read at a scrape: datanodes, blocks, work under way.
 
 use crate::core::Core;
 use crate::seat::Seat;

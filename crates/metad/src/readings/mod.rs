@@ -1,4 +1,4 @@
-//! What a scraper of `/metrics` reads of this server, beside what was counted ([`crate::telemetry`]).
+//! Metrics that are read when `/metrics` is scraped, beside those that were counted ([`crate::telemetry`]).
 
 mod leader;
 #[cfg(test)]

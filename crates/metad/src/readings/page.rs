@@ -1,4 +1,4 @@
-//! docs/metrics.md against the code.
+//! Test of docs/metrics.md against the code.
 
 use metrics::Format;
 

@@ -1,4 +1,4 @@
-//! What is read of every server, leading or not.
+//! Metrics of every server that are read at a scrape, leading or not.
 
 use crate::room::Level;
 use crate::seat::Seat;

@@ -1,4 +1,4 @@
-//! What our own clients decide by: the kind of a refusal, and its facts. HDFS's clients have the class.
+//! Kind and facts of a refusal, by which our own clients decide. HDFS's clients use the class.
 
 use hdfs::exception::{Detail, Kind};
 use namespace::NsError;

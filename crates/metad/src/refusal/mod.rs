@@ -1,5 +1,4 @@
-//! From our refusals to Java's exceptions: the one place that knows which class and which sentence of HDFS stand for
-//! what.
+//! Conversion of our refusals to Java's exceptions: only this module knows HDFS's class and sentence for each.
 
 mod detail;
 mod safe_mode;

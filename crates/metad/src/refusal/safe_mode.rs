@@ -1,4 +1,4 @@
-//! HDFS's sentences for what safe mode keeps out.
+//! HDFS's sentences for calls that safe mode refuses.
 
 use namespace::error::blocked::Blocked;
 

@@ -1,4 +1,4 @@
-//! HDFS's sentences for what the namespace refuses. Users know them, and scripts compare some. No program of ours does.
+//! HDFS's sentences for refusals of the namespace. Users know them, and scripts compare some. No program of ours does.
 
 use super::safe_mode;
 use namespace::error::absent::{Absent, Existing};

@@ -1,4 +1,4 @@
-//! Every sentence that clients of HDFS see of the namespace, to the letter.
+//! Tests of every sentence that HDFS's clients see of the namespace, to the letter.
 
 use super::{no_new_path, no_path, sentence};
 use namespace::error::absent::{Absent, Existing};

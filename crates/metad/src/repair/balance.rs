@@ -1,4 +1,4 @@
-//! Balancing that was asked for: a plan is made once, and carried out a few moves at a time.
+//! Balancing on request: a plan is made once, and carried out a few moves at a time.
 
 use super::error::RepairError;
 use super::rules::rules;

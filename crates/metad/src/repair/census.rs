@@ -1,6 +1,6 @@
-//! Takes the snapshots and the turns by which blocks with too few copies are counted; `lead::CensusRound` decides.
+//! Snapshots and turns for counting blocks with too few copies; `lead::CensusRound` decides.
 //!
-//! fsck, dfsadmin, `/metrics` and `levada admin` all ask here, so they tell the same.
+//! fsck, dfsadmin, `/metrics` and `levada admin` all use this count, so they report the same.
 
 use super::rules::rules;
 use crate::core::Core;

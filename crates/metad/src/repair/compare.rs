@@ -1,4 +1,5 @@
-//! What members should have against what they say they have, page by page; `lead::Comparison` decides.
+//! Comparison of containers, page by page: the blocks that members should have against those they report.
+//! `lead::Comparison` decides.
 //!
 //! ```text
 //! rows: complete blocks of the container ──digest──▶ each member: same? ──no──▶ the list ──▶ which lack ──▶ Repair

@@ -1,5 +1,5 @@
-//! Members of sealed containers are compared by their hash trees: this module asks and reads,
-//! [`lead::TreeComparison`] decides.
+//! Hash tree comparison of sealed containers: this module calls members and reads rows, [`lead::TreeComparison`]
+//! decides.
 
 use super::error::RepairError;
 use super::rules::{ANSWER_MAX, askable};

@@ -1,4 +1,4 @@
-//! Why a round of repair ends early.
+//! Errors that end a round of repair early.
 
 use crate::change_error::ChangeError;
 use raft::RaftError;

@@ -1,5 +1,5 @@
-//! Jobs: their begin and end are entries of the log, so that the next leader goes on with them and knows how they ended.
-//! The progress in between is kept by [`lead::Leader`].
+//! Jobs: their begin and end are entries of the log, so the next leader continues them and knows how they ended.
+//! [`lead::Leader`] keeps the progress in between.
 
 use super::error::RepairError;
 use super::rules::rules;

@@ -1,4 +1,4 @@
-//! Pipelines get the members that `lead::MembershipRound` wants, one change of the log after the other.
+//! Membership of pipelines: the changes that `lead::MembershipRound` decides, proposed one after the other.
 
 use super::error::RepairError;
 use super::rules::rules;

@@ -1,20 +1,20 @@
-//! Blocks come back to as many copies as they should have, and the jobs run that administrators begin: this module
-//! asks, reads and proposes; `lead` decides.
+//! Restores missing copies and runs administrators' jobs. This module calls datanodes, reads rows and proposes; `lead`
+//! decides.
 //!
 //! ```text
-//!   node silent, set short, drain ──▶ members ──▶ SetMembers (log) ──▶ containers to compare
-//!   recovery, append, bad replica ──▶ doubts ──┐                              │
-//!   audit of all, slowly ─────────────────────▶├──▶ compare: members are asked, by digest and by list ──▶ lacks
-//!   setReplication ──▶ resize: lacks in another container, then MoveBlocks     │                           │ heartbeat's answer
-//!   replicas where none belong ──▶ surplus: go once others have the block      └ nothing lacks: Whole (log) ▼ node copies
-//!   replicas called bad ──▶ reported: their nodes read them, beside all this
-//!   how many blocks have too few copies, for people: census, which decides nothing
+//!   lost node, short pipeline, drain ──▶ members ──▶ SetMembers (log) ──┐
+//!   recovery, append, damage ──▶ doubtful blocks ───────────────────────┼──▶ compare: members are asked, digest first
+//!   audit of all containers, slowly ────────────────────────────────────┘       ├─ nothing lacks: Whole (log)
+//!   setReplication ──▶ resize: copies, then MoveBlocks (log)                    └─ lacks ──orders──▶ node copies
+//!   surplus replicas ──▶ surplus: deleted once other nodes confirmed the block
+//!   complaints ──▶ reported: their nodes verify the replicas, beside all this
+//!   blocks with too few copies, for reports ──▶ census, which decides nothing
 //!   sealed containers ──▶ contents: members' hash trees over the checksums, down to where they differ
 //! ```
 //!
-//! Promise: work a round is bounded, whatever happened, and a node that does not answer is waited for once in a while,
-//! not at each question; nothing is concluded from silence before this server has led for as long as a node may be
-//! silent; no replica goes because of what is remembered here, only because others said that they have it.
+//! Promise: each round is bounded. A node that does not answer delays a round once, not each call. No node counts as
+//! lost before this leader has received heartbeats for `lost_after_ms`. A replica is deleted only after other nodes
+//! confirmed that they have the block.
 
 mod balance;
 pub(crate) mod census;

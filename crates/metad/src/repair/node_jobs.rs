@@ -1,4 +1,4 @@
-//! What nodes report of jobs that they carry out, and their orders, as messages.
+//! Conversion of nodes' reports and orders of jobs that nodes carry out.
 
 use lead::{DiskBalanceTerms, Leader, NodeOrder, ScrubTerms, kept_text};
 use types::NodeId;

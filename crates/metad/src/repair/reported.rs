@@ -1,9 +1,9 @@
-//! Replicas that somebody called bad are read by their own nodes before that is believed; and damaged ones that are all
-//! there is of a block are read again now and then.
+//! Verification of replicas that were reported as damaged, by their own nodes. Damaged replicas that are the last of
+//! their block are verified again from time to time.
 //!
-//! Promise: a few nodes read at a time, one replica each, beside everything else: one that hangs holds up the
-//! complaints about itself and nothing more. Damage that was none, since a disk or a cable was at fault for a moment,
-//! is taken back when the replica reads well.
+//! Promise: a few nodes verify at a time, one replica each, beside all other work. A node that hangs delays only
+//! complaints about itself. A fault may have been temporary, of a disk or a cable: a mark as damaged is removed when
+//! the replica verifies.
 
 use super::rules::askable;
 use crate::core::Core;

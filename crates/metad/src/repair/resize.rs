@@ -1,9 +1,10 @@
-//! Files whose replication was changed: their blocks move, under their ids, into containers of that replication;
-//! `lead::Resizing` decides.
+//! Resizing of files whose replication was changed: their blocks move, under their ids, into containers of that
+//! replication. `lead::Resizing` decides.
 //!
 //! ```text
-//! setReplication ──▶ RESIZED ──▶ a set of that size near the old one ──▶ copies where it lacks them ──▶ MoveBlocks ──▶ ForgetResized
-//!                                                                                                        └ what is too much: surplus
+//! setReplication ──▶ RESIZED ──▶ a pipeline of that size near the old one ──▶ copies where it lacks them
+//!                    ──▶ MoveBlocks ──▶ ForgetResized
+//!                              └ excess replicas: surplus
 //! ```
 
 use super::compare::answers;

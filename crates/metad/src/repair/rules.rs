@@ -1,4 +1,4 @@
-//! What decisions about copies rest on, and whom repair may ask.
+//! Liveness rules of this moment, and the nodes that repair may call.
 
 use crate::core::Core;
 use lead::{LivenessRules, RepairContext};

@@ -1,5 +1,4 @@
-//! Replicas that belong nowhere: others are asked whether they have the block before anything is done;
-//! `lead::Clearance` decides.
+//! Deletion of surplus replicas: other nodes are asked first whether they have the block. `lead::Clearance` decides.
 
 use super::compare::{answers, look_up};
 use super::error::RepairError;

@@ -1,4 +1,4 @@
-//! What this server counts where it happens: docs/metrics.md has all of it.
+//! Metrics that are counted where the event happens; docs/metrics.md lists them.
 //!
 //! ```text
 //!   door ──▶ calls       core ──▶ queues                 counted where it happens

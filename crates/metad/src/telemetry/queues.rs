@@ -1,4 +1,4 @@
-//! How long work waits for its turn.
+//! Waiting times of work in queues.
 
 use io::Clock;
 use metrics::{Gauge, Histogram, Registry};
