@@ -26,8 +26,8 @@ impl Leader {
                      or start one"
                 ),
                 Shortage { len, .. } => format!(
-                    "{under_replicated} blocks are under-replicated, and {len} bytes of room lack on datanodes that \
-                     are up and have no copy of them yet; add datanodes or disks, or delete files"
+                    "{under_replicated} blocks are under-replicated; live datanodes without a copy lack {len} bytes of \
+                     free space; add datanodes or disks, or delete files"
                 ),
             };
             self.jobs.left(id, 0, 0, now);
@@ -35,7 +35,7 @@ impl Leader {
         } else if let Some(id) = known.filter(|_| is_whole && under_replicated == 0) {
             let note = match missing {
                 0 => String::new(),
-                missing => format!("{missing} blocks have no copy that is here"),
+                missing => format!("{missing} blocks have no copy on a live datanode"),
             };
             self.jobs.left(id, 0, 0, now);
             self.jobs.set_state(id, JobState::Done(note), now);

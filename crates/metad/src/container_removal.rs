@@ -23,8 +23,8 @@ pub(crate) async fn round(core: &Arc<Core>) -> Result<(), SealError> {
     });
     for container in empty.await? {
         match core.change_blocks(Command::RemoveContainer { container }).await? {
-            Ok(_) => tracing::info!(%container, "a container is removed: all its blocks were deleted"),
-            Err(refused) => tracing::debug!(%refused, "a container was not removed"),
+            Ok(_) => tracing::info!(%container, "container removed: all its blocks were deleted"),
+            Err(refused) => tracing::debug!(%refused, "container not removed"),
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) async fn round(core: &Core) -> Result<(), SealError> {
     }
     for command in sealing.end() {
         if let Err(refused) = core.change_blocks(command).await? {
-            tracing::debug!(%refused, "a container was not sealed");
+            tracing::debug!(%refused, "container not sealed");
         }
     }
     Ok(())

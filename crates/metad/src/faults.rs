@@ -37,7 +37,7 @@ pub(crate) fn guard<T>(apply: impl FnOnce() -> T) -> Result<T, Panic> {
 /// what is to be compared is found when all containers are, one after the other.
 pub(crate) fn follower_failed(entry: Option<u64>, command: &Command, panic: &Panic) {
     let (operation, reason) = (name(command), io::task::panic_text(&**panic));
-    tracing::error!(entry, operation, reason, "the leader panicked over an entry that was applied. Report it");
+    tracing::error!(entry, operation, reason, "leader panicked over an applied entry. Report it");
 }
 
 impl Faults {
@@ -45,7 +45,7 @@ impl Faults {
     pub(crate) fn answer(&self, entry: Option<u64>, command: &Command, panic: &Panic) -> Reply {
         let operation = name(command);
         let reason = io::task::panic_text(&**panic);
-        tracing::error!(entry, operation, reason, "applying an entry panicked; it changes nothing. Report it");
+        tracing::error!(entry, operation, reason, "entry skipped: applying it panicked. Report it");
         let mut counted = self.lock();
         counted.count += 1;
         (counted.last_entry, counted.last_operation) = (entry, Some(operation.clone()));

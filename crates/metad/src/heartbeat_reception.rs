@@ -47,9 +47,7 @@ impl HeartbeatReception {
             receptions.of_claims.confirm(now, machine)
         });
         if was_gap {
-            tracing::warn!(
-                "this server received no heartbeats for a while: it stood still, or was cut off from its group"
-            );
+            tracing::warn!("heartbeat reception interrupted: process suspended, or no majority confirmed this leader");
         }
     }
 

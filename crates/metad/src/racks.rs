@@ -57,7 +57,7 @@ pub(crate) async fn of_node(core: &Arc<Core>, node: &Node) -> String {
     let (id, ip) = (node.id, node.ip.clone());
     io::task::spawn("rack", async move {
         if let Err(error) = correct(&core, id, &ip).await {
-            tracing::warn!(node = %id, error, "the rack of a datanode could not be recorded");
+            tracing::warn!(node = %id, error, "rack of a datanode not recorded");
         }
     });
     before.unwrap_or_else(|| node.rack.clone())
@@ -77,7 +77,7 @@ async fn correct(core: &Arc<Core>, id: types::NodeId, ip: &str) -> Result<(), St
     };
     let known = core.with_cluster(|cluster, _| cluster.node(id).map(|member| member.node.clone()));
     let Some(node) = known.filter(|node| node.ip == ip && node.rack != rack) else { return Ok(()) };
-    tracing::info!(node = %id, from = node.rack, to = rack, "a datanode is in another rack");
+    tracing::info!(node = %id, from = node.rack, to = rack, "datanode changed its rack");
     let answer = core.change_blocks(blocks::Command::Register(Node { rack, ..node })).await;
     answer.map_err(|error| error.to_string())?.map(|_| ()).map_err(|refused| refused.to_string())
 }

@@ -57,13 +57,13 @@ pub(crate) async fn take(core: &Arc<Core>, file: FileId, holder: &str) {
     let begin = BeginRecovery { target: RecoveryTarget::File(file), holder: Some(holder.to_owned()) };
     match core.change_unasked(begin).await {
         Ok(Reply::Recovery(Recovery::Started { file, last, generation, .. })) => {
-            tracing::info!(%file, block = %last.block, %generation, holder, "recovering a file");
+            tracing::info!(%file, block = %last.block, %generation, holder, "file recovery begun");
             start(core, file, last, generation);
         }
-        Ok(_) => tracing::debug!(%file, holder, "a file needed no recovery"),
+        Ok(_) => tracing::debug!(%file, holder, "file needed no recovery"),
         // It was deleted meanwhile.
-        Err(ChangeError::Refused(refused)) => tracing::debug!(%file, %refused, "a file is not recovered"),
-        Err(error) => tracing::error!(%file, %error, "a recovery could not begin"),
+        Err(ChangeError::Refused(refused)) => tracing::debug!(%file, %refused, "file not recovered"),
+        Err(error) => tracing::error!(%file, %error, "file recovery not begun"),
     }
 }
 
@@ -123,9 +123,9 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
     loop {
         match attempt(core, &last, generation, begun).await {
             Attempt::Ended(len) => return finish(core, file, &last, generation, len).await,
-            Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "a recovery waits"),
+            Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "file recovery waiting"),
             Attempt::Doubtful => {
-                tracing::warn!(block = %last.block, %generation, "no node with a valid replica reported that it finished the recovery");
+                tracing::warn!(block = %last.block, %generation, "no datanode with a valid replica finished the recovery");
                 io::stage::sleep(retry).await;
                 return false;
             }
@@ -150,7 +150,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     // A block that is being cut was whole: what must be there is what shall be left.
     let block = last.block;
     let Ok(cut) = core.chore_rows(move |rows| read::cut_len(rows, block)).await else {
-        return Attempt::Again("the store cannot be read");
+        return Attempt::Again("store read failed");
     };
     let inquest = Inquest { generation: last.generation, len: last.len, cut };
     let mut nodes: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
@@ -243,15 +243,15 @@ async fn finish(core: &Core, file: FileId, last: &BlockView, generation: Generat
     let finish = FinishRecovery { file, block: last.block, generation, len };
     match core.change_unasked(finish).await {
         Ok(_) => {
-            tracing::info!(%file, block = %last.block, %generation, ?len, "a file was recovered and closed");
+            tracing::info!(%file, block = %last.block, %generation, ?len, "file recovered and closed");
             true
         }
         Err(ChangeError::Refused(refused)) => {
-            tracing::debug!(%file, %refused, "a recovery was overtaken");
+            tracing::debug!(%file, %refused, "file recovery superseded");
             false
         }
         Err(error) => {
-            tracing::error!(%file, %error, "a recovery could not be recorded");
+            tracing::error!(%file, %error, "file recovery not recorded");
             false
         }
     }

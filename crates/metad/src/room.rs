@@ -123,7 +123,7 @@ impl Room {
         match self.free() {
             Ok(free_len) => self.note(free_len),
             // The level stays; a disk that fails ends this server by its writes.
-            Err(error) => tracing::warn!(%error, "the free space of the metadata server's disks cannot be read"),
+            Err(error) => tracing::warn!(%error, "free space of the metadata server's disks unknown"),
         }
     }
 
@@ -150,17 +150,14 @@ impl Room {
         drop(last);
         match level {
             _ if level == before => {}
-            Level::Ample => tracing::info!(free_len, "disk space of the metadata server is ample again"),
-            Level::Scarce => tracing::warn!(
-                free_len,
-                warn,
-                reserve,
-                "little space is free where the metadata server keeps log and store; below the reserve it refuses changes"
-            ),
+            Level::Ample => tracing::info!(free_len, "free space sufficient again"),
+            Level::Scarce => {
+                tracing::warn!(free_len, warn, reserve, "free space low: below the reserve, changes are refused")
+            }
             Level::Exhausted => tracing::error!(
                 free_len,
                 reserve,
-                "the space of the metadata server's disks is down to its reserve: changes are refused that take more; delete files, or make space on the disks"
+                "free space down to the reserve: changes that take more are refused; delete files, or free the disks"
             ),
         }
     }

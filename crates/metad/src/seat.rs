@@ -272,7 +272,7 @@ impl Seat {
                         Err(ended) => Some((ended.to_string(), true)),
                     };
                     if let Some((error, counts)) = fault {
-                        tracing::warn!(error, "the leader cannot take its seat yet");
+                        tracing::warn!(error, "cannot begin to lead; retrying");
                         if counts && faults.note(self.clock.monotonic()) {
                             return self.stop(&error);
                         }
@@ -298,7 +298,7 @@ impl Seat {
                     }
                 }
                 () = broken => {
-                    tracing::error!("a panic left the leader's memory half changed; it begins anew with the rows");
+                    tracing::error!("leader state dropped after a panic; rebuilding it from the rows");
                     self.leave();
                     if faults.note(self.clock.monotonic()) {
                         return self.stop("its memory breaks each time");
@@ -346,17 +346,17 @@ impl Seat {
         }
         let mut tasks = tasks::start(&core);
         if let Some(peers) = &self.peers {
-            tracing::info!(member = self.config.id, term, "this metadata server leads");
+            tracing::info!(member = self.config.id, term, "leadership taken");
             // For those that joined, which have no list of their own.
             let (raft, listed) = (self.raft.clone(), peers.listed());
             tasks.push(io::task::spawn_owned("addresses", async move {
                 if let Err(error) = raft.readdress(&listed).await {
-                    tracing::info!(%error, "the addresses of members were not corrected");
+                    tracing::info!(%error, "addresses of members not corrected");
                 }
             }));
         }
         let before = self.lock().replace(Taken { term, core, tasks });
-        assert!(before.is_none(), "this server leads twice at a time");
+        assert!(before.is_none(), "duplicate leadership on this server");
         Ok(())
     }
 
@@ -368,7 +368,7 @@ impl Seat {
         core.recoveries.stop();
         self.machine.unfollow();
         if self.peers.is_some() {
-            tracing::info!(member = self.config.id, term, "this metadata server leads no more");
+            tracing::info!(member = self.config.id, term, "leadership lost");
         }
     }
 

@@ -139,7 +139,7 @@ impl Server {
             }
         };
         if io::stage::timeout(RELEASE_WAIT, released).await.is_err() {
-            tracing::warn!("a task still works on the store; its directory is free when this process ends");
+            tracing::warn!("a task still uses the store; its directory is free when this process ends");
         }
     }
 }

@@ -23,9 +23,9 @@ fn leads_elsewhere(error: &(dyn std::error::Error + Sync + 'static)) -> bool {
 /// Rests after something went wrong.
 pub(crate) async fn fault(error: &(dyn std::error::Error + Sync + 'static)) {
     if leads_elsewhere(error) {
-        tracing::debug!(%error, "a background task rests: another server leads");
+        tracing::debug!(%error, "background task paused: another server leads");
     } else {
-        tracing::error!(%error, "a background task waits after a fault");
+        tracing::error!(%error, "background task paused after a fault");
     }
     sleep(FAULT_PAUSE).await;
 }

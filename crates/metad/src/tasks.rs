@@ -100,7 +100,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
 async fn raise_level(core: &Core) -> Result<(), raft::RaftError> {
     match core.raft.common_level() {
         Some(level) if level > core.raft.level() => {
-            tracing::info!(level, "all members know newer forms of what is written; they are used from here on");
+            tracing::info!(level, "format level raised");
             core.raft.propose(Command::Raise { level }).await.map(drop)
         }
         _ => Ok(()),

@@ -49,7 +49,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
 pub(super) async fn drain(core: &Arc<Core>, request: DrainRequest) -> Result<DrainResponse, Exception> {
     let node = find(core, &request.datanode)?;
     let service = if request.drain { Service::Draining } else { Service::Serving };
-    tracing::info!(%node, ?service, "the service of a datanode is changed");
+    tracing::info!(%node, ?service, "service state of a datanode changed");
     let answer = core.change_blocks(Command::SetService { node, service }).await.map_err(refusal::raft)?;
     answer.map_err(|refused| refusal::illegal(refused.to_string()))?;
     let job = if request.drain { begin_drain(core, node).await.map_err(refused)? } else { 0 };

@@ -55,7 +55,7 @@ pub(super) async fn add(seat: &Seat, request: AddMemberRequest) -> Result<AddMem
              start that server again, or give the new one another id"
         )));
     }
-    tracing::info!(id, addr, "a metadata server is to join");
+    tracing::info!(id, addr, "metadata server added to the group");
     match io::stage::timeout(CATCH_UP_WAIT, seat.raft.add_member(Peer { id, addr })).await {
         Ok(added) => added.map(|()| AddMemberResponse { has_vote: true }).map_err(refused),
         Err(_elapsed) => Ok(AddMemberResponse { has_vote: false }),
@@ -65,7 +65,7 @@ pub(super) async fn add(seat: &Seat, request: AddMemberRequest) -> Result<AddMem
 pub(super) async fn remove(seat: &Seat, request: RemoveMemberRequest) -> Result<RemoveMemberResponse, Exception> {
     require_group(seat)?;
     seat.leading().await?;
-    tracing::info!(id = request.id, "a metadata server is to leave");
+    tracing::info!(id = request.id, "metadata server removed from the group");
     match io::stage::timeout(REMOVE_WAIT, seat.raft.remove_member(request.id)).await {
         Ok(removed) => removed.map(|()| RemoveMemberResponse {}).map_err(refused),
         Err(_elapsed) => Err(Exception::io("the group does not answer; is a majority of it up?")),

@@ -136,7 +136,7 @@ impl Log {
         if let Some(thread) = thread
             && !io::task::join_within(thread, END_WAIT)
         {
-            tracing::warn!("the audit log's disk does not answer; its last lines are lost");
+            tracing::warn!("audit log not closed: its disk does not answer; its last lines are lost");
         }
     }
 }
@@ -165,7 +165,7 @@ fn write_all(queue: &Queue, mut files: Files, clock: &dyn Clock) {
             Err(error) => {
                 queue.was_lost(batch.count, batch.dropped);
                 if !std::mem::replace(&mut was_failing, true) {
-                    tracing::error!(%error, dir = %files.dir().display(), "the audit log cannot be written");
+                    tracing::error!(%error, dir = %files.dir().display(), "audit log write failed");
                 }
             }
         }

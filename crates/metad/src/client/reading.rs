@@ -125,7 +125,7 @@ fn touch(core: &Arc<Core>, path: &FsPath, file: &FileBlocks) {
     let (core, path) = (Arc::clone(core), path.clone());
     io::task::spawn("access time", async move {
         if let Err(error) = core.change_unasked(TouchAccessTime { path, at: now }).await {
-            tracing::debug!(%error, "an access time was not recorded");
+            tracing::debug!(%error, "access time not recorded");
         }
     });
 }

@@ -101,7 +101,7 @@ pub(super) async fn report_bad_blocks(
         });
         let Some(node) = node else { continue };
         if core.note_bad(block, node, Complainant::Client(session.host())) {
-            tracing::warn!(%block, %node, user = session.caller.user, "a reader found a replica bad");
+            tracing::warn!(%block, %node, user = session.caller.user, "reader reported a damaged replica");
         }
     }
     Ok(ReportBadBlocksResponseProto {})

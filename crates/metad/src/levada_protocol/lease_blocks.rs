@@ -93,7 +93,7 @@ pub(crate) async fn lease_blocks(
 }
 
 fn refused(holder: &str, why: &LeaseRefused) -> Exception {
-    tracing::debug!(holder, ?why, "no blocks are given on lease");
+    tracing::debug!(holder, ?why, "no block leases available");
     Exception::io("no blocks can be given on lease now; stream the file")
 }
 
@@ -109,7 +109,7 @@ async fn reserve(core: &Core, count: usize) -> Result<(), Exception> {
             Ok(())
         }
         answer => {
-            tracing::error!(?answer, "no ids of files could be reserved");
+            tracing::error!(?answer, "file ids not reserved");
             Err(Exception::io("no ids of files could be reserved; see the server's log"))
         }
     }

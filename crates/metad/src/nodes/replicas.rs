@@ -73,7 +73,7 @@ pub(super) async fn reconcile(
         }
         if let Some(block) = strange.first() {
             let count = strange.len();
-            tracing::warn!(%block, count, %node, "replicas of blocks that were never given out here, such as this; they are left alone");
+            tracing::warn!(%block, count, %node, "replicas of unknown blocks ignored");
         }
         Ok(orders)
     })

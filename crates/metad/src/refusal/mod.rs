@@ -175,7 +175,7 @@ pub(crate) fn place(what: Placed<'_>, error: PlaceError) -> Exception {
 
 /// A fault of this node. What is wrong exactly goes to its log, not to strangers.
 pub(crate) fn rows(error: RowsError) -> Exception {
-    tracing::error!(%error, "the store cannot be read");
+    tracing::error!(%error, "store read failed");
     Exception::io("the metadata server cannot read its store; its messages (stderr) say why")
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn raft(error: RaftError) -> Exception {
         RaftError::Doubt { .. } | RaftError::Level { .. } => return Exception::io(error.to_string()),
         // Why it has stopped was said when it did; directories of this machine are nobody else's business.
         RaftError::Stopped { .. } => {
-            tracing::error!(%error, "a change was not taken");
+            tracing::error!(%error, "change not accepted");
             return Exception::io(
                 "this metadata server has stopped, and its messages (stderr) say why; ask another one, or start it \
                  again",
@@ -208,7 +208,7 @@ pub(crate) fn raft(error: RaftError) -> Exception {
         }
         _ => {}
     }
-    tracing::error!(%error, "a change was not taken");
+    tracing::error!(%error, "change not accepted");
     Exception::io("this metadata server cannot take a change at present; its messages (stderr) say why")
 }
 

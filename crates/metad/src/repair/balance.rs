@@ -27,10 +27,10 @@ pub(super) async fn begin_moves(core: &Core) -> Result<(), RepairError> {
         let is_begun = written.as_ref().ok().map(Result::is_ok);
         core.leader().on_move_proposed(is_begun);
         if let Err(refused) = written? {
-            tracing::debug!(container = %next.container, %refused, "a move was not begun");
+            tracing::debug!(container = %next.container, %refused, "container move not begun");
             continue;
         }
-        tracing::info!(container = %next.container, from = %next.from, to = %next.to, "a container moves");
+        tracing::info!(container = %next.container, from = %next.from, to = %next.to, "container move begun");
         core.repair_wake.notify_one();
     }
 }

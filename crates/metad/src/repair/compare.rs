@@ -111,7 +111,7 @@ async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<(Pipeli
     }
     let compared = core.heal(|healing| comparison.end(healing));
     if compared.missing > 0 {
-        tracing::error!(%home, count = compared.missing, "blocks of which no node that is here has a copy");
+        tracing::error!(%home, count = compared.missing, "missing blocks: no copy on a live datanode");
     }
     let waits = mutation::is(Mutation::WaitForMissing) && compared.missing > 0;
     Ok(compared.whole.filter(|_| !waits))

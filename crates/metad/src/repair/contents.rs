@@ -43,7 +43,7 @@ async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
         let outcome = compare(core, home).await?;
         let is_in_time = core.leader().hash_trees.on_outcome(home, outcome, core.monotonic());
         if !is_in_time {
-            tracing::warn!(%home, "a container's members made no hash trees in time; others go first");
+            tracing::warn!(%home, "hash trees not ready in time; comparison postponed");
         }
     }
     Ok(())
@@ -116,12 +116,12 @@ fn look_up(rows: &dyn types::rows::Rows, blocks: &[BlockId]) -> Result<Vec<Optio
 
 fn report(core: &Core, home: ContainerId, block: BlockId, finding: &TreeFinding) {
     for node in &finding.damaged {
-        tracing::warn!(%block, %home, %node, "a replica differs from the others', and from its own checksums");
+        tracing::warn!(%block, %home, %node, "replica differs from the others and from its own checksums");
         core.repair_wake.notify_one();
     }
     if !finding.contradiction.is_empty() {
         let groups: Vec<Vec<String>> =
             finding.contradiction.iter().map(|nodes| nodes.iter().map(NodeId::to_string).collect()).collect();
-        tracing::error!(%block, %home, ?groups, "replicas agree with their own checksums and not with each other: compare the file with its source");
+        tracing::error!(%block, %home, ?groups, "contradictory replicas: compare the file with its source");
     }
 }

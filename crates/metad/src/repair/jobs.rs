@@ -68,7 +68,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     for node in drains {
         // If its job cannot be written down, all the rest goes on.
         match begin_drain(core, node).await {
-            Err(RepairError::Refused(why)) => tracing::warn!(%node, why, "a drain has no job"),
+            Err(RepairError::Refused(why)) => tracing::warn!(%node, why, "drain without a job"),
             begun => _ = begun?,
         }
     }
@@ -91,7 +91,7 @@ fn settle_one(core: &Core, id: u64) {
     let rules = rules(core);
     let ended = core.leader().settle_job(id, &damaged, &rules, core.config.lease_soft());
     if let Some(state) = ended {
-        tracing::info!(job = id, ?state, "a job has ended");
+        tracing::info!(job = id, ?state, "job ended");
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn write_ends(core: &Core) -> Result<(), RepairError> {
     let ends = core.leader().jobs.ends(core.now(), core.monotonic());
     for (id, end) in ends {
         if let Err(refused) = core.change_blocks(Command::EndJob { id, end: end.clone() }).await? {
-            tracing::warn!(id, %refused, "the end of a job was not written down");
+            tracing::warn!(id, %refused, "end of a job not recorded");
             // It would be refused again.
             core.leader().jobs.end_written(id, &end, core.monotonic());
         }

@@ -16,8 +16,8 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
         let changed = core.leader().watch(rules_now);
         let Some((node, lost)) = changed else { break };
         match lost {
-            true => tracing::warn!(%node, "a datanode is lost: it was silent for too long"),
-            false => tracing::info!(%node, "a datanode that was lost is back"),
+            true => tracing::warn!(%node, "datanode lost: no heartbeat within lost_after_ms"),
+            false => tracing::info!(%node, "lost datanode returned"),
         }
     }
     let rules_now = rules(core);
@@ -26,7 +26,7 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
         let Some(command) = next(core, &mut mending) else { return Ok(()) };
         note_change(core, &command);
         if let Err(refused) = core.change_blocks(command).await? {
-            tracing::debug!(%refused, "a change of members was overtaken");
+            tracing::debug!(%refused, "change of members superseded");
             return Ok(());
         }
     }
@@ -64,7 +64,7 @@ fn note(core: &Core, shortage: Shortage) {
                 "no room for further copies: add datanodes or disks, or delete files"
             );
         }
-        (1.., 0) => tracing::info!("there is room for all copies again"),
+        (1.., 0) => tracing::info!("room for all copies again"),
         _ => {}
     }
 }
@@ -74,11 +74,11 @@ fn note_change(core: &Core, command: &Command) {
     let (pipeline, members) = match command {
         Command::SetMembers { pipeline, members, .. } => (pipeline, members),
         Command::Carve { from, containers, members, .. } => {
-            tracing::warn!(pipeline = %from, containers = containers.len(), "a part of a pipeline gets members of its own");
+            tracing::warn!(pipeline = %from, containers = containers.len(), "pipeline carved");
             (from, members)
         }
         _ => {
-            tracing::debug!(?command, "a pipeline is settled");
+            tracing::debug!(?command, "pipeline unchanged");
             return;
         }
     };
@@ -86,5 +86,5 @@ fn note_change(core: &Core, command: &Command) {
     let before = before.unwrap_or_default();
     let came: Vec<_> = members.iter().filter(|id| !before.contains(id)).map(ToString::to_string).collect();
     let went: Vec<_> = before.iter().filter(|id| !members.contains(id)).map(ToString::to_string).collect();
-    tracing::warn!(%pipeline, ?came, ?went, "a pipeline changes its members");
+    tracing::warn!(%pipeline, ?came, ?went, "pipeline membership changing");
 }

@@ -72,7 +72,7 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) -> bool {
                 leader.complaints.on_verified(block, node, core.monotonic());
                 leader.repair.on_verified(block, node)
             });
-            tracing::info!(%block, %node, was_bad, "a replica that was called bad reads well");
+            tracing::info!(%block, %node, was_bad, "reported replica verified as sound");
         }
         Fitness::Busy => return false,
         Fitness::Absent | Fitness::Readable => {

@@ -82,12 +82,12 @@ async fn target(
             Ok(Plan::Use(to)) => return Ok(Some(to)),
             Ok(Plan::Propose(command)) => {
                 if let Err(refused) = core.change_blocks(command).await? {
-                    tracing::debug!(%refused, "the choice of a set was overtaken");
+                    tracing::debug!(%refused, "choice of a pipeline superseded");
                 }
             }
             Err(error) => {
                 let replication = resizing.replication();
-                tracing::debug!(%home, replication, %error, "no set for another replication");
+                tracing::debug!(%home, replication, %error, "no pipeline for another replication");
                 return Ok(None);
             }
         }

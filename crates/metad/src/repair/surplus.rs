@@ -36,7 +36,7 @@ async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<(), RepairError> {
     let nodes = core.heal(|healing| clearance.on_found(found, healing));
     let answers = answers(core, clearance.asked(), &nodes).await;
     for Cleared { block, node, copies } in core.heal(|healing| clearance.on_answers(&answers, healing)) {
-        tracing::info!(%block, %node, copies, "a replica that is not needed goes");
+        tracing::info!(%block, %node, copies, "surplus replica ordered deleted");
     }
     Ok(())
 }
