@@ -72,6 +72,7 @@ mod unconfirmed;
 mod unresponsive;
 mod unsound_replicas;
 mod upkeep;
+mod verification;
 mod worklists;
 
 pub use balance::{BalancePlan, Move};
@@ -121,3 +122,4 @@ pub use surplus::Surplus;
 pub use tree_comparison::{TreeAnswer, TreeComparison, TreeFinding, TreeQuestion, TreeStep};
 pub use unresponsive::Unresponsive;
 pub use unsound_replicas::UnsoundReplicas;
+pub use verification::Verified;

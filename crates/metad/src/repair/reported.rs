@@ -9,11 +9,12 @@ use super::rules::askable;
 use crate::core::Core;
 use io::stage::timeout;
 use io::task::{Owned, spawn_owned};
+use lead::Verified;
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use types::{BlockId, Fitness, NodeId};
+use types::{BlockId, NodeId};
 
 /// Nodes that read at a time. Each may have a whole block to read.
 const READING_COUNT_MAX: usize = 8;
@@ -44,44 +45,33 @@ fn round(core: &Arc<Core>, reading: &mut Reading) {
         let Some((block, node)) = next else { return };
         let at = Arc::clone(core);
         let task = async move {
-            let is_known = verify(&at, block, node).await;
-            at.with_leader(|leader, _| match is_known {
-                true => leader.complaints.on_read(block, node),
-                false => leader.complaints.on_unread(block, node, at.monotonic()),
-            });
+            verify(&at, block, node).await;
             at.reported.notify_one();
         };
         reading.insert(node, spawn_owned("verify", task));
     }
 }
 
-/// The node is asked to read the replica, and believed. False: it did not say how it is.
-async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) -> bool {
-    let Ok(found) = core.chore_rows(move |rows| read::file_of_block(rows, block)).await else { return false };
-    let Some((_, view)) = found else {
-        // Its file was deleted meanwhile, and the node may be another one by now, which never says that it deleted it.
-        core.leader().repair.forget_block(block);
-        return true;
+/// Has the node verify its replica; `Leader::on_verified` decides.
+async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
+    let Ok(found) = core.chore_rows(move |rows| read::file_of_block(rows, block)).await else {
+        core.leader().complaints.on_unread(block, node, core.monotonic());
+        return;
     };
-    let nodes = askable(core, [node]);
-    let answers = crate::ask::verify(core, &nodes, block, view.generation, view.len).await;
-    let Some((_, Some(fitness))) = answers.first() else { return false };
-    match fitness {
-        Fitness::Fit => {
-            let was_bad = core.with_leader(|leader, _| {
-                leader.complaints.on_verified(block, node, core.monotonic());
-                leader.repair.on_verified(block, node)
-            });
-            tracing::info!(%block, %node, was_bad, "reported replica verified as sound");
+    let view = found.map(|(_, view)| view);
+    let fitness = match &view {
+        Some(view) => {
+            let nodes = askable(core, [node]);
+            let answers = crate::ask::verify(core, &nodes, block, view.generation, view.len).await;
+            answers.first().and_then(|(_, fitness)| *fitness)
         }
-        Fitness::Busy => return false,
-        Fitness::Absent | Fitness::Readable => {
-            let repair = &mut core.leader().repair;
-            repair.forget_bad(block, node);
-            repair.doubt(block);
-        }
-        Fitness::Unfit => core.leader().repair.on_bad(block, node, view.generation),
+        None => None,
+    };
+    let verified = core.leader().on_verified(block, node, view.as_ref(), fitness, core.monotonic());
+    if let Verified::Sound { was_damaged } = verified {
+        tracing::info!(%block, %node, was_damaged, "reported replica verified as sound");
     }
-    core.repair_wake.notify_one();
-    true
+    if verified.wakes_repair() {
+        core.repair_wake.notify_one();
+    }
 }
