@@ -1,6 +1,6 @@
 //! `levada cp`
 
-use crate::shell::copy::{Attributes, How, preserve_remote};
+use crate::shell::copy::{Attributes, CopyArgs, How, preserve_remote};
 use crate::shell::transfer::{TransferArgs, destination, each};
 use crate::shell::tree::{self, Job};
 use crate::shell::{Common, Failure, Session, Stop, Target};
@@ -15,15 +15,8 @@ pub(crate) struct Args {
     /// Where to: a directory, or a new name
     #[arg(required = true)]
     destination: String,
-    /// Replace files that are there
-    #[arg(short, long)]
-    force: bool,
-    /// Keep times, owners and modes
-    #[arg(short, long)]
-    preserve: bool,
-    /// Accepted for those used to it: directories are always copied whole
-    #[arg(short, long, short_alias = 'R')]
-    recursive: bool,
+    #[command(flatten)]
+    copy: CopyArgs,
     #[command(flatten)]
     transfer: TransferArgs,
     #[command(flatten)]
@@ -31,7 +24,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
-    let how = How { force: args.force, preserve: args.preserve, ..How::default() };
+    let how = args.copy.how();
     let mut found = Vec::new();
     for source in &args.sources {
         found.extend(session.found(source).await?);
@@ -57,7 +50,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
         directories
     };
     let directories = each(args.transfer.width(), find, copy).await;
-    if args.preserve {
+    if args.copy.preserve {
         for (to, from) in directories.iter().rev() {
             session.settle(preserve_remote(to, &Attributes::of(&from.status)).await.map_err(Stop::from))?;
         }

@@ -1,7 +1,7 @@
 //! `levada get`
 
 use crate::shell::browse::Found;
-use crate::shell::copy::{How, preserve_local};
+use crate::shell::copy::{CopyArgs, How, preserve_local};
 use crate::shell::transfer::{TransferArgs, each, no_directory};
 use crate::shell::tree::{self, Job};
 use crate::shell::{Common, Failure, Session, Stop, shown};
@@ -17,15 +17,8 @@ pub(crate) struct Args {
     /// standard output [default: the current directory]
     #[arg(required = true)]
     paths: Vec<OsString>,
-    /// Replace files that are there
-    #[arg(short, long)]
-    force: bool,
-    /// Keep times and modes
-    #[arg(short, long)]
-    preserve: bool,
-    /// Accepted for those used to it: directories are always copied whole
-    #[arg(short, long, short_alias = 'R')]
-    recursive: bool,
+    #[command(flatten)]
+    copy: CopyArgs,
     #[command(flatten)]
     transfer: TransferArgs,
     #[command(flatten)]
@@ -33,7 +26,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
-    let how = How { force: args.force, preserve: args.preserve, ..How::default() };
+    let how = args.copy.how();
     let (sources, destination) = match args.paths.split_last() {
         Some((last, sources)) if !sources.is_empty() => (sources, Path::new(last)),
         _ => (&args.paths[..], Path::new(".")),
@@ -68,7 +61,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
         directories
     };
     let directories = each(args.transfer.width(), find, get).await;
-    if args.preserve {
+    if args.copy.preserve {
         for (path, from) in directories.iter().rev() {
             let kept = std::fs::File::open(path).map_err(|error| Failure::local(path, &error));
             session.settle(kept.and_then(|file| preserve_local(&file, path, &from.status)).map_err(Stop::from))?;

@@ -1,6 +1,6 @@
 //! `levada put`
 
-use crate::shell::copy::{How, attributes_of, make_directory, preserve_remote};
+use crate::shell::copy::{CopyArgs, How, attributes_of, make_directory, preserve_remote};
 use crate::shell::transfer::{TransferArgs, destination, each};
 use crate::shell::tree;
 use crate::shell::{Common, Failure, Session, Stop, Target, shown, size};
@@ -18,15 +18,8 @@ pub(crate) struct Args {
     /// Where to: a directory, or a new name
     #[arg(required = true)]
     destination: String,
-    /// Replace files that are there
-    #[arg(short, long)]
-    force: bool,
-    /// Keep times and modes
-    #[arg(short, long)]
-    preserve: bool,
-    /// Accepted for those used to it: directories are always copied whole
-    #[arg(short, long, short_alias = 'R')]
-    recursive: bool,
+    #[command(flatten)]
+    copy: CopyArgs,
     /// Copies of each block [default: as the store has it]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     replication: Option<u16>,
@@ -48,8 +41,7 @@ struct Job {
 }
 
 pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> {
-    let how =
-        How { force: args.force, preserve: args.preserve, replication: args.replication, block_len: args.block_size };
+    let how = How { replication: args.replication, block_len: args.block_size, ..args.copy.how() };
     let (destination, into) = destination(session, &args.destination, args.sources.len() > 1).await?;
     args.transfer.start(session);
     let put = {
@@ -82,7 +74,7 @@ pub(super) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
         Ok::<_, Stop>(directories)
     };
     let directories = each(args.transfer.width(), find, put).await?;
-    if args.preserve {
+    if args.copy.preserve {
         // Only now: a directory that is not to be written to has its files, and they change its time no more.
         for (to, metadata) in directories.iter().rev() {
             session.settle(preserve_remote(to, &attributes_of(metadata)).await.map_err(Stop::from))?;

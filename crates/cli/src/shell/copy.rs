@@ -23,6 +23,26 @@ pub(crate) struct How {
     pub(crate) block_len: Option<u64>,
 }
 
+/// `--force`, `--preserve`, `--recursive`: what every command that copies files takes.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct CopyArgs {
+    /// Replace files that are there
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// Keep times and modes; from store to store owners, too
+    #[arg(short, long)]
+    pub(crate) preserve: bool,
+    /// Accepted for those used to it: directories are always copied whole
+    #[arg(short, long, short_alias = 'R')]
+    recursive: bool,
+}
+
+impl CopyArgs {
+    pub(crate) fn how(self) -> How {
+        How { force: self.force, preserve: self.preserve, ..How::default() }
+    }
+}
+
 /// Bytes moved by one call between files and the store. Fits a processor's second-level cache: the bytes are touched
 /// again.
 const STEP_LEN: usize = 256 << 10;
