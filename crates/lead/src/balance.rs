@@ -138,6 +138,7 @@ impl BalancePlan {
     }
 
     fn take(&mut self, next: Move) {
+        let giver = self.disks[&next.from].full();
         for (node, gets) in [(next.from, false), (next.to, true)] {
             let Some(disk) = self.disks.get_mut(&node) else { continue };
             self.order.remove(&(disk.full(), node));
@@ -145,6 +146,8 @@ impl BalancePlan {
             disk.used = if gets { used.saturating_add(next.len) } else { used.saturating_sub(next.len) };
             self.order.insert((disk.full(), node));
         }
+        let receiver = self.disks[&next.to].full();
+        assert!(receiver < giver, "{} is as full after the move as {} was: {receiver}, {giver}", next.to, next.from);
         // Whoever is the fullest now has its turn, with all others.
         self.turn = None;
         self.moves.push(next);

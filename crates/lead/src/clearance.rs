@@ -97,6 +97,7 @@ impl Clearance {
             None => (Vec::new(), healing.rules.usual_replication),
         };
         let RepairContext { cluster, repair, surplus, .. } = healing;
+        assert_eq!(cluster.member_ids(home), members, "the members of {home} that were asked are its members now");
         let places: BTreeMap<BlockId, usize> =
             self.asked.iter().enumerate().map(|(at, wanted)| (wanted.block, at)).collect();
         let mut settled_all = true;

@@ -168,6 +168,11 @@ impl Comparison {
             }
             return not_yet;
         }
+        let nothing_lacks = sum.lacks == 0 && sum.unanswered == 0 && (sum.missing == 0 || passes_over);
+        assert!(
+            nothing_lacks && all_asked && !repair.is_open(home),
+            "{home} is whole though it lacks replicas: {sum:?}"
+        );
         let is_news = whole_at < epoch && !self.members.is_empty();
         repair.forget_old_open_blocks(home);
         repair.on_whole(home);

@@ -40,6 +40,11 @@ impl ContainerSizes {
         cluster.on_measured(home, self.len);
         cluster.container_after(self.home) <= self.home
     }
+
+    pub(crate) fn check(&self) {
+        assert!(self.next.is_none() || self.home.is_some(), "a page is of a container: {self:?}");
+        assert!(self.home.is_some() || self.len == 0, "bytes are of a container: {self:?}");
+    }
 }
 
 #[cfg(test)]

@@ -126,6 +126,8 @@ impl Transfer {
             let said: BTreeMap<NodeId, Fitness> =
                 answers.nodes().filter_map(|id| Some((id, answers.of(id, at, wanted, repair, surplus)?))).collect();
             if self.new.iter().all(|id| said.get(id) == Some(&Fitness::Fit)) {
+                let silent = self.new.iter().find(|id| answers.is_silent(**id));
+                assert_eq!(silent, None, "{} moves to {} before all its members answered", wanted.block, self.to);
                 self.ready.push(*wanted);
                 continue;
             }

@@ -39,6 +39,10 @@ impl Shortage {
     fn new(container_count: usize, len: u128) -> Self {
         Self { container_count: container_count as u64, len: u64::try_from(len).unwrap_or(u64::MAX) }
     }
+
+    pub(crate) fn check(&self) {
+        assert!(self.len == 0 || self.container_count > 0, "bytes lack room in no container: {self:?}");
+    }
 }
 
 impl AddAssign for Shortage {

@@ -29,6 +29,10 @@ impl Unresponsive {
     pub fn contains(&self, node: NodeId, now: Duration) -> bool {
         self.until.get(&node).is_some_and(|until| now < *until)
     }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeId> {
+        self.until.keys()
+    }
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ fn note_change(core: &Core, command: &Command) {
             (from, members)
         }
         _ => {
-            tracing::debug!(?command, "pipeline unchanged");
+            tracing::debug!(?command, "pipeline members unchanged");
             return;
         }
     };
