@@ -148,7 +148,7 @@ impl BalancePlan {
         }
         let receiver = self.disks[&next.to].full();
         assert!(receiver < giver, "{} is as full after the move as {} was: {receiver}, {giver}", next.to, next.from);
-        // Whoever is the fullest now has its turn, with all others.
+        // All nodes have their turn again, the fullest first.
         self.turn = None;
         self.moves.push(next);
     }

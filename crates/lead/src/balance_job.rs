@@ -16,8 +16,7 @@ const ACTIVE_COUNT_MAX: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Balance {
     within: u64,
-    /// False: a leader before this one has begun, and what is still to be moved is looked up when all datanodes were
-    /// heard.
+    /// False: an earlier leader began the job, and its moves are planned once all datanodes have sent heartbeats.
     planned: bool,
     waiting: VecDeque<Move>,
     /// Neither waiting nor active: it is being written down.
@@ -43,8 +42,7 @@ impl Balance {
         }
     }
 
-    /// What is to be moved was looked up. Whoever asked for it and the rounds of repair may both have done so: the
-    /// first one counts.
+    /// The moves were planned. The request and the rounds of repair may both have planned them: the first plan counts.
     pub fn on_planned(&mut self, moves: Vec<Move>) {
         if self.planned {
             return;

@@ -16,11 +16,10 @@ use types::{Fitness, Generation, NodeId, ReplicaState};
 
 /// How long members that do not answer are waited for when others have what is needed. A restart takes about as long.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same when those who answer may lack bytes that were acknowledged: they lost power, or have less than is
-/// recorded.
+/// The same when the nodes that answer may lack acknowledged bytes: they lost power, or have less than is recorded.
 const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(60);
 
-/// A replica, fenced: nobody writes to it any more.
+/// A replica, fenced: no writer can change it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FencedReplica {
     pub node: NodeId,
@@ -61,11 +60,11 @@ fn agree(survivors: &[FencedReplica], generation: Generation, len: u64, cut: Opt
         ReplicaState::Open | ReplicaState::Finalized => of_youngest.min()?,
     };
     if agreed < len {
-        // Recorded lengths were acknowledged by every node at some time (or a little more than that was recorded).
-        // Whoever has that much is believed before those who have not.
+        // Recorded lengths were acknowledged by every node at some time, or are a little more than that. So replicas of
+        // at least the recorded length are preferred.
         agreed = usable.iter().map(|survivor| survivor.len).filter(|have| *have >= len).min().unwrap_or(agreed);
     }
-    // Who has all that shall be left is as good as who has more.
+    // A replica that has all bytes to be kept is as good as a longer one.
     let agreed = cut.map_or(agreed, |cut| agreed.min(cut));
     let nodes = usable.iter().filter(|survivor| survivor.len >= agreed).map(|survivor| survivor.node).collect();
     Some(RecoveryPlan { len: agreed, nodes })
@@ -92,20 +91,20 @@ pub enum Step {
     Finish(RecoveryPlan),
 }
 
-/// Datanodes that never were of the home, as far as is known, and do not answer, are waited for so long when nobody
-/// shows anything; and members that answer, and cannot say.
+/// How long datanodes that never were members of the home, as far as is known, and do not answer are waited for when no
+/// node has anything. The same for members that answer that they do not know.
 const SILENT_OTHERS_WAIT: Duration = Duration::from_secs(60);
 
-/// What a datanode said of the block, and that it has fenced what it has.
+/// What a datanode reported of the block, after it fenced its replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryReply {
     Silence,
-    /// It is here, and cannot say: the replica may be on a disk that it started without.
+    /// The node cannot tell: the replica may be on a disk that it started without.
     Unknown,
     Nothing,
     Replica(FencedReplica),
-    /// It was read, and does not match its checksums: it tells how long the block was, and is taken only when nobody is
-    /// left who may have better.
+    /// It was verified, and does not match its checksums. Its length is used; its bytes only when no better replica can
+    /// exist.
     Damaged(FencedReplica),
 }
 
@@ -129,9 +128,9 @@ impl Inquest {
         agree(survivors, self.generation, self.recorded(), self.cut)
     }
 
-    /// Whether it is as good as sure that the block never got a byte: none was recorded, every member answers, at least
-    /// one of them had it never, and nobody shows anything of it, not even something old. Whoever cannot say then would
-    /// have been alone in the block's chain from the first byte on, and the others never in it.
+    /// Whether it is as good as certain that the block never got a byte. None was recorded, every member answers, at
+    /// least one of them never had the block, and no node has even a stale replica. A member that cannot tell would
+    /// have been alone in the block's chain from the first byte on.
     fn was_never_begun(&self, members: &[RecoveryReply], others: &[RecoveryReply]) -> bool {
         let has_none = |shown: &RecoveryReply| matches!(shown, RecoveryReply::Nothing | RecoveryReply::Unknown);
         self.len == 0
@@ -141,10 +140,10 @@ impl Inquest {
             && !others.iter().any(shows_some)
     }
 
-    /// Whether the replicas that the recovery is to go on with are read before: somebody of the home takes no part in
-    /// it, and may have the only sound one. Where all take part, damage on one of them is mended from the others later,
-    /// as everywhere; with one alone there are none. A block that is cut may have lain for years, and who left its home
-    /// may still have it: it is always read.
+    /// Whether the replicas that the recovery uses are verified first: a member of the home takes no part, and may have
+    /// the only sound one. If all take part, damage on one is repaired from the others later; with a single one there
+    /// are none. A block that is truncated may be years old, and a former member may still have it: it is always
+    /// verified.
     fn must_be_read(&self, members: &[RecoveryReply], agreed: &RecoveryPlan) -> bool {
         let takes_part = |shown: &RecoveryReply| match shown {
             RecoveryReply::Replica(survivor) | RecoveryReply::Damaged(survivor) => {
@@ -155,8 +154,8 @@ impl Inquest {
         self.cut.is_some() || agreed.nodes.len() < 2 || !members.iter().all(takes_part)
     }
 
-    /// Whether all other datanodes are asked as well: the home may have got other members since the block was begun,
-    /// and those who were in its chain are none of them any more, or those who are have fallen.
+    /// Whether all other datanodes are asked as well. The home may have got other members since the block was begun, so
+    /// the nodes of its chain are no members any more. Or the members may have been restarted.
     fn asks_others(&self, members: &[RecoveryReply]) -> bool {
         let survivors = survivors(members);
         let agreed = self.agree(&survivors);
@@ -175,8 +174,8 @@ impl Inquest {
         let mut survivors = survivors(members);
         let on_members = self.agree(&survivors).is_some_and(|agreed| agreed.len > 0);
         survivors.extend(self::survivors(others));
-        // Who is no member and silent may never have heard of the block: waited for only where the members have none of
-        // it, and for ever only if bytes are known to be somewhere.
+        // A node that is no member and does not answer may never have had the block. It is waited for only if the
+        // members have none of it, and without limit only if bytes are known to exist.
         let is_somewhere = others.iter().any(shows_some) || members.iter().any(is_damaged) || self.len > 0;
         let awaited = is_somewhere || waited < SILENT_OTHERS_WAIT;
         let silent_others = if awaited && !on_members { silent(others) } else { 0 };
@@ -184,7 +183,7 @@ impl Inquest {
         let silent_count = if gives_up { 0 } else { silent(members) + silent_others };
         let shown = || members.iter().chain(others);
         if shown().any(is_damaged) {
-            // What is cut off in any case makes nobody better.
+            // Bytes that are cut off in any case make no replica better.
             let len = |survivors: &[FencedReplica]| self.agree(survivors).map_or(0, |agreed| agreed.len);
             let all: Vec<FencedReplica> = shown().filter_map(survivor).collect();
             if len(&survivors) < len(&all) {
@@ -195,7 +194,7 @@ impl Inquest {
             }
         }
         match next_step(&survivors, silent_count, waited, self) {
-            // What was recorded was acknowledged: whoever has it may yet come back.
+            // Recorded bytes were acknowledged: a node that has them may return.
             Step::Nothing if self.len > 0 => Step::Wait("no node shows bytes that were acknowledged"),
             Step::Finish(agreed) if silent_count > 0 && self.cut.is_some_and(|cut| agreed.len < cut) => {
                 Step::Wait("those who answer have less of the block than shall be left")
@@ -205,7 +204,7 @@ impl Inquest {
     }
 }
 
-/// One recovery's attempt: what was said so far.
+/// One attempt of a recovery: the answers so far.
 #[derive(Debug)]
 pub struct RecoveryRound {
     inquest: Inquest,
@@ -225,7 +224,7 @@ impl RecoveryRound {
         self.others = Some(others);
     }
 
-    /// What a node says that was to read its replica; `None` if it does not say.
+    /// The answer of a node that was to verify its replica; `None` if no answer came.
     pub fn was_read(&mut self, node: NodeId, fitness: Option<Fitness>) {
         let all = self.members.iter_mut().chain(self.others.iter_mut().flatten());
         for shown in all {
@@ -244,13 +243,13 @@ impl RecoveryRound {
         shown.filter_map(survivor).map(|replica| replica.len).max().unwrap_or_default()
     }
 
-    /// These finished their replicas. Answers who of them has to read his before the recovery may go on with them
-    /// alone, since all others are old from then on: nobody, if all finished that were to, or if one of them was read
-    /// before. One that did not finish may have the only sound replica. If none that is read now is fit, the recovery
-    /// must begin again.
+    /// These nodes finished their replicas. Returns those that have to verify theirs before the recovery may go on with
+    /// them alone, since all others are stale from then on. None has to if all finished that were to, or if one of them
+    /// was verified before. A node that did not finish may have the only sound replica. If none that is verified now is
+    /// fit, the recovery must begin again.
     pub fn to_be_read(&self, agreed: &RecoveryPlan, finished: &[NodeId]) -> Vec<NodeId> {
         let shown = || self.members.iter().chain(self.others.iter().flatten());
-        // Damage that is known is taken only where nobody has better.
+        // A replica that is known to be damaged is used only if there is no better one.
         let is_known = |node: &NodeId| {
             let found_at_start = |replica: &FencedReplica| replica.state == ReplicaState::WaitingForRecovery;
             self.read.contains(node)
@@ -313,7 +312,7 @@ fn shows_some(shown: &RecoveryReply) -> bool {
 fn next_step(survivors: &[FencedReplica], silent_count: usize, waited: Duration, inquest: &Inquest) -> Step {
     let agreed = inquest.agree(survivors);
     if silent_count > 0 && agreed.is_none() {
-        // Whoever is silent may have all of it. Somebody must bring it back, or delete the file.
+        // A node that does not answer may have all of it. It must return, or the file must be deleted.
         return Step::Wait("no replica was found, and not all nodes answer");
     }
     let sound = agreed.as_ref().is_some_and(|agreed| is_sound(survivors, agreed, inquest.recorded()));
@@ -326,7 +325,7 @@ fn next_step(survivors: &[FencedReplica], silent_count: usize, waited: Duration,
     }
 }
 
-/// All that was recorded is there, and somebody who has it never fell.
+/// All recorded bytes are there, on a node that was not restarted.
 fn is_sound(survivors: &[FencedReplica], agreed: &RecoveryPlan, recorded: u64) -> bool {
     let never_fell = |survivor: &FencedReplica| survivor.state != ReplicaState::WaitingForRecovery;
     let mut taken = survivors.iter().filter(|survivor| agreed.nodes.contains(&survivor.node));

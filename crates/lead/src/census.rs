@@ -7,9 +7,9 @@ use namespace::BlockView;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What was counted is told for so many times as long as it took.
+/// A count is reused for so many times as long as it took.
 const TOLD_TIMES: u32 = 10;
-/// Who asks has a count made that takes no longer; otherwise the last one is told.
+/// A caller has a count made if that takes no longer; otherwise it gets the last one.
 const WAITED_FOR: Duration = Duration::from_secs(1);
 
 /// A block with too few copies.
@@ -51,7 +51,7 @@ impl Census {
 #[derive(Debug, Default)]
 pub struct LastCensus {
     census: Arc<Census>,
-    /// When it was, and how long it took. `None`: nobody has counted yet.
+    /// When it was, and how long it took. `None`: nothing was counted yet.
     counted: Option<(Duration, Duration)>,
 }
 
@@ -61,7 +61,7 @@ impl LastCensus {
         Arc::clone(&self.census)
     }
 
-    /// What is told to who asks; `None`: it is to be counted anew, which does not take long.
+    /// The count that callers get; `None`: it is to be counted anew, which does not take long.
     pub fn cached(&self) -> Option<Arc<Census>> {
         let is_slow = self.counted.is_some_and(|(_, took)| took > WAITED_FOR);
         is_slow.then(|| self.last())

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FileId, PipelineId};
 
-/// Blocks told by name, of each kind: a page of an administrator's list.
+/// Blocks listed by name, of each kind: a page of an administrator's list.
 const NAMED_COUNT_MAX: usize = 1000;
 /// Rows of one read, and blocks of one step.
 const PAGE_COUNT: usize = 1000;

@@ -33,7 +33,7 @@ const SET_EACH: Duration = Duration::from_secs(60);
 /// Files and hosts remembered; beyond that those that spent longest ago are forgotten.
 const SPENDER_COUNT_MAX: usize = 10_000;
 
-/// For whom a set of nodes is made.
+/// The cause of a new pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spender {
     File(FileId),

@@ -23,7 +23,7 @@ use types::limits::DATANODE_COUNT_MAX;
 /// What becomes of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Nobody has this id.
+    /// No node has this id.
     New,
     /// The process registered before, at this address.
     Known,
@@ -45,13 +45,13 @@ pub enum Standing {
 }
 
 impl Member {
-    /// It sends heartbeats, as far as can be told by who receives them since `receiving_since`.
+    /// It sends heartbeats, as far as a server can know that receives them since `receiving_since`.
     fn is_held(&self, now: Duration, receiving_since: Duration) -> bool {
         let is_live = |seen: Duration| now.saturating_sub(seen.max(receiving_since)) <= SILENCE_MAX;
         self.seen.is_some_and(is_live) && !self.disconnected
     }
 
-    /// `node` is the process that has registered, and says something else of itself than before.
+    /// `node` is the process that has registered, and describes itself otherwise than before.
     fn describes_itself_anew(&self, node: &Node) -> bool {
         self.node.incarnation == node.incarnation && self.node != *node
     }
@@ -63,15 +63,15 @@ impl Member {
 }
 
 impl Cluster {
-    /// What to answer to `node`, which asks to be registered. `receiving_since`: since when heartbeats are received here
+    /// The answer to `node`, which asks to be registered. `receiving_since`: since when heartbeats are received here
     /// without a gap.
     ///
-    /// One that is let in keeps all others out until [`Cluster::on_claimed`]: its row is not written yet, and a process
-    /// that comes back meanwhile must not count beside it.
+    /// A process that is let in keeps all others out until [`Cluster::on_claimed`]: its row is not written yet, and a
+    /// process that returns meanwhile must not count beside it.
     pub fn claim(&mut self, now: Duration, receiving_since: Duration, node: &Node) -> Claim {
         let Some(member) = self.nodes.get_mut(&node.id) else { return Claim::New };
         let is_claimed = member.is_claimed_from(node.incarnation, &node.xfer_addr());
-        // One whose row never came about keeps the place no longer than one that is silent.
+        // A claim whose row was never written keeps the place no longer than a silent process does.
         let claimant = member.claimant.as_ref().filter(|claimant| is_claimed && !node.outlived(&claimant.node));
         if let Some(claimant) = claimant.filter(|claimant| now.saturating_sub(claimant.at) <= SILENCE_MAX) {
             return Claim::InUse { addr: claimant.node.xfer_addr() };
@@ -113,9 +113,9 @@ impl Cluster {
         match () {
             () if member.is_claimed_from(incarnation, xfer_addr) => Standing::Unknown,
             () if is_it && known.xfer_addr() == xfer_addr => Standing::Current,
-            // Nobody else is there: it registered at another server, which reaches it under another address or has not
-            // told its row yet. When it registers again it is known whether it may have the place; which of two began
-            // first is known only as well as their clocks.
+            // No other process is live. This one registered at another server, which reaches it under another address
+            // or has not sent its row yet. When it registers again, it is known whether it may have the place. Which of
+            // two began first is known only as well as their clocks agree.
             () if !member.is_held(now, Duration::ZERO) => Standing::Unknown,
             // It did register, and this server's state is from before: it was put back from a copy.
             () if known.incarnation.start_ms < incarnation.start_ms => Standing::Unknown,
@@ -124,7 +124,7 @@ impl Cluster {
     }
 }
 
-/// Processes with ids that nobody has, until their next message shows that they are there. Nothing else is kept of
+/// Processes with ids that no node has, until their next message shows that they are live. Nothing else is kept of
 /// them.
 ///
 /// No address uses up what others need: each has its own share of the places and of the rate.
@@ -191,10 +191,10 @@ pub enum Crowded {
     Changed { wait_s: u64 },
 }
 
-/// More than a machine runs: one would do. Counted are those that are heard or hold something: a datanode that is made
-/// anew each day leaves a row each time, and none of them goes.
+/// More than a machine runs: one would do. Nodes that send heartbeats or hold something count. A datanode that is made
+/// anew each day leaves a row each time, and no row is removed.
 pub(crate) const NODES_PER_MACHINE_MAX: usize = 200;
-/// A node that is silent for longer, and holds nothing, does not count among those of its machine.
+/// A node that was silent for longer, and holds nothing, does not count among those of its machine.
 const UNUSED_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const NEWCOMER_COUNT_MAX: usize = 1000;
 /// Of one address: each is one for no longer than a round trip, unless it is none.
@@ -217,10 +217,10 @@ impl Newcomers {
         }
     }
 
-    /// A process registered with an id that nobody has.
+    /// A process registered with an id that no node has.
     ///
-    /// Where there is no place for it, the oldest goes that has not sent its next message: of its own address, or of
-    /// the one with most.
+    /// If there is no place for it, the oldest newcomer that has not sent its next message is dropped: of its own
+    /// address, or of the one with most.
     pub fn enter(&mut self, now: Duration, node: Node, version: String, cluster: &Cluster) -> Result<(), Crowded> {
         self.expire(now);
         let is_used = |member: &&Member| {

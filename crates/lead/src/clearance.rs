@@ -31,7 +31,7 @@ pub struct Clearance {
     before: Option<Set>,
 }
 
-/// Who should have the blocks.
+/// The nodes that should have the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Set {
     epoch: Epoch,
@@ -66,7 +66,7 @@ impl Clearance {
         self.kept.iter().map(|(_, told)| told.block).collect()
     }
 
-    /// What the namespace has of them; `None`: no file owns it. Answers whom to ask about [`Self::asked`].
+    /// What the namespace has of them; `None`: no file owns it. Returns the nodes to ask about [`Self::asked`].
     pub fn on_found(
         &mut self,
         found: impl IntoIterator<Item = (BlockId, Option<BlockView>)>,
@@ -85,7 +85,7 @@ impl Clearance {
         &self.asked
     }
 
-    /// What they said. Answers what goes.
+    /// The members' answers. Returns the replicas to delete.
     pub fn on_answers(self, answers: &Answers, healing: &mut RepairContext<'_>) -> Vec<Cleared> {
         let (home, now) = (self.home, healing.rules.now);
         if set_of(home, healing) != self.before {
@@ -107,7 +107,7 @@ impl Clearance {
                 let found = match self.found.get(&told.block) {
                     Some(Some(found)) => *found,
                     Some(None) => {
-                        // Its file was deleted meanwhile, of which only the members of its home are told.
+                        // Its file was deleted meanwhile. Only the members of its home get an order for that.
                         surplus.approve_deletion(home, node, told, now);
                         continue;
                     }
@@ -132,7 +132,8 @@ impl Clearance {
             }
             let has = |id: &NodeId| answers.of(*id, at, expected, repair, surplus) == Some(Fitness::Fit);
             let copies = members.iter().filter(|id| **id != node && has(id)).count();
-            // One sound copy of today makes an old one worthless; one that is as good goes only if there are enough.
+            // One sound copy of the current generation makes a stale one worthless. A current one is deleted only if
+            // there are enough others.
             let enough = if is_old { 1 } else { usize::from(wanted).max(1) };
             if copies >= enough || mutation::is(Mutation::DeleteSurplusUnasked) {
                 cleared.push(Cleared { block: told.block, node, copies });

@@ -24,7 +24,7 @@ pub struct Pipeline {
     pub(crate) in_use: bool,
     /// Bytes of all its containers, about: a sum that a wrong claim about one of them cannot overflow.
     pub(crate) len: u128,
-    /// Containers of which not all who join have everything.
+    /// Containers of which some joining member lacks blocks.
     pub(crate) lagging_count: u64,
 }
 
@@ -41,15 +41,14 @@ pub struct Container {
     /// Of the pipeline when all members had all blocks.
     pub epoch: Epoch,
     pub state: ContainerState,
-    /// Whoever joined up to this epoch of the pipeline has said what it has of all of it.
+    /// Members that joined up to this epoch of the pipeline have reported all of the container.
     pub(crate) told: Epoch,
     pub(crate) leased: u32,
     /// Of those: by leaders before this one.
     leased_before: u32,
     /// Bytes of its blocks, about.
     pub(crate) len: u64,
-    /// Of those: bytes that no node has which is here. Nobody can copy them, or a writer said that they are there and
-    /// lied.
+    /// Of those: bytes that no live node has. They cannot be copied, or a writer claimed bytes that it never wrote.
     pub(crate) missing_len: u64,
     /// Of the others: bytes that writers named, and that no node has confirmed yet.
     pub(crate) unconfirmed_len: u128,
@@ -84,7 +83,7 @@ impl Container {
         self.len
     }
 
-    /// Bytes that its nodes have, and whoever takes it over would have to copy, about.
+    /// Bytes that its nodes have, which a new member would have to copy, about.
     pub(crate) fn held_len(&self) -> u64 {
         let held_len = u128::from(self.len.saturating_sub(self.missing_len)).saturating_sub(self.unconfirmed_len);
         u64::try_from(held_len).unwrap_or_default()
@@ -118,10 +117,10 @@ pub struct Cluster {
     pub(crate) by_set: BTreeMap<(Vec<NodeId>, u16), BTreeSet<PipelineId>>,
     pub(crate) by_wanted: BTreeMap<u16, Vec<PipelineId>>,
     pub(crate) by_node: BTreeMap<NodeId, Vec<PipelineId>>,
-    /// Of clients' machines, as a topology script told. Not durable: it is asked again.
+    /// Racks of clients' machines, by the topology script. Not durable: it is asked again.
     pub(crate) racks: BTreeMap<String, String>,
-    /// Containers of which those who joined up to this epoch hold every complete block, though they are not whole yet,
-    /// as blocks begun before are still being written.
+    /// Containers of which members that joined up to this epoch hold every complete block. They are not whole yet, as
+    /// blocks begun before are still being written.
     pub(crate) copied: BTreeMap<ContainerId, (PipelineId, Epoch)>,
     pub(crate) index: Index,
     /// Containers of which bytes are missing.
@@ -130,7 +129,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The picture right after a start: every node is known by its last address, and none has been heard.
+    /// The picture right after a start: every node is known by its last address, and none has sent a heartbeat.
     pub fn load(rows: &dyn Rows, lessee: u64) -> Result<Self, RowsError> {
         let mut cluster = Self {
             lessee,
@@ -223,7 +222,7 @@ impl Cluster {
                     if ours && container.in_hand.end == *from {
                         container.in_hand.end = *up_to;
                     } else if ours {
-                        // Somebody else leased in between; what little is left of the old lease is given up.
+                        // Another leader leased in between; the little that is left of the old lease is given up.
                         container.in_hand = *from..*up_to;
                     }
                 }
@@ -268,14 +267,14 @@ impl Cluster {
         }
     }
 
-    /// A node registered with this process: its row is applied, and it is heard now.
+    /// A node registered with this process: its row is applied, and it counts as live from now on.
     pub fn on_registered(&mut self, now: Duration, node: NodeId, usage: Usage) {
         if let Some(member) = self.nodes.get_mut(&node) {
             member.on_heartbeat(usage, now);
         }
     }
 
-    /// It said something else than a heartbeat, as it does for minutes when it tells all that it has.
+    /// It sent another message than a heartbeat, as it does for minutes when it sends its catalogue.
     pub fn on_message(&mut self, now: Duration, node: NodeId) {
         let heard = self.nodes.get_mut(&node).filter(|member| member.seen.is_some() && !member.diskless);
         if let Some(member) = heard {
@@ -295,7 +294,7 @@ impl Cluster {
         }
     }
 
-    /// The connection over which it was heard has ended: new blocks go elsewhere, and another process may take its
+    /// The connection of its last message has ended: new blocks are placed elsewhere, and another process may take its
     /// place.
     pub fn on_disconnected(&mut self, node: NodeId) {
         if let Some(member) = self.nodes.get_mut(&node) {
@@ -303,7 +302,7 @@ impl Cluster {
         }
     }
 
-    /// A writer dropped it from its chain. If it lives it is heard again in a second.
+    /// A writer dropped it from its chain. If it is live, its next heartbeat comes within a second.
     pub fn on_dropped_from_chain(&mut self, node: NodeId) {
         if let Some(member) = self.nodes.get_mut(&node) {
             member.hung_up = true;
@@ -321,7 +320,7 @@ impl Cluster {
         }
     }
 
-    /// Blocks in `home` got `len` more bytes, as its nodes have said. What a writer says: [`Cluster::on_claimed_len`].
+    /// Blocks in `home` got `len` more bytes, as its nodes reported. For a writer's claim: [`Cluster::on_claimed_len`].
     pub fn on_written(&mut self, home: ContainerId, len: u64) {
         self.change_container(home, |container| {
             container.len = container.len.saturating_add(len);
@@ -387,13 +386,13 @@ impl Cluster {
         self.index.sealed.contains(&home)
     }
 
-    /// Pipelines that somebody joins.
+    /// Pipelines with joining members.
     pub fn joined_pipelines(&self) -> impl Iterator<Item = PipelineId> + '_ {
         self.index.joining.iter().copied()
     }
 
-    /// Pipelines some containers of which may have fewer whole copies than they should: those with a member that is not
-    /// `here`, or that somebody joins, or with another number of members than they should have.
+    /// Pipelines some containers of which may have fewer whole copies than they should. They have a member that is not
+    /// `here`, a joining member, or another number of members than they should have.
     pub fn doubtful_pipelines(&self, here: impl Fn(&Member) -> bool) -> BTreeSet<PipelineId> {
         let away = self.nodes.values().filter(|member| !here(member)).map(|member| member.node.id);
         let of_away = away.flat_map(|node| self.pipelines_of(node).iter().copied());
@@ -424,14 +423,14 @@ impl Cluster {
         self.pipelines.iter().map(|(id, pipeline)| (*id, pipeline))
     }
 
-    /// False for a block no process was ever given the id of: it is not from here, or from a time this state has lost.
-    /// Of a container that was removed nobody can be given one any more.
+    /// False for a block whose id was never given out: it is not from here, or from a time this state has lost. Ids of
+    /// a removed container are not given out any more.
     pub fn was_given_out(&self, block: BlockId) -> bool {
         let home = block.born_in();
         self.containers.get(&home).map_or(self.was_removed(home), |container| block.index() < container.leased)
     }
 
-    /// Whether a leader before this one may have given a block out: this one does not know to whom.
+    /// Whether a leader before this one may have given a block out: this one does not know to which client.
     pub fn was_given_out_before(&self, block: BlockId) -> bool {
         let home = block.born_in();
         self.containers.get(&home).map_or(self.was_removed(home), |container| block.index() < container.leased_before)
@@ -456,7 +455,7 @@ impl Cluster {
         same.then_some((id, row.epoch))
     }
 
-    /// Whether a container is still held by this set, and nobody came or went since.
+    /// Whether a container is still held by this pipeline, with the same members.
     pub fn is_held_by(&self, home: ContainerId, (id, epoch): (PipelineId, Epoch)) -> bool {
         let same = self.containers.get(&home).is_some_and(|container| container.pipeline == id);
         same && self.pipelines.get(&id).is_some_and(|pipeline| pipeline.row.epoch == epoch)
@@ -475,12 +474,13 @@ impl Cluster {
         !pipeline.row.joining.iter().any(|(id, epoch)| *id == node && *epoch > container.epoch)
     }
 
-    /// Whoever joined up to `epoch` has said what it has of the container: what it lacks is known by name.
+    /// Members that joined up to `epoch` have reported what they have of the container; the blocks they lack are known
+    /// by name.
     pub(crate) fn on_compared(&mut self, home: ContainerId, epoch: Epoch) {
         self.change_container(home, |container| container.told = container.told.max(epoch));
     }
 
-    /// Whoever joined up to `epoch` holds every block of the container that is complete.
+    /// Members that joined up to `epoch` hold every complete block of the container.
     pub fn on_copied(&mut self, home: ContainerId, epoch: Epoch) {
         if let Some(container) = self.containers.get(&home) {
             self.copied.insert(home, (container.pipeline, epoch));
@@ -582,8 +582,7 @@ impl Cluster {
         }
     }
 
-    /// A container goes into another pipeline, whole on those who have been its members for longest there, and takes no
-    /// new blocks.
+    /// A container moves into another pipeline, whole on its members of longest standing, and takes no new blocks.
     fn rehome(&mut self, home: ContainerId, into: PipelineId) {
         self.count_out(home);
         self.copied.remove(&home);

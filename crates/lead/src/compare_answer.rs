@@ -32,8 +32,8 @@ impl Answers {
         self.of.keys().copied()
     }
 
-    /// What to think of the replica of `wanted`, which is number `at` of the list. One that is known to be damaged
-    /// serves nobody, and one that was ordered away is as good as gone, whatever its node says.
+    /// What the leader assumes of the replica of `wanted`, which is number `at` of the list. A replica that is known to
+    /// be damaged is no source, and one whose deletion was ordered counts as absent, whatever its node reports.
     pub(crate) fn of(
         &self,
         node: NodeId,

@@ -25,8 +25,8 @@ use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, Epoch, Fitness, NodeId, PipelineId};
 
-/// Between looks at a container that waits for what nobody tells it of: blocks that were begun before its members
-/// joined, and copies that are made for another container.
+/// Between comparisons of a container that waits for changes that no event reports: blocks begun before its members
+/// joined, and copies made for another container.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 
 /// What came of asking about some blocks.
@@ -34,11 +34,11 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 pub struct Outcome {
     /// Replicas to copy.
     pub lacks: usize,
-    /// Blocks of which nobody has a copy.
+    /// Blocks of which no node has a copy.
     pub missing: usize,
     /// Bytes of those that are not known by name, as there are too many.
     pub unnamed_len: u64,
-    /// Members that did not answer, and blocks that somebody writes to.
+    /// Members that did not answer, and blocks that are being written.
     pub unanswered: usize,
 }
 
@@ -47,7 +47,7 @@ pub struct Outcome {
 pub struct Compared {
     /// The pipeline, and its epoch of which all are whole, if that is news.
     pub whole: Option<(PipelineId, Epoch)>,
-    /// Blocks of which nobody has a copy, if everybody was asked.
+    /// Blocks of which no node has a copy, if all were asked.
     pub missing: usize,
 }
 
@@ -75,22 +75,22 @@ impl Comparison {
         Some(Self { home, pipeline, epoch, is_joining, members, open, sum })
     }
 
-    /// Whom to ask.
+    /// The nodes to ask.
     pub fn members(&self) -> &[NodeId] {
         &self.members
     }
 
     /// Blocks of the container that are still written.
     pub fn on_open(&mut self, open: &[BlockId], repair: &mut Repair) {
-        // Nobody is asked for them now, and whoever came back with an empty disk, or joined, has none: they are looked
-        // at when complete.
+        // These are not compared now. A member that returned with an empty disk, or joined, has none of them: they are
+        // compared when complete.
         open.iter().for_each(|block| repair.doubt(*block));
         if self.is_joining {
             self.open.extend(open);
         }
     }
 
-    /// `same` are those whose digest of `blocks` is as it should be. True: nobody needs to be asked for the list.
+    /// `same` are those whose digest of `blocks` is as it should be. True: the list need not be asked for.
     pub fn are_alike(&self, blocks: &[BlockView], same: &[NodeId], repair: &mut Repair, surplus: &Surplus) -> bool {
         let is_bad = |wanted: &BlockView, id: NodeId| {
             repair.is_bad(wanted.block, id, wanted.generation)
@@ -134,11 +134,11 @@ impl Comparison {
         }
         let Some(container) = cluster.container(home) else { return Compared { whole: None, missing: 0 } };
         let (of, whole_at) = (container.pipeline, container.epoch);
-        // Members that are lost say nothing; those who are here must have said all.
+        // Lost members cannot answer; all others must have answered.
         let must_say = |id: &NodeId| !rules.is_lost(cluster.node(*id));
         let all_asked = mutation::is(Mutation::WholeUnanswered)
             || cluster.member_ids(home).iter().all(|id| self.members.contains(id) || !must_say(id));
-        // Who has not come yet after a start may have what the others lack.
+        // A node that has not registered yet after a start may have what the others lack.
         let not_yet = Compared { whole: None, missing: if all_asked { sum.missing } else { 0 } };
         // With another pipeline it is counted by other epochs.
         let is_moved = of != self.pipeline;
@@ -152,7 +152,7 @@ impl Comparison {
         }
         let is_copied = sum.lacks == 0 && !repair.is_open(home);
         if self.is_joining && !repair.old_open_blocks_closed(home, (self.pipeline, epoch), &self.open) {
-            // Nobody who is in their chains may go before they are complete, and copied.
+            // No member in their chains may be removed before they are complete, and copied.
             repair.suspect(home, now + LOOK_AGAIN_AFTER);
             if is_copied {
                 // A log may stay open for hours; what was complete before is read from the new member meanwhile.
@@ -162,8 +162,8 @@ impl Comparison {
         }
         if !is_copied {
             if !repair.is_open(home) && !repair.is_due(home) {
-                // What lacks is being copied for the container that the block moves to, and nobody says here when that
-                // is done. Nothing has failed: it is looked at as often however long that takes.
+                // What lacks is being copied for the container that the block moves to, and no event here reports when
+                // that is done. Nothing has failed, so the pause does not grow.
                 repair.suspect(home, now + LOOK_AGAIN_AFTER);
             }
             return not_yet;
@@ -182,8 +182,8 @@ impl Comparison {
         Compared { whole: is_news.then_some((self.pipeline, epoch)), missing: sum.missing }
     }
 
-    /// Whether what no member has is nowhere else either, as far as anybody who is here can tell: those who were asked
-    /// had all of the container before, some of them, and those who left it and are here have reported since.
+    /// Whether a block that no member has is nowhere else either, as far as live nodes can tell. Some of those asked
+    /// had all of the container before, and all live former members have reported since.
     fn passes_over_missing(&self, healing: &RepairContext<'_>) -> bool {
         let RepairContext { cluster, surplus, rules, .. } = healing;
         let row = cluster.pipeline(self.pipeline).map(|pipeline| &pipeline.row);
@@ -227,8 +227,8 @@ impl RepairContext<'_> {
 }
 
 impl Repair {
-    /// What the namespace has of blocks that were doubted: by home, those that can be compared. One that is written yet
-    /// stays doubted.
+    /// What the namespace has of doubtful blocks: by home, those that can be compared. One that is still being written
+    /// stays doubtful.
     fn sort_doubts(
         &mut self,
         found: impl IntoIterator<Item = (BlockId, Option<BlockView>)>,
@@ -244,7 +244,8 @@ impl Repair {
         by_home
     }
 
-    /// What `members` say of `blocks`, which should be on all of them. `is_live` tells whether a node can be read from.
+    /// The answers of `members` about `blocks`, which should be on all of them. `is_live`: whether a node can be read
+    /// from.
     pub fn on_list(
         &mut self,
         blocks: &[BlockView],
@@ -283,7 +284,7 @@ impl Repair {
             } else if !sources.is_empty() {
                 self.found(wanted.block);
             } else {
-                // If somebody did not answer, that one may have it.
+                // A node that did not answer may have it.
                 outcome.missing += usize::from(silent_count == 0);
             }
             for (node, unfit) in said.iter().filter_map(|(node, fitness)| Some((*node, is_lacking((*fitness)?)?))) {
@@ -305,7 +306,7 @@ fn of_fitness(said: &[(NodeId, Option<Fitness>)], fitness: Fitness) -> Vec<NodeI
     said.iter().filter(|(_, said)| *said == Some(fitness)).map(|(node, _)| *node).collect()
 }
 
-/// Whether a node that says so needs a copy, and then whether what it has is unfit.
+/// Whether a node with this answer needs a copy, and then whether its replica is unfit.
 pub(crate) fn is_lacking(fitness: Fitness) -> Option<bool> {
     match fitness {
         Fitness::Fit | Fitness::Busy => None,

@@ -11,7 +11,7 @@ use types::{BlockId, NodeId};
 const COUNT_MAX: usize = 10_000;
 /// Of one machine. Its programs read hundreds of replicas in a second, but find few of them bad.
 const COUNT_OF_ONE_MAX: usize = 100;
-/// How long nobody is believed who calls a replica bad that its node has read and found well: his own memory or network
+/// How long complaints are ignored about a replica that its node verified as sound: the complainant's memory or network
 /// may be bad.
 const WELL_FOR: Duration = Duration::from_secs(300);
 /// A node that could not read a replica when it was asked is asked again, each time after twice as long; some hours in
@@ -21,7 +21,7 @@ const UNREAD_TRIES: u32 = 10;
 
 type Replica = (BlockId, NodeId);
 
-/// Who complains: a client's machine, or this server and the datanodes themselves.
+/// The source of a complaint: a client's machine, or this server and the datanodes themselves.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Complainant {
     Ours,
@@ -34,7 +34,7 @@ pub struct Complaints {
     by: BTreeMap<Complainant, BTreeSet<Replica>>,
     /// Whose complaint was taken last.
     last: Option<Complainant>,
-    /// Replicas that read well, and until when that is believed.
+    /// Replicas that were verified as sound, and until when that is relied on.
     well: BTreeMap<Replica, Duration>,
     /// Replicas that their nodes did not read when they were asked: how often, and until when they are left in peace.
     unread: BTreeMap<Replica, (u32, Duration)>,
@@ -80,7 +80,7 @@ impl Complaints {
         Some(replica)
     }
 
-    /// It was taken, and its node did not say how the replica is.
+    /// It was taken, and its node did not report its state.
     pub fn on_unread(&mut self, block: BlockId, node: NodeId, now: Duration) {
         let replica = (block, node);
         let tries = self.unread.get(&replica).map_or(0, |(tries, _)| *tries) + 1;
@@ -109,7 +109,7 @@ impl Complaints {
         }
     }
 
-    /// Each complaint waits in the place of one who made it.
+    /// Each complaint waits in the place of one complainant.
     pub(crate) fn check(&self) {
         let waiting: usize = self.by.values().map(BTreeSet::len).sum();
         let all: BTreeSet<Replica> = self.by.values().flatten().copied().collect();

@@ -24,7 +24,7 @@ const PAGE_COUNT: usize = 1000;
 const ORDER_COUNT_MAX: usize = 5000;
 /// An order is repeated after this, in case an answer was lost.
 const REPEAT_AFTER: Duration = Duration::from_secs(3);
-/// After so many orders without a confirmation the node has no such replica; its catalogue would tell otherwise.
+/// After so many orders without a confirmation the node has no such replica; its catalogue would show otherwise.
 const ORDERS_UNTIL_DONE: u8 = 3;
 
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Doomed {
         self.rows.insert(key, Row { generation: doomed.generation, pending_nodes: members.iter().copied().collect() });
     }
 
-    /// Some of what the rows say is doomed may not be here: they are read from their beginning.
+    /// Some doomed blocks may not be listed here: their rows are read from the beginning.
     pub fn reload(&mut self) {
         self.unread = Unread::All;
     }
@@ -138,7 +138,7 @@ impl Doomed {
         self.len() == 0
     }
 
-    /// What to tell `node` now.
+    /// Orders for `node` now.
     pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<(BlockId, Generation)> {
         let Some(owed) = self.owed.get_mut(&node) else { return Vec::new() };
         let mut orders = Vec::new();
@@ -163,8 +163,7 @@ impl Doomed {
         orders
     }
 
-    /// `node` says that its replica of `block` is gone.
-    /// True: it was ordered to.
+    /// `node` reports that its replica of `block` is deleted. True: it was ordered to.
     pub fn on_deleted(&mut self, node: NodeId, block: BlockId) -> bool {
         let Some(owed) = self.owed.get(&node) else { return false };
         let keys: Vec<_> = owed
@@ -179,7 +178,7 @@ impl Doomed {
         was_ordered
     }
 
-    /// `node` is gone for now: nobody waits for it.
+    /// `node` is gone for now and is not waited for.
     pub fn on_lost(&mut self, node: NodeId) {
         for key in self.owed.remove(&node).unwrap_or_default().into_keys() {
             self.settle(node, key);
@@ -200,7 +199,7 @@ impl Doomed {
         taken
     }
 
-    /// Who owes what, by row and by node. Looks at everything.
+    /// Pending deletions, by row and by node, agree. Looks at everything.
     pub fn check(&self) {
         for (key, row) in &self.rows {
             assert!(!row.pending_nodes.is_empty(), "{} waits for nobody, and cannot be forgotten", key.0);

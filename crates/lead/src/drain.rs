@@ -23,8 +23,8 @@ pub struct DrainPicture {
     pub containers_left: u64,
     /// Bytes that others have still to copy, about.
     pub len_left: u64,
-    /// Pipelines for which nobody can take the node's place: no other node is here, serves, and has room for one more
-    /// of their containers.
+    /// Pipelines in which no node can take this one's place: no other live serving node has room for one more of their
+    /// containers.
     pub stuck: u64,
     /// Bytes of these, about.
     pub stuck_len: u64,
@@ -37,13 +37,13 @@ pub struct DrainPicture {
 pub enum LeftBehind {
     /// Clients hold ids of blocks that were meant for it.
     Leased,
-    /// What it has was not all told since, or is not all known to be with others.
+    /// Its catalogue is not complete since, or not all of its replicas are known to be on other nodes.
     Unsettled,
 }
 
 impl Surplus {
-    /// `undecided`: of what `node` told, something is still being written. `leased`: if clients may hold ids of blocks,
-    /// how long such a lease may last.
+    /// `undecided`: some replica that `node` reported is still being written. `leased`: if clients may hold block
+    /// leases, how long one may last.
     pub fn left_behind(
         &mut self,
         node: NodeId,

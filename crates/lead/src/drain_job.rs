@@ -68,7 +68,7 @@ impl Leader {
             self.surplus.on_member_again(id);
             return (work, waits_for(&picture).map_or(JobState::Running, JobState::Waiting));
         }
-        // One that is down reports nothing more, and nobody puts anything there: what its pipelines held is all there
+        // A node that is down reports nothing more, and no replica is put there: what its pipelines held is all there
         // is to copy.
         let is_lost = rules.is_lost(self.cluster.node(id));
         let rest = match is_lost || mutation::is(Mutation::HastyDrain) {
@@ -119,7 +119,7 @@ impl Leader {
     }
 }
 
-/// What a drain needs of somebody before it can go on.
+/// What a drain waits for before it can go on.
 fn waits_for(picture: &DrainPicture) -> Option<String> {
     if picture.orphaned > 0 {
         return Some(format!(

@@ -68,8 +68,8 @@ impl EffectHandler<'_> {
         match doubt.cause {
             DoubtCause::Leased if mutation::is(Mutation::ForgetShortPuts) => false,
             DoubtCause::Completed => is_short,
-            // Members who came to its home since the lease began never heard of it; nor did those who were late. It is
-            // compared when it is complete. Of what an earlier leader gave out nothing is known.
+            // Members that came to its home since the lease began have no replica; nor have late ones. It is compared
+            // when it is complete. Leases of an earlier leader are unknown.
             DoubtCause::Leased => {
                 let put = self.leased.put_of(doubt.block);
                 let is_known = put.is_some_and(|put| {
@@ -79,7 +79,7 @@ impl EffectHandler<'_> {
             }
             // Members that did not take part, or had too little, copy it from the others.
             DoubtCause::Recovered => true,
-            // Its home may have been found whole before it came there. It stays doubted until it is complete.
+            // Its home may have been marked whole before it moved there. It stays doubtful until it is complete.
             DoubtCause::Moved => true,
         }
     }

@@ -52,8 +52,8 @@ impl Cluster {
         })
     }
 
-    /// The smallest container, of those that nobody writes to if there are any, of at least `needed` that may go from
-    /// one node to the other.
+    /// The smallest container of at least `needed` that may move from one node to the other; one that is not being
+    /// written if there is any.
     fn move_between(
         &self,
         (from, to): (NodeId, NodeId),

@@ -14,7 +14,7 @@ const ROUND_COUNT: usize = 20;
 const LISTED_COUNT: usize = 1000;
 /// Containers whose members make their trees at a time.
 const BUILDING_COUNT_MAX: usize = 2;
-/// One whose members agree, or of which nobody can say who is right.
+/// A container whose members agree, or whose differences cannot be settled.
 const AGAIN_AFTER: Duration = Duration::from_secs(3600);
 /// One whose members could not be compared.
 const LATER: Duration = Duration::from_secs(60);
@@ -61,12 +61,12 @@ pub enum TreesCompared {
 pub enum TreeOutcome {
     Alike(TreeSum),
     Differ {
-        /// All that differs are contradictions, which nobody can settle soon.
+        /// All differences are contradictions, which cannot be settled soon.
         contradictions_only: bool,
     },
     /// Members make their trees.
     Building,
-    /// Somebody did not answer, or still copies.
+    /// A member did not answer, or still copies.
     Later,
 }
 
@@ -127,7 +127,7 @@ impl HashTreeQueue {
     pub fn due(&self, now: Duration) -> Vec<ContainerId> {
         // Trees that are being made: the same ones until they are there, or they would push each other out of memory.
         let begun = self.building.iter().filter(|home| self.known.get(home).is_some_and(|known| known.due <= now));
-        // Who waits longest comes first, so that those which cannot be compared just now hold up no others.
+        // The one that waits longest comes first, so that those which cannot be compared just now do not delay others.
         let waiting = self.due.range(..=(now, ContainerId(u64::MAX))).map(|(_, home)| home);
         let others = waiting.filter(|home| !self.building.contains(home));
         let room = if self.building.len() >= BUILDING_COUNT_MAX { 0 } else { ROUND_COUNT };

@@ -31,12 +31,12 @@ pub struct RepairContext<'a> {
 }
 
 impl RepairContext<'_> {
-    /// Who holds a container and can be asked.
+    /// Members of a container that can be asked.
     pub fn members_to_ask(&self, home: ContainerId) -> Vec<NodeId> {
         self.cluster.askable(&self.rules, self.cluster.member_ids(home).iter().copied())
     }
 
-    /// What was said of single blocks that were doubted. Where somebody did not say, they stay so.
+    /// Answers about single doubtful blocks. Where an answer is missing, they stay doubtful.
     pub fn on_doubted(&mut self, blocks: &[BlockView], members: &[NodeId], answers: &Answers) {
         if self.on_list(blocks, members, answers).unanswered > 0 {
             blocks.iter().for_each(|wanted| self.repair.doubt(wanted.block));
@@ -69,11 +69,11 @@ impl RepairContext<'_> {
         }
     }
 
-    /// A node that was lost since `known`, or is back, and whether it is lost: its containers are compared, as of some
-    /// nobody else has a copy, and that is to be named, or taken back. One node at a time, to be asked again until
-    /// there is none.
+    /// A node that was lost since `known`, or returned, and whether it is lost. Its containers are compared, as no
+    /// other node may have a copy of some blocks, which is then reported, or withdrawn. One node at a time: call again
+    /// until there is none.
     pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Option<(NodeId, bool)> {
-        // What writers said that they wrote, and no node has, must not keep the rest of its pipeline from being copied.
+        // Bytes that writers claimed and no node has must not keep the rest of the pipeline from being copied.
         for block in self.cluster.take_overdue(self.rules.now) {
             self.repair.doubt(block);
         }
@@ -97,8 +97,8 @@ impl RepairContext<'_> {
         changed
     }
 
-    /// Containers have got other members by `command`: what they hold is compared with them, copies to those who went
-    /// are off, and who went tells what it has. `before` are the members they had.
+    /// `command` gave containers other members. Their replicas are compared, copies to former members are cancelled,
+    /// and former members are asked for a catalogue. `before` are the members they had.
     pub fn on_members(&mut self, command: &Command, before: &[NodeId]) {
         let (containers, members) = match command {
             Command::SetMembers { pipeline, members, .. } => {
@@ -121,14 +121,14 @@ impl RepairContext<'_> {
 }
 
 impl Cluster {
-    /// Of `nodes` those that were heard and are not lost.
+    /// Of `nodes` those that sent heartbeats and are not lost.
     pub fn askable(&self, rules: &LivenessRules, nodes: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
         let members = nodes.into_iter().filter_map(|id| self.node(id));
         let here = members.filter(|member| member.seen().is_some() && !rules.is_lost(Some(member)));
         here.map(|member| member.node.id).collect()
     }
 
-    /// Somebody may lack what is written in `home` now: its members change, or one is silent.
+    /// A member may lack what is written in `home` now: the members change, or one is silent.
     pub fn is_short(&self, home: ContainerId, now: Duration) -> bool {
         let members = self.members(home);
         members.iter().any(|member| !member.is_live(now) || !self.is_whole(home, member.node.id))

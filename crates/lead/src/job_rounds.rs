@@ -99,7 +99,7 @@ impl Leader {
         }
     }
 
-    /// The next move of balancing, and the command that begins it. What came of that is to be told by
+    /// The next move of balancing, and the command that begins it. The result of the proposal goes to
     /// [`Self::on_move_proposed`].
     pub fn next_move(&mut self, rules: &LivenessRules) -> Option<(Move, Command)> {
         loop {
@@ -121,8 +121,8 @@ impl Leader {
         }
     }
 
-    /// Somebody wants it to end. Answers what is to be proposed for that; without it the job ends when those who carry
-    /// it out have heard, and what is under way has come to its end.
+    /// An administrator stops the job. Returns the command to propose for that. Without one, the job ends when its
+    /// nodes have got the order and what is under way has ended.
     pub fn stop_job(&mut self, id: u64) -> Result<Option<Command>, StopRefused> {
         let job = self.jobs.get(id).ok_or(StopRefused::NoSuchJob(id))?;
         if job.kind == JobKind::Repair && !job.state.has_ended() {

@@ -23,7 +23,7 @@ const SAMPLE_EACH: Duration = Duration::from_secs(1);
 /// Those of [`RATE_OVER`], and one on either side.
 const SAMPLE_COUNT_MAX: usize = (RATE_OVER.as_secs() / SAMPLE_EACH.as_secs()) as usize + 2;
 
-/// What the rows say of a job.
+/// A job's state in the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     /// Nothing, ever.
@@ -114,7 +114,7 @@ impl Jobs {
         self.jobs.values().rev().find(is_same)
     }
 
-    /// What the rows tell: jobs that a leader before began, and those that ended.
+    /// Loads jobs from the rows: those that an earlier leader began, and those that ended.
     pub fn load(rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Self, RowsError> {
         let mut jobs = Self::default();
         for (id, mut row) in tables::jobs(rows)? {

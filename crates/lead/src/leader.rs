@@ -43,7 +43,7 @@ pub struct Leader {
     pub cluster: Cluster,
     /// Processes that registered with ids that no node has.
     pub newcomers: Newcomers,
-    /// Writers, and when each was heard of last.
+    /// Writers, and the last renewal of each.
     pub leases: WriterLeases,
     /// Blocks that clients hold on lease.
     pub leased: Leased,
@@ -56,7 +56,7 @@ pub struct Leader {
     pub repair: Repair,
     /// Replicas where none belong.
     pub surplus: Surplus,
-    /// What sealed containers hold, as their members' hash trees tell it.
+    /// Contents of sealed containers, by their members' hash trees.
     pub hash_trees: HashTreeQueue,
     /// Replicas that were reported as damaged, and not read since.
     pub complaints: Complaints,
@@ -73,9 +73,9 @@ pub struct Leader {
     /// Files whose replication was changed.
     pub resizes: ResizeQueue,
     pub(crate) container_audit: ContainerAudit,
-    /// Who was lost at the last look.
+    /// Nodes that were lost at the last look.
     pub(crate) lost: BTreeSet<NodeId>,
-    /// Where looking for containers that can be removed goes on.
+    /// Position in the search for removable containers.
     pub(crate) removal_after: Option<ContainerId>,
     disks: BTreeMap<NodeId, Vec<Disk>>,
 }
@@ -121,7 +121,7 @@ impl Leader {
         Ok(leader)
     }
 
-    /// A command of the block side was applied, whoever proposed it: so nothing is skipped where the proposer does not
+    /// A command of the block side was applied, whoever proposed it. So nothing is skipped if the proposer does not
     /// learn of it. To be called in the order of the log.
     pub fn on_applied(
         &mut self,
@@ -148,8 +148,8 @@ impl Leader {
         Wakeups::default()
     }
 
-    /// `holder` puts a file with a block that it has on lease, of this leader or, as it says, of one before it. Where
-    /// the block will be at home, and the number of the put, for [`Leased::leave_put`].
+    /// `holder` puts a file with a block that it has on lease, of this leader or, as it claims, of an earlier one.
+    /// Returns the block's home, and the number of the put, for [`Leased::leave_put`].
     pub fn begin_put(
         &mut self,
         holder: &str,
@@ -174,7 +174,7 @@ impl Leader {
         RepairContext { cluster, repair, surplus, rules }
     }
 
-    /// What nodes told an earlier memory of this leader is lost: all that are here are to tell it again.
+    /// An earlier state of this leader is lost: all live nodes are to send their catalogues again.
     pub fn ask_for_catalogues(&mut self) {
         let here = self.cluster.nodes().filter(|member| member.seen().is_some());
         here.for_each(|member| self.surplus.ask_all(member.node.id));

@@ -38,7 +38,7 @@ pub struct Leased {
     out: BTreeMap<BlockId, Out>,
     /// Puts that were begun.
     begun: u64,
-    /// Blocks of puts that may still come about though nobody waits for them any more, and how many had been begun
+    /// Blocks of puts that may still be committed though no caller waits for them any more, and how many had been begun
     /// then.
     doubted: BTreeMap<BlockId, u64>,
     /// Ids for files that are not given out yet, and the generation of the blocks that go with them.
@@ -51,7 +51,7 @@ struct Out {
     file: FileId,
     home: LeasedHome,
     holder: Arc<str>,
-    /// It is being put; true if its holder said that some nodes were late.
+    /// It is being put; true if its holder reported late nodes.
     committing: Option<bool>,
     /// Puts of it that were begun and not left.
     attempt_count: u32,
@@ -61,7 +61,7 @@ struct Out {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeasedPut {
     pub home: LeasedHome,
-    /// Not all of its nodes have said that they have it.
+    /// Not all of its nodes have confirmed that they have it.
     pub is_short: bool,
 }
 
@@ -76,8 +76,8 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeasedHome {
     pub container: ContainerId,
-    /// The nodes that the client was told of; `None` if that is not known any more. If the container has another set
-    /// when the block is put, some of its members may never have heard of it.
+    /// The nodes that the client got; `None` if that is not known any more. If the container has another pipeline when
+    /// the block is put, some of its members may have no replica.
     pub set: Option<(PipelineId, Epoch)>,
 }
 
@@ -92,13 +92,13 @@ pub enum LeaseRefused {
     NotHeld,
 }
 
-/// What is known of a put when nobody waits for it any more.
+/// What is known of a put when no caller waits for it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutFate {
     NotProposed,
     /// It was proposed, and may come about at any time.
     InDoubt,
-    /// The log has said what became of it.
+    /// The log has decided it.
     Decided,
 }
 
@@ -166,7 +166,7 @@ impl Leased {
         }
     }
 
-    /// A client says it still lives. One that was silent for too long begins anew, without what it held.
+    /// A client renews its leases. One that was silent past the limit begins anew, without what it held.
     pub fn renew(&mut self, holder: &str, now: Duration) {
         let Some(renewed) = self.holders.renewed(holder) else { return };
         if now.saturating_sub(renewed) <= self.limit {
@@ -176,7 +176,7 @@ impl Leased {
         }
     }
 
-    /// Forgets those who were silent for too long.
+    /// Drops holders that were silent past the limit.
     pub fn sweep(&mut self, now: Duration) {
         for name in self.holders.expired(now, self.limit) {
             self.drop_holder(&name);
@@ -242,10 +242,11 @@ impl Leased {
         self.begun
     }
 
-    /// Nobody waits any more for the put of that number. One in doubt may come about all the same: until the log says,
-    /// the block is no less on lease, or its replicas would be nobody's, and be deleted before their file is there.
-    /// What the log has said of one it has said of all that were left before that one was begun. What it has not said
-    /// of another attempt at the same block, or was never asked, ends nothing.
+    /// No caller waits any more for the put of that number. One in doubt may still be committed. Until the log decides,
+    /// the block stays on lease; otherwise its replicas would be unowned, and deleted before their file exists.
+    ///
+    /// Entries apply in order: if a put is decided, all puts abandoned before it was begun are decided too. Another
+    /// attempt at the same block that is undecided, or was never proposed, ends nothing.
     pub fn leave_put(&mut self, block: BlockId, number: u64, fate: PutFate) {
         if let Some(out) = self.out.get_mut(&block).filter(|out| out.committing.is_some()) {
             // Called by what is dropped, perhaps while its thread unwinds: a second panic would end the process.
@@ -304,7 +305,7 @@ impl Leased {
         self.out.is_empty()
     }
 
-    /// Who holds what, by block and by holder. Looks at everything.
+    /// Holders and blocks agree, both ways. Looks at everything.
     pub fn check(&self) {
         self.holders.check();
         for (holder, block) in self.holders.held() {

@@ -12,12 +12,12 @@ const PAGE_COUNT: usize = 1000;
 #[derive(Debug, Default)]
 pub struct WriterLeases {
     renewed: BTreeMap<String, Duration>,
-    /// Those who ask for a file just now, and how often. They are not silent: who asks lives.
+    /// Clients with a request for a file under way, and how many. A client that sends requests is not silent.
     asking: BTreeMap<String, u32>,
 }
 
 impl WriterLeases {
-    /// After a start every writer counts as just heard: it could not renew while nobody listened.
+    /// After a start every writer counts as just renewed: it could not renew while no server listened.
     pub fn load(rows: &dyn Rows, now: Duration) -> Result<Self, RowsError> {
         let mut renewed = BTreeMap::new();
         let mut after = String::new();
@@ -30,16 +30,16 @@ impl WriterLeases {
         }
     }
 
-    /// A client asks for a file to write, and has not got it. Between the change and the note of it others must not
-    /// take the holder for silent, so this comes before the change, and [`WriterLeases::answered`] behind it. Names that the
-    /// namespace will refuse are not remembered.
+    /// A client asks for a file to write, and does not have it yet. Between the change and the note of it, others must
+    /// not count the holder as silent. So this is called before the change, and [`WriterLeases::answered`] after it.
+    /// Names that the namespace will refuse are not remembered.
     pub fn asks(&mut self, holder: &str) {
         if holder.len() <= HOLDER_LEN_MAX {
             *self.asking.entry(holder.into()).or_default() += 1;
         }
     }
 
-    /// What became of what [`WriterLeases::asks`] told of. `granted`: it has the file, or may have.
+    /// The end of a request that [`WriterLeases::asks`] began. `granted`: it has the file, or may have.
     pub fn answered(&mut self, holder: &str, granted: bool, now: Duration) {
         if granted && holder.len() <= HOLDER_LEN_MAX {
             self.renewed.insert(holder.into(), now);
@@ -53,7 +53,7 @@ impl WriterLeases {
         }
     }
 
-    /// A client says it still lives. One that holds nothing is not remembered.
+    /// A client renews its lease. One that holds nothing is not remembered.
     pub fn renew(&mut self, holder: &str, now: Duration) {
         if let Some(renewed) = self.renewed.get_mut(holder) {
             *renewed = now;
@@ -87,7 +87,7 @@ impl WriterLeases {
         self.renewed.len()
     }
 
-    /// Nobody is listed for nothing, nor under a name that the namespace refuses.
+    /// Each listed client holds or asks for something, under a name that the namespace accepts.
     pub fn check(&self) {
         assert!(self.asking.values().all(|count| *count > 0), "a writer is listed that asks for nothing");
         let mut names = self.renewed.keys().chain(self.asking.keys());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{BlockId, ContainerId};
 
-/// What a writer said of a block.
+/// A length that a writer claimed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) home: ContainerId,

@@ -4,13 +4,12 @@ use crate::fullness::{FULL_PARTS, parts};
 use blocks::{Incarnation, Node, Service};
 use std::time::Duration;
 
-/// A node that was silent for longer gets no new blocks, and readers are sent to it last. Heartbeats come about each
-/// second; HDFS waits 30 s until it calls a node stale and 10 min until it calls it dead.
+/// A node that was silent for longer gets no new blocks, and readers try it last. Heartbeats come about each second.
+/// HDFS waits 30 s until it calls a node stale and 10 min until it calls it dead.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// A node that was silent for longer is taken after all others: three heartbeats, so that a late one costs nothing.
-/// Streams find by themselves in two seconds that a node of theirs stands still; those that begin later need not find
-/// it out again.
+/// A node that was silent for longer is chosen after all others: three heartbeats, so that a late one costs nothing.
+/// Streams detect a stalled node by themselves in two seconds; later ones need not detect it again.
 pub const QUIET_MAX: Duration = Duration::from_secs(3);
 
 /// Bytes of a node's volumes, and transfers under way.
@@ -43,15 +42,15 @@ pub struct Member {
     pub service: Service,
     /// `None`: known from the rows alone; it has not registered with this process yet.
     pub(crate) seen: Option<Duration>,
-    /// The connection over which it was heard has ended since, or a writer dropped it from its chain.
+    /// The connection of its last message has ended since, or a writer dropped it from its chain.
     pub(crate) hung_up: bool,
-    /// The connection over which it was heard has ended: its process is likely to be gone.
+    /// The connection of its last message has ended: its process is probably gone.
     pub(crate) disconnected: bool,
     /// The process that is to become the node: its registration is being written down.
     pub(crate) claimant: Option<Claimant>,
     /// When its process described itself otherwise than before, last.
     pub(crate) changed: Option<Duration>,
-    /// All its disks have failed: what it says is no sign of life.
+    /// All its disks have failed: its messages are no sign of life.
     pub(crate) diskless: bool,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
     pub(crate) placed_count: u32,
@@ -82,7 +81,7 @@ impl Member {
         (self.diskless, self.disconnected) = (false, false);
     }
 
-    /// When it was heard last; `None` if never by this process.
+    /// When its last message came; `None` if none came to this process.
     pub fn seen(&self) -> Option<Duration> {
         self.seen
     }
@@ -119,7 +118,7 @@ impl Member {
     pub(crate) fn used_parts_with(&self, len: u64) -> u64 {
         let (used, whole) =
             (self.usage.used_len.saturating_add(len), self.usage.used_len.saturating_add(self.usage.free_len));
-        // One that has not said how much it has counts as empty.
+        // A node that has not reported its usage counts as empty.
         if whole == 0 { 0 } else { parts(used, whole) }
     }
 }

@@ -119,8 +119,8 @@ impl MembershipRound {
 }
 
 impl Cluster {
-    /// Blocks of a set are on its whole members. With none of them there, nobody could copy; they are waited for. Where
-    /// nothing lags those who joined are whole as well, also while one of them is lost.
+    /// Blocks of a pipeline are on its whole members. If none of them is live, no copy can be made, and they are waited
+    /// for. Where no container lags, joining members are whole as well, also while one of them is lost.
     fn source_count(&self, pipeline: &Pipeline, rules: &LivenessRules) -> usize {
         let is_whole = |node: &NodeId| pipeline.lagging_count == 0 || !pipeline.row.is_joining(*node);
         let sources = pipeline.row.members.iter().filter(|node| is_whole(node) && !rules.is_lost(self.nodes.get(node)));
@@ -158,7 +158,7 @@ impl Cluster {
             return PipelineNeed::Change(Command::Joined { pipeline: id, epoch: row.epoch });
         }
         if let Some(back) = self.returned(pipeline, repair, rules) {
-            // Who joined last has copied least.
+            // The member that joined last has copied least.
             let out = row.members.iter().copied().find(lost).or_else(|| {
                 let joined = row.joining.iter().max_by_key(|(_, epoch)| *epoch);
                 joined.map(|(node, _)| *node)
@@ -181,7 +181,7 @@ impl Cluster {
             if row.members.iter().filter(stays).count() < wanted {
                 return self.replace(id, Some(gone), repair, rules, random).into();
             }
-            // Those who join take its place, if they have room.
+            // Joining members take its place, if they have room.
             return self.unburden(id, repair, rules, random).map_or(PipelineNeed::Settled, PipelineNeed::from);
         }
         if self.staying(row) < wanted {

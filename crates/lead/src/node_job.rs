@@ -9,7 +9,7 @@ use types::NodeId;
 
 /// What a node reports of its part, each time the whole of it.
 pub trait NodeReport: Clone + Debug + Default {
-    /// What every node is told with the order.
+    /// Terms that each node gets with the order.
     type Terms: Copy + Debug + Default + PartialEq;
 
     fn has_ended(&self) -> bool;
@@ -45,8 +45,8 @@ impl<R: NodeReport> NodeJob<R> {
         Self { number, terms, stopping: false, nodes }
     }
 
-    /// A node says what it does of the job of this number, or that it does nothing; answers its order. One that works
-    /// on what it was not ordered to do is told to stop.
+    /// A node reports its work on the job of this number, or that it does none; returns its order. A node that works on
+    /// something it was not ordered to do is ordered to stop.
     pub fn exchange(job: Option<&mut Self>, node: NodeId, report: Option<(u64, R)>) -> Option<NodeOrder<R::Terms>> {
         let Some(job) = job.filter(|job| job.concerns(node)) else {
             let (number, _) = report.filter(|(_, report)| !report.has_ended())?;

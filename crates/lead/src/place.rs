@@ -137,7 +137,7 @@ impl Cluster {
         Ok(Plan::Use(Batch { blocks, home, nodes }))
     }
 
-    /// The same, without the nodes that have just fallen silent, if there are enough others.
+    /// The same, without quiet nodes, if there are enough others.
     fn without_quiet<'a>(&self, ask: &'a Ask, now: Duration) -> Cow<'a, Ask> {
         let able = self.nodes.values().filter(|member| is_able(member, ask, now));
         let (quiet, others): (Vec<&Member>, Vec<&Member>) = able.partition(|member| member.is_quiet(now));
@@ -185,7 +185,7 @@ impl Cluster {
     ) -> Result<Plan<ContainerId>, PlaceError> {
         let ask = Ask { replication, block_len, ..Ask::default() };
         let has = |id: &NodeId| self.is_member(current, *id) && self.is_whole(current, *id);
-        // Who has the bytes needs no room for them: fewer copies are asked for when disks are full.
+        // A node that has the bytes needs no room for them: fewer copies are asked for when disks are full.
         let nothing = Ask { block_len: 0, ..ask.clone() };
         let is_able = |member: &&Member| is_able(member, if has(&member.node.id) { &nothing } else { &ask }, now);
         let able: Vec<NodeId> = self.nodes.values().filter(is_able).map(|member| member.node.id).collect();
@@ -221,8 +221,8 @@ impl Cluster {
         })
     }
 
-    /// Up to `count` more nodes for a chain that has `existing`: those that have not just fallen silent first, of those
-    /// the ones that bring a rack of their own, then the idle ones.
+    /// Up to `count` more nodes for a chain that has `existing`. Nodes that are not quiet come first, of those the ones
+    /// that add a rack, then the idle ones.
     pub fn additional(
         &self,
         existing: &[NodeId],

@@ -20,8 +20,8 @@ const DRAW_COUNT: usize = 8;
 const LEASE_COUNT_MIN: u32 = 32;
 const LEASE_COUNT_MAX: u32 = 4096;
 
-/// Blocks will go there. A node that has just fallen silent is in too few sets as soon as others take its place in
-/// them, and would be given one after the other.
+/// New blocks will be placed there. A quiet node is in too few pipelines as soon as others take its place in them, and
+/// would be given one after the other.
 fn is_expected(member: &Member, now: Duration) -> bool {
     member.is_taken(now) && !member.is_quiet(now)
 }
@@ -63,7 +63,7 @@ impl Cluster {
         });
         wanted.into_iter().find_map(|(id, pipeline)| {
             let Some(home) = pipeline.open.last() else {
-                // One that lost its nodes' favour gets a container when somebody asks for it again.
+                // A pipeline that is not planned any more gets a container when a writer asks for it again.
                 return pipeline.row.planned.then_some(Command::OpenContainer { pipeline: *id });
             };
             let container = &self.containers[home];

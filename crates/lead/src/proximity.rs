@@ -17,7 +17,7 @@ pub enum Distance {
 /// Machines of clients whose racks are remembered; beyond that the first is forgotten, and asked about again.
 const RACK_COUNT_MAX: usize = 10_000;
 
-/// Where a client is: its host, and the rack if a node on that host, or a topology script, tells it.
+/// Where a client is: its host, and the rack, if a node on that host or the topology script gives it.
 pub(crate) struct Viewpoint<'a> {
     host: Option<&'a str>,
     rack: Option<String>,
@@ -48,7 +48,7 @@ impl Cluster {
         Viewpoint { host, rack: neighbour.map(|member| member.node.rack.clone()).or_else(told) }
     }
 
-    /// False if nobody has told yet in which rack this machine is.
+    /// False if the rack of this machine is not known yet.
     pub fn knows_rack(&self, host: &str) -> bool {
         self.racks.contains_key(host)
     }
@@ -61,9 +61,9 @@ impl Cluster {
     }
 
     /// The members of a container in the order a reader at `client` should try them: near ones before far ones, and by
-    /// chance among equals, so that readers spread. Those who have just fallen silent come last; those who are silent
-    /// for longer, or have not copied all blocks yet, are named only if there is nobody else. `complete`: the block is
-    /// not written any more, so that it is enough to have all that are complete.
+    /// chance among equals, so that readers spread. Quiet ones come last. Those silent for longer, or that have not
+    /// copied all blocks yet, are named only if there is no other. `complete`: the block is not being written any more,
+    /// so a member with all complete blocks suffices.
     pub fn readers_order(
         &self,
         home: ContainerId,

@@ -11,7 +11,7 @@ pub struct Reception {
     gap_max: Duration,
     /// By the clock of the decisions.
     since: Duration,
-    /// The last sign, by the clock of the machine, which goes on while the process stands still.
+    /// The last sign, by the clock of the machine, which advances while the process stands still.
     last: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Reception {
         was_gap
     }
 
-    /// Since when silences tell anything. Within a gap: from now on, at the earliest.
+    /// Since when a node's silence counts. Within a gap: from now on, at the earliest.
     pub fn since(&self, now: Duration, machine: Duration) -> Duration {
         if self.is_gap(machine) { now } else { self.since }
     }

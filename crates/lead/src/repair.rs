@@ -89,7 +89,7 @@ impl Repair {
         }
     }
 
-    /// `node` could not copy. If it names whom it read, that one is not asked again for this block.
+    /// `node` could not copy. If it names the source, that one is not asked again for this block.
     pub fn on_failed(&mut self, node: NodeId, block: BlockId, source: Option<NodeId>, now: Duration) {
         if let Some(removed) = self.copies.on_failed(node, block, source) {
             self.comparisons.on_failed(removed.lack.home);
@@ -118,8 +118,8 @@ impl Repair {
         }
     }
 
-    /// `node` started anew. Its replicas that are called bad are to be read again: it may have deleted one, and died
-    /// before it said so.
+    /// `node` was restarted. Its replicas known as damaged are to be verified again: it may have deleted one, and died
+    /// before it reported that.
     #[must_use]
     pub fn on_registered(&mut self, node: NodeId) -> Vec<BlockId> {
         self.copies.forget_failures(node);
@@ -148,14 +148,13 @@ impl Repair {
         self.unfit.take_again(self.missing.blocks(), now, free)
     }
 
-    /// A replica of a block that is missing, and no better than those that were there when that was found: nobody can
-    /// make a copy of it.
+    /// A replica of a missing block, and no better than those that existed when that was found: it cannot be copied.
     pub(crate) fn is_useless(&self, node: NodeId, told: &ReportedReplica) -> bool {
         self.missing.is_useless(told, self.is_bad(told.block, node, told.generation))
     }
 
-    /// A node that is no member has the block: if a member lacks it and is not told to copy it, it is compared now that
-    /// there is somebody to copy from.
+    /// A node that is no member has the block. If a member lacks it and has no order to copy it, it is compared now
+    /// that there is a source.
     pub fn on_surplus(&mut self, block: BlockId) {
         if self.unfit.absent_of(block).any(|node| !self.wants(node, block)) {
             self.doubt(block);
@@ -228,19 +227,19 @@ impl Repair {
         self.comparisons.next_due()
     }
 
-    /// A comparison of `home` could not be made, or found what nobody has: again later.
+    /// A comparison of `home` could not be made, or found blocks that no node has: again later.
     pub fn retry(&mut self, home: ContainerId, now: Duration) {
         self.comparisons.retry(home, now);
     }
 
-    /// Others have it now, for whom what failed before means nothing: it is compared at once.
+    /// It has other members now, to which earlier failures do not apply: it is compared at once.
     pub fn on_members(&mut self, home: ContainerId, now: Duration) {
         self.comparisons.on_members(home, now);
     }
 
-    /// `open` are all blocks of `home` that are open now, somebody has joined its pipeline at this epoch. True: none of
-    /// them was open when that was looked at first, so whoever joined is in the chains of all, or they are complete and
-    /// were compared.
+    /// `open` are all blocks of `home` that are open now; a member joined its pipeline at this epoch. True: none of
+    /// them was open at the first look. So the new member is in all their chains, or they are complete and were
+    /// compared.
     pub fn old_open_blocks_closed(
         &mut self,
         home: ContainerId,
@@ -250,7 +249,7 @@ impl Repair {
         self.comparisons.old_open_blocks_closed(home, joined, open)
     }
 
-    /// Nobody joins `home` any more.
+    /// `home` has no joining member any more.
     pub fn forget_old_open_blocks(&mut self, home: ContainerId) {
         self.comparisons.forget_open(home);
     }
@@ -263,13 +262,13 @@ impl Repair {
         self.comparisons.is_relieved(home, node)
     }
 
-    /// All members said what they have of all of `home`, under this epoch; `None`: nobody joins any more.
+    /// All members reported all of `home`, under this epoch; `None`: none is joining any more.
     pub(crate) fn on_compared(&mut self, home: ContainerId, joined: Option<(PipelineId, Epoch)>) {
         self.comparisons.on_reported(home, joined);
     }
 
-    /// Containers that somebody joins, and the epoch of their pipeline: who joined up to it has said what it has, which
-    /// is all but what is [`Self::absent`].
+    /// Containers with joining members, and the epoch of their pipeline. Members that joined up to it have reported
+    /// their replicas: all but [`Self::absent`].
     pub fn reported(&self) -> impl Iterator<Item = (ContainerId, (PipelineId, Epoch))> + '_ {
         self.comparisons.reported()
     }
@@ -277,17 +276,17 @@ impl Repair {
 
 /// What concerns the copies alone.
 impl Repair {
-    /// What to tell `node` now.
+    /// Orders for `node` now.
     pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<Copy> {
         self.copies.orders(node, now)
     }
 
-    /// What `node` says it is copying, or has yet to copy: orders that are not among these were lost.
+    /// The blocks that `node` is copying, or has yet to copy, by its report: other orders were lost.
     pub fn on_working(&mut self, node: NodeId, blocks: &BTreeSet<BlockId>, now: Duration) {
         self.copies.on_working(node, blocks, now);
     }
 
-    /// The number of a failure that `node` tells. False: it was told before.
+    /// The number of a failure in `node`'s report. False: it was reported before.
     pub fn is_news(&mut self, node: NodeId, number: u64) -> bool {
         self.copies.is_news(node, number)
     }
@@ -340,12 +339,12 @@ impl Repair {
 
 /// What concerns missing blocks alone.
 impl Repair {
-    /// Begins what a comparison of `home` tells: what was said to be missing is said anew.
+    /// Begins to take in a comparison of `home`: its missing blocks are found anew.
     pub fn begin(&mut self, home: ContainerId) {
         self.missing.forget_named_of(home);
     }
 
-    /// A node that is here has the block, or nobody wants it any more.
+    /// A live node has the block, or it is not needed any more.
     pub fn found(&mut self, block: BlockId) {
         self.missing.remove(block);
     }
@@ -382,7 +381,7 @@ impl Repair {
 
 /// What concerns unfit replicas alone.
 impl Repair {
-    /// Whether a replica is known to be damaged that its node says to have of `wanted`, or of a later generation.
+    /// Whether a replica that its node reports of `wanted`, or of a later generation, is known to be damaged.
     pub fn is_bad(&self, block: BlockId, node: NodeId, wanted: Generation) -> bool {
         self.unfit.is_damaged(block, node, wanted) && !mutation::is(Mutation::ForgetDamage)
     }
@@ -396,18 +395,17 @@ impl Repair {
         self.unfit.forget_damaged(block, node);
     }
 
-    /// A member said that it lacks a block of `home`.
+    /// A member reported that it lacks a block of `home`.
     pub(crate) fn on_absent(&mut self, block: BlockId, node: NodeId, home: ContainerId) {
         self.unfit.on_absent(block, node, home);
     }
 
-    /// A member said that it has a block. Damage that is known is of an earlier generation, or it would not count as
-    /// fit.
+    /// A member reported that it has a block. Known damage is of an earlier generation, or it would not count as fit.
     pub(crate) fn on_fit(&mut self, block: BlockId, node: NodeId) {
         self.unfit.on_fit(block, node);
     }
 
-    /// Replicas that members said to lack, as far as they have not got them since.
+    /// Replicas that members reported to lack, as far as they have not got them since.
     pub fn absent(&self) -> impl Iterator<Item = (BlockId, NodeId)> + '_ {
         self.unfit.absent()
     }

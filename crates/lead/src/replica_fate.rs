@@ -13,7 +13,7 @@ use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 
-/// A replica, as its node tells of it.
+/// A replica, as its node reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportedReplica {
     pub block: BlockId,
@@ -30,11 +30,11 @@ pub struct ReportedReplica {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaFate {
     Stays,
-    /// It stays, and its node is to be told whose it is.
+    /// It is kept, and its node is to learn its file.
     Owned,
-    /// It must go, at the generation that was told and below.
+    /// It must be deleted, at the reported generation and below.
     Goes,
-    /// It goes once those who should have the block were asked and have it.
+    /// It is deleted once the nodes that should have the block were asked and have it.
     Surplus,
     /// Its block was never given out here. It may be from a time this store has forgotten: a log that was put back from
     /// an old copy, for example.
@@ -44,13 +44,13 @@ pub enum ReplicaFate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
     pub fate: ReplicaFate,
-    /// It depends on what becomes of the block, or on who comes back: judge it again later.
+    /// It depends on what becomes of the block, or on nodes that return: judge it again later.
     pub again: bool,
 }
 
 impl Cluster {
-    /// `may_be_put`: somebody holds the block on lease, to put a file with it. To be looked at before `wanted`: what
-    /// nobody holds then, and has no owner after, will have none.
+    /// `may_be_put`: a client holds the block on lease, to put a file with it. To be read before `wanted`: a block that
+    /// had no lease then, and has no owner after, will have none.
     pub fn decide_fate(
         &self,
         node: NodeId,
@@ -84,12 +84,13 @@ const TOTAL_COUNT_MAX: usize = 10 * KEPT_COUNT_MAX;
 /// as often as it likes.
 const JUDGE_EACH: Duration = Duration::from_secs(1);
 
-/// Replicas that nodes told of while their blocks were still written, when nobody can say yet whether they are wanted.
+/// Replicas that nodes reported while their blocks were still being written, when it is not known yet whether they are
+/// wanted.
 ///
-/// A node tells of a replica once: when it was put, or some seconds after its chain broke off. The block may be
-/// completed much later, and by other nodes: a chain that was mended without this one, a recovery it took no part in.
-/// So what was told is kept, and judged again with later heartbeats. If it is lost, by a restart or because there is
-/// too much, the node's next catalogue tells it again.
+/// A node reports a replica once: when it was put, or some seconds after its chain broke off. The block may be
+/// completed much later, and by other nodes: by a repaired chain without this one, or a recovery it took no part in. So
+/// the report is kept, and judged again with later heartbeats. If it is lost, by a restart or because there are too
+/// many, the node's next catalogue reports it again.
 #[derive(Debug, Default)]
 pub struct Undecided {
     of: BTreeMap<NodeId, Kept>,
@@ -117,13 +118,13 @@ impl Undecided {
         }
     }
 
-    /// Something that `node` told is still undecided.
+    /// Some report of `node` is still undecided.
     pub fn has(&self, node: NodeId) -> bool {
         self.of.contains_key(&node)
     }
 
-    /// All that `node` told, to be judged again; nothing if that was done a moment ago. It stays undecided until it is
-    /// judged, or a drain could end in between.
+    /// All reports of `node`, to be judged again; nothing if that was done a moment ago. They stay undecided until they
+    /// are judged, or a drain could end in between.
     pub fn due(&mut self, node: NodeId, now: Duration) -> Vec<ReportedReplica> {
         let Some(kept) = self.of.get_mut(&node) else { return Vec::new() };
         if kept.judged.is_some_and(|at| now.saturating_sub(at) < JUDGE_EACH) {
@@ -133,12 +134,12 @@ impl Undecided {
         kept.told.values().copied().collect()
     }
 
-    /// All that `node` told.
+    /// All undecided reports of `node`.
     pub fn of(&self, node: NodeId) -> Vec<ReportedReplica> {
         self.of.get(&node).into_iter().flat_map(|kept| kept.told.values()).copied().collect()
     }
 
-    /// `told` was judged; what came after it is judged next.
+    /// `told` was judged; the one after it is judged next.
     pub fn settle(&mut self, node: NodeId, told: &ReportedReplica) {
         let Some(kept) = self.of.get_mut(&node) else { return };
         if kept.told.get(&told.block) == Some(told) {
@@ -150,7 +151,7 @@ impl Undecided {
         }
     }
 
-    /// `node` is lost. True: something of it was undecided, which it has to tell again should it come back.
+    /// `node` is lost. True: some of its replicas were undecided; it has to report them again if it returns.
     pub fn forget(&mut self, node: NodeId) -> bool {
         let Some(kept) = self.of.remove(&node) else { return false };
         self.count -= kept.told.len();

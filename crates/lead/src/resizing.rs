@@ -60,7 +60,7 @@ impl Resizing {
         !self.is_waiting
     }
 
-    /// As it was told last.
+    /// As it was recorded last.
     pub fn replication(&self) -> u16 {
         self.replication
     }
@@ -92,8 +92,8 @@ pub struct Transfer {
     to: ContainerId,
     old: Vec<NodeId>,
     new: Vec<NodeId>,
-    /// Who may have copies that are at home nowhere: made for another container, before the file was to have yet
-    /// another number of them. They may be the last.
+    /// Nodes that may have copies outside any home: made for another container, before the file's replication changed
+    /// again. They may be the last.
     strays: Vec<NodeId>,
     ready: Vec<BlockView>,
 }
@@ -113,13 +113,13 @@ impl Transfer {
         Self { from, to, old, new, strays, ready: Vec::new() }
     }
 
-    /// Who has the blocks, or is to have them, and can be asked.
+    /// Nodes that have the blocks, or are to have them, and can be asked.
     pub fn to_ask(&self, healing: &RepairContext<'_>) -> Vec<NodeId> {
         let both = self.new.iter().chain(self.old.iter().filter(|id| !self.new.contains(id)));
         healing.cluster.askable(&healing.rules, both.chain(&self.strays).copied())
     }
 
-    /// What they said. Notes what lacks; what does not is ready.
+    /// The answers. Notes lacking replicas; blocks without any are ready.
     pub fn on_answers(&mut self, blocks: &[BlockView], answers: &Answers, healing: &mut RepairContext<'_>) {
         let RepairContext { repair, surplus, .. } = healing;
         for (at, wanted) in blocks.iter().enumerate() {
@@ -153,7 +153,7 @@ impl Transfer {
         &self.ready
     }
 
-    /// Those that were ready are at home there now, as far as nobody changed them meanwhile.
+    /// The ready blocks have their home there now, unless another change came between.
     pub fn on_moved(self, healing: &mut RepairContext<'_>) {
         let now = healing.rules.now;
         for BlockView { block, generation, len, file, .. } in self.ready {

@@ -21,9 +21,10 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use types::{ContainerId, Epoch, NodeId, PipelineId, Random};
 
-/// Containers of one command: what it takes to apply it stays a few milliseconds.
+/// Containers of one command: applying it takes at most a few milliseconds.
 const CARVE_COUNT_MAX: usize = 1000;
-/// Nodes that take about as much are told apart by other things: room is compared in so many parts of what is needed.
+/// Nodes that take about as much are distinguished by other things: room is compared in so many parts of what is
+/// needed.
 const FIT_PARTS: u128 = 8;
 
 /// Copies that no node has room for.
@@ -103,8 +104,8 @@ impl Cluster {
         !self.takers(pipeline, rules).any(|member| self.room_len(member, repair) >= least)
     }
 
-    /// Brings another member into a pipeline, or into as much of it as a node has room for, in the place of `out` if
-    /// somebody is gone.
+    /// Brings another member into a pipeline, or into as much of it as a node has room for. It takes the place of `out`
+    /// if a member is gone.
     pub(crate) fn replace(
         &self,
         id: PipelineId,
@@ -137,8 +138,8 @@ impl Cluster {
         })
     }
 
-    /// All who were there from the beginning are lost, and some containers wait for them. Those that are whole on
-    /// others are mended without.
+    /// All members from the beginning are lost, and some containers wait for them. Those that are whole on others are
+    /// repaired without them.
     pub(crate) fn part(
         &self,
         id: PipelineId,
@@ -156,14 +157,14 @@ impl Cluster {
         (count > 0).then(|| carved.ok_or_else(|| Shortage::new(count, len)))
     }
 
-    /// Bytes that a node is known to lack, beside those that it is told to copy, and has no room for.
+    /// Bytes that a node is known to lack, beside its copy orders, and has no room for.
     pub(crate) fn excess_len(&self, node: NodeId, repair: &Repair) -> u64 {
         let free = self.nodes.get(&node).map_or(u64::MAX, |member| member.usage.free_len);
         repair.needed_len_on(node).saturating_sub(free)
     }
 
-    /// A member has less room than it has still to copy: as others have written to it, as lengths were not known well,
-    /// or as one of its disks was lost. Some of it goes to another node.
+    /// A member has less room than it still has to copy: others have written to it, lengths were not known well, or one
+    /// of its disks was lost. Some containers move to another node.
     pub(crate) fn unburden(
         &self,
         id: PipelineId,
@@ -198,7 +199,7 @@ impl Cluster {
         let parts: Vec<Part> = parts.into_iter().filter(|part| part.lacking_count == most).collect();
         let epoch = parts.first()?.epoch;
         let (count, excess) = (parts.len(), u128::from(self.excess_len(out, repair)));
-        // With no other member that has all of it nobody can say that all of it is with others.
+        // Without another member that has all of it, it is unknown whether others have all of it.
         let is_source = |node: &NodeId| *node != out && !rules.is_lost(self.nodes.get(node));
         let carved = pipeline
             .row

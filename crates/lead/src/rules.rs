@@ -8,8 +8,7 @@ use types::NodeId;
 #[derive(Clone, Copy, Debug)]
 pub struct LivenessRules {
     pub now: Duration,
-    /// Since when this process leads and has not stood still, by the same clock: it can say nothing of silences that
-    /// began before.
+    /// Since when this process leads and has not stood still, by the same clock: silence before that does not count.
     pub receiving_since: Duration,
     /// A node that was silent for longer is lost.
     pub lost_after: Duration,
@@ -18,7 +17,7 @@ pub struct LivenessRules {
 }
 
 impl LivenessRules {
-    /// Whether a silence up to now tells anything.
+    /// Whether silence up to now counts.
     pub fn can_tell(&self) -> bool {
         self.now.saturating_sub(self.receiving_since) > self.lost_after
     }

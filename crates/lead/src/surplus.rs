@@ -27,18 +27,19 @@ const KEPT_OF_NODE_MAX: usize = KEPT_COUNT_MAX / 4;
 const ORDER_COUNT_MAX: usize = 5000;
 /// Between questions about one container whose members lack something.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// What others said of a block counts for so long: a node hears its orders with its next heartbeat.
+/// A confirmation of a block counts for so long: a node gets its orders with its next heartbeat.
 const CONFIRMED_FOR: Duration = Duration::from_secs(10);
-/// A node that was ordered to delete, and tells nothing of it, has not heard, or keeps it by now for a good reason.
+/// A node that was ordered to delete, and reports nothing, has not got the order, or keeps the replica by now for a
+/// good reason.
 const LEAVING_FOR: Duration = Duration::from_secs(300);
 
-/// Replicas of one container's blocks, and when each was told last.
+/// Replicas of one container's blocks, and the last report of each.
 type Kept = BTreeMap<(BlockId, NodeId), (ReportedReplica, Duration)>;
 
 #[derive(Debug, Default)]
 pub struct Surplus {
     by_home: BTreeMap<ContainerId, Kept>,
-    /// By block too, for those who look for a source.
+    /// By block too, for the search for a source.
     homes: BTreeMap<BlockId, BTreeSet<ContainerId>>,
     /// And by node.
     of_node: BTreeMap<NodeId, BTreeSet<(ContainerId, BlockId)>>,
@@ -46,19 +47,19 @@ pub struct Surplus {
     /// Of containers of which only a part was asked about: the last replica.
     asked_up_to: BTreeMap<ContainerId, (BlockId, NodeId)>,
     count: usize,
-    /// Nodes that have reported more than there was room for, since they began to tell all that they have.
+    /// Nodes that reported more than there was room for, since they began their catalogues.
     overflowing: BTreeSet<NodeId>,
-    /// Confirmed by others, and when; to be told to their nodes.
+    /// Confirmed by others, and when; to be ordered deleted.
     going: BTreeMap<NodeId, BTreeMap<BlockId, (ReportedReplica, Duration)>>,
-    /// Going, or ordered away and not told gone: up to which generation, and since when.
+    /// To be deleted, or ordered deleted and not confirmed: up to which generation, and since when.
     leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
-    /// Nodes that left a pipeline: what they have of it is surplus, and they should tell it soon.
+    /// Nodes that left a pipeline: their replicas of it are surplus, and they should send catalogues soon.
     to_ask: BTreeSet<NodeId>,
-    /// Of those that are to tell, or did not end yet: whether they began after they were asked.
+    /// Of nodes that owe a catalogue, or have not ended one yet: whether they began it after they were asked.
     awaited: BTreeMap<NodeId, bool>,
-    /// Nodes that have told this process all that they had at some time.
+    /// Nodes that have sent this process a complete catalogue at some time.
     told: BTreeSet<NodeId>,
-    /// When a node began to tell all that it has.
+    /// When a node began its catalogue.
     telling: BTreeMap<NodeId, Duration>,
     /// Nodes that drain and are in no pipeline any more.
     out: BTreeMap<NodeId, Out>,
@@ -71,8 +72,8 @@ struct Out {
     catalogue: Catalogue,
 }
 
-/// What a node has is known when it has told all of it, from the beginning, after nobody could put anything there any
-/// more. By the order of events: the clock may say the same for two of them.
+/// A node's replicas are known when it has sent a catalogue from the beginning, after no writer could put anything
+/// there any more. By the order of events: the clock may give the same time for two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Catalogue {
     NotAsked,
@@ -100,18 +101,18 @@ impl Surplus {
         }
     }
 
-    /// `node` is to tell all that it has.
+    /// `node` is to send its catalogue.
     pub fn ask_all(&mut self, node: NodeId) {
         self.to_ask.insert(node);
         self.awaited.insert(node, false);
     }
 
-    /// `node` has told this process all that it has, since it was to tell it last.
+    /// `node` has sent this process a complete catalogue since it was last asked.
     pub(crate) fn has_full_catalogue(&self, node: NodeId) -> bool {
         self.told.contains(&node) && !self.awaited.contains_key(&node) && !self.overflowing.contains(&node)
     }
 
-    /// `node` begins to tell all that it has.
+    /// `node` begins its catalogue.
     pub fn on_catalogue_begun(&mut self, node: NodeId, now: Duration) {
         self.telling.insert(node, now);
         self.overflowing.remove(&node);
@@ -119,7 +120,7 @@ impl Surplus {
         self.awaited.entry(node).and_modify(|begun| *begun = is_asked);
     }
 
-    /// `node` has told all that it has. What it did not tell again is not there any more, and is no source.
+    /// `node` has completed its catalogue. Replicas that are not in it do not exist any more, and are no sources.
     pub fn on_catalogue_complete(&mut self, node: NodeId) {
         self.told.insert(node);
         self.awaited.retain(|awaited, begun| *awaited != node || !*begun);
@@ -147,8 +148,8 @@ impl Surplus {
         self.out.remove(&node);
     }
 
-    /// Nobody can put anything on `node` any more: it is to tell all that it has, once more. True if it has, and
-    /// nothing of it is kept, or could not be kept, that others may lack, but what is of no use to them.
+    /// No writer can put anything on `node` any more: it is to send its catalogue once more. True if it has, and no
+    /// replica that others may lack is kept, or could not be kept, except useless ones.
     pub(crate) fn is_settled(&mut self, node: NodeId, repair: &Repair) -> bool {
         let Some(out) = self.out.get_mut(&node) else { return false };
         if out.catalogue == Catalogue::NotAsked {
@@ -171,7 +172,7 @@ impl Surplus {
         self.kept_of(node).filter(|told| repair.is_useless(node, told)).count()
     }
 
-    /// Whether `node` is to tell all that it has; asked once.
+    /// Whether `node` is to send its catalogue; true once for each request.
     pub fn take_ask(&mut self, node: NodeId) -> bool {
         self.to_ask.remove(&node)
     }
@@ -234,15 +235,15 @@ impl Surplus {
         }
     }
 
-    /// Others have the block: the replica goes, at this generation and below.
+    /// Others have the block: the replica is to be deleted, at this generation and below.
     pub fn approve_deletion(&mut self, home: ContainerId, node: NodeId, told: ReportedReplica, now: Duration) {
         self.forget(home, node, told.block);
         self.going.entry(node).or_default().insert(told.block, (told, now));
         self.leaving.insert((told.block, node), (told.generation, now));
     }
 
-    /// What to tell `node`, once. The caller judges each again, and says of those that stay that they do
-    /// ([`Self::stays`]).
+    /// Orders for `node`, returned once. The caller judges each replica again, and calls [`Self::stays`] for those that
+    /// are kept.
     pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<ReportedReplica> {
         let Some(going) = self.going.get_mut(&node) else { return Vec::new() };
         let taken: Vec<(ReportedReplica, Duration)> =
@@ -252,7 +253,7 @@ impl Surplus {
         }
         let (sure, old): (Vec<_>, Vec<_>) =
             taken.into_iter().partition(|(_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
-        // Its node tells of it again in its next catalogue.
+        // Its node reports it again in its next catalogue.
         old.into_iter().for_each(|(told, _)| _ = self.stays(node, told.block));
         sure.into_iter().map(|(told, _)| told).collect()
     }

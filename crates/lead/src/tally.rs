@@ -27,7 +27,7 @@ impl<K: Ord + Copy + Debug> Tally<K> {
         if more == 0 {
             return;
         }
-        // Whoever adds without end has added 2^64 times before there is no room.
+        // The sum is full only after 2^64 additions.
         self.total += u128::from(more);
         *self.counts.entry(key).or_default() += u128::from(more);
     }

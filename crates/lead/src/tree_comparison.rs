@@ -32,7 +32,7 @@ const DIFFERENCE_COUNT_MAX: usize = 1000;
 pub enum TreeStep {
     /// Every member is asked this.
     Ask(TreeQuestion),
-    /// What files say of these blocks.
+    /// What the rows have of these blocks.
     LookUp(Vec<BlockId>),
     /// Every member reads its replica from end to end.
     Verify {
@@ -194,8 +194,8 @@ impl TreeComparison {
         };
     }
 
-    /// What files say of the blocks that differ, in their order. Answers those whose replicas differ in content alone,
-    /// and those that some member may lack.
+    /// What the rows have of the blocks that differ, in their order. Returns those whose replicas differ in content
+    /// alone, and those that some member may lack.
     fn on_views(&mut self, views: &[Option<BlockView>]) -> (Vec<BlockId>, Vec<BlockId>) {
         let Stage::LookUp(rows) = &mut self.stage else { return Default::default() };
         let (mut suspects, mut doubtful) = (Vec::new(), Vec::new());
@@ -221,8 +221,8 @@ impl TreeComparison {
 }
 
 impl Leader {
-    /// What files say of the blocks that members of a container have differently, as [`TreeStep::LookUp`] asked. True:
-    /// some member may lack one of them, and repair has work.
+    /// What the rows have of the blocks that differ between members, as [`TreeStep::LookUp`] asked. True: some member
+    /// may lack one of them, and repair has work.
     pub fn on_tree_views(&mut self, comparison: &mut TreeComparison, views: &[Option<BlockView>]) -> bool {
         let (suspects, doubtful) = comparison.on_views(views);
         doubtful.iter().for_each(|block| self.repair.doubt(*block));
@@ -230,7 +230,7 @@ impl Leader {
         !doubtful.is_empty()
     }
 
-    /// What members said who read their replicas, as [`TreeStep::Verify`] asked; `None`: no answer.
+    /// The answers of members that verified their replicas, as [`TreeStep::Verify`] asked; `None`: no answer.
     pub fn on_tree_verified(
         &mut self,
         comparison: &mut TreeComparison,

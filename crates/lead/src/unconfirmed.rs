@@ -24,13 +24,13 @@ const REPORTED_AFTER: Duration = Duration::from_secs(30);
 const OVERDUE_COUNT_MAX: usize = 1000;
 
 impl Cluster {
-    /// A writer says that its block in `home` has `len` bytes, `grown` more than were counted of it before.
+    /// A writer claims that its block in `home` has `len` bytes, `grown` more than were counted of it before.
     pub fn on_claimed_len(&mut self, now: Duration, home: ContainerId, (block, len): (BlockId, u64), grown: u64) {
         if grown == 0 {
             return;
         }
         self.on_written(home, grown);
-        // Of another container what was said before counts there; it is measured anew.
+        // An earlier claim for another container counts there; that one is measured anew.
         let before = self.take_claim(block).filter(|before| before.home == home).map_or(0, |before| before.grown);
         if self.claims.by_block.len() < CLAIM_COUNT_MAX && self.containers.contains_key(&home) {
             self.keep_claim(block, Claim { home, len, grown: before.saturating_add(grown), since: now });

@@ -13,7 +13,7 @@ pub struct UnsoundReplicas {
     absent: BTreeSet<(BlockId, NodeId)>,
     bad: BTreeSet<(BlockId, NodeId)>,
     missing: BTreeSet<BlockId>,
-    /// Containers whose newcomers have said what they have: those who came to this pipeline up to this epoch.
+    /// Containers whose new members have reported: those that came to this pipeline up to this epoch.
     told: BTreeMap<ContainerId, (PipelineId, Epoch)>,
     /// Blocks of which a copy is ordered, or waits for its turn.
     pub pending_count: u64,
@@ -44,7 +44,7 @@ impl UnsoundReplicas {
         self.having(cluster, rules, view.home).filter(is_sound)
     }
 
-    /// Members of a container that are here, and have of it what they did not say to lack.
+    /// Live members that have all of a container except what they reported to lack.
     fn having<'a>(
         &'a self,
         cluster: &'a Cluster,
@@ -93,7 +93,7 @@ impl UnsoundReplicas {
     }
 }
 
-/// Right after a leader began it has heard nobody yet, and says nothing of silences.
+/// Right after a leader began it has received no heartbeat yet, and no silence counts.
 pub(crate) fn is_here(member: &Member, rules: &LivenessRules) -> bool {
     member.is_live(rules.now) || member.seen().is_none() && !rules.can_tell()
 }

@@ -35,7 +35,7 @@ impl Leader {
         std::mem::replace(&mut self.shortage, shortage)
     }
 
-    /// Containers that may be empty for good, some at a time; the rows tell which are.
+    /// Containers that may be empty for good, some at a time; the rows decide.
     pub fn next_removable(&mut self, now: Duration) -> Vec<ContainerId> {
         let Some(leased) = self.leased.homes(now) else { return Vec::new() };
         let some = self.cluster.removable(self.removal_after, REMOVABLE_COUNT_MAX, &leased, &self.doomed);
@@ -49,8 +49,8 @@ impl Leader {
         self.leased.homes(now).map(|leased| Sealing::begin(&self.cluster, &leased))
     }
 
-    /// Nobody waits for a node that is gone to delete what is doomed: when it is back, also without having registered
-    /// anew, it is asked for its catalogue, which puts it right. This leader has led for `led`: all are silent just after it began.
+    /// Deletions do not wait for a node that is gone. When it returns, also without having registered anew, it is asked
+    /// for its catalogue, which corrects it. This leader has led for `led`: just after it began, all nodes are silent.
     pub fn drop_unreachable(&mut self, led: Duration, now: Duration) {
         if led <= SILENCE_MAX {
             return;

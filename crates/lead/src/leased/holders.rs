@@ -128,7 +128,7 @@ impl Holders {
         self.by_name.iter().flat_map(|(name, holder)| holder.blocks.iter().map(|block| (&**name, *block)))
     }
 
-    /// What hosts have is what their holders have, and nobody has more than a share. Looks at everything.
+    /// Each host's count is the sum of its holders', and none has more than its share. Looks at everything.
     pub(super) fn check(&self) {
         let mut hosts: BTreeMap<IpAddr, Share> = BTreeMap::new();
         assert!(self.by_name.len() <= COUNT_MAX, "{} holders are remembered", self.by_name.len());

@@ -109,7 +109,7 @@ impl ComparisonQueue {
         self.suspect(home, at);
     }
 
-    /// `home` has other members. Failures of the old ones say nothing about these.
+    /// `home` has other members. Failures of the former ones do not apply to them.
     pub(super) fn on_members(&mut self, home: ContainerId, now: Duration) {
         self.retries.remove(&home);
         self.suspect(home, now);

@@ -164,7 +164,7 @@ impl CopyQueue {
             let task = self.tasks.get_mut(&(node, next.1)).expect("a copy that waits is queued");
             let block_len = task.lack.len;
             let busy = |source: &NodeId| self.ordered_len_from.get(*source);
-            // Spread, and by number where all are idle, so that a test can say what will be.
+            // Spread, and by number where all are idle, so that a test can predict the choice.
             task.lack.sources.sort_by_key(|source| (busy(source), *source));
             let source = task.lack.sources[0];
             let too_much = count > 0 && len + block_len > ORDERED_LEN_MAX;

@@ -21,7 +21,7 @@ const ABSENT_COUNT_MAX: usize = 100_000;
 
 #[derive(Debug)]
 struct Damage {
-    /// What was read. A recovery may cut off what was damaged: of a later generation this says nothing.
+    /// The generation that was read. A recovery may cut off the damaged part: a later generation may be sound.
     generation: Generation,
     /// When it is read again, if it is the last of its block.
     at: Option<Duration>,
@@ -33,8 +33,8 @@ pub(super) struct UnfitReplicas {
     /// Found damaged, and not replaced yet.
     damaged: BTreeMap<(BlockId, NodeId), Damage>,
     damaged_count_of: Tally<NodeId>,
-    /// Members reported that they do not have these, or not fit to be read, and have not reported otherwise since: also
-    /// while nobody can copy them.
+    /// Members reported that they do not have these, or not fit to be read, and have not reported otherwise since. They
+    /// are kept while no copy can be made, too.
     absent: BTreeMap<(BlockId, NodeId), ContainerId>,
 }
 
